@@ -1,0 +1,49 @@
+# Two commands for a newcomer: `make serve` and `make test`. Everything they need is made in .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+WORKERS ?= 2
+
+.PHONY: setup serve test check agents bench fuzz lock format clean
+
+setup: $(STAMP)
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+serve: setup
+	$(BIN)/ostler serve
+
+test: setup
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+agents: setup
+	$(BIN)/python -m tests.agents
+
+bench: setup
+	$(BIN)/python -m bench
+
+fuzz: setup
+	$(BIN)/python -m tests.fuzz
+
+# Refresh the pinned requirements (needs `uv` on PATH). No header and no index: no registry host may be committed.
+lock:
+	uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate --generate-hashes --group dev pyproject.toml -o requirements/dev.txt
+	uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate --generate-hashes pyproject.toml -o requirements/base.txt
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

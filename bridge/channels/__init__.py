@@ -1,0 +1,1 @@
+"""Ways into a Binding other than the unix socket, one module each."""

@@ -1,0 +1,1 @@
+"""The gateway: sessions, turns, HTTP, commands. The only composition root."""

@@ -1,0 +1,1 @@
+"""Every instrument, declared once. A leaf: the registry is an argument, never a global."""

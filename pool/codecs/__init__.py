@@ -1,0 +1,1 @@
+"""Agent protocols to one `TurnEvent` union, one module per protocol."""

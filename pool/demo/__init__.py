@@ -1,0 +1,1 @@
+"""The demo agent: a real ACP subprocess, no model, no network. A fresh install works with it."""

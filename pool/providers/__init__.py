@@ -1,0 +1,1 @@
+"""One module per agent CLI. Adding a provider is adding a file here with a `PROVIDER`."""

@@ -1,0 +1,1 @@
+"""Bytes to messages and back. A leaf: imports nothing of ours, does no I/O, reads no clock."""
