@@ -1,0 +1,176 @@
+"""Every error of the pool's room. Facts are attributes; the text says what, where, after how long, and what to do.
+
+Rules:
+- One root, `PoolError`. Foreign exceptions are translated into these once, where they enter, with `from`.
+- A protocol fault is theirs (`AgentFault`, `AgentRefused`); an assertion is ours and is never caught.
+- Texts carry no secret: stderr tails are redacted before they get here.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """Where a start or a session open was when it failed."""
+
+    SPAWN = "spawn"
+    HANDSHAKE = "handshake"
+    AUTHENTICATE = "authenticate"
+    SESSION_OPEN = "session_open"
+    SESSION_LOAD = "session_load"
+    TOOLS = "tools"
+    PROMPT = "prompt"
+    IDLE = "idle"
+
+
+class PoolError(Exception):
+    """Anything the pool can say no with."""
+
+
+class UnknownProvider(PoolError, ValueError):
+    """No provider of this name is known."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        super().__init__(f"unknown provider {name!r}; known providers: {', '.join(sorted(known)) or 'none'}")
+        self.name = name
+        self.known = tuple(sorted(known))
+
+
+class BadDirectory(PoolError, ValueError):
+    """A working directory that no agent may be started for."""
+
+    def __init__(self, cwd: str, why: str) -> None:
+        super().__init__(f"working directory {cwd!r} cannot be used: {why}")
+        self.cwd = cwd
+        self.why = why
+
+
+class PoolClosed(PoolError):
+    """The pool is shut down, or was while this call waited."""
+
+    def __init__(self, text: str = "the pool is shut down") -> None:
+        super().__init__(text)
+
+
+class AgentStartFailed(PoolError):
+    """An agent process did not become ready."""
+
+    def __init__(
+        self,
+        *,
+        provider: str,
+        phase: Phase,
+        command: Sequence[str],
+        why: str,
+        waited: float,
+        exit_code: int | None = None,
+        stderr: Sequence[str] = (),
+    ) -> None:
+        ended = "" if exit_code is None else f", exit code {exit_code}"
+        tail = "" if not stderr else "; last stderr lines: " + " | ".join(stderr)
+        program = command[0] if command else "?"
+        super().__init__(
+            f"{provider}: agent {program!r} failed in phase {phase.value} after {waited:.1f} s: {why}{ended}{tail}"
+        )
+        self.provider = provider
+        self.phase = phase
+        self.command = tuple(command)
+        self.why = why
+        self.waited = waited
+        self.exit_code = exit_code
+        self.stderr = tuple(stderr)
+
+
+class TransportLost(PoolError):
+    """The agent process is gone, and with it whatever ran on it."""
+
+    def __init__(
+        self, *, provider: str, pid: int, phase: Phase, exit_code: int | None, stderr: Sequence[str] = ()
+    ) -> None:
+        how = "its pipes closed" if exit_code is None else f"exit code {exit_code}"
+        tail = "" if not stderr else "; last stderr lines: " + " | ".join(stderr)
+        super().__init__(f"{provider}: agent process {pid} was lost in phase {phase.value} ({how}){tail}")
+        self.provider = provider
+        self.pid = pid
+        self.phase = phase
+        self.exit_code = exit_code
+        self.stderr = tuple(stderr)
+
+
+class AgentFault(PoolError):
+    """The agent answered a request with an error."""
+
+    def __init__(self, *, provider: str, method: str, code: int, message: str) -> None:
+        super().__init__(f"{provider}: the agent answered {method} with an error: {message} ({code})")
+        self.provider = provider
+        self.method = method
+        self.code = code
+        self.message = message
+
+
+class AgentSilent(PoolError):
+    """A request had no answer within its deadline."""
+
+    def __init__(self, *, provider: str, method: str, waited: float) -> None:
+        super().__init__(f"{provider}: the agent did not answer {method} within {waited:.1f} s")
+        self.provider = provider
+        self.method = method
+        self.waited = waited
+
+
+class UnknownSession(PoolError):
+    """The agent does not know this session (any more)."""
+
+    def __init__(self, *, provider: str, session_id: str) -> None:
+        super().__init__(f"{provider}: the agent does not know session {session_id!r}")
+        self.provider = provider
+        self.session_id = session_id
+
+
+class SessionBusy(PoolError):
+    """A second prompt for a session with a running turn: agents have six ways to get this wrong, so we refuse."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"session {session_id!r} has a running turn; wait for its end or cancel it first")
+        self.session_id = session_id
+
+
+class SessionEnded(PoolError):
+    """The session was closed or sealed; a new one must be opened."""
+
+    def __init__(self, session_id: str, why: str) -> None:
+        super().__init__(f"session {session_id!r} is over: {why}")
+        self.session_id = session_id
+        self.why = why
+
+
+class PromptTooLarge(PoolError, ValueError):
+    """Refused before sending: past this size the agent answers nonsense or nothing."""
+
+    def __init__(self, *, provider: str, size: int, limit: int, unit: str) -> None:
+        super().__init__(f"{provider}: the prompt has {size} {unit}, the agent takes {limit}; shorten it")
+        self.provider = provider
+        self.size = size
+        self.limit = limit
+        self.unit = unit
+
+
+class PromptUnsupported(PoolError, ValueError):
+    """The agent did not offer to take this kind of content."""
+
+    def __init__(self, *, provider: str, kind: str) -> None:
+        super().__init__(f"{provider}: the agent takes no {kind} content")
+        self.provider = provider
+        self.kind = kind
+
+
+class PoolSaturated(PoolError):
+    """Over a limit: nothing was started and nothing is promised. `census` says what the pool holds."""
+
+    def __init__(self, *, what: str, census: str, retry_after: float, last_failure: str | None = None) -> None:
+        failure = "" if last_failure is None else f"; last start failure: {last_failure}"
+        super().__init__(f"the pool is saturated: {what}; {census}; retry in {retry_after:.1f} s{failure}")
+        self.what = what
+        self.census = census
+        self.retry_after = retry_after
+        self.last_failure = last_failure

@@ -1,0 +1,182 @@
+"""One typed stream for every agent: what happens in a turn, whatever protocol the agent speaks.
+
+Rules:
+- A codec produces these and nothing else; a kind it does not know becomes `Other` with the raw message, never lost
+  and never fatal.
+- A turn ends with exactly one `Finished`, and nothing of that turn comes after it.
+- Values are immutable by convention (not frozen: a frozen dataclass costs three times as much to build, and these are
+  built once per token).
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from ostler.wire.json import JsonObject
+
+
+class Reason(StrEnum):
+    """Why a turn ended."""
+
+    DONE = "done"
+    CANCELLED = "cancelled"
+    LIMIT = "limit"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+class ToolStatus(StrEnum):
+    """How far a tool call of the agent is."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+@dataclass(slots=True)
+class Text:
+    """A piece of the answer."""
+
+    text: str
+
+
+@dataclass(slots=True)
+class Thought:
+    """A piece of reasoning."""
+
+    text: str
+
+
+@dataclass(slots=True)
+class ToolStarted:
+    """The agent calls a tool: its own, or one of ours."""
+
+    id: str
+    title: str
+    kind: str = "other"
+    arguments: Any = None
+    status: ToolStatus = ToolStatus.PENDING
+
+
+@dataclass(slots=True)
+class ToolUpdated:
+    """Progress of a call; fields the agent did not mention are None."""
+
+    id: str
+    title: str | None = None
+    status: ToolStatus | None = None
+    arguments: Any = None
+    output: Any = None
+
+
+@dataclass(slots=True)
+class ToolEnded:
+    """A call is over."""
+
+    id: str
+    status: ToolStatus
+    output: Any = None
+
+
+@dataclass(slots=True)
+class PlanStep:
+    """One line of the agent's plan."""
+
+    text: str
+    status: str = "pending"
+    priority: str = "medium"
+
+
+@dataclass(slots=True)
+class Plan:
+    """The agent's whole plan, replacing the one before."""
+
+    steps: list[PlanStep]
+
+
+@dataclass(slots=True)
+class PermissionOption:
+    """One way to answer; `kind` is allow_once, allow_always, reject_once or reject_always."""
+
+    id: str
+    name: str
+    kind: str
+
+
+@dataclass(slots=True)
+class PermissionAsked:
+    """The agent waits for a decision; the transport's policy answers it under `id`."""
+
+    id: str
+    title: str
+    options: list[PermissionOption]
+    tool_call: JsonObject = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class PermissionAnswered:
+    """How a permission request was settled; `option` is None when it was cancelled."""
+
+    id: str
+    option: PermissionOption | None
+    by: str
+
+
+@dataclass(slots=True)
+class Usage:
+    """Token counts as the agent reports them; None where it does not."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+    context_used: int | None = None
+    context_size: int | None = None
+
+
+@dataclass(slots=True)
+class ModeChanged:
+    """The session's mode is now this."""
+
+    mode: str
+
+
+@dataclass(slots=True)
+class ModelChanged:
+    """The session's model is now this."""
+
+    model: str
+
+
+@dataclass(slots=True)
+class Other:
+    """Something this version does not know, passed through whole."""
+
+    kind: str
+    raw: JsonObject
+
+
+@dataclass(slots=True)
+class Finished:
+    """The end of the turn. `detail` says what went wrong for FAILED; `usage` where the agent reported it."""
+
+    reason: Reason
+    detail: str = ""
+    usage: Usage | None = None
+
+
+TurnEvent: TypeAlias = (
+    Text
+    | Thought
+    | ToolStarted
+    | ToolUpdated
+    | ToolEnded
+    | Plan
+    | PermissionAsked
+    | PermissionAnswered
+    | Usage
+    | ModeChanged
+    | ModelChanged
+    | Other
+    | Finished
+)

@@ -1,0 +1,99 @@
+"""What the pool needs of the outside, as protocols. The gateway introduces the real ones (`gateway/app.py`).
+
+Rules:
+- The pool never imports the bridge; the bridge's `Bridge` and `Binding` satisfy `ToolPort` and `ToolTicket` by shape.
+- Tool definitions are plain MCP tool objects (name, description, inputSchema): both rooms can hold them without
+  knowing each other.
+"""
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import orjson
+
+from ostler.wire.json import JsonObject
+
+
+@dataclass(frozen=True)
+class ToolSet:
+    """The tools a seat is opened with. Seats opened ahead are claimed only for the very same set."""
+
+    definitions: tuple[JsonObject, ...] = ()
+    fingerprint: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        if self.definitions:
+            document = orjson.dumps(self.definitions, option=orjson.OPT_SORT_KEYS)
+            object.__setattr__(self, "fingerprint", hashlib.sha256(document).hexdigest()[:16])
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A process that cannot be mistaken for a later one with the same pid."""
+
+    pid: int
+    start_time: int
+    """Clock ticks since boot, field 22 of /proc/<pid>/stat."""
+
+
+class RelayCommand(Protocol):
+    """What an agent launches as its stdio tool server. The token is in `env` only."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def argv(self) -> Sequence[str]: ...
+    @property
+    def env(self) -> Mapping[str, str]: ...
+
+
+class ToolResult(Protocol):
+    """The answer of one tool call: MCP content blocks, and whether it is an error for the model to read."""
+
+    @property
+    def content(self) -> Sequence[JsonObject]: ...
+    @property
+    def is_error(self) -> bool: ...
+
+
+class ToolTicket(Protocol):
+    """One seat's own access to its tools. Minted when the seat opens, revoked at release."""
+
+    @property
+    def token(self) -> str: ...
+    @property
+    def relay(self) -> RelayCommand: ...
+    @property
+    def definitions(self) -> Sequence[JsonObject]: ...
+
+    def owned_by(self, owner: Any) -> None:
+        """Only descendants of this process (an `Identity`) may use the token."""
+
+    async def attached(self) -> None:
+        """Returns when the relay is connected and has been told the tools. The caller adds the deadline."""
+
+    async def call(self, name: str, arguments: JsonObject, *, call_id: str) -> ToolResult:
+        """A call by a channel without relay (the agent names the session itself)."""
+
+    def on_definitions(self, listener: Callable[[], None]) -> None:
+        """Called after the definitions changed."""
+
+    def revoke(self) -> None:
+        """End of the seat: the token is worth nothing from here on. Idempotent."""
+
+
+class ToolPort(Protocol):
+    """Where tickets come from."""
+
+    def open(self, definitions: Sequence[JsonObject]) -> ToolTicket: ...
+
+
+class PermissionPolicy(Protocol):
+    """Decides what an agent may do. Answers with the id of an option, or None to cancel the request."""
+
+    def __call__(self, session_id: str, asked: Any) -> Awaitable[str | None]: ...

@@ -1,0 +1,70 @@
+"""What waits for a slow consumer: bounded, lossless for what can be joined, honest about the rest.
+
+Rules:
+- Up to `soft` entries wait as they came. Beyond that, an item that joins the last entry (a text delta after a text
+  delta) is added to it, so streaming text never grows the queue; joined items are gathered once, when they are taken.
+- Every item costs its weight plus a fixed share; when the cost passes `budget`, `put` answers False and takes nothing.
+  What to do with a consumer that far behind is the owner's decision, not this container's.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+ENTRY_COST = 128
+
+
+class Backlog(Generic[Item]):
+    """One consumer's queue."""
+
+    __slots__ = ("_budget", "_cost", "_gather", "_joins", "_runs", "_soft", "_weigh")
+
+    def __init__(
+        self,
+        *,
+        soft: int,
+        budget: int,
+        weigh: Callable[[Item], int],
+        joins: Callable[[Item, Item], bool],
+        gather: Callable[[Sequence[Item]], Item],
+    ) -> None:
+        self._soft = soft
+        self._budget = budget
+        self._weigh = weigh
+        self._joins = joins
+        self._gather = gather
+        self._runs: deque[list[Item]] = deque()
+        self._cost = 0
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    @property
+    def cost(self) -> int:
+        """What is held, in the unit of `budget`."""
+        return self._cost
+
+    def put(self, item: Item) -> bool:
+        """Add an item; False when it does not fit into the budget."""
+        cost = self._weigh(item) + ENTRY_COST
+        if self._cost + cost > self._budget:
+            return False
+        self._cost += cost
+        runs = self._runs
+        if len(runs) >= self._soft and self._joins(runs[-1][0], item):
+            runs[-1].append(item)
+        else:
+            runs.append([item])
+        return True
+
+    def take(self) -> Item:
+        """The oldest entry; IndexError when nothing waits."""
+        run = self._runs.popleft()
+        self._cost -= sum(map(self._weigh, run)) + ENTRY_COST * len(run)
+        return run[0] if len(run) == 1 else self._gather(run)
+
+    def clear(self) -> None:
+        """Drop everything: the consumer is gone."""
+        self._runs.clear()
+        self._cost = 0
