@@ -1,0 +1,56 @@
+"""The owner of every task that the pool starts.
+
+Rules:
+- A task runs in an empty context: no contextvar of the request that happened to cause it lives on in the pool.
+- A task that dies of an exception is reported to `on_death` at once; it never takes the others with it, which is why
+  this is no `TaskGroup`: one agent's bug must not cancel the work for all the other agents.
+- `disband` cancels whatever still runs and waits for it; afterwards nothing can be started.
+"""
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+
+class Crew:
+    """Tasks of one owner, on one loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_death: Callable[[str, BaseException], None]) -> None:
+        self._loop = loop
+        self._on_death = on_death
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._disbanded = False
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Run `work` until it ends; its owner is this crew, the returned task may be cancelled."""
+        if self._disbanded:
+            work.close()
+            raise RuntimeError(f"the crew is disbanded, {name} cannot start")
+        # Under an empty context from its first step: create_task(context=) covers the coroutine itself.
+        task = self._loop.create_task(work, name=name, context=contextvars.Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def disband(self) -> None:
+        """Cancel and await every task. Idempotent."""
+        self._disbanded = True
+        while self._tasks:
+            tasks = list(self._tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def settle(self) -> None:
+        """Wait until every running task has ended by itself."""
+        while self._tasks:
+            await asyncio.wait(list(self._tasks))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._on_death(task.get_name(), error)
