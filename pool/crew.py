@@ -30,10 +30,11 @@ class Crew:
         if self._disbanded:
             work.close()
             raise RuntimeError(f"the crew is disbanded, {name} cannot start")
-        # Under an empty context from its first step: create_task(context=) covers the coroutine itself.
-        task = self._loop.create_task(work, name=name, context=contextvars.Context())
+        empty = contextvars.Context()
+        task = self._loop.create_task(work, name=name, context=empty)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        # The callback too: without its own context it would hold a copy of the caller's until the task ends.
+        task.add_done_callback(self._ended, context=empty)
         return task
 
     async def disband(self) -> None:

@@ -1,6 +1,7 @@
 """The environment flag decides, and a bad value is refused by name."""
 
 import pytest
+
 from ostler.pool.flag import VARIABLE, BadFlag, pool_enabled
 
 
