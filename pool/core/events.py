@@ -1,0 +1,220 @@
+"""What the pool can be told. Every event is a fact or a wish; none carries behaviour. Jitter is a number in [0, 1)
+drawn by the shell, because the core draws nothing."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ostler.pool.core.values import ClaimId, Key, KeySpec, LeaseId, Owner, SeatId, SlotId
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRegistered:
+    """A key, or a key's new configuration: the same event, told again whenever the spec changes."""
+
+    key: Key
+    spec: KeySpec
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Somebody wants a seat with these tools, or (`tools is None`) the key's shared transport."""
+
+    claim: ClaimId
+    key: Key
+    tools: str | None
+    owner: Owner
+    deadline: float
+    parent: LeaseId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimAbandoned:
+    """The claimer is gone, before or after it was granted."""
+
+    claim: ClaimId
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseReleased:
+    lease: LeaseId
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnBoundary:
+    """The lease's session is between two turns: it may be moved now."""
+
+    lease: LeaseId
+
+
+@dataclass(frozen=True, slots=True)
+class SlotStarted:
+    slot: SlotId
+    jitter: float
+
+
+@dataclass(frozen=True, slots=True)
+class SlotStartFailed:
+    """`retryable` False: nothing but a claim (or Reconnect) tries again before the breaker's cool-down."""
+
+    slot: SlotId
+    phase: str
+    text: str
+    jitter: float
+    retryable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SlotDied:
+    """The process ended by itself. `text` has pid, exit code and the last of stderr."""
+
+    slot: SlotId
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlotGone:
+    """The whole process tree is reaped; only now does it stop counting against the caps."""
+
+    slot: SlotId
+
+
+@dataclass(frozen=True, slots=True)
+class SeatOpened:
+    seat: SeatId
+
+
+@dataclass(frozen=True, slots=True)
+class SeatOpenFailed:
+    seat: SeatId
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeatClosed:
+    """`clean` False: the agent could not really close it, so it lives on inside the process."""
+
+    seat: SeatId
+    clean: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SeatBroken:
+    """A parked seat lost its tool relay: nobody may get it."""
+
+    seat: SeatId
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySampled:
+    slot: SlotId
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeAnswered:
+    slot: SlotId
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeMissed:
+    slot: SlotId
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A session with this key is likely to go on: have one seat ready for a while."""
+
+    key: Key
+    tools: str
+
+
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """Keep at least this many seats parked from now on; 0 takes the floor away."""
+
+    key: Key
+    tools: str
+    seats: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """No grants and no starts for the key, or for all (`None`); claims wait until their deadline."""
+
+    key: Key | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    key: Key | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DrainKey:
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class DrainSlot:
+    slot: SlotId
+
+
+@dataclass(frozen=True, slots=True)
+class Recycle:
+    """Replace this process, then retire it."""
+
+    slot: SlotId
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    slot: SlotId
+
+
+@dataclass(frozen=True, slots=True)
+class Reconnect:
+    """Forget the key's start failures: the operator mended the cause."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed. All that falls due by the clock alone falls due here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    pass
+
+
+Event: TypeAlias = (
+    KeyRegistered
+    | Claim
+    | ClaimAbandoned
+    | LeaseReleased
+    | TurnBoundary
+    | SlotStarted
+    | SlotStartFailed
+    | SlotDied
+    | SlotGone
+    | SeatOpened
+    | SeatOpenFailed
+    | SeatClosed
+    | SeatBroken
+    | MemorySampled
+    | ProbeAnswered
+    | ProbeMissed
+    | Hint
+    | Warm
+    | Pause
+    | Resume
+    | DrainKey
+    | DrainSlot
+    | Recycle
+    | Kill
+    | Reconnect
+    | Tick
+    | Shutdown
+)

@@ -1,0 +1,102 @@
+"""How many seats to keep parked, learned from arrivals. Pure arithmetic over times that are handed in.
+
+Rules:
+- A reserve only has to last until it is refilled, so it is sized by the arrivals of one *refill* (the measured time to
+  open a seat, plus a start where a seat needs its own process), not by how long turns last.
+- The smallest n such that n or more further arrivals within one refill are rarer than `miss_chance` (Poisson).
+- Bursts are no Poisson stream: the most arrivals ever seen within one refill are remembered with a slow decay, and
+  count only while a burst goes on. So silence is cheap, and the first arrival after it calls the whole crowd's seats.
+- Everything decays: a line without traffic ends at zero and its floor is what is left.
+"""
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+from ostler.pool.core.values import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveRule:
+    """`most` seats at any time; half-lives and holds in seconds.
+
+    `keep_seconds`: recurring means at least one arrival is expected within so long; less is not worth a parked seat.
+    """
+
+    most: int = 16
+    miss_chance: float = 0.002
+    rate_half_life: float = 300.0
+    burst_half_life: float = 6 * 3600.0
+    burst_hold: float = 15.0
+    keep_seconds: float = 900.0
+
+    def __post_init__(self) -> None:
+        times = (self.rate_half_life, self.burst_half_life, self.burst_hold, self.keep_seconds)
+        if self.most <= 0 or min(times) <= 0 or not 0 < self.miss_chance < 1:
+            raise SettingsError(f"a reserve rule needs positive numbers and a chance between 0 and 1: {self}")
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """The arrivals of one (key, tools): a decaying rate and the remembered size of its bursts."""
+
+    rule: ReserveRule
+    mass: float = 0.0
+    first: float = 0.0
+    last: float = -math.inf
+    peak: float = 0.0
+    recent: deque[float] = field(default_factory=deque)
+
+    def record(self, now: float, refill: float) -> None:
+        """One arrival; `refill` is how long a new seat takes at present."""
+        if self.mass == 0.0:
+            self.first = now
+        else:
+            self.mass *= _halved(now - self.last, self.rule.rate_half_life)
+            self.peak *= _halved(now - self.last, self.rule.burst_half_life)
+        self.mass += 1.0
+        self.last = now
+        self.recent.append(now)
+        while len(self.recent) > self.rule.most or now - self.recent[0] > refill:
+            self.recent.popleft()
+        self.peak = max(self.peak, float(len(self.recent)))
+
+    def rate(self, now: float) -> float:
+        """Arrivals per second, corrected for a short history (else a new line looks idle for its first minutes)."""
+        if self.mass == 0.0:
+            return 0.0
+        half_life = self.rule.rate_half_life
+        seen = max(now - self.first, half_life / 10)
+        mass = self.mass * _halved(now - self.last, half_life)
+        return mass * math.log(2) / half_life / (1.0 - _halved(seen, half_life))
+
+    def recurring(self, now: float) -> bool:
+        """Whether the next arrival is near enough to keep something warm for it."""
+        return self.rate(now) * self.rule.keep_seconds >= 1.0
+
+    def target(self, now: float, refill: float) -> int:
+        """Seats to keep parked now."""
+        rate = self.rate(now)
+        if rate * self.rule.keep_seconds < 1.0:
+            return 0
+        wanted = seats_for(rate * refill, self.rule.miss_chance, self.rule.most)
+        if now - self.last <= self.rule.burst_hold:
+            remembered = self.peak * _halved(now - self.last, self.rule.burst_half_life)
+            wanted = max(wanted, math.ceil(remembered))
+        return min(wanted, self.rule.most)
+
+
+def seats_for(expected: float, miss_chance: float, most: int) -> int:
+    """The smallest n >= 1 with P(N >= n) <= miss_chance for N ~ Poisson(expected), at most `most`."""
+    term = math.exp(-expected)
+    tail = 1.0 - term
+    seats = 1
+    while tail > miss_chance and seats < most:
+        term *= expected / seats
+        tail -= term
+        seats += 1
+    return seats
+
+
+def _halved(elapsed: float, half_life: float) -> float:
+    return float(0.5 ** (max(elapsed, 0.0) / half_life))

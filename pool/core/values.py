@@ -1,0 +1,203 @@
+"""The words of the pool: identities, states, reasons. Plain values, no behaviour beyond what they say of themselves.
+
+Rules: an id is never used twice, so a value that is not in the books is GONE and whatever arrives for it is stale.
+A key is opaque here; the fingerprint beside it stands for every input that shapes the process.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from enum import Enum
+from typing import NewType, TypeAlias
+
+SlotId = NewType("SlotId", int)
+SeatId = NewType("SeatId", int)
+LeaseId = NewType("LeaseId", int)
+ClaimId: TypeAlias = Hashable
+Key: TypeAlias = Hashable
+Owner: TypeAlias = Hashable
+
+
+class SlotState(Enum):
+    """The life of one agent process. Busy or idle is derived from leases and promises, never stored."""
+
+    STARTING = "starting"
+    READY = "ready"
+    DRAINING = "draining"
+    CLOSING = "closing"
+    GONE = "gone"
+
+
+class SeatState(Enum):
+    """The life of one agent-side session. There is no way back to PARKED: a used seat is never another's."""
+
+    OPENING = "opening"
+    PARKED = "parked"
+    LEASED = "leased"
+    CLOSING = "closing"
+    GONE = "gone"
+
+
+class Warmth(Enum):
+    """What the claimer had to wait for: the worst step it saw names the whole claim."""
+
+    PARKED = "parked"
+    WARM = "warm"
+    SPARE = "spare"
+    COLD = "cold"
+
+
+class Miss(Enum):
+    """Why a claim was not served by a parked seat."""
+
+    NONE = "none"
+    FIRST_USE = "first_use"
+    RESERVE_EMPTY = "reserve_empty"
+    NO_PROCESS = "no_process"
+    STARTING = "starting"
+    FULL = "full"
+    REPLACING = "replacing"
+    BACKOFF = "backoff"
+    PAUSED = "paused"
+    TRANSPORT = "transport"
+
+
+class Refusal(Enum):
+    """Why a claim was refused."""
+
+    SATURATED = "saturated"
+    CLOSED = "closed"
+    START_FAILED = "start_failed"
+    OPEN_FAILED = "open_failed"
+    BREAKER_OPEN = "breaker_open"
+    PAUSED = "paused"
+    DEADLOCK = "deadlock"
+    DUPLICATE = "duplicate"
+    UNKNOWN_KEY = "unknown_key"
+
+
+class Cause(Enum):
+    """Why a slot is retired, stopped or lost."""
+
+    AGE = "age"
+    SEATS_SERVED = "seats_served"
+    SEATS_LEAKED = "seats_leaked"
+    MEMORY_GROWTH = "memory_growth"
+    MEMORY_BUDGET = "memory_budget"
+    WEDGED = "wedged"
+    SLOW_OPENS = "slow_opens"
+    OPENS_FAIL = "opens_fail"
+    FINGERPRINT = "fingerprint"
+    OPERATOR = "operator"
+    IDLE = "idle"
+    USED_UP = "used_up"
+    START_FAILED = "start_failed"
+    DIED = "died"
+    DRAIN_DEADLINE = "drain_deadline"
+    SHUTDOWN = "shutdown"
+
+
+class Counted(Enum):
+    """What the shell should log or count without acting on it."""
+
+    STALE = "stale"
+    START_FAILED = "start_failed"
+    OPEN_FAILED = "open_failed"
+    SEAT_LEAKED = "seat_leaked"
+    SEAT_BROKEN = "seat_broken"
+    SLOT_DIED = "slot_died"
+    RETIRED = "retired"
+    OVER_BUDGET = "over_budget"
+    CEILING_TOO_LOW = "ceiling_too_low"
+    BREAKER_OPENED = "breaker_opened"
+    BREAKER_CLOSED = "breaker_closed"
+    STOP_OVERDUE = "stop_overdue"
+
+
+class Sharing(Enum):
+    """What a provider has proven about several sessions in one process."""
+
+    SESSIONS = "sessions"
+    PER_CWD = "per_cwd"
+    NONE = "none"
+
+
+class Replacement(Enum):
+    """In which order a retired process and its successor change places while the caps leave a choice."""
+
+    START_FIRST = "start_first"
+    DRAIN_FIRST = "drain_first"
+
+
+class SettingsError(ValueError):
+    """A limit or trait that cannot be meant: refused before anything is built on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What the core must know of a provider, declared and proven elsewhere.
+
+    A key has one cwd and a slot one key, so PER_CWD holds one seat per process just as NONE does. The difference:
+    after a clean close a PER_CWD process serves again, while a NONE process ends with its only seat.
+    """
+
+    sharing: Sharing = Sharing.SESSIONS
+    seats_per_process: int = 1
+    recycle_after_seats: int | None = None
+    recycle_after_leaks: int | None = None
+    can_close: bool = True
+    open_group: str | None = None
+    parallel_opens: int = 4
+    cwd_per_session: bool = False
+    parks: bool = True
+    replacement: Replacement = Replacement.START_FIRST
+    start_seconds: float = 2.0
+    start_bytes: int = 256 << 20
+    seat_bytes: int = 4 << 20
+
+    def __post_init__(self) -> None:
+        counts = (self.seats_per_process, self.parallel_opens, self.recycle_after_seats, self.recycle_after_leaks)
+        if any(count is not None and count <= 0 for count in counts):
+            raise SettingsError(f"a trait of zero or less never means unlimited: {self}")
+        if self.sharing is not Sharing.SESSIONS and self.seats_per_process != 1:
+            raise SettingsError(f"{self.sharing.value} holds one seat per process, not {self.seats_per_process}")
+        if self.start_seconds <= 0 or self.start_bytes <= 0 or self.seat_bytes <= 0:
+            raise SettingsError(f"expected start-up time and sizes must be positive: {self}")
+
+
+@dataclass(frozen=True, slots=True)
+class KeySpec:
+    """How processes of a key are made: another fingerprint is another generation and drains the old one."""
+
+    provider: str
+    fingerprint: str
+    traits: Traits
+    floor: int = 0
+    spares: int = 0
+    max_processes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.floor < 0 or self.spares < 0 or (self.max_processes is not None and self.max_processes <= 0):
+            raise SettingsError(f"floor and spares are 0 or more, max_processes is 1 or more: {self}")
+        if self.spares and not self.traits.cwd_per_session:
+            raise SettingsError(f"{self.provider} ties a process to its cwd: it can have no spares")
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """Spares and breakers are shared by all that start the same process."""
+        return (self.provider, self.fingerprint)
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """The pool in numbers, carried by every refusal: the answer to its own ticket."""
+
+    processes: int
+    starting: int
+    ready: int
+    dying: int
+    max_processes: int
+    leased: int
+    parked: int
+    waiting: int
+    memory: int
+    memory_budget: int | None
