@@ -8,6 +8,7 @@ Rules:
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Self
 
 
 class Phase(StrEnum):
@@ -25,6 +26,13 @@ class Phase(StrEnum):
 
 class PoolError(Exception):
     """Anything the pool can say no with."""
+
+    def again(self) -> Self:
+        """The same error for one more reader: an instance that is raised twice would tie their traces together."""
+        twin = type(self).__new__(type(self), *self.args)
+        twin.__dict__.update(self.__dict__)
+        twin.__cause__ = self.__cause__
+        return twin
 
 
 class UnknownProvider(PoolError, ValueError):
@@ -195,3 +203,37 @@ class PoolSaturated(PoolError):
         self.census = census
         self.retry_after = retry_after
         self.last_failure = last_failure
+
+
+class BreakerOpen(PoolError):
+    """Starts of this kind failed so often that none is tried for a while: an answer at once instead of a long wait."""
+
+    def __init__(self, *, provider: str, retry_after: float, last_failure: str) -> None:
+        super().__init__(
+            f"{provider}: no start is tried for another {retry_after:.1f} s after repeated failures; "
+            f"the last one: {last_failure}"
+        )
+        self.provider = provider
+        self.retry_after = retry_after
+        self.last_failure = last_failure
+
+
+class PoolPaused(PoolError):
+    """An operator paused this key, and it stayed paused for as long as the claim could wait."""
+
+    def __init__(self, *, key: str, waited: float) -> None:
+        super().__init__(f"{key} is paused by an operator; waited {waited:.1f} s; resume it or try later")
+        self.key = key
+        self.waited = waited
+
+
+class NestedClaimRefused(PoolError):
+    """A turn that holds a seat asked for another one that only its own end could free."""
+
+    def __init__(self, *, key: str, census: str) -> None:
+        super().__init__(
+            f"{key}: every seat is held by the turns that wait for this one, so waiting would never end; {census}; "
+            "raise the limits or nest less"
+        )
+        self.key = key
+        self.census = census

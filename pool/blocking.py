@@ -1,0 +1,177 @@
+"""The pool for gateways that are made of threads.
+
+Rules:
+- One thread runs one loop with one pool; every call of every other thread is carried over to it and waits there. The
+  guarantees are the pool's own: any number of threads that miss one key start one process.
+- A thread that is interrupted while it waits takes its claim back.
+- Leaving the `with` block shuts the pool down and ends the thread; afterwards calls raise `PoolClosed`.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+
+import uvloop
+
+from ostler.pool.errors import PoolClosed
+from ostler.pool.events import Finished, TurnEvent
+from ostler.pool.home import CarriedTurn, Home
+from ostler.pool.keys import TransportKey
+from ostler.pool.lease import Lease
+from ostler.pool.order import SessionMemo
+from ostler.pool.pool import TransportPool
+from ostler.pool.ports import PermissionPolicy, ToolSet
+from ostler.pool.prompt import PromptPart, TextPart
+from ostler.pool.snapshot import PoolSnapshot
+from ostler.pool.transport import Transport
+
+OpenPool = Callable[[], AbstractAsyncContextManager[TransportPool]]
+
+
+class BlockingTurn:
+    """Events of one turn, taken by a thread. Leaving the loop early cancels the turn."""
+
+    def __init__(self, home: Home, carried: CarriedTurn) -> None:
+        self._home = home
+        self._carried = carried
+
+    @property
+    def finished(self) -> Finished | None:
+        """The end, as soon as it is known."""
+        return self._carried.finished
+
+    def cancel(self) -> None:
+        """Ask the agent to stop."""
+        self._carried.cancel()
+
+    def __iter__(self) -> Iterator[TurnEvent]:
+        try:
+            while (event := self._home.block(self._carried.take())) is not None:
+                yield event
+        finally:
+            if self.finished is None:
+                self.cancel()
+
+
+class BlockingLease:
+    """A seat held by a thread; release it, or use it as a context manager."""
+
+    def __init__(self, home: Home, lease: Lease) -> None:
+        self._home = home
+        self.lease = lease
+
+    def prompt(self, prompt: str | Sequence[PromptPart]) -> BlockingTurn:
+        """Start a turn."""
+        parts: Sequence[PromptPart] = [TextPart(prompt)] if isinstance(prompt, str) else prompt
+        return BlockingTurn(self._home, self._home.block(self._start(parts)))
+
+    async def _start(self, parts: Sequence[PromptPart]) -> CarriedTurn:
+        return CarriedTurn(self._home, await self.lease.session.prompt(parts))
+
+    def release(self) -> None:
+        """Give the seat back. Idempotent."""
+        self.lease.release()
+
+    def __enter__(self) -> "BlockingLease":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+class BlockingPool:
+    """A `TransportPool` on a thread of its own. `open_pool` makes it there."""
+
+    def __init__(self, open_pool: OpenPool) -> None:
+        self._open_pool = open_pool
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._live, name="ostler pool", daemon=True)
+        self._pool: TransportPool | None = None
+        self._stop: Callable[[], None] = _nothing
+        self._failure: BaseException | None = None
+
+    def __enter__(self) -> "BlockingPool":
+        self._thread.start()
+        self._ready.wait()
+        if self._failure is not None:
+            self._thread.join()
+            raise self._failure
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown()
+
+    def get(self, key: TransportKey, *, deadline: float | None = None) -> Transport:
+        """The shared process of a key."""
+        pool = self._living()
+        return pool.home.block(pool.get(key, deadline=deadline))
+
+    def lease(
+        self,
+        key: TransportKey,
+        *,
+        tools: ToolSet | None = None,
+        owner: str = "",
+        deadline: float | None = None,
+        parent: int | None = None,
+        policy: PermissionPolicy | None = None,
+        resume: SessionMemo | None = None,
+    ) -> BlockingLease:
+        """A seat, as `TransportPool.lease`."""
+        pool = self._living()
+        work = pool.lease(key, tools=tools, owner=owner, deadline=deadline, parent=parent, policy=policy, resume=resume)
+        return BlockingLease(pool.home, pool.home.block(work))
+
+    def snapshot(self) -> PoolSnapshot:
+        """What the pool holds."""
+        pool = self._living()
+        return pool.home.block(_called(pool.snapshot))
+
+    def shutdown(self) -> None:
+        """End every process and the thread. Idempotent."""
+        self._stop()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _living(self) -> TransportPool:
+        if self._pool is None:
+            raise PoolClosed
+        return self._pool
+
+    def _live(self) -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            try:
+                runner.run(self._host())
+            except BaseException as error:  # noqa: BLE001 (carried to the thread that opens the pool, and raised there)
+                self._failure = error
+            finally:
+                self._pool = None
+                self._ready.set()
+
+    async def _host(self) -> None:
+        stopping = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        async with self._open_pool() as pool:
+            self._pool = pool
+            self._stop = lambda: None if loop.is_closed() else _quietly(loop, stopping)
+            self._ready.set()
+            await stopping.wait()
+            self._pool = None
+
+
+def _quietly(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
+    loop.call_soon_threadsafe(stopping.set)
+
+
+def _nothing() -> None:
+    """Before the thread runs there is nothing to stop."""
+
+
+async def _called(call: Callable[[], PoolSnapshot]) -> PoolSnapshot:
+    return call()

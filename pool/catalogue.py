@@ -1,0 +1,98 @@
+"""What the pool can start: from settings and providers to keys, launches and the core's specs.
+
+Rules:
+- One builder (`launch`) makes every command and fingerprint; nothing else in the pool looks at argv or environment, so
+  the warm path and the claim path cannot differ.
+- A launch is built once per key and kept until `refresh` finds that its inputs changed (settings, a credential file).
+"""
+
+from collections.abc import Mapping
+
+from ostler.pool.configuration import PoolSettings
+from ostler.pool.core.values import KeySpec, Sharing, Traits
+from ostler.pool.errors import UnknownProvider
+from ostler.pool.keys import TransportKey, canonical_cwd
+from ostler.pool.launch import Launch, launch
+from ostler.pool.provider import CloseVerb, Provider
+from ostler.pool.roster import PoolKey
+from ostler.pool.settings import ProviderSettings
+
+SEAT_BYTES = 8 << 20
+PROCESS_BYTES = 256 << 20
+
+
+class Catalogue:
+    """Every key that was ever asked for, as the present settings make it."""
+
+    def __init__(self, settings: PoolSettings, providers: Mapping[str, Provider], environ: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._providers = providers
+        self._environ = environ
+        self._launches: dict[TransportKey, Launch] = {}
+
+    def canonical(self, key: TransportKey) -> TransportKey:
+        """The key as the pool knows it. Raises `UnknownProvider`, `BadDirectory`."""
+        if key.provider not in self._providers:
+            raise UnknownProvider(key.provider, list(self._providers))
+        cwd = canonical_cwd(key.cwd, self._settings.roots)
+        return key if cwd == key.cwd else TransportKey(key.provider, key.model, cwd)
+
+    def launch(self, key: TransportKey) -> Launch:
+        """How a process of this key is started. Raises `AgentMissing`, `BadSetting`."""
+        known = self._launches.get(key)
+        if known is None:
+            known = self._launches[key] = self._build(key)
+        return known
+
+    def refresh(self, key: TransportKey) -> bool:
+        """Build the launch anew; True when it differs from the one before."""
+        fresh = self._build(key)
+        changed = fresh.fingerprint != self.launch(key).fingerprint
+        self._launches[key] = fresh
+        return changed
+
+    def forget(self, key: TransportKey) -> None:
+        """The core dropped the key."""
+        self._launches.pop(key, None)
+
+    def replace(self, settings: PoolSettings, environ: Mapping[str, str]) -> None:
+        """New settings: every launch is built anew when it is refreshed."""
+        self._settings = settings
+        self._environ = environ
+
+    def spec(self, key: PoolKey) -> KeySpec:
+        """What the core must know of a key."""
+        known = self.launch(key.key)
+        limits = self._settings.limits
+        traits = traits_of(known, private=key.private)
+        return KeySpec(
+            provider=known.provider.name,
+            fingerprint=known.fingerprint,
+            traits=traits,
+            max_processes=limits.max_processes if key.private else None,
+        )
+
+    def _build(self, key: TransportKey) -> Launch:
+        provider = self._providers[key.provider]
+        settings = self._settings.providers.get(provider.name) or ProviderSettings()
+        return launch(provider, settings, key, self._environ)
+
+
+def traits_of(known: Launch, *, private: bool) -> Traits:
+    """A provider's declaration in the words of the core. A private process serves one session, whatever it could."""
+    provider = known.provider
+    ends = provider.close is not CloseVerb.NONE
+    alone = private or provider.sharing.value != Sharing.SESSIONS.value
+    return Traits(
+        sharing=Sharing.NONE if private else Sharing(provider.sharing.value),
+        seats_per_process=1 if alone else provider.seats_per_process,
+        recycle_after_seats=provider.recycle_after,
+        recycle_after_leaks=None if ends else provider.recycle_after,
+        can_close=ends,
+        open_group=f"{provider.name}:{known.home}",
+        parallel_opens=provider.parallel_opens,
+        parks=not private,
+        start_seconds=provider.expected_start,
+        start_bytes=PROCESS_BYTES,
+        seat_bytes=max(SEAT_BYTES, int(PROCESS_BYTES * provider.seat_weight)),
+    )

@@ -1,0 +1,298 @@
+"""Feeds the core and performs its actions: the only place where events go in and actions come out.
+
+Rules:
+- `tell` may be called from anywhere on the loop, also from within an action: events are handled one after the other,
+  each with all its actions performed before the next.
+- An action is performed without waiting: what takes time becomes work of the crew, which tells the core its outcome.
+- A claim is answered by `Grant` or `Refuse`, at once or through a future, exactly once.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ostler.pool.catalogue import Catalogue
+from ostler.pool.core import actions, events
+from ostler.pool.core.machine import PoolCore
+from ostler.pool.core.settings import Limits
+from ostler.pool.core.values import ClaimId, LeaseId
+from ostler.pool.crew import Crew
+from ostler.pool.errors import PoolClosed, PoolError
+from ostler.pool.lease import Tenure
+from ostler.pool.observer import Observer
+from ostler.pool.ports import PermissionPolicy, ToolPort
+from ostler.pool.roster import Chair, PoolKey, Roster, Running, SeatPolicy
+from ostler.pool.stablehand import SeatWish, Stablehand, StartTransport
+
+log = logging.getLogger(__name__)
+Answer = actions.Grant | actions.Refuse
+
+
+class Engine:
+    """Core, crew and roster of one pool."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        *,
+        catalogue: Catalogue,
+        start_transport: StartTransport,
+        tool_port: ToolPort | None,
+        house_policy: PermissionPolicy,
+        observer: Observer,
+        clock: Callable[[], float],
+        chance: Callable[[], float],
+    ) -> None:
+        self.core = PoolCore(limits)
+        self.roster = Roster()
+        self._catalogue = catalogue
+        self._observer = observer
+        self._clock = clock
+        self._house_policy = house_policy
+        self._wishes: dict[str, SeatWish] = {}
+        self._hand = Stablehand(
+            roster=self.roster,
+            tell=self.tell,
+            start=start_transport,
+            wishes=self._wishes,
+            tool_port=tool_port,
+            observer=observer,
+            clock=clock,
+            chance=chance,
+        )
+        self._specs: set[PoolKey] = set()
+        self._waiting: dict[ClaimId, asyncio.Future[Answer]] = {}
+        self._early: dict[ClaimId, Answer] = {}
+        self._inbox: deque[events.Event] = deque()
+        self._pumping = False
+        self._closed = False
+        self._empty = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._crew: Crew | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self._perform: dict[type, Callable[..., None]] = {
+            actions.StartSlot: self._start_slot,
+            actions.AdoptSlot: self._adopt_slot,
+            actions.StopSlot: self._stop_slot,
+            actions.OpenSeat: self._open_seat,
+            actions.CloseSeat: self._close_seat,
+            actions.Grant: self._grant,
+            actions.Refuse: self._answer,
+            actions.MoveRequested: self._move,
+            actions.SeatsLost: self._seats_lost,
+            actions.Probe: self._probe,
+            actions.WakeAt: self._wake_at,
+            actions.ForgetKey: self._forget_key,
+            actions.Note: self._note,
+        }
+
+    # --- life ---
+
+    def start(self, loop: asyncio.AbstractEventLoop, *, watch_every: float) -> None:
+        """Bind to a loop."""
+        self._loop = loop
+        self._crew = Crew(loop, self._work_died)
+        self._crew.start(self._watch(watch_every), "pool watch")
+
+    async def stop(self) -> None:
+        """Refuse every claim, end every process, wait until nothing is left."""
+        self._closed = True
+        if self._crew is None:
+            return
+        self.tell(events.Shutdown())
+        while self.roster.slots:
+            self._empty.clear()
+            await self._empty.wait()
+        await self._crew.disband()
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    async def _watch(self, every: float) -> None:
+        while True:
+            await asyncio.sleep(every)
+            for running in list(self.roster.slots.values()):
+                await self._hand.weigh_slot(running)
+            for key in list(self._specs):
+                self.refresh(key)
+
+    # --- events in ---
+
+    def tell(self, event: events.Event) -> None:
+        """Let the core decide, and do what it says."""
+        self._inbox.append(event)
+        if self._pumping:
+            return
+        self._pumping = True
+        try:
+            while self._inbox:
+                for action in self.core.handle(self._inbox.popleft(), self._clock()):
+                    self._perform[type(action)](action)
+        finally:
+            self._pumping = False
+
+    def register(self, key: PoolKey) -> None:
+        """Make sure the core knows the key. Raises what the catalogue raises."""
+        if key not in self._specs:
+            spec = self._catalogue.spec(key)
+            self._specs.add(key)
+            self.tell(events.KeyRegistered(key, spec))
+
+    def refresh(self, key: PoolKey) -> None:
+        """Tell the core when the key is made differently now."""
+        try:
+            changed = self._catalogue.refresh(key.key)
+        except (PoolError, ValueError) as error:
+            log.warning("%s cannot be started as configured now: %s", key, error)
+            return
+        if changed:
+            self.tell(events.KeyRegistered(key, self._catalogue.spec(key)))
+
+    def remember(self, wish: SeatWish) -> str:
+        """The core's name for what a seat is opened with."""
+        self._wishes.setdefault(wish.id, wish)
+        return wish.id
+
+    def refresh_all(self) -> None:
+        """Look at every key anew."""
+        for key in list(self._specs):
+            self.refresh(key)
+
+    def failure(self, key: PoolKey) -> PoolError | None:
+        """The last start or open failure of a key."""
+        return self.roster.failures.get(key)
+
+    def forget_resume(self, wish: SeatWish) -> None:
+        """A wish that names one session is of use to one claim only."""
+        if wish.resume is not None:
+            self._wishes.pop(wish.id, None)
+
+    def release(self, tenure: Tenure) -> None:
+        """The holder is done."""
+        if self.roster.tenures.pop(tenure.lease, None) is not None:
+            self.tell(events.LeaseReleased(LeaseId(tenure.lease), tenure.generation))
+
+    def ask(self, claim: events.Claim) -> "Answer | asyncio.Future[Answer]":
+        """Put a claim before the core. A warm pool answers at once, without a turn of the loop."""
+        if self._loop is None:
+            raise RuntimeError("the pool was not started: `await pool.start()` or use it as a context manager")
+        if self._closed:
+            raise PoolClosed
+        self.tell(claim)
+        early = self._early.pop(claim.claim, None)
+        if early is not None:
+            return early
+        future: asyncio.Future[Answer] = self._loop.create_future()
+        self._waiting[claim.claim] = future
+        return future
+
+    def abandon(self, claim: ClaimId) -> None:
+        """The claimer is gone, perhaps with a grant under way to it."""
+        self._waiting.pop(claim, None)
+        self.tell(events.ClaimAbandoned(claim))
+
+    # --- actions out ---
+
+    def _start_slot(self, action: actions.StartSlot) -> None:
+        key = action.key
+        assert isinstance(key, PoolKey)
+        running = Running(action.slot, key, self._catalogue.launch(key.key), self._clock())
+        self.roster.slots[action.slot] = running
+        running.task = self._work(self._hand.start_slot(running), f"start {action.slot}")
+
+    def _adopt_slot(self, action: actions.AdoptSlot) -> None:
+        assert isinstance(action.key, PoolKey)
+        self.roster.slots[action.slot].key = action.key
+
+    def _stop_slot(self, action: actions.StopSlot) -> None:
+        running = self.roster.slots.get(action.slot)
+        if running is None:
+            return
+        running.stopping = True
+        if running.transport is None and running.task is not None:
+            running.task.cancel()
+        else:
+            self._work(self._hand.stop_slot(running, hard=action.hard), f"stop {action.slot}")
+
+    def _open_seat(self, action: actions.OpenSeat) -> None:
+        chair = Chair(action.seat, action.slot, action.tools, SeatPolicy(self._house_policy), self._clock())
+        self.roster.chairs[action.seat] = chair
+        self._work(self._hand.open_seat(chair), f"open {action.seat}")
+
+    def _close_seat(self, action: actions.CloseSeat) -> None:
+        chair = self.roster.chairs.get(action.seat)
+        if chair is None:
+            return
+        chair.unwanted = True
+        if chair.ready_at is not None:
+            self._work(self._hand.close_seat(chair), f"close {action.seat}")
+
+    def _grant(self, action: actions.Grant) -> None:
+        if action.seat is not None:
+            assert isinstance(action.key, PoolKey)
+            self.roster.tenures[action.lease] = Tenure(
+                lease=action.lease,
+                generation=action.generation,
+                since=self._clock(),
+                key=action.key.key,
+                slot=action.slot,
+                seat=action.seat,
+            )
+        self._answer(action)
+
+    def _answer(self, action: Answer) -> None:
+        future = self._waiting.pop(action.claim, None)
+        if future is None:
+            self._early[action.claim] = action
+        elif not future.done():
+            future.set_result(action)
+
+    def _move(self, action: actions.MoveRequested) -> None:
+        tenure = self.roster.tenures.get(action.lease)
+        if tenure is not None:
+            tenure.move = action.cause.value
+            tenure.moved.set()
+
+    def _seats_lost(self, action: actions.SeatsLost) -> None:
+        transport = self.roster.transport(action.slot)
+        lost = transport.lost if transport is not None else None
+        for lease in action.leases:
+            tenure = self.roster.tenures.pop(lease, None)
+            if tenure is not None:
+                self._forget_chair(tenure)
+                tenure.lost = lost or PoolError(action.text or f"the process was ended: {action.cause.value}")
+                tenure.moved.set()
+
+    def _forget_chair(self, tenure: Tenure) -> None:
+        chair = self.roster.chairs.pop(tenure.seat, None)
+        if chair is not None and chair.ticket is not None:
+            chair.ticket.revoke()
+
+    def _probe(self, action: actions.Probe) -> None:
+        self._work(self._hand.probe_slot(action.slot), f"probe {action.slot}")
+
+    def _wake_at(self, action: actions.WakeAt) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        assert self._loop is not None
+        self._alarm = self._loop.call_later(max(0.0, action.time - self._clock()), self.tell, events.Tick())
+
+    def _forget_key(self, action: actions.ForgetKey) -> None:
+        assert isinstance(action.key, PoolKey)
+        self._specs.discard(action.key)
+        self._catalogue.forget(action.key.key)
+
+    def _note(self, action: actions.Note) -> None:
+        provider = action.key.key.provider if isinstance(action.key, PoolKey) else ""
+        cause = "" if action.cause is None else action.cause.value
+        self._observer.noted(provider, action.what.value, cause)
+        log.info("%s: %s %s %s", action.what.value, action.key, cause, action.text)
+
+    def _work(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        assert self._crew is not None
+        return self._crew.start(work, name)
+
+    def _work_died(self, name: str, error: BaseException) -> None:
+        log.error("pool work %r died of a bug: %r", name, error, exc_info=error)
+        self._observer.noted("", "bug", type(error).__name__)

@@ -1,0 +1,110 @@
+"""The one loop that a pool lives on, and the way there from everywhere else.
+
+Rules:
+- Work is always done on the home loop. Another loop awaits it, a thread blocks on it; neither touches pool state.
+- A caller that is cancelled on its own loop cancels the work at home, so nothing is left half-claimed.
+- Once the home loop is closed there is nothing to reach: `PoolClosed`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from ostler.pool.errors import PoolClosed
+from ostler.pool.events import Finished, TurnEvent
+from ostler.pool.turn import Turn
+
+Result = TypeVar("Result")
+
+
+class Home:
+    """Bound once, to the loop the pool was started on."""
+
+    __slots__ = ("_loop",)
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Settle down. Once."""
+        if self._loop is not None:
+            raise RuntimeError("the pool was started before")
+        self._loop = loop
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The pool's loop."""
+        if self._loop is None:
+            raise RuntimeError("the pool was not started: `await pool.start()`, or use it as a context manager")
+        return self._loop
+
+    @property
+    def here(self) -> bool:
+        """Whether the caller runs on the home loop."""
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
+    async def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Do it at home, await it here."""
+        if self.here or self._loop is None:
+            return await work
+        return await asyncio.wrap_future(self._send(work))
+
+    def block(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Do it at home, block this thread until it is done."""
+        if self.here:
+            work.close()
+            raise RuntimeError("a blocking call on the pool's own loop would wait for itself; await it instead")
+        future = self._send(work)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def tell(self, call: Callable[..., object], *arguments: object) -> None:
+        """Call at home, now or as soon as it can be; nobody waits for it. Safe on any thread."""
+        if self.here:
+            call(*arguments)
+        elif self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+    def _send(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        if self.loop.is_closed():
+            work.close()
+            raise PoolClosed
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+
+class CarriedTurn:
+    """A turn whose events are awaited on another loop than the pool's."""
+
+    def __init__(self, home: Home, turn: Turn) -> None:
+        self._home = home
+        self._turn = turn
+        self._events = aiter(turn)
+
+    @property
+    def finished(self) -> Finished | None:
+        """The end, as soon as it is known."""
+        return self._turn.finished
+
+    def cancel(self) -> None:
+        """Ask the agent to stop."""
+        self._home.tell(self._turn.cancel)
+
+    def __aiter__(self) -> AsyncIterator[TurnEvent]:
+        return self
+
+    async def __anext__(self) -> TurnEvent:
+        event = await self._home.run(self.take())
+        if event is None:
+            raise StopAsyncIteration
+        return event
+
+    async def take(self) -> TurnEvent | None:
+        """The next event, on the home loop. None after the last: StopAsyncIteration cannot cross a future."""
+        return await anext(self._events, None)

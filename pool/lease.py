@@ -1,0 +1,139 @@
+"""The right to a seat, and what the holder must know of it.
+
+Rules:
+- Granting and recording are one step in the core; a `Lease` is only the handle. Releasing is synchronous and
+  idempotent, so no cancellation can get between the decision and the record.
+- A released seat never serves anybody else: its session is closed in the agent and its tool ticket is revoked.
+- A lease that is dropped without a release is released when it is collected, and the drop is reported.
+- `move` and `lost` only inform: the holder moves at its own turn boundary, and learns of a death in its turn as well.
+"""
+
+import asyncio
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from ostler.pool.errors import PoolError
+from ostler.pool.home import CarriedTurn, Home
+from ostler.pool.keys import TransportKey
+from ostler.pool.ports import ToolTicket
+from ostler.pool.prompt import PromptPart, TextPart
+from ostler.pool.session import AgentSession
+from ostler.pool.turn import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """What this very claim waited for, in seconds; a parked seat costs none of it."""
+
+    queue: float = 0.0
+    spawn: float = 0.0
+    session_new: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """From the claim to the grant."""
+        return self.queue + self.spawn + self.session_new
+
+
+@dataclass(eq=False)
+class Tenure:
+    """What the pool keeps of a lease while it is held; shared with the handle, which must not be kept alive by it."""
+
+    lease: int
+    generation: int
+    since: float
+    key: TransportKey
+    slot: int
+    seat: int
+    owner: str = ""
+    move: str | None = None
+    lost: PoolError | None = None
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Lease:
+    """A seat of one's own until `release`. Also a context manager, sync and async."""
+
+    def __init__(
+        self,
+        tenure: Tenure,
+        *,
+        session: AgentSession,
+        ticket: ToolTicket | None,
+        pooled: bool,
+        warmth: str,
+        miss: str,
+        waited: Waited,
+        restored: bool,
+        home: Home,
+        release: Callable[[Tenure], None],
+        dropped: Callable[[Tenure], None],
+    ) -> None:
+        self._tenure = tenure
+        self._home = home
+        self._release = release
+        self.key = tenure.key
+        self.session = session
+        self.ticket = ticket
+        self.pooled = pooled
+        """Whether the process may be shared; False with the pool off and after a fallback."""
+        self.warmth = warmth
+        self.miss = miss
+        self.waited = waited
+        self.restored = restored
+        """The agent brought the earlier session back by itself: nothing needs to be replayed."""
+        self._drop = weakref.finalize(self, dropped, tenure)
+        self._drop.atexit = False
+
+    @property
+    def id(self) -> int:
+        """Names the lease in snapshots, and as the parent of a nested claim."""
+        return self._tenure.lease
+
+    @property
+    def released(self) -> bool:
+        """Whether `release` was called."""
+        return not self._drop.alive
+
+    @property
+    def move(self) -> str | None:
+        """Why the session should move: release at the next turn boundary and lease anew. None while all is well."""
+        return self._tenure.move
+
+    @property
+    def lost(self) -> TransportLost | None:
+        """How the process under the seat died; None while it lives."""
+        return self._tenure.lost
+
+    async def wait_moved(self) -> None:
+        """Returns when the seat should be left, because it was lost or is to be moved."""
+        await self._tenure.moved.wait()
+
+    async def prompt(self, prompt: str | Sequence[PromptPart]) -> Turn | CarriedTurn:
+        """Start a turn on the seat's session; its events may be awaited on the loop that asked."""
+        parts: Sequence[PromptPart] = [TextPart(prompt)] if isinstance(prompt, str) else prompt
+        turn = await self._home.run(self.session.prompt(parts))
+        return turn if self._home.here else CarriedTurn(self._home, turn)
+
+    def release(self) -> None:
+        """Give the seat back. Idempotent."""
+        if self._drop.detach() is not None:
+            self._release(self._tenure)
+
+    def __enter__(self) -> "Lease":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    async def __aenter__(self) -> "Lease":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()

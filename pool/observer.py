@@ -1,0 +1,49 @@
+"""What the pool tells whoever watches it. The pool counts; what the counts are called outside is not its affair.
+
+Rules: labels are bounded (provider, model, an enum value, a phase); never a session, a token or a path.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ostler.pool.keys import TransportKey
+
+
+class Observer(Protocol):
+    """Called on the pool's loop, must not block."""
+
+    def claimed(self, key: TransportKey, warmth: str, miss: str, waited: float) -> None: ...
+    def refused(self, key: TransportKey, kind: str) -> None: ...
+    def started(self, provider: str, outcome: str, phase: str, seconds: float) -> None: ...
+    def opened(self, provider: str, outcome: str, seconds: float) -> None: ...
+    def noted(self, provider: str, what: str, cause: str) -> None: ...
+
+
+@dataclass
+class Counts:
+    """The default observer: plain numbers, read by `snapshot()` and by tests."""
+
+    claims: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+    refusals: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    starts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    opens: Counter[tuple[str, str]] = field(default_factory=Counter)
+    notes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+
+    def claimed(self, key: TransportKey, warmth: str, miss: str, waited: float) -> None:
+        del waited
+        self.claims[key.provider, key.model, warmth, miss] += 1
+
+    def refused(self, key: TransportKey, kind: str) -> None:
+        self.refusals[key.provider, key.model, kind] += 1
+
+    def started(self, provider: str, outcome: str, phase: str, seconds: float) -> None:
+        del seconds
+        self.starts[provider, outcome, phase] += 1
+
+    def opened(self, provider: str, outcome: str, seconds: float) -> None:
+        del seconds
+        self.opens[provider, outcome] += 1
+
+    def noted(self, provider: str, what: str, cause: str) -> None:
+        self.notes[provider, what, cause] += 1

@@ -1,0 +1,302 @@
+"""`TransportPool`: the calls, and the thin shell around the core.
+
+Rules:
+- One loop owns everything: no locks, no `await` between what the core decides and what is recorded here. Calls from
+  other loops are carried over to it; for threads there is `ostler.pool.blocking`.
+- `handle` is never re-entered: what an action causes at once waits until the actions before it are done.
+- Building a pool starts nothing. `start` begins to warm in the background and returns at once.
+- Only the core and `shutdown` end a shared process; releasing a lease never does.
+"""
+
+import asyncio
+import itertools
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+
+from ostler.pool.catalogue import Catalogue
+from ostler.pool.configuration import PoolSettings
+from ostler.pool.core import events
+from ostler.pool.core.actions import Grant, Refuse
+from ostler.pool.core.values import LeaseId, SeatId, SlotId
+from ostler.pool.engine import Engine
+from ostler.pool.errors import AgentStartFailed, PoolClosed, PoolError
+from ostler.pool.home import Home
+from ostler.pool.keys import TransportKey
+from ostler.pool.lease import Lease, Tenure, Waited
+from ostler.pool.observer import Counts, Observer
+from ostler.pool.order import SessionMemo
+from ostler.pool.permission import deny
+from ostler.pool.ports import PermissionPolicy, ToolPort, ToolSet
+from ostler.pool.provider import Provider
+from ostler.pool.refusals import refusal_error
+from ostler.pool.roster import Chair, PoolKey, Running
+from ostler.pool.snapshot import PoolSnapshot, snapshot
+from ostler.pool.stablehand import SeatWish, StartTransport
+from ostler.pool.transport import Transport
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One call of `lease`, as it is carried from the first try to the fallback."""
+
+    key: TransportKey
+    seat: SeatWish
+    owner: str
+    deadline: float
+    parent: int | None
+    policy: PermissionPolicy | None
+
+
+class TransportPool:
+    """Warm agent processes, shared by many sessions. An async context manager: `start` and `shutdown`."""
+
+    def __init__(
+        self,
+        settings: PoolSettings,
+        *,
+        providers: Mapping[str, Provider],
+        start_transport: StartTransport,
+        environ: Mapping[str, str],
+        tool_port: ToolPort | None = None,
+        policy: PermissionPolicy = deny,
+        observer: Observer | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._settings = settings
+        self._observer: Observer = Counts() if observer is None else observer
+        self._catalogue = Catalogue(settings, providers, environ)
+        self._clock = clock
+        self._claim_ids = itertools.count(1)
+        self.home = Home()
+        self._closing: asyncio.Task[None] | None = None
+        self._engine = Engine(
+            settings.limits,
+            catalogue=self._catalogue,
+            start_transport=start_transport,
+            tool_port=tool_port,
+            house_policy=policy,
+            observer=self._observer,
+            clock=clock,
+            chance=chance,
+        )
+
+    # --- life ---
+
+    async def start(self) -> None:
+        """Bind the pool to the running loop and begin to warm the configured keys. Returns at once."""
+        self.home.bind(asyncio.get_running_loop())
+        self._engine.start(self.home.loop, watch_every=self._settings.watch_every)
+        if not self._settings.enabled:
+            return
+        for warm in self._settings.warm:
+            try:
+                self.warm(warm.key, warm.tools, warm.seats)
+            except PoolError as error:
+                log.warning("cannot keep %s warm: %s", warm.key, error)
+
+    async def shutdown(self) -> None:
+        """End every process and everything below it, hard. Idempotent; afterwards every call raises `PoolClosed`."""
+        await self.home.run(self._shutdown())
+
+    async def _shutdown(self) -> None:
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._engine.stop(), name="pool shutdown")
+        await asyncio.shield(self._closing)
+
+    async def __aenter__(self) -> "TransportPool":
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.shutdown()
+
+    # --- claims ---
+
+    async def get(self, key: TransportKey, *, deadline: float | None = None) -> Transport:
+        """The shared process of a key, started if need be. The same key, the same object."""
+        return await self.home.run(self._get(self._catalogue.canonical(key), deadline))
+
+    async def _get(self, key: TransportKey, deadline: float | None) -> Transport:
+        known = PoolKey(key)
+        self._engine.register(known)
+        grant = await self._claim(known, None, owner="", deadline=self._until(deadline), parent=None)
+        transport = self._engine.roster.transport(grant.slot)
+        # Whoever takes the transport itself promises nothing, so nothing is held for it.
+        self._engine.tell(events.LeaseReleased(grant.lease, grant.generation))
+        if transport is None:
+            raise self._engine.failure(known) or PoolClosed()
+        return transport
+
+    async def lease(
+        self,
+        key: TransportKey,
+        *,
+        tools: ToolSet | None = None,
+        owner: str = "",
+        deadline: float | None = None,
+        parent: int | None = None,
+        policy: PermissionPolicy | None = None,
+        resume: SessionMemo | None = None,
+    ) -> Lease:
+        """A seat: an agent session of one's own on a process that others may share.
+
+        `tools` None: a session without tools of ours; an empty set: tools may be published later. `owner` is who is
+        served in turn when seats are short. `parent` is the lease of the turn that asks, if one does. `resume` names a
+        session to bring back; `Lease.restored` tells whether the agent did.
+        """
+        known = self._catalogue.canonical(key)
+        wish = Wish(known, SeatWish(tools, resume), owner, self._until(deadline), parent, policy)
+        return await self.home.run(self._lease(wish))
+
+    async def _lease(self, wish: Wish) -> Lease:
+        shared = self._settings.enabled
+        try:
+            return await self._seat(wish, PoolKey(wish.key, private=not shared), None)
+        except AgentStartFailed as error:
+            if not (shared and self._settings.fallback and error.before_ready):
+                raise
+            log.error(  # noqa: TRY400 (the line tells the error whole; a trace into our own claim adds nothing)
+                "the pool has no process for %s, trying one for this session alone: %s", wish.key, error
+            )
+            self._observer.noted(wish.key.provider, "fallback", error.phase.value)
+        return await self._seat(wish, PoolKey(wish.key, private=True), "fallback")
+
+    async def _seat(self, wish: Wish, key: PoolKey, warmth: str | None) -> Lease:
+        self._engine.register(key)
+        tools = self._engine.remember(wish.seat)
+        try:
+            while True:
+                asked = self._clock()
+                grant = await self._claim(key, tools, owner=wish.owner, deadline=wish.deadline, parent=wish.parent)
+                lease = self._hand_over(grant, wish, key, asked, warmth)
+                if lease is not None:
+                    return lease
+        finally:
+            self._engine.forget_resume(wish.seat)
+
+    async def _claim(
+        self, key: PoolKey, tools: str | None, *, owner: str, deadline: float, parent: int | None
+    ) -> Grant:
+        claim = next(self._claim_ids)
+        ancestor = None if parent is None else LeaseId(parent)
+        answer = self._engine.ask(events.Claim(claim, key, tools, owner, deadline, ancestor))
+        if isinstance(answer, asyncio.Future):
+            try:
+                answer = await answer
+            except asyncio.CancelledError:
+                self._engine.abandon(claim)
+                raise
+        if isinstance(answer, Refuse):
+            self._observer.refused(key.key, answer.kind.value)
+            raise refusal_error(answer, key, self._engine.failure(key))
+        return answer
+
+    def _hand_over(self, grant: Grant, wish: Wish, key: PoolKey, asked: float, warmth: str | None) -> Lease | None:
+        """Turn a grant into a lease; None when the process died between the two and nothing was lost but time."""
+        roster = self._engine.roster
+        tenure, chair = roster.tenures.get(grant.lease), roster.chairs.get(grant.seat or SeatId(0))
+        if tenure is None or chair is None or chair.session is None:
+            self._engine.tell(events.LeaseReleased(grant.lease, grant.generation))
+            return None
+        tenure.owner = wish.owner
+        if wish.policy is not None:
+            chair.policy.answer = wish.policy
+        named = warmth or grant.warmth.value
+        waited = waited_for(asked, self._clock(), roster.slots[grant.slot], chair)
+        self._observer.claimed(key.key, named, grant.miss.value, waited.total)
+        return Lease(
+            tenure,
+            session=chair.session,
+            ticket=chair.ticket,
+            pooled=not key.private,
+            warmth=named,
+            miss=grant.miss.value,
+            waited=waited,
+            restored=chair.restored,
+            home=self.home,
+            release=self._release,
+            dropped=self._dropped,
+        )
+
+    def _release(self, tenure: Tenure) -> None:
+        self.home.tell(self._engine.release, tenure)
+
+    def _dropped(self, tenure: Tenure) -> None:
+        """Called by the collector, on whatever thread it runs."""
+        log.warning("a lease of %s was dropped without a release; releasing it", tenure.key)
+        self._observer.noted(tenure.key.provider, "dropped_lease", "")
+        self.home.tell(self._engine.release, tenure)
+
+    # --- an operator's verbs; on the pool's own loop ---
+
+    def warm(self, key: TransportKey, tools: ToolSet | None = None, seats: int = 1) -> None:
+        """Keep at least so many seats parked from now on; 0 takes the floor away."""
+        known = PoolKey(self._catalogue.canonical(key))
+        self._engine.register(known)
+        self._engine.tell(events.Warm(known, self._engine.remember(SeatWish(tools)), seats))
+
+    def hint(self, key: TransportKey, tools: ToolSet | None = None) -> None:
+        """A session with this key is likely to go on soon: have a seat ready for a while."""
+        known = PoolKey(self._catalogue.canonical(key))
+        self._engine.register(known)
+        self._engine.tell(events.Hint(known, self._engine.remember(SeatWish(tools))))
+
+    def pause(self, key: TransportKey | None = None) -> None:
+        """Grant and start nothing for the key, or for all keys; claims wait."""
+        self._engine.tell(events.Pause(self._known(key)))
+
+    def resume(self, key: TransportKey | None = None) -> None:
+        """Take a pause back."""
+        self._engine.tell(events.Resume(self._known(key)))
+
+    def drain(self, key: TransportKey) -> None:
+        """Let the key's processes end when their sessions have moved or ended."""
+        self._engine.tell(events.DrainKey(PoolKey(self._catalogue.canonical(key))))
+
+    def recycle(self, slot: int) -> None:
+        """Replace one process: its successor is up before it drains."""
+        self._engine.tell(events.Recycle(SlotId(slot)))
+
+    def kill(self, slot: int) -> None:
+        """End one process now, with whatever runs on it."""
+        self._engine.tell(events.Kill(SlotId(slot)))
+
+    def reconnect(self, key: TransportKey) -> None:
+        """Forget the key's start failures: the cause is mended."""
+        self._engine.tell(events.Reconnect(PoolKey(self._catalogue.canonical(key))))
+
+    def reload(self, settings: PoolSettings, environ: Mapping[str, str]) -> None:
+        """New settings or environment: keys that are made differently now get new processes, the old ones drain."""
+        self._settings = settings
+        self._catalogue.replace(settings, environ)
+        self._engine.refresh_all()
+
+    def snapshot(self) -> "PoolSnapshot":
+        """What the pool holds, as plain data."""
+        return snapshot(self._engine, enabled=self._settings.enabled)
+
+    # --- loops ---
+
+    def _known(self, key: TransportKey | None) -> PoolKey | None:
+        return None if key is None else PoolKey(self._catalogue.canonical(key))
+
+    def _until(self, deadline: float | None) -> float:
+        return self._clock() + (self._settings.claim_deadline if deadline is None else deadline)
+
+
+def waited_for(asked: float, granted: float, running: Running, chair: Chair) -> Waited:
+    """Split a claim's wait into its own share of the process start and of the session open, and the rest."""
+    process_up = asked if running.ready_at is None else max(asked, min(running.ready_at, granted))
+    opening = max(process_up, chair.begun)
+    session_up = opening if chair.ready_at is None else max(opening, min(chair.ready_at, granted))
+    spawn, session_new = process_up - asked, session_up - opening
+    return Waited(queue=max(0.0, granted - asked - spawn - session_new), spawn=spawn, session_new=session_new)

@@ -1,0 +1,86 @@
+"""The living things behind the core's ids: which transport is which slot, which agent session is which seat.
+
+Rules: the core decides, the roster only finds. An entry is made when the core asks for the thing and removed when the
+core was told that it is gone, so the roster can never hold more than the core knows of.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from ostler.pool.core.values import SeatId, SlotId
+from ostler.pool.errors import PoolError
+from ostler.pool.events import PermissionAsked
+from ostler.pool.keys import TransportKey
+from ostler.pool.launch import Launch
+from ostler.pool.lease import Tenure
+from ostler.pool.ports import PermissionChoice, PermissionPolicy, ToolTicket
+from ostler.pool.session import AgentSession
+from ostler.pool.transport import Transport
+
+
+@dataclass(frozen=True, slots=True)
+class PoolKey:
+    """What the core calls a key: a transport key, shared, or for processes that serve one session each."""
+
+    key: TransportKey
+    private: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.key}, own process" if self.private else str(self.key)
+
+
+class SeatPolicy:
+    """A permission policy that is known only when the seat is claimed; until then the answer is the house's."""
+
+    def __init__(self, house: PermissionPolicy) -> None:
+        self.answer = house
+
+    async def __call__(self, session_id: str, asked: PermissionAsked, /) -> PermissionChoice:
+        return await self.answer(session_id, asked)
+
+
+@dataclass(eq=False)
+class Running:
+    """One slot: a process that starts, runs, or is being stopped."""
+
+    slot: SlotId
+    key: PoolKey
+    launch: Launch
+    begun: float
+    task: asyncio.Task[None] | None = None
+    transport: Transport | None = None
+    ready_at: float | None = None
+    memory: int = 0
+    stopping: bool = False
+
+
+@dataclass(eq=False)
+class Chair:
+    """One seat: an agent session that opens, waits, serves, or is being closed."""
+
+    seat: SeatId
+    slot: SlotId
+    tools: str
+    policy: SeatPolicy
+    begun: float
+    session: AgentSession | None = None
+    ticket: ToolTicket | None = None
+    ready_at: float | None = None
+    restored: bool = False
+    unwanted: bool = False
+
+
+@dataclass
+class Roster:
+    """Everything that lives, by id."""
+
+    slots: dict[SlotId, Running] = field(default_factory=dict)
+    chairs: dict[SeatId, Chair] = field(default_factory=dict)
+    tenures: dict[int, Tenure] = field(default_factory=dict)
+    failures: dict[PoolKey, PoolError] = field(default_factory=dict)
+    """The last start or open failure of a key, typed: what a refusal of the core quotes."""
+
+    def transport(self, slot: SlotId) -> Transport | None:
+        """The process of a slot, if it is up."""
+        running = self.slots.get(slot)
+        return running.transport if running else None

@@ -1,0 +1,95 @@
+"""What the pool holds, as plain data for the console, the metrics and the status page.
+
+Rules: values only, JSON-ready through `as_json`, no token and no prompt; taken in one step, so that its parts agree.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+from ostler.pool.core.census import Snapshot
+from ostler.pool.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessView:
+    """The process behind a slot."""
+
+    slot: int
+    key: str
+    provider: str
+    model: str
+    private: bool
+    pid: int | None
+    memory: int
+    sessions: int
+    leaked: int
+    lost: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureView:
+    """The last failure of a key."""
+
+    key: str
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSnapshot:
+    """The pool at one moment: what the core knows, and the living things behind it."""
+
+    enabled: bool
+    core: Snapshot
+    processes: tuple[ProcessView, ...]
+    failures: tuple[FailureView, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Nested dicts, lists, strings and numbers."""
+        plain = plain_value(self)
+        assert isinstance(plain, dict)
+        return plain
+
+
+def snapshot(engine: Engine, *, enabled: bool) -> PoolSnapshot:
+    """Look at everything at once."""
+    processes = []
+    for running in engine.roster.slots.values():
+        transport = running.transport
+        processes.append(
+            ProcessView(
+                slot=running.slot,
+                key=str(running.key),
+                provider=running.key.key.provider,
+                model=running.key.key.model,
+                private=running.key.private,
+                pid=None if transport is None else transport.pid,
+                memory=running.memory,
+                sessions=0 if transport is None else transport.sessions,
+                leaked=0 if transport is None else transport.leaked,
+                lost=None if transport is None or transport.lost is None else str(transport.lost),
+            )
+        )
+    failures = tuple(
+        FailureView(str(key), type(error).__name__, str(error)) for key, error in engine.roster.failures.items()
+    )
+    return PoolSnapshot(enabled, engine.core.snapshot(), tuple(processes), failures)
+
+
+def plain_value(value: object) -> object:
+    """The JSON-ready form of a value object; what has no form of its own is its text."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value.value if isinstance(value, Enum) else value
+        case Enum():
+            return value.value
+        case Mapping():
+            return {str(name): plain_value(item) for name, item in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [plain_value(item) for item in value]
+        case _ if is_dataclass(value) and type(value).__str__ is object.__str__:
+            return {field.name: plain_value(getattr(value, field.name)) for field in fields(value)}
+        case _:
+            return str(value)

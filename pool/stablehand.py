@@ -1,0 +1,209 @@
+"""Does what the core decided: starts, opens, closes, stops. One coroutine for each kind of work.
+
+Rules:
+- Every piece of work ends by telling the core what came of it, whatever happened: a slot that starts is answered by
+  started, or failed and gone; a seat by opened or failed; a closing one by closed; a stopping one by gone.
+- What fails halfway undoes its own half: the ticket of an open that failed is revoked, a process that did not shake
+  hands is reaped by `Transport.start`.
+- Nothing here decides. A typed error becomes an event; anything else is a bug: it is told as a failure too, so that no
+  claim waits for ever, and then raised for the crew to report.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from ostler.pool.core import events
+from ostler.pool.core.values import SlotId
+from ostler.pool.errors import AgentMissing, AgentStartFailed, LoadRefused, PoolError, TransportLost, UnknownSession
+from ostler.pool.launch import Launch
+from ostler.pool.observer import Observer
+from ostler.pool.order import SeatOrder, SessionMemo
+from ostler.pool.ports import ToolPort, ToolSet
+from ostler.pool.roster import Chair, Roster, Running
+from ostler.pool.session import AgentSession
+from ostler.pool.transport import Transport
+
+StartTransport = Callable[[Launch], Awaitable[Transport]]
+
+
+@dataclass(frozen=True, slots=True)
+class SeatWish:
+    """What a seat's tools id stands for: a tool set, and perhaps a session of an earlier process."""
+
+    tools: ToolSet | None = None
+    resume: SessionMemo | None = None
+
+    @property
+    def id(self) -> str:
+        """Seats of one id may stand in for each other."""
+        tools = "" if self.tools is None else self.tools.fingerprint or "empty"
+        return tools if self.resume is None else f"{tools}@{self.resume.session_id}"
+
+
+class SeatNotOpened(PoolError):
+    """By the time the work began there was nothing left to open the seat on, or nobody to open it for."""
+
+    def __init__(self, chair: Chair) -> None:
+        super().__init__(f"seat {chair.seat} was not opened: the process of slot {chair.slot} or its claimer went away")
+        self.seat = chair.seat
+        self.slot = chair.slot
+
+
+class Stablehand:
+    """The work of one pool."""
+
+    def __init__(
+        self,
+        *,
+        roster: Roster,
+        tell: Callable[[events.Event], None],
+        start: StartTransport,
+        wishes: Mapping[str, SeatWish],
+        tool_port: ToolPort | None,
+        observer: Observer,
+        clock: Callable[[], float],
+        chance: Callable[[], float],
+    ) -> None:
+        self._roster = roster
+        self._tell = tell
+        self._start = start
+        self._wishes = wishes
+        self._tool_port = tool_port
+        self._observer = observer
+        self._clock = clock
+        self._chance = chance
+
+    async def start_slot(self, running: Running) -> None:
+        """Start the process of a slot."""
+        provider = running.launch.provider.name
+        try:
+            transport = await self._start(running.launch)
+        except BaseException as error:
+            self._report_failed_start(running, error)
+            if not isinstance(error, PoolError):
+                raise
+            return
+        if running.stopping:
+            await transport.close(hard=True)
+            self._gone(running)
+            return
+        running.transport = transport
+        running.ready_at = self._clock()
+        self._observer.started(provider, "started", "", running.ready_at - running.begun)
+        self._tell(events.SlotStarted(running.slot, self._chance()))
+        transport.on_lost(lambda lost: self._tell_death(running, lost))
+
+    def _report_failed_start(self, running: Running, error: BaseException) -> None:
+        phase = error.phase.value if isinstance(error, AgentStartFailed) else "spawn"
+        if not running.stopping:
+            if isinstance(error, PoolError):
+                self._roster.failures[running.key] = error
+            self._observer.started(running.launch.provider.name, "failed", phase, self._clock() - running.begun)
+            self._tell(
+                events.SlotStartFailed(
+                    running.slot,
+                    phase,
+                    str(error) or type(error).__name__,
+                    self._chance(),
+                    retryable=not isinstance(error, AgentMissing),
+                )
+            )
+        self._gone(running)
+
+    def _tell_death(self, running: Running, lost: TransportLost) -> None:
+        if not running.stopping:
+            self._roster.failures[running.key] = lost
+            self._tell(events.SlotDied(running.slot, str(lost)))
+
+    async def stop_slot(self, running: Running, *, hard: bool) -> None:
+        """End a process that had started."""
+        if running.transport is not None:
+            await running.transport.close(hard=hard)
+        self._gone(running)
+
+    def _gone(self, running: Running) -> None:
+        if self._roster.slots.pop(running.slot, None) is not None:
+            self._tell(events.SlotGone(running.slot))
+
+    async def open_seat(self, chair: Chair) -> None:
+        """Open an agent session on a running process."""
+        running = self._roster.slots.get(chair.slot)
+        wish = self._wishes.get(chair.tools)
+        try:
+            if running is None or running.transport is None or wish is None:
+                raise SeatNotOpened(chair)
+            await self._enter(running.transport, chair, wish, running.key.key.cwd)
+        except BaseException as error:
+            self._report_failed_open(chair, running, error)
+            if not isinstance(error, PoolError):
+                raise
+            return
+        chair.ready_at = self._clock()
+        self._observer.opened(running.launch.provider.name, "opened", chair.ready_at - chair.begun)
+        if chair.unwanted:
+            await self.close_seat(chair)
+        else:
+            self._tell(events.SeatOpened(chair.seat))
+
+    def _report_failed_open(self, chair: Chair, running: Running | None, error: BaseException) -> None:
+        self._roster.chairs.pop(chair.seat, None)
+        if running is not None:
+            if isinstance(error, PoolError):
+                self._roster.failures[running.key] = error
+            self._observer.opened(running.launch.provider.name, "failed", self._clock() - chair.begun)
+        self._tell(events.SeatOpenFailed(chair.seat, str(error) or type(error).__name__))
+
+    async def _enter(self, transport: Transport, chair: Chair, wish: SeatWish, cwd: str) -> None:
+        if wish.resume is not None:
+            memo = wish.resume
+            try:
+                await self._sit(transport, chair, wish, cwd, lambda order: transport.load(memo, order))
+            except (LoadRefused, UnknownSession):
+                # The agent cannot bring it back: the caller replays its transcript into a fresh session.
+                chair.restored = False
+            else:
+                chair.restored = True
+                return
+        await self._sit(transport, chair, wish, cwd, transport.open)
+
+    async def _sit(
+        self,
+        transport: Transport,
+        chair: Chair,
+        wish: SeatWish,
+        cwd: str,
+        enter: Callable[[SeatOrder], Awaitable[AgentSession]],
+    ) -> None:
+        ticket = None
+        if wish.tools is not None and self._tool_port is not None:
+            ticket = self._tool_port.open(wish.tools.definitions)
+        try:
+            if ticket is not None:
+                ticket.owned_by(transport.identity)
+            session = await enter(SeatOrder(cwd=cwd, policy=chair.policy, ticket=ticket))
+        except BaseException:
+            if ticket is not None:
+                ticket.revoke()
+            raise
+        chair.session, chair.ticket = session, ticket
+
+    async def close_seat(self, chair: Chair) -> None:
+        """End a seat: nothing can be called with its ticket from here on."""
+        self._roster.chairs.pop(chair.seat, None)
+        if chair.ticket is not None:
+            chair.ticket.revoke()
+        clean = chair.session is not None and await chair.session.close()
+        self._tell(events.SeatClosed(chair.seat, clean))
+
+    async def probe_slot(self, slot: SlotId) -> None:
+        """Ask a process for a sign of life."""
+        transport = self._roster.transport(slot)
+        alive = transport is not None and await transport.probe()
+        self._tell(events.ProbeAnswered(slot) if alive else events.ProbeMissed(slot))
+
+    async def weigh_slot(self, running: Running) -> None:
+        """Measure the memory of a process tree."""
+        if running.transport is not None:
+            running.memory = await running.transport.memory()
+            if running.slot in self._roster.slots:
+                self._tell(events.MemorySampled(running.slot, running.memory))
