@@ -71,7 +71,6 @@ class Refusal(Enum):
     BREAKER_OPEN = "breaker_open"
     PAUSED = "paused"
     DEADLOCK = "deadlock"
-    DUPLICATE = "duplicate"
     UNKNOWN_KEY = "unknown_key"
 
 
@@ -155,11 +154,18 @@ class Traits:
     seat_bytes: int = 4 << 20
 
     def __post_init__(self) -> None:
-        counts = (self.seats_per_process, self.parallel_opens, self.recycle_after_seats, self.recycle_after_leaks)
+        counts = (
+            self.seats_per_process,
+            self.parallel_opens,
+            self.recycle_after_seats,
+            self.recycle_after_leaks,
+        )
         if any(count is not None and count <= 0 for count in counts):
             raise SettingsError(f"a trait of zero or less never means unlimited: {self}")
         if self.sharing is not Sharing.SESSIONS and self.seats_per_process != 1:
-            raise SettingsError(f"{self.sharing.value} holds one seat per process, not {self.seats_per_process}")
+            raise SettingsError(
+                f"{self.sharing.value} holds one seat per process, not {self.seats_per_process}"
+            )
         if self.start_seconds <= 0 or self.start_bytes <= 0 or self.seat_bytes <= 0:
             raise SettingsError(f"expected start-up time and sizes must be positive: {self}")
 
