@@ -1,7 +1,8 @@
 """The pool's books: every record and index, and the few moves that keep them consistent with each other.
 
-Rules: only this file adds to or takes from an index, so no two of them can disagree. Ids come from counters and are
-never used twice. Every decision is written here before its action is returned: there is nothing to undo.
+Rules: only this file adds to or takes from an index, so no two of them can disagree. Ids come from counters
+and are never used twice. Every decision is written here before its action is returned: there is nothing to
+undo.
 """
 
 from dataclasses import dataclass, field
@@ -26,6 +27,10 @@ from ostler.pool.core.values import (
     SlotId,
     SlotState,
 )
+
+
+class StaleEvent(Exception):  # noqa: N818  # not an error: it is how a look into the books says "not there"
+    """The event names something that is not in the books (any more). Raised before anything is booked."""
 
 
 @dataclass(slots=True, eq=False)
@@ -207,6 +212,32 @@ class Books:
     def new_id(self) -> int:
         self.last_id += 1
         return self.last_id
+
+    # looking things up for an event
+
+    def find_stable(self, key: Key) -> Stable:
+        stable = self.stables.get(key)
+        if stable is None:
+            raise StaleEvent
+        return stable
+
+    def find_slot(self, number: SlotId, *states: SlotState) -> Slot:
+        slot = self.slots.get(number)
+        if slot is None or slot.state not in states:
+            raise StaleEvent
+        return slot
+
+    def find_seat(self, number: SeatId, state: SeatState) -> Seat:
+        seat = self.seats.get(number)
+        if seat is None or seat.state is not state:
+            raise StaleEvent
+        return seat
+
+    def find_lease(self, number: LeaseId | None) -> Lease:
+        lease = None if number is None else self.leases.get(number)
+        if lease is None:
+            raise StaleEvent
+        return lease
 
     # claims
 

@@ -1,6 +1,8 @@
-"""Start failures of one fingerprint. Rules: the first failure costs nothing (the next claim tries at once), the second
-and later ones back off exponentially with jitter, and from `breaker_after` on claims fail fast with the last text until
-a cool-down is over; then one trial at a time. Starts that nobody waits for are never the first to try again."""
+"""Start failures of one fingerprint. Rules: the first failure costs nothing (the next claim tries at once),
+the second and later ones back off exponentially with jitter, and from `breaker_after` on claims fail fast
+with the last text until a cool-down is over; then one trial at a time. Starts that nobody waits for are never
+the first to try again.
+"""
 
 from dataclasses import dataclass
 

@@ -1,8 +1,8 @@
 """Room for those who wait: one memory budget and one process cap over all keys.
 
-Rules: a process counts with its expected size until it is measured and until its tree is reaped. What goes first:
-parked seats, then spares and idle processes, least recently used before others, floors last. Leased is never touched.
-No more is taken than is needed: what is already dying counts as room to come.
+Rules: a process counts with its expected size until it is measured and until its tree is reaped. What goes
+first: parked seats, then spares and idle processes, least recently used before others, floors last. Leased is
+never touched. No more is taken than is needed: what is already dying counts as room to come.
 """
 
 from ostler.pool.core.books import Books, Slot, Stable

@@ -1,6 +1,7 @@
-"""The end of a process. Rules: a drain waits for leases only, never for seats nobody has; it asks every lease to move,
-ends when the last one has gone, and is cut by its deadline; a stop that is not answered is said again, harder. A lost
-lease is told once, in the same step in which it leaves the books."""
+"""The end of a process. Rules: a drain waits for leases only, never for seats nobody has; it asks every lease
+to move, ends when the last one has gone, and is cut by its deadline; a stop that is not answered is said
+again, harder. A lost lease is told once, in the same step in which it leaves the books.
+"""
 
 from ostler.pool.core.actions import MoveRequested, SeatsLost, StopSlot
 from ostler.pool.core.books import Books, Slot

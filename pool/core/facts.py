@@ -1,21 +1,18 @@
 """Events of the world: what processes and seats did. Each books its fact and returns the key to settle."""
 
 from ostler.pool.core import events
-from ostler.pool.core.books import Books, Seat, Slot, Stable
+from ostler.pool.core.books import Books, Slot, Stable
 from ostler.pool.core.budget import shed
 from ostler.pool.core.failures import broken, open_failed, prove, slot_died, start_failed
-from ostler.pool.core.intake import stale
 from ostler.pool.core.opens import leak_seat
 from ostler.pool.core.recycling import judge_memory, judge_seats, judge_silence
-from ostler.pool.core.values import SeatId, SeatState, SlotId, SlotState
+from ostler.pool.core.values import SeatState, SlotState
 
-LIVE = frozenset({SlotState.READY, SlotState.DRAINING})
+LIVE = (SlotState.READY, SlotState.DRAINING)
 
 
 def slot_started(event: events.SlotStarted, books: Books) -> Stable | None:
-    slot = _slot(books, event.slot, SlotState.STARTING)
-    if slot is None:
-        return stale(books, event)
+    slot = books.find_slot(event.slot, SlotState.STARTING)
     took = books.now - slot.since
     books.enter(slot, SlotState.READY)
     slot.jitter, slot.ready_at, slot.ready_step = event.jitter, books.now, books.step
@@ -29,26 +26,20 @@ def slot_started(event: events.SlotStarted, books: Books) -> Stable | None:
 
 
 def slot_start_failed(event: events.SlotStartFailed, books: Books) -> Stable | None:
-    slot = _slot(books, event.slot, SlotState.STARTING)
-    if slot is None:
-        return stale(books, event)
+    slot = books.find_slot(event.slot, SlotState.STARTING)
     start_failed(books, slot, event.phase, event.text, event.jitter, retryable=event.retryable)
     return slot.stable
 
 
 def slot_has_died(event: events.SlotDied, books: Books) -> Stable | None:
-    slot = books.slots.get(event.slot)
-    if slot is None or slot.state is SlotState.CLOSING:
-        return stale(books, event)
+    slot = books.find_slot(event.slot, SlotState.STARTING, *LIVE)
     _death(books, slot, event.text)
     return slot.stable
 
 
 def slot_gone(event: events.SlotGone, books: Books) -> Stable | None:
     """The tree is reaped. Of a process that nobody saw dying this is also the news of its death."""
-    slot = books.slots.get(event.slot)
-    if slot is None:
-        return stale(books, event)
+    slot = books.find_slot(event.slot, *SlotState)
     if slot.state is not SlotState.CLOSING:
         _death(books, slot, "gone without a word")
     books.remove_slot(slot)
@@ -63,9 +54,7 @@ def _death(books: Books, slot: Slot, text: str) -> None:
 
 
 def seat_opened(event: events.SeatOpened, books: Books) -> Stable | None:
-    seat = _seat(books, event.seat, SeatState.OPENING)
-    if seat is None:
-        return stale(books, event)
+    seat = books.find_seat(event.seat, SeatState.OPENING)
     stable = seat.slot.stable
     if stable is not None:
         stable.open_seconds += 0.3 * (books.now - seat.since - stable.open_seconds)
@@ -76,18 +65,14 @@ def seat_opened(event: events.SeatOpened, books: Books) -> Stable | None:
 
 
 def seat_open_failed(event: events.SeatOpenFailed, books: Books) -> Stable | None:
-    seat = _seat(books, event.seat, SeatState.OPENING)
-    if seat is None:
-        return stale(books, event)
+    seat = books.find_seat(event.seat, SeatState.OPENING)
     open_failed(books, seat, event.text)
     judge_seats(books, seat.slot)
     return seat.slot.stable
 
 
 def seat_closed(event: events.SeatClosed, books: Books) -> Stable | None:
-    seat = _seat(books, event.seat, SeatState.CLOSING)
-    if seat is None:
-        return stale(books, event)
+    seat = books.find_seat(event.seat, SeatState.CLOSING)
     if event.clean:
         books.remove_seat(seat)
     else:
@@ -97,18 +82,14 @@ def seat_closed(event: events.SeatClosed, books: Books) -> Stable | None:
 
 
 def seat_broken(event: events.SeatBroken, books: Books) -> Stable | None:
-    seat = _seat(books, event.seat, SeatState.PARKED)
-    if seat is None:
-        return stale(books, event)
+    seat = books.find_seat(event.seat, SeatState.PARKED)
     broken(books, seat)
     judge_seats(books, seat.slot)
     return seat.slot.stable
 
 
 def memory_sampled(event: events.MemorySampled, books: Books) -> Stable | None:
-    slot = books.slots.get(event.slot)
-    if slot is None or event.size <= 0:
-        return stale(books, event)
+    slot = books.find_slot(event.slot, *SlotState)
     if slot.state is SlotState.STARTING:
         books.charge(slot, max(slot.charge, event.size))
         return None
@@ -121,28 +102,14 @@ def memory_sampled(event: events.MemorySampled, books: Books) -> Stable | None:
 
 
 def probe_answered(event: events.ProbeAnswered, books: Books) -> Stable | None:
-    slot = books.slots.get(event.slot)
-    if slot is None or slot.state not in LIVE:
-        return stale(books, event)
+    slot = books.find_slot(event.slot, *LIVE)
     slot.missed = 0
     prove(books, slot)
     return slot.stable
 
 
 def probe_missed(event: events.ProbeMissed, books: Books) -> Stable | None:
-    slot = _slot(books, event.slot, SlotState.READY)
-    if slot is None:
-        return stale(books, event)
+    slot = books.find_slot(event.slot, SlotState.READY)
     slot.missed += 1
     judge_silence(books, slot)
     return slot.stable
-
-
-def _slot(books: Books, number: SlotId, state: SlotState) -> Slot | None:
-    slot = books.slots.get(number)
-    return slot if slot is not None and slot.state is state else None
-
-
-def _seat(books: Books, number: SeatId, state: SeatState) -> Seat | None:
-    seat = books.seats.get(number)
-    return seat if seat is not None and seat.state is state else None

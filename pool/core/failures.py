@@ -1,6 +1,8 @@
-"""What went wrong outside, turned into outcomes. Rules: a failed start leaves no slot behind and its error reaches all
-who waited for it; a process that dies before it proved itself counts as a failed start (else a floor would restart a
-crashing agent for ever); a failed open costs one claim at most, never the process, until opens fail in a row."""
+"""What went wrong outside, turned into outcomes. Rules: a failed start leaves no slot behind and its error
+reaches all who waited for it; a process that dies before it proved itself counts as a failed start (else a
+floor would restart a crashing agent for ever); a failed open costs one claim at most, never the process,
+until opens fail in a row.
+"""
 
 from ostler.pool.core.books import Books, Line, Seat, Slot
 from ostler.pool.core.breaker import Breaker
@@ -53,7 +55,9 @@ def open_failed(books: Books, seat: Seat, text: str) -> None:
 
 
 def broken(books: Books, seat: Seat) -> None:
-    """A parked seat is useless: it goes, and the next one is opened after a pause, lest they break in a circle."""
+    """A parked seat is useless: it goes, and the next one is opened after a pause, lest they break in a
+    circle.
+    """
     books.note(Counted.SEAT_BROKEN, seat.slot)
     _pause_opens(books, seat.line)
     close_seat(books, seat)

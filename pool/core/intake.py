@@ -1,8 +1,10 @@
-"""Events of those who use the pool: keys, claims, leases, hints. Each books its fact and returns the key to settle."""
+"""Events of those who use the pool: keys, claims, leases, hints. Each books its fact and returns the key to
+settle.
+"""
 
 from ostler.pool.core import events
 from ostler.pool.core.actions import MoveRequested, Refuse
-from ostler.pool.core.books import Books, Lease, Line, Stable
+from ostler.pool.core.books import Books, Lease, Line, Stable, StaleEvent
 from ostler.pool.core.census import census
 from ostler.pool.core.draining import finish_drain, shun, stop
 from ostler.pool.core.opens import close_seat
@@ -12,7 +14,7 @@ from ostler.pool.core.recycling import judge_seats, retire
 from ostler.pool.core.reserve import refill_seconds
 from ostler.pool.core.settle import settle_fairly
 from ostler.pool.core.sizing import Arrivals
-from ostler.pool.core.values import Cause, Counted, KeySpec, Refusal, SlotState
+from ostler.pool.core.values import Cause, KeySpec, Refusal, SlotState
 
 
 def key_registered(event: events.KeyRegistered, books: Books) -> Stable | None:
@@ -43,7 +45,7 @@ def _respec(books: Books, stable: Stable, spec: KeySpec) -> None:
 
 def claim(event: events.Claim, books: Books) -> Stable | None:
     if event.claim in books.claims or event.claim in books.granted:
-        return stale(books, event)
+        raise StaleEvent
     stable = books.stables.get(event.key)
     if books.closed or stable is None:
         kind = Refusal.CLOSED if books.closed else Refusal.UNKNOWN_KEY
@@ -84,14 +86,13 @@ def claim_abandoned(event: events.ClaimAbandoned, books: Books) -> Stable | None
     if waiting is not None:
         books.dequeue(waiting, books.ring_of(waiting))
         return books.stables[waiting.key]
-    lease = books.granted.get(event.claim)
-    return stale(books, event) if lease is None else _release(books, books.leases[lease])
+    return _release(books, books.find_lease(books.granted.get(event.claim)))
 
 
 def lease_released(event: events.LeaseReleased, books: Books) -> Stable | None:
-    lease = books.leases.get(event.lease)
-    if lease is None or lease.generation != event.generation:
-        return stale(books, event)
+    lease = books.find_lease(event.lease)
+    if lease.generation != event.generation:
+        raise StaleEvent
     return _release(books, lease)
 
 
@@ -107,9 +108,7 @@ def _release(books: Books, lease: Lease) -> Stable | None:
 
 
 def turn_boundary(event: events.TurnBoundary, books: Books) -> Stable | None:
-    lease = books.leases.get(event.lease)
-    if lease is None:
-        return stale(books, event)
+    lease = books.find_lease(event.lease)
     lease.slot.used_at = books.now
     if lease.slot.state is SlotState.DRAINING and lease.slot.retire is not None:
         books.emit(MoveRequested(lease.id, lease.slot.id, lease.slot.retire))
@@ -117,21 +116,12 @@ def turn_boundary(event: events.TurnBoundary, books: Books) -> Stable | None:
 
 
 def hint(event: events.Hint, books: Books) -> Stable | None:
-    stable = books.stables.get(event.key)
-    if stable is None:
-        return stale(books, event)
+    stable = books.find_stable(event.key)
     line_of(books, stable, event.tools).hint_until = books.now + books.limits.hint_seconds
     return stable
 
 
 def warm(event: events.Warm, books: Books) -> Stable | None:
-    stable = books.stables.get(event.key)
-    if stable is None or event.seats < 0:
-        return stale(books, event)
+    stable = books.find_stable(event.key)
     line_of(books, stable, event.tools).floor = event.seats
     return stable
-
-
-def stale(books: Books, event: events.Event) -> None:
-    """It names something that is not in the books (any more): counted, and nothing else."""
-    books.note(Counted.STALE, text=type(event).__name__)

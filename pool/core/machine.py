@@ -1,11 +1,14 @@
-"""The pool's one decider. `handle(event, now)` books the event, then settles what it touched and returns what to do.
+"""The pool's one decider. `handle(event, now)` books the event, then settles what it touched and returns what
+to do.
 
 Rules:
-- An event is a fact: it is booked first and never argued with. One that names something no longer in the books is
-  stale: counted, and without any other effect. Nothing is ever acted on after it is GONE.
-- After the facts comes `settle`: let the retired go, grant what is ready, open what is missing, start what is missing.
-  It looks at the books, not at the event, so no order of events can leave a waiter beside a usable seat.
-- What an event frees for others (a process place, an open, memory) settles the hungry keys too, in their owners' turn.
+- An event is a fact: it is booked first and never argued with. One that names something no longer in the
+  books is stale: counted, and without any other effect. Nothing is ever acted on after it is GONE.
+- After the facts comes `settle`: let the retired go, grant what is ready, open what is missing, start what is
+  missing. It looks at the books, not at the event, so no order of events can leave a waiter beside a usable
+  seat.
+- What an event frees for others (a process place, an open, memory) settles the hungry keys too, in their
+  owners' turn.
 - Time only moves forward here, whatever the caller's clock does. No locks: nothing here can be interrupted.
 """
 
@@ -13,12 +16,12 @@ from functools import singledispatch
 
 from ostler.pool.core import events, facts, intake, orders
 from ostler.pool.core.actions import Action, WakeAt
-from ostler.pool.core.books import Books, Stable
-from ostler.pool.core.census import Snapshot, describe, snapshot
+from ostler.pool.core.books import Books, Stable, StaleEvent
+from ostler.pool.core.census import Snapshot, census, describe, snapshot
 from ostler.pool.core.nested import refuse_deadlocked
 from ostler.pool.core.settings import Limits
 from ostler.pool.core.settle import settle_fairly
-from ostler.pool.core.values import Census, Key
+from ostler.pool.core.values import Census, Counted, Key
 
 
 class PoolCore:
@@ -33,7 +36,11 @@ class PoolCore:
         books.now = max(books.now, now)
         books.step += 1
         books.out = []
-        touched = _book(event, books)
+        try:
+            touched = _book(event, books)
+        except StaleEvent:
+            touched = None
+            books.note(Counted.STALE, text=type(event).__name__)
         if not books.closed:
             settle_fairly(books, touched)
             if books.nested:
@@ -54,7 +61,7 @@ class PoolCore:
         return snapshot(self.books)
 
     def census(self) -> Census:
-        return self.snapshot().census
+        return census(self.books)
 
     def describe(self) -> str:
         return describe(self.books)

@@ -1,8 +1,8 @@
 """No self-deadlock. A turn that holds a seat may claim another one for its child.
 
-Decision: no seats are held back for children (a reserve only moves the deadlock one level down). A child's claim that
-could only be served by leases which themselves wait for children is refused at once with DEADLOCK; as long as one
-lease in its way is free to end, it waits like any other claim.
+Decision: no seats are held back for children (a reserve only moves the deadlock one level down). A child's
+claim that could only be served by leases which themselves wait for children is refused at once with DEADLOCK;
+as long as one lease in its way is free to end, it waits like any other claim.
 """
 
 from collections.abc import Iterable

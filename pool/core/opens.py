@@ -1,6 +1,7 @@
-"""Opening seats. Rules: those who wait come first, the line whose head's owner waited longest since its last turn before
-the others; an opening seat is promised to its line, not to one claim, so whoever is next gets what is ready first.
-Opens that a provider cannot do in parallel are counted per HOME group."""
+"""Opening seats. Rules: those who wait come first, the line whose head's owner waited longest since its last
+turn before the others; an opening seat is promised to its line, not to one claim, so whoever is next gets
+what is ready first. Opens that a provider cannot do in parallel are counted per HOME group.
+"""
 
 from ostler.pool.core.actions import CloseSeat, OpenSeat
 from ostler.pool.core.books import Books, Line, Seat, Slot, Stable, open_group
@@ -27,7 +28,9 @@ def _neediest(books: Books, stable: Stable) -> Line | None:
 
 
 def _roomy(books: Books, stable: Stable, *, fresh_only: bool) -> Slot | None:
-    """The process to open a seat on: the oldest with room that is not to be replaced, so that others can empty."""
+    """The process to open a seat on: the oldest with room that is not to be replaced, so that others can
+    empty.
+    """
     limit = stable.spec.traits.parallel_opens
     second = None
     for slot in stable.slots.values():

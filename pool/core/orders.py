@@ -4,7 +4,6 @@ from ostler.pool.core import events
 from ostler.pool.core.actions import StopSlot
 from ostler.pool.core.books import Books, Slot, Stable
 from ostler.pool.core.draining import begin_drain, stop
-from ostler.pool.core.intake import stale
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.recycling import retire
 from ostler.pool.core.sweep import sweep
@@ -12,38 +11,32 @@ from ostler.pool.core.values import Cause, Key, Refusal, SlotState
 
 
 def pause(event: events.Pause, books: Books) -> Stable | None:
-    return _set_paused(books, event, event.key, to=True)
+    return _set_paused(books, event.key, to=True)
 
 
 def resume(event: events.Resume, books: Books) -> Stable | None:
-    return _set_paused(books, event, event.key, to=False)
+    return _set_paused(books, event.key, to=False)
 
 
-def _set_paused(books: Books, event: events.Event, key: Key | None, *, to: bool) -> Stable | None:
+def _set_paused(books: Books, key: Key | None, *, to: bool) -> Stable | None:
     if key is None:
         books.paused = to
         settle_all(books)
         return None
-    stable = books.stables.get(key)
-    if stable is None:
-        return stale(books, event)
+    stable = books.find_stable(key)
     stable.paused = to
     return stable
 
 
 def drain_key(event: events.DrainKey, books: Books) -> Stable | None:
-    stable = books.stables.get(event.key)
-    if stable is None:
-        return stale(books, event)
+    stable = books.find_stable(event.key)
     for slot in list(stable.slots.values()):
         _drain(books, slot)
     return stable
 
 
 def drain_slot(event: events.DrainSlot, books: Books) -> Stable | None:
-    slot = books.slots.get(event.slot)
-    if slot is None:
-        return stale(books, event)
+    slot = books.find_slot(event.slot, *SlotState)
     _drain(books, slot)
     return slot.stable
 
@@ -56,25 +49,19 @@ def _drain(books: Books, slot: Slot) -> None:
 
 
 def recycle(event: events.Recycle, books: Books) -> Stable | None:
-    slot = books.slots.get(event.slot)
-    if slot is None or slot.state is not SlotState.READY:
-        return stale(books, event)
+    slot = books.find_slot(event.slot, SlotState.READY)
     retire(books, slot, Cause.OPERATOR)
     return slot.stable
 
 
 def kill(event: events.Kill, books: Books) -> Stable | None:
-    slot = books.slots.get(event.slot)
-    if slot is None or slot.state is SlotState.CLOSING:
-        return stale(books, event)
+    slot = books.find_slot(event.slot, SlotState.STARTING, SlotState.READY, SlotState.DRAINING)
     stop(books, slot, Cause.OPERATOR, hard=True, text="killed by the operator")
     return slot.stable
 
 
 def reconnect(event: events.Reconnect, books: Books) -> Stable | None:
-    stable = books.stables.get(event.key)
-    if stable is None:
-        return stale(books, event)
+    stable = books.find_stable(event.key)
     books.breakers.pop(stable.spec.group, None)
     books.freed = True
     return stable

@@ -1,8 +1,9 @@
 """The one outcome of every claim: granted or refused, never both, never neither.
 
-Rules: granting and recording are one step. Only READY, unshunned processes are granted. The warmth on a grant is
-judged by what happened between claim and grant, by steps and not by the clock: a seat that was parked before the claim
-is a hit, and a process that became ready after it makes the claim cold, however warm the pool looked.
+Rules: granting and recording are one step. Only READY, unshunned processes are granted. The warmth on a grant
+is judged by what happened between claim and grant, by steps and not by the clock: a seat that was parked
+before the claim is a hit, and a process that became ready after it makes the claim cold, however warm the
+pool looked.
 """
 
 from ostler.pool.core.actions import Grant, Refuse

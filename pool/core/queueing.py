@@ -1,5 +1,6 @@
-"""Who is next. Rules: round-robin by owner, first come first served within an owner, and an owner that comes back
-joins at the end (else leaving and returning would be the way to the front)."""
+"""Who is next. Rules: round-robin by owner, first come first served within an owner, and an owner that comes
+back joins at the end (else leaving and returning would be the way to the front).
+"""
 
 from collections import OrderedDict
 from collections.abc import Iterator

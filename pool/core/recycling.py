@@ -1,12 +1,13 @@
 """Replacement before retirement.
 
 Rules:
-- A process is retired for its age, the seats it served or leaked, growth over its own first measure, silence while
-  others answer, slow or failing opens, another fingerprint, or by the operator. Retired is a mark, not an end: it
-  serves on until a fresh one is READY, unless it must not (`SHUNNING`).
-- The old one drains when a fresh one is up, when nobody needs a successor, or when a cap leaves no place beside it:
-  at the cap the order is drain first, then start.
-- A fresh process above the memory ceiling proves the ceiling wrong: it is switched off for the key and said so once.
+- A process is retired for its age, the seats it served or leaked, growth over its own first measure, silence
+  while others answer, slow or failing opens, another fingerprint, or by the operator. Retired is a mark, not
+  an end: it serves on until a fresh one is READY, unless it must not (`SHUNNING`).
+- The old one drains when a fresh one is up, when nobody needs a successor, or when a cap leaves no place
+  beside it: at the cap the order is drain first, then start.
+- A fresh process above the memory ceiling proves the ceiling wrong: it is switched off for the key and said
+  so once.
 """
 
 from ostler.pool.core.books import Books, Slot, Stable
@@ -34,9 +35,9 @@ def retire(books: Books, slot: Slot, cause: Cause) -> None:
 def judge_seats(books: Books, slot: Slot) -> None:
     """After a seat ended: has the process served or leaked enough?"""
     traits = slot.spec.traits
-    if traits.sharing is Sharing.NONE and slot.opened and not slot.seats:
-        retire(books, slot, Cause.USED_UP)
-    elif traits.sharing is Sharing.PER_CWD and slot.leaked:
+    if (traits.sharing is Sharing.NONE and slot.opened and not slot.seats) or (
+        traits.sharing is Sharing.PER_CWD and slot.leaked
+    ):
         retire(books, slot, Cause.USED_UP)
     elif traits.recycle_after_leaks is not None and slot.leaked >= traits.recycle_after_leaks:
         retire(books, slot, Cause.SEATS_LEAKED)

@@ -1,8 +1,9 @@
 """What is kept warm for claims that have not come yet: parked seats per line, processes per key.
 
-Rules: the target is what was learned of the line's arrivals, at least its floor, one while a hint lasts, and at most the
-rule's `most`. Nothing is opened ahead beyond the memory budget. A parked seat too many is closed only where the agent
-can close it: elsewhere closing frees nothing and leaks a session. Retired processes carry no reserve.
+Rules: the target is what was learned of the line's arrivals, at least its floor, one while a hint lasts, and
+at most the rule's `most`. Nothing is opened ahead beyond the memory budget. A parked seat too many is closed
+only where the agent can close it: elsewhere closing frees nothing and leaks a session. Retired processes
+carry no reserve.
 """
 
 import math

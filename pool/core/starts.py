@@ -1,10 +1,13 @@
-"""Starting processes: what is missing, whether it may start, and what happens to those who wait when it may not.
+"""Starting processes: what is missing, whether it may start, and what happens to those who wait when it may
+not.
 
 Rules:
 - Waiters share a start: another one begins only when more seats are asked for than are free or on their way.
 - Reserved, live and dying processes all count against the caps, a process until its whole tree is reaped.
-- Starts are bounded in number (globally, per provider) and in rate (a token bucket): no storm after a mass death.
-- While a fingerprint fails, one start of it at a time; its waiters fail fast when nothing else can serve them.
+- Starts are bounded in number (globally, per provider) and in rate (a token bucket): no storm after a mass
+  death.
+- While a fingerprint fails, one start of it at a time; its waiters fail fast when nothing else can serve
+  them.
 - Real demand may take the place of what is idle, least recently used first; a reserve never may.
 """
 

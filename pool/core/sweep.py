@@ -1,6 +1,8 @@
-"""All that falls due by the clock alone. Rules: only a Tick sweeps; idle is counted from the last use, never from birth,
-and never for a process that starts, is leased, or owes somebody an open; a record that no longer says anything is
-dropped, so that the books of a pool that has served a million sessions are as short as those of a new one."""
+"""All that falls due by the clock alone. Rules: only a Tick sweeps; idle is counted from the last use, never
+from birth, and never for a process that starts, is leased, or owes somebody an open; a record that no longer
+says anything is dropped, so that the books of a pool that has served a million sessions are as short as those
+of a new one.
+"""
 
 from ostler.pool.core.actions import ForgetKey, Probe
 from ostler.pool.core.books import Books, Line, Slot, Stable

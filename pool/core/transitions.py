@@ -1,4 +1,6 @@
-"""Which state may follow which, as data. Anything else raises: an impossible transition is our defect, never theirs."""
+"""Which state may follow which, as data. Anything else raises: an impossible transition is our defect, never
+theirs.
+"""
 
 from typing import TypeVar
 
@@ -23,7 +25,7 @@ SEAT_MOVES: dict[SeatState, frozenset[SeatState]] = {
 State = TypeVar("State", SlotState, SeatState)
 
 
-class ImpossibleTransition(AssertionError):
+class ImpossibleTransition(AssertionError):  # noqa: N818  # the name says what it is
     """The machine tried to make a move that its table does not have."""
 
 

@@ -1,7 +1,8 @@
-"""The words of the pool: identities, states, reasons. Plain values, no behaviour beyond what they say of themselves.
+"""The words of the pool: identities, states, reasons. Plain values, no behaviour beyond what they say of
+themselves.
 
-Rules: an id is never used twice, so a value that is not in the books is GONE and whatever arrives for it is stale.
-A key is opaque here; the fingerprint beside it stands for every input that shapes the process.
+Rules: an id is never used twice, so a value that is not in the books is GONE and whatever arrives for it is
+stale. A key is opaque here; the fingerprint beside it stands for every input that shapes the process.
 """
 
 from collections.abc import Hashable
@@ -135,8 +136,9 @@ class SettingsError(ValueError):
 class Traits:
     """What the core must know of a provider, declared and proven elsewhere.
 
-    A key has one cwd and a slot one key, so PER_CWD holds one seat per process just as NONE does. The difference:
-    after a clean close a PER_CWD process serves again, while a NONE process ends with its only seat.
+    A key has one cwd and a slot one key, so PER_CWD holds one seat per process just as NONE does. The
+    difference: after a clean close a PER_CWD process serves again, while a NONE process ends with its only
+    seat.
     """
 
     sharing: Sharing = Sharing.SESSIONS
