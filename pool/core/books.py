@@ -35,7 +35,7 @@ class StaleEvent(Exception):  # noqa: N818  # not an error: it is how a look int
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One agent process. `shunned`: no new seats (it keeps those it has); `retire`: to be replaced, and why."""
+    """One agent process. `shunned`: no new seats (it keeps those it has); `retire`: why it is to be replaced."""
 
     id: SlotId
     home: Key
@@ -298,7 +298,7 @@ class Books:
         self.freed = True
 
     def charge(self, slot: Slot, size: int) -> None:
-        """Count this much memory against the budget for the slot: expected until measured, and until reaped."""
+        """Count this much memory against the budget: expected until measured, and until reaped."""
         self.charged += size - slot.charge
         slot.charge = size
 

@@ -96,7 +96,7 @@ def census(books: Books) -> Census:
 def describe(books: Books) -> str:
     """The pool in one line: `a: #1 ready 1+2p wait 0 | spare #3 starting 0`."""
     parts = [
-        f"{stable.key}: {' '.join(_slot_words(slot) for slot in stable.slots.values()) or '-'} wait {stable.waiting}"
+        f"{stable.key}: {' '.join(map(_slot_words, stable.slots.values())) or '-'} wait {stable.waiting}"
         for stable in books.stables.values()
     ]
     parts += [f"spare {_slot_words(slot)}" for slot in books.spares.values()]

@@ -81,7 +81,7 @@ def line_of(books: Books, stable: Stable, tools: str) -> Line:
 
 
 def claim_abandoned(event: events.ClaimAbandoned, books: Books) -> Stable | None:
-    """Whatever the claimer did not live to see is given back: a grant it never took is a lease it released."""
+    """What the claimer did not live to see is given back: a grant it never took is a lease released."""
     waiting = books.claims.get(event.claim)
     if waiting is not None:
         books.dequeue(waiting, books.ring_of(waiting))

@@ -28,7 +28,7 @@ def refuse_deadlocked(books: Books) -> None:
 
 
 def _in_the_way(books: Books, stable: Stable) -> list[Lease]:
-    """The leases one of which must end before a waiter of this key is served; none if something else will do."""
+    """The leases of which one must end before the key's waiter is served; none if something else will do."""
     if books.paused or stable.paused or _is_moving(stable):
         return []
     denied = denial(books, stable, background=False)

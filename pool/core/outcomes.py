@@ -88,10 +88,14 @@ def why_missed(books: Books, stable: Stable, waiting: Waiting) -> Miss:
     breaker = books.breakers.get(stable.spec.group)
     if breaker is not None and breaker.not_before > books.now:
         return Miss.BACKOFF
-    slots = stable.slots.values()
-    if any(slot.room for slot in slots):
+    if any(slot.room for slot in stable.slots.values()):
         first = stable.lines[waiting.tools].arrivals.mass == 0.0
         return Miss.FIRST_USE if first else Miss.RESERVE_EMPTY
+    return _without_room(stable)
+
+
+def _without_room(stable: Stable) -> Miss:
+    slots = stable.slots.values()
     if any(slot.state is SlotState.READY and not slot.shunned for slot in slots):
         return Miss.FULL
     if any(slot.state is SlotState.STARTING for slot in slots):

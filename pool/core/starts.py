@@ -40,12 +40,15 @@ CAPS = frozenset({Denial.KEY_CAP, Denial.POOL_CAP, Denial.MEMORY})
 def demand(stable: Stable) -> int:
     """Seats (or one transport) that waiters need beyond those being opened."""
     seats = sum(max(0, line.ring.count - line.opening) for line in stable.lines.values())
-    if stable.transports.count and not any(
+    return seats + 1 if stable.transports.count and not has_hope(stable) else seats
+
+
+def has_hope(stable: Stable) -> bool:
+    """Whether a process of the key lives (or comes) that may yet serve its waiters."""
+    return any(
         slot.state is SlotState.STARTING or (slot.state is SlotState.READY and not slot.shunned)
         for slot in stable.slots.values()
-    ):
-        return seats + 1
-    return seats
+    )
 
 
 def supply(stable: Stable) -> int:
@@ -117,26 +120,22 @@ def ensure_spares(books: Books) -> None:
         if not stable.spec.spares or stable.paused:
             continue
         there = sum(slot.spec.group == stable.spec.group for slot in books.spares.values())
-        while there < stable.spec.spares and denial(books, None, background=True, home=stable) is None:
+        while there < stable.spec.spares and denial(books, stable, background=True, spare=True) is None:
             start(books, stable.spec, stable, None)
             there += 1
 
 
-def denial(
-    books: Books, stable: Stable | None, *, background: bool, home: Stable | None = None
-) -> Denial | None:
-    """Why no process may be started now for the key (or, without one, a spare like `home`'s)."""
-    like = stable or home
-    assert like is not None
-    if (failing := _failing(books, like.spec, background=background)) is not None:
+def denial(books: Books, stable: Stable, *, background: bool, spare: bool = False) -> Denial | None:
+    """Why no process may be started now for the key, or a spare like its own."""
+    if (failing := _failing(books, stable.spec, background=background)) is not None:
         return failing
-    if stable is not None and len(stable.slots) >= key_cap(books, stable):
+    if not spare and len(stable.slots) >= key_cap(books, stable):
         return Denial.KEY_CAP
     if len(books.slots) >= books.limits.max_processes:
         return Denial.POOL_CAP
-    if is_tight(books, _expected(like)):
+    if is_tight(books, _expected(stable)):
         return Denial.MEMORY
-    return _throttled(books, like.spec)
+    return _throttled(books, stable.spec)
 
 
 def _failing(books: Books, spec: KeySpec, *, background: bool) -> Denial | None:
@@ -184,20 +183,12 @@ def _starve(books: Books, stable: Stable, denied: Denial, short: int) -> None:
         made = make_room(books, stable, short, elsewhere=denied is not Denial.KEY_CAP)
         if denied is Denial.MEMORY and not made and not stable.slots:
             refuse_all(books, stable, Refusal.SATURATED, text="a process more would exceed the memory budget")
-    elif denied in {Denial.BREAKER, Denial.BACKOFF} and not _has_hope(stable):
+    elif denied in {Denial.BREAKER, Denial.BACKOFF} and not has_hope(stable):
         breaker = books.breakers[stable.spec.group]
         retry_after = breaker.not_before - books.now
         for waiting in _all_waiting(stable):
             if denied is Denial.BREAKER or waiting.deadline < breaker.not_before:
                 refuse(books, waiting, Refusal.BREAKER_OPEN, retry_after=retry_after)
-
-
-def _has_hope(stable: Stable) -> bool:
-    """Whether a process of the key lives (or comes) that may yet serve its waiters."""
-    return any(
-        slot.state is SlotState.STARTING or (slot.state is SlotState.READY and not slot.shunned)
-        for slot in stable.slots.values()
-    )
 
 
 def _all_waiting(stable: Stable) -> list[Waiting]:
@@ -215,5 +206,5 @@ def refuse_unserved(books: Books, stable: Stable, phase: str, text: str) -> None
     if short <= 0:
         return
     waiting = sorted(_all_waiting(stable), key=lambda one: one.step)
-    for one in waiting if not _has_hope(stable) else waiting[:short]:
+    for one in waiting if not has_hope(stable) else waiting[:short]:
         refuse(books, one, Refusal.START_FAILED, phase=phase, text=text)
