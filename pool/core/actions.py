@@ -1,5 +1,6 @@
-"""What the pool tells its shell to do, in order. The core has recorded every action before it returns it, so a shell
-that is cancelled halfway has lost nothing but its own work."""
+"""What the pool tells its shell to do, in order. The core has recorded every action before it returns it, so
+a shell that is cancelled halfway has lost nothing but its own work.
+"""
 
 from dataclasses import dataclass
 from typing import TypeAlias

@@ -1,5 +1,6 @@
-"""What the pool can be told. Every event is a fact or a wish; none carries behaviour. Jitter is a number in [0, 1)
-drawn by the shell, because the core draws nothing."""
+"""What the pool can be told. Every event is a fact or a wish; none carries behaviour. Jitter is a number in
+[0, 1) drawn by the shell, because the core draws nothing.
+"""
 
 from dataclasses import dataclass
 from typing import TypeAlias

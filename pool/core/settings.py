@@ -1,5 +1,7 @@
-"""The pool's limits. Rules: a cap of zero or less is refused (it never means unlimited), and no limit may be shorter
-than the start-up it has to outlast: a time-to-live below the cold start kills every process before it serves."""
+"""The pool's limits. Rules: a cap of zero or less is refused (it never means unlimited), and no limit may be
+shorter than the start-up it has to outlast: a time-to-live below the cold start kills every process before it
+serves.
+"""
 
 from dataclasses import dataclass, field, fields
 
@@ -50,7 +52,9 @@ class Limits:
             if isinstance(value, (int, float)) and value <= 0:
                 raise SettingsError(f"{item.name} = {value}: a limit of zero or less never means unlimited")
         if self.memory_growth <= 1:
-            raise SettingsError(f"memory_growth = {self.memory_growth} would retire a process that never grew")
+            raise SettingsError(
+                f"memory_growth = {self.memory_growth} would retire a process that never grew"
+            )
         if self.age_jitter >= 1:
             raise SettingsError(f"age_jitter = {self.age_jitter} could take the whole age away")
 
@@ -65,4 +69,6 @@ class Limits:
         }
         for name, seconds in outlasting.items():
             if seconds < needed:
-                raise SettingsError(f"{name} = {seconds} s is below the {needed} s {spec.provider} needs to start")
+                raise SettingsError(
+                    f"{name} = {seconds} s is below the {needed} s {spec.provider} needs to start"
+                )

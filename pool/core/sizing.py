@@ -1,11 +1,13 @@
 """How many seats to keep parked, learned from arrivals. Pure arithmetic over times that are handed in.
 
 Rules:
-- A reserve only has to last until it is refilled, so it is sized by the arrivals of one *refill* (the measured time to
-  open a seat, plus a start where a seat needs its own process), not by how long turns last.
-- The smallest n such that n or more further arrivals within one refill are rarer than `miss_chance` (Poisson).
-- Bursts are no Poisson stream: the most arrivals ever seen within one refill are remembered with a slow decay, and
-  count only while a burst goes on. So silence is cheap, and the first arrival after it calls the whole crowd's seats.
+- A reserve only has to last until it is refilled, so it is sized by the arrivals of one *refill* (the
+  measured time to open a seat, plus a start where a seat needs its own process), not by how long turns last.
+- The smallest n such that n or more further arrivals within one refill are rarer than `miss_chance`
+  (Poisson).
+- Bursts are no Poisson stream: the most arrivals ever seen within one refill are remembered with a slow
+  decay, and count only while a burst goes on. So silence is cheap, and the first arrival after it calls the
+  whole crowd's seats.
 - Everything decays: a line without traffic ends at zero and its floor is what is left.
 """
 
@@ -20,7 +22,8 @@ from ostler.pool.core.values import SettingsError
 class ReserveRule:
     """`most` seats at any time; half-lives and holds in seconds.
 
-    `keep_seconds`: recurring means at least one arrival is expected within so long; less is not worth a parked seat.
+    `keep_seconds`: recurring means at least one arrival is expected within so long; less is not worth a
+    parked seat.
     """
 
     most: int = 16
@@ -62,7 +65,9 @@ class Arrivals:
         self.peak = max(self.peak, float(len(self.recent)))
 
     def rate(self, now: float) -> float:
-        """Arrivals per second, corrected for a short history (else a new line looks idle for its first minutes)."""
+        """Arrivals per second, corrected for a short history (else a new line looks idle for its first
+        minutes).
+        """
         if self.mass == 0.0:
             return 0.0
         half_life = self.rule.rate_half_life

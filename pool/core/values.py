@@ -1,7 +1,8 @@
-"""The words of the pool: identities, states, reasons. Plain values, no behaviour beyond what they say of themselves.
+"""The words of the pool: identities, states, reasons. Plain values, no behaviour beyond what they say of
+themselves.
 
-Rules: an id is never used twice, so a value that is not in the books is GONE and whatever arrives for it is stale.
-A key is opaque here; the fingerprint beside it stands for every input that shapes the process.
+Rules: an id is never used twice, so a value that is not in the books is GONE and whatever arrives for it is
+stale. A key is opaque here; the fingerprint beside it stands for every input that shapes the process.
 """
 
 from collections.abc import Hashable
@@ -71,7 +72,6 @@ class Refusal(Enum):
     BREAKER_OPEN = "breaker_open"
     PAUSED = "paused"
     DEADLOCK = "deadlock"
-    DUPLICATE = "duplicate"
     UNKNOWN_KEY = "unknown_key"
 
 
@@ -136,8 +136,9 @@ class SettingsError(ValueError):
 class Traits:
     """What the core must know of a provider, declared and proven elsewhere.
 
-    A key has one cwd and a slot one key, so PER_CWD holds one seat per process just as NONE does. The difference:
-    after a clean close a PER_CWD process serves again, while a NONE process ends with its only seat.
+    A key has one cwd and a slot one key, so PER_CWD holds one seat per process just as NONE does. The
+    difference: after a clean close a PER_CWD process serves again, while a NONE process ends with its only
+    seat.
     """
 
     sharing: Sharing = Sharing.SESSIONS
@@ -155,11 +156,18 @@ class Traits:
     seat_bytes: int = 4 << 20
 
     def __post_init__(self) -> None:
-        counts = (self.seats_per_process, self.parallel_opens, self.recycle_after_seats, self.recycle_after_leaks)
+        counts = (
+            self.seats_per_process,
+            self.parallel_opens,
+            self.recycle_after_seats,
+            self.recycle_after_leaks,
+        )
         if any(count is not None and count <= 0 for count in counts):
             raise SettingsError(f"a trait of zero or less never means unlimited: {self}")
         if self.sharing is not Sharing.SESSIONS and self.seats_per_process != 1:
-            raise SettingsError(f"{self.sharing.value} holds one seat per process, not {self.seats_per_process}")
+            raise SettingsError(
+                f"{self.sharing.value} holds one seat per process, not {self.seats_per_process}"
+            )
         if self.start_seconds <= 0 or self.start_bytes <= 0 or self.seat_bytes <= 0:
             raise SettingsError(f"expected start-up time and sizes must be positive: {self}")
 

@@ -1,0 +1,386 @@
+"""The pool's books: every record and index, and the few moves that keep them consistent with each other.
+
+Rules: only this file adds to or takes from an index, so no two of them can disagree. Ids come from counters
+and are never used twice. Every decision is written here before its action is returned: there is nothing to
+undo.
+"""
+
+from dataclasses import dataclass, field
+
+from ostler.pool.core import actions
+from ostler.pool.core.breaker import Breaker
+from ostler.pool.core.queueing import Ring, Turns, Waiting
+from ostler.pool.core.settings import Limits
+from ostler.pool.core.sizing import Arrivals
+from ostler.pool.core.transitions import SEAT_MOVES, SLOT_MOVES, moved
+from ostler.pool.core.values import (
+    Cause,
+    ClaimId,
+    Counted,
+    Key,
+    KeySpec,
+    LeaseId,
+    Owner,
+    SeatId,
+    SeatState,
+    Sharing,
+    SlotId,
+    SlotState,
+)
+
+
+class StaleEvent(Exception):  # noqa: N818  # not an error: it is how a look into the books says "not there"
+    """The event names something that is not in the books (any more). Raised before anything is booked."""
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """One agent process. `shunned`: no new seats (it keeps those it has); `retire`: why it is to be replaced."""
+
+    id: SlotId
+    home: Key
+    spec: KeySpec
+    generation: int
+    since: float
+    born: float
+    stable: "Stable | None" = None
+    state: SlotState = SlotState.STARTING
+    jitter: float = 0.0
+    ready_at: float = 0.0
+    ready_step: int = -1
+    adopted_step: int = -1
+    used_at: float = 0.0
+    seats: "dict[SeatId, Seat]" = field(default_factory=dict)
+    leases: "dict[LeaseId, Lease]" = field(default_factory=dict)
+    opening: int = 0
+    parked: int = 0
+    opened: int = 0
+    served: int = 0
+    leaked: int = 0
+    charge: int = 0
+    baseline: int | None = None
+    probed_at: float = 0.0
+    missed: int = 0
+    proven: bool = False
+    retire: Cause | None = None
+    shunned: bool = False
+
+    def enter(self, state: SlotState, now: float) -> None:
+        self.state = moved(SLOT_MOVES, self.state, state)
+        self.since = now
+
+    @property
+    def capacity(self) -> int:
+        return self.spec.traits.seats_per_process
+
+    @property
+    def room(self) -> int:
+        """Seats that may be opened here now."""
+        if self.state is not SlotState.READY or self.shunned:
+            return 0
+        if self.spec.traits.sharing is Sharing.NONE and self.opened:
+            return 0
+        return max(0, self.capacity - len(self.seats))
+
+    @property
+    def idle(self) -> bool:
+        """Nobody has it and nobody was promised it: an opening seat is a promise."""
+        return not self.leases and not self.opening
+
+
+@dataclass(slots=True, eq=False)
+class Seat:
+    """One agent-side session."""
+
+    id: SeatId
+    slot: Slot
+    line: "Line"
+    group: str | SlotId
+    since: float
+    state: SeatState = SeatState.OPENING
+    parked_step: int = -1
+    lease: LeaseId | None = None
+
+    def enter(self, state: SeatState, now: float) -> None:
+        self.state = moved(SEAT_MOVES, self.state, state)
+        self.since = now
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    """The right to a seat, or (`seat is None`) to the shared transport."""
+
+    id: LeaseId
+    generation: int
+    claim: ClaimId
+    key: Key
+    owner: Owner
+    slot: Slot
+    seat: Seat | None
+    since: float
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """One key and tool set: those who wait, the seats opened ahead, and what was learned of its arrivals."""
+
+    tools: str
+    arrivals: Arrivals
+    ring: Ring = field(default_factory=Ring)
+    parked: dict[SeatId, Seat] = field(default_factory=dict)
+    opening: int = 0
+    floor: int = 0
+    hint_until: float = 0.0
+    failures: int = 0
+    open_after: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class Stable:
+    """One key: its processes, its lines, and those who wait for its shared transport."""
+
+    key: Key
+    spec: KeySpec
+    used_at: float
+    slots: dict[SlotId, Slot] = field(default_factory=dict)
+    lines: dict[str, Line] = field(default_factory=dict)
+    transports: Ring = field(default_factory=Ring)
+    paused: bool = False
+    open_seconds: float = 0.25
+    start_seconds: float = 0.0
+    start_bytes: int = 0
+    ceiling_off: bool = False
+    memory_retired_at: float | None = None
+
+    @property
+    def waiting(self) -> int:
+        return self.transports.count + sum(line.ring.count for line in self.lines.values())
+
+    def rings(self) -> list[Ring]:
+        return [self.transports, *(line.ring for line in self.lines.values())]
+
+
+@dataclass(slots=True, eq=False)
+class Books:
+    limits: Limits
+    now: float = 0.0
+    step: int = 0
+    out: list[actions.Action] = field(default_factory=list)
+    stables: dict[Key, Stable] = field(default_factory=dict)
+    slots: dict[SlotId, Slot] = field(default_factory=dict)
+    seats: dict[SeatId, Seat] = field(default_factory=dict)
+    leases: dict[LeaseId, Lease] = field(default_factory=dict)
+    claims: dict[ClaimId, Waiting] = field(default_factory=dict)
+    granted: dict[ClaimId, LeaseId] = field(default_factory=dict)
+    nested: dict[ClaimId, Waiting] = field(default_factory=dict)
+    opening: dict[SeatId, Seat] = field(default_factory=dict)
+    closing: dict[SeatId, Seat] = field(default_factory=dict)
+    open_groups: dict[str | SlotId, int] = field(default_factory=dict)
+    spares: dict[SlotId, Slot] = field(default_factory=dict)
+    breakers: dict[tuple[str, str], Breaker] = field(default_factory=dict)
+    turns: Turns = field(default_factory=Turns)
+    hungry: dict[Key, Stable] = field(default_factory=dict)
+    freed: bool = False
+    paused: bool = False
+    closed: bool = False
+    starting: int = 0
+    charged: int = 0
+    tokens: float = 0.0
+    tokens_at: float = 0.0
+    hold_seconds: float = 10.0
+    wake_at: float = float("inf")
+    announced: float = float("inf")
+    recount_spares: bool = False
+    last_id: int = 0
+
+    def __post_init__(self) -> None:
+        self.tokens = float(self.limits.start_burst)
+
+    def emit(self, action: actions.Action) -> None:
+        self.out.append(action)
+
+    def note(
+        self, what: Counted, slot: Slot | None = None, cause: Cause | None = None, text: str = ""
+    ) -> None:
+        key = slot.home if slot is not None else None
+        self.emit(actions.Note(what, key, slot.id if slot is not None else None, cause, text))
+
+    def alarm(self, at: float) -> None:
+        """Make sure that there is a Tick at this time or before."""
+        self.wake_at = min(self.wake_at, at)
+
+    def new_id(self) -> int:
+        self.last_id += 1
+        return self.last_id
+
+    # looking things up for an event
+
+    def find_stable(self, key: Key) -> Stable:
+        stable = self.stables.get(key)
+        if stable is None:
+            raise StaleEvent
+        return stable
+
+    def find_slot(self, number: SlotId, *states: SlotState) -> Slot:
+        slot = self.slots.get(number)
+        if slot is None or slot.state not in states:
+            raise StaleEvent
+        return slot
+
+    def find_seat(self, number: SeatId, state: SeatState) -> Seat:
+        seat = self.seats.get(number)
+        if seat is None or seat.state is not state:
+            raise StaleEvent
+        return seat
+
+    def find_lease(self, number: LeaseId | None) -> Lease:
+        lease = None if number is None else self.leases.get(number)
+        if lease is None:
+            raise StaleEvent
+        return lease
+
+    # claims
+
+    def enqueue(self, waiting: Waiting, ring: Ring) -> None:
+        self.claims[waiting.claim] = waiting
+        if waiting.parent is not None:
+            self.nested[waiting.claim] = waiting
+        ring.add(waiting)
+        self.turns.join(waiting.owner)
+        self.alarm(waiting.deadline)
+
+    def dequeue(self, waiting: Waiting, ring: Ring) -> None:
+        del self.claims[waiting.claim]
+        self.nested.pop(waiting.claim, None)
+        ring.remove(waiting)
+        self.turns.leave(waiting.owner)
+
+    def ring_of(self, waiting: Waiting) -> Ring:
+        stable = self.stables[waiting.key]
+        return stable.transports if waiting.tools is None else stable.lines[waiting.tools].ring
+
+    # slots
+
+    def add_slot(self, home: Key, spec: KeySpec, stable: Stable | None, charge: int) -> Slot:
+        number = self.new_id()
+        slot = Slot(SlotId(number), home, spec, number, self.now, self.now, stable, used_at=self.now)
+        self.slots[slot.id] = slot
+        if stable is None:
+            self.spares[slot.id] = slot
+        else:
+            stable.slots[slot.id] = slot
+        self.starting += 1
+        self.charge(slot, charge)
+        return slot
+
+    def adopt(self, slot: Slot, stable: Stable) -> None:
+        del self.spares[slot.id]
+        self.recount_spares = True
+        slot.stable, slot.home = stable, stable.key
+        slot.adopted_step, slot.used_at = self.step, self.now
+        stable.slots[slot.id] = slot
+
+    def enter(self, slot: Slot, state: SlotState) -> None:
+        if slot.state is SlotState.STARTING:
+            self.starting -= 1
+            self.freed = True
+        slot.enter(state, self.now)
+
+    def remove_slot(self, slot: Slot) -> None:
+        self.enter(slot, SlotState.GONE)
+        self.charge(slot, 0)
+        del self.slots[slot.id]
+        if slot.stable is not None:
+            del slot.stable.slots[slot.id]
+        else:
+            del self.spares[slot.id]
+        self.recount_spares = True
+        self.freed = True
+
+    def charge(self, slot: Slot, size: int) -> None:
+        """Count this much memory against the budget: expected until measured, and until reaped."""
+        self.charged += size - slot.charge
+        slot.charge = size
+
+    # seats
+
+    def add_seat(self, slot: Slot, line: Line) -> Seat:
+        group = open_group(slot)
+        seat = Seat(SeatId(self.new_id()), slot, line, group, self.now)
+        self.seats[seat.id] = slot.seats[seat.id] = self.opening[seat.id] = seat
+        slot.opened += 1
+        slot.opening += 1
+        line.opening += 1
+        self.open_groups[group] = self.open_groups.get(group, 0) + 1
+        return seat
+
+    def _opened(self, seat: Seat) -> None:
+        """The agent answered, or will never be waited for again."""
+        del self.opening[seat.id]
+        seat.slot.opening -= 1
+        seat.line.opening -= 1
+        self.open_groups[seat.group] -= 1
+        if not self.open_groups[seat.group]:
+            del self.open_groups[seat.group]
+        self.freed = True
+
+    def park(self, seat: Seat) -> None:
+        self._opened(seat)
+        seat.enter(SeatState.PARKED, self.now)
+        seat.parked_step = self.step
+        seat.line.parked[seat.id] = seat
+        seat.slot.parked += 1
+
+    def _unpark(self, seat: Seat) -> None:
+        del seat.line.parked[seat.id]
+        seat.slot.parked -= 1
+
+    def lease(self, waiting: Waiting, slot: Slot, seat: Seat | None) -> Lease:
+        lease = Lease(
+            LeaseId(self.new_id()),
+            slot.generation,
+            waiting.claim,
+            waiting.key,
+            waiting.owner,
+            slot,
+            seat,
+            self.now,
+        )
+        if seat is not None:
+            self._unpark(seat)
+            seat.enter(SeatState.LEASED, self.now)
+            seat.lease = lease.id
+            slot.served += 1
+        self.leases[lease.id] = slot.leases[lease.id] = lease
+        self.granted[waiting.claim] = lease.id
+        slot.used_at = self.now
+        return lease
+
+    def end_lease(self, lease: Lease) -> None:
+        del self.leases[lease.id], lease.slot.leases[lease.id], self.granted[lease.claim]
+        lease.slot.used_at = self.now
+        self.freed = True
+
+    def begin_close(self, seat: Seat) -> None:
+        """The seat takes up room until the agent has really closed it."""
+        if seat.state is SeatState.OPENING:
+            self._opened(seat)
+        elif seat.state is SeatState.PARKED:
+            self._unpark(seat)
+        seat.enter(SeatState.CLOSING, self.now)
+        self.closing[seat.id] = seat
+
+    def remove_seat(self, seat: Seat) -> None:
+        if seat.state is SeatState.OPENING:
+            self._opened(seat)
+        elif seat.state is SeatState.PARKED:
+            self._unpark(seat)
+        self.closing.pop(seat.id, None)
+        seat.enter(SeatState.GONE, self.now)
+        del self.seats[seat.id], seat.slot.seats[seat.id]
+        self.freed = True
+
+
+def open_group(slot: Slot) -> str | SlotId:
+    """Opens compete per HOME group where the provider names one, else per process."""
+    return slot.spec.traits.open_group or slot.id

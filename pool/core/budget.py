@@ -1,0 +1,75 @@
+"""Room for those who wait: one memory budget and one process cap over all keys.
+
+Rules: a process counts with its expected size until it is measured and until its tree is reaped. What goes
+first: parked seats, then spares and idle processes, least recently used before others, floors last. Leased is
+never touched. No more is taken than is needed: what is already dying counts as room to come.
+"""
+
+from ostler.pool.core.books import Books, Slot, Stable
+from ostler.pool.core.draining import begin_drain
+from ostler.pool.core.opens import close_seat
+from ostler.pool.core.values import Cause, Counted, SeatState, SlotState
+
+
+def make_room(books: Books, stable: Stable, short: int, *, elsewhere: bool) -> bool:
+    """Free capacity for `short` waiting seats of the key. True if some is on its way."""
+    if elsewhere:
+        dying = sum(slot.state is SlotState.CLOSING for slot in books.slots.values())
+        if dying >= len(books.hungry):
+            return True
+        victim = _least_used(books, stable)
+        if victim is not None:
+            begin_drain(books, victim, Cause.MEMORY_BUDGET if victim.stable is None else Cause.IDLE)
+            return True
+        if dying:
+            return True
+    return _yield_parked(books, stable, short)
+
+
+def _least_used(books: Books, stable: Stable) -> Slot | None:
+    idle = [
+        slot
+        for slot in books.slots.values()
+        if slot.state is SlotState.READY and slot.idle and slot.stable is not stable
+    ]
+    return min(idle, key=_keep_rank, default=None)
+
+
+def _keep_rank(slot: Slot) -> tuple[bool, bool, float]:
+    floored = slot.stable is not None and len(slot.stable.slots) <= slot.stable.spec.floor
+    return (floored, slot.stable is not None, slot.used_at)
+
+
+def _yield_parked(books: Books, stable: Stable, short: int) -> bool:
+    """Parked seats of other tool sets make way on the key's own processes."""
+    usable = [slot for slot in stable.slots.values() if slot.state is SlotState.READY and not slot.shunned]
+    coming = sum(seat.state is SeatState.CLOSING for slot in usable for seat in slot.seats.values())
+    parked = [seat for slot in usable for seat in slot.seats.values() if seat.state is SeatState.PARKED]
+    for seat in parked[: max(0, short - coming)]:
+        close_seat(books, seat)
+    return bool(coming or parked)
+
+
+def shed(books: Books) -> None:
+    """Over budget: give up parked seats and then idle processes until what stays fits."""
+    budget = books.limits.memory_budget
+    if budget is None:
+        return
+    leaving = sum(slot.charge for slot in books.slots.values() if slot.state is SlotState.CLOSING)
+    excess = books.charged - leaving - budget
+    if excess <= 0:
+        return
+    books.note(Counted.OVER_BUDGET, text=f"{excess} bytes over the memory budget of {budget}")
+    parked = [seat for seat in books.seats.values() if seat.state is SeatState.PARKED]
+    for seat in sorted(parked, key=lambda seat: seat.since):
+        if excess <= 0:
+            return
+        excess -= seat.slot.spec.traits.seat_bytes
+        close_seat(books, seat)
+    idle = [slot for slot in books.slots.values() if slot.state is SlotState.READY and slot.idle]
+    for slot in sorted(idle, key=_keep_rank):
+        if excess <= 0:
+            return
+        if slot.stable is None or not slot.stable.waiting:
+            excess -= slot.charge
+            begin_drain(books, slot, Cause.MEMORY_BUDGET)

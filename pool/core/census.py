@@ -1,0 +1,180 @@
+"""The pool as plain data: numbers for a refusal, one line for a test, everything for the console."""
+
+from dataclasses import dataclass
+
+from ostler.pool.core.books import Books, Lease, Line, Slot, Stable
+from ostler.pool.core.reserve import processes_wanted, target
+from ostler.pool.core.values import Cause, Census, Key, LeaseId, Owner, SeatId, SlotId, SlotState
+
+
+@dataclass(frozen=True, slots=True)
+class SlotView:
+    slot: SlotId
+    generation: int
+    state: SlotState
+    age: float
+    in_state: float
+    unused_for: float
+    leased: int
+    parked: int
+    opening: int
+    served: int
+    leaked: int
+    capacity: int
+    memory: int
+    baseline: int | None
+    missed_probes: int
+    retire: Cause | None
+    shunned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LineView:
+    tools: str
+    waiting: int
+    parked: int
+    opening: int
+    target: int
+    floor: int
+    arrivals_per_minute: float
+    remembered_burst: float
+    hinted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseView:
+    lease: LeaseId
+    key: Key
+    slot: SlotId
+    seat: SeatId | None
+    owner: Owner
+    age: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeyView:
+    key: Key
+    provider: str
+    fingerprint: str
+    paused: bool
+    processes_wanted: int
+    waiting: int
+    failures: int
+    retry_in: float
+    last_failure: str
+    slots: tuple[SlotView, ...]
+    lines: tuple[LineView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    census: Census
+    closed: bool
+    paused: bool
+    keys: tuple[KeyView, ...]
+    spares: tuple[SlotView, ...]
+    leases: tuple[LeaseView, ...]
+
+
+def census(books: Books) -> Census:
+    states = [slot.state for slot in books.slots.values()]
+    ready = states.count(SlotState.READY)
+    return Census(
+        processes=len(states),
+        starting=books.starting,
+        ready=ready,
+        dying=len(states) - ready - books.starting,
+        max_processes=books.limits.max_processes,
+        leased=len(books.leases),
+        parked=sum(slot.parked for slot in books.slots.values()),
+        waiting=len(books.claims),
+        memory=books.charged,
+        memory_budget=books.limits.memory_budget,
+    )
+
+
+def describe(books: Books) -> str:
+    """The pool in one line: `a: #1 ready 1+2p wait 0 | spare #3 starting 0`."""
+    parts = [
+        f"{stable.key}: {' '.join(map(_slot_words, stable.slots.values())) or '-'} wait {stable.waiting}"
+        for stable in books.stables.values()
+    ]
+    parts += [f"spare {_slot_words(slot)}" for slot in books.spares.values()]
+    return " | ".join(parts) + (" closed" if books.closed else "")
+
+
+def _slot_words(slot: Slot) -> str:
+    words = f"#{slot.id} {slot.state.value} {len(slot.leases)}"
+    for count, mark in ((slot.parked, "p"), (slot.opening, "o")):
+        if count:
+            words += f"+{count}{mark}"
+    return words + (f" ({slot.retire.value})" if slot.retire else "")
+
+
+def snapshot(books: Books) -> Snapshot:
+    return Snapshot(
+        census(books),
+        books.closed,
+        books.paused,
+        tuple(_key_view(books, stable) for stable in books.stables.values()),
+        tuple(_slot_view(books, slot) for slot in books.spares.values()),
+        tuple(_lease_view(books, lease) for lease in books.leases.values()),
+    )
+
+
+def _key_view(books: Books, stable: Stable) -> KeyView:
+    breaker = books.breakers.get(stable.spec.group)
+    return KeyView(
+        key=stable.key,
+        provider=stable.spec.provider,
+        fingerprint=stable.spec.fingerprint,
+        paused=stable.paused,
+        processes_wanted=processes_wanted(books, stable),
+        waiting=stable.waiting,
+        failures=breaker.failures if breaker else 0,
+        retry_in=max(0.0, breaker.not_before - books.now) if breaker else 0.0,
+        last_failure=breaker.text if breaker else "",
+        slots=tuple(_slot_view(books, slot) for slot in stable.slots.values()),
+        lines=tuple(_line_view(books, stable, line) for line in stable.lines.values()),
+    )
+
+
+def _slot_view(books: Books, slot: Slot) -> SlotView:
+    return SlotView(
+        slot=slot.id,
+        generation=slot.generation,
+        state=slot.state,
+        age=books.now - slot.born,
+        in_state=books.now - slot.since,
+        unused_for=books.now - slot.used_at,
+        leased=len(slot.leases),
+        parked=slot.parked,
+        opening=slot.opening,
+        served=slot.served,
+        leaked=slot.leaked,
+        capacity=slot.capacity,
+        memory=slot.charge,
+        baseline=slot.baseline,
+        missed_probes=slot.missed,
+        retire=slot.retire,
+        shunned=slot.shunned,
+    )
+
+
+def _line_view(books: Books, stable: Stable, line: Line) -> LineView:
+    return LineView(
+        tools=line.tools,
+        waiting=line.ring.count,
+        parked=len(line.parked),
+        opening=line.opening,
+        target=target(books, stable, line),
+        floor=line.floor,
+        arrivals_per_minute=line.arrivals.rate(books.now) * 60.0,
+        remembered_burst=line.arrivals.peak,
+        hinted=books.now < line.hint_until,
+    )
+
+
+def _lease_view(books: Books, lease: Lease) -> LeaseView:
+    seat = None if lease.seat is None else lease.seat.id
+    return LeaseView(lease.id, lease.key, lease.slot.id, seat, lease.owner, books.now - lease.since)

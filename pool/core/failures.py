@@ -1,0 +1,69 @@
+"""What went wrong outside, turned into outcomes. Rules: a failed start leaves no slot behind and its error
+reaches all who waited for it; a process that dies before it proved itself counts as a failed start (else a
+floor would restart a crashing agent for ever); a failed open costs one claim at most, never the process,
+until opens fail in a row.
+"""
+
+from ostler.pool.core.books import Books, Line, Seat, Slot
+from ostler.pool.core.breaker import Breaker
+from ostler.pool.core.draining import lost, stop
+from ostler.pool.core.opens import close_seat
+from ostler.pool.core.outcomes import refuse
+from ostler.pool.core.recycling import retire
+from ostler.pool.core.starts import refuse_unserved
+from ostler.pool.core.values import Cause, Counted, Refusal
+
+
+def start_failed(books: Books, slot: Slot, phase: str, text: str, jitter: float, *, retryable: bool) -> None:
+    books.note(Counted.START_FAILED, slot, Cause.START_FAILED, f"{phase}: {text}")
+    _record(books, slot, phase, text, jitter, retryable=retryable)
+    stop(books, slot, Cause.START_FAILED, hard=True)
+    if slot.stable is not None:
+        refuse_unserved(books, slot.stable, phase, text)
+
+
+def slot_died(books: Books, slot: Slot, text: str) -> None:
+    if not slot.proven and slot.ready_step >= 0:
+        _record(books, slot, "early exit", text, slot.jitter, retryable=True)
+    lost(books, slot, text)
+
+
+def _record(books: Books, slot: Slot, phase: str, text: str, jitter: float, *, retryable: bool) -> None:
+    breaker = books.breakers.setdefault(slot.spec.group, Breaker())
+    breaker.fail(books.now, books.limits, jitter, phase, text, retryable=retryable)
+    if breaker.failures == books.limits.breaker_after:
+        books.note(Counted.BREAKER_OPENED, slot, Cause.START_FAILED, text)
+
+
+def prove(books: Books, slot: Slot) -> None:
+    """The process works: its fingerprint's failures are history."""
+    slot.proven = True
+    breaker = books.breakers.pop(slot.spec.group, None)
+    if breaker is not None and breaker.failures >= books.limits.breaker_after:
+        books.note(Counted.BREAKER_CLOSED, slot)
+
+
+def open_failed(books: Books, seat: Seat, text: str) -> None:
+    line, slot = seat.line, seat.slot
+    books.note(Counted.OPEN_FAILED, slot, Cause.OPENS_FAIL, text)
+    close_seat(books, seat)
+    _pause_opens(books, line)
+    if line.ring.count > line.opening and (waiting := line.ring.head()) is not None:
+        refuse(books, waiting, Refusal.OPEN_FAILED, phase="open", text=text)
+    if line.failures >= books.limits.open_failures:
+        retire(books, slot, Cause.OPENS_FAIL)
+
+
+def broken(books: Books, seat: Seat) -> None:
+    """A parked seat is useless: it goes, and the next one is opened after a pause, lest they break in a
+    circle.
+    """
+    books.note(Counted.SEAT_BROKEN, seat.slot)
+    _pause_opens(books, seat.line)
+    close_seat(books, seat)
+
+
+def _pause_opens(books: Books, line: Line) -> None:
+    line.failures += 1
+    pause = books.limits.backoff_base * 2.0 ** min(line.failures, 30)
+    line.open_after = books.now + min(books.limits.backoff_cap, pause)

@@ -1,0 +1,127 @@
+"""Events of those who use the pool: keys, claims, leases, hints. Each books its fact and returns the key to
+settle.
+"""
+
+from ostler.pool.core import events
+from ostler.pool.core.actions import MoveRequested, Refuse
+from ostler.pool.core.books import Books, Lease, Line, Stable, StaleEvent
+from ostler.pool.core.census import census
+from ostler.pool.core.draining import finish_drain, shun, stop
+from ostler.pool.core.opens import close_seat
+from ostler.pool.core.outcomes import refuse, why_missed
+from ostler.pool.core.queueing import Waiting
+from ostler.pool.core.recycling import judge_seats, retire
+from ostler.pool.core.reserve import refill_seconds
+from ostler.pool.core.settle import settle_fairly
+from ostler.pool.core.sizing import Arrivals
+from ostler.pool.core.values import Cause, KeySpec, Refusal, SlotState
+
+
+def key_registered(event: events.KeyRegistered, books: Books) -> Stable | None:
+    books.limits.check(event.spec)
+    books.recount_spares = True
+    stable = books.stables.get(event.key)
+    if stable is None:
+        stable = books.stables[event.key] = Stable(event.key, event.spec, books.now)
+    elif stable.spec != event.spec:
+        _respec(books, stable, event.spec)
+    return stable
+
+
+def _respec(books: Books, stable: Stable, spec: KeySpec) -> None:
+    """Another fingerprint is another generation: nothing new goes to the old one."""
+    if stable.spec.group != spec.group:
+        stable.start_bytes, stable.ceiling_off, stable.memory_retired_at = 0, False, None
+    stable.spec = spec
+    for slot in list(stable.slots.values()):
+        if slot.spec.group == spec.group:
+            slot.spec = spec
+        elif slot.state is SlotState.STARTING:
+            stop(books, slot, Cause.FINGERPRINT, hard=True)
+        elif slot.state is SlotState.READY:
+            retire(books, slot, Cause.FINGERPRINT)
+            shun(books, slot)
+
+
+def claim(event: events.Claim, books: Books) -> Stable | None:
+    if event.claim in books.claims or event.claim in books.granted:
+        raise StaleEvent
+    stable = books.stables.get(event.key)
+    if books.closed or stable is None:
+        kind = Refusal.CLOSED if books.closed else Refusal.UNKNOWN_KEY
+        books.emit(Refuse(event.claim, kind, 0.0, census(books)))
+        return None
+    waiting = _enqueue(books, stable, event)
+    settle_fairly(books, stable)
+    if event.claim in books.claims and len(books.claims) > books.limits.max_queue:
+        refuse(books, waiting, Refusal.SATURATED, text=f"{books.limits.max_queue} claims wait already")
+    return None
+
+
+def _enqueue(books: Books, stable: Stable, event: events.Claim) -> Waiting:
+    waiting = Waiting(
+        event.claim, event.key, event.tools, event.owner, event.deadline, event.parent, books.now, books.step
+    )
+    if event.tools is None:
+        waiting.miss = why_missed(books, stable, waiting)
+        books.enqueue(waiting, stable.transports)
+    else:
+        line = line_of(books, stable, event.tools)
+        waiting.miss = why_missed(books, stable, waiting)
+        line.arrivals.record(books.now, refill_seconds(stable))
+        books.enqueue(waiting, line.ring)
+    return waiting
+
+
+def line_of(books: Books, stable: Stable, tools: str) -> Line:
+    line = stable.lines.get(tools)
+    if line is None:
+        line = stable.lines[tools] = Line(tools, Arrivals(books.limits.reserve))
+    return line
+
+
+def claim_abandoned(event: events.ClaimAbandoned, books: Books) -> Stable | None:
+    """What the claimer did not live to see is given back: a grant it never took is a lease released."""
+    waiting = books.claims.get(event.claim)
+    if waiting is not None:
+        books.dequeue(waiting, books.ring_of(waiting))
+        return books.stables[waiting.key]
+    return _release(books, books.find_lease(books.granted.get(event.claim)))
+
+
+def lease_released(event: events.LeaseReleased, books: Books) -> Stable | None:
+    lease = books.find_lease(event.lease)
+    if lease.generation != event.generation:
+        raise StaleEvent
+    return _release(books, lease)
+
+
+def _release(books: Books, lease: Lease) -> Stable | None:
+    slot = lease.slot
+    books.hold_seconds += 0.2 * (books.now - lease.since - books.hold_seconds)
+    books.end_lease(lease)
+    if lease.seat is not None:
+        close_seat(books, lease.seat)
+    finish_drain(books, slot)
+    judge_seats(books, slot)
+    return slot.stable
+
+
+def turn_boundary(event: events.TurnBoundary, books: Books) -> Stable | None:
+    lease = books.find_lease(event.lease)
+    lease.slot.used_at = books.now
+    if lease.slot.state is SlotState.DRAINING and lease.slot.retire is not None:
+        books.emit(MoveRequested(lease.id, lease.slot.id, lease.slot.retire))
+    return None
+
+
+def hint(event: events.Hint, books: Books) -> Stable | None:
+    stable = books.find_stable(event.key)
+    line_of(books, stable, event.tools).hint_until = books.now + books.limits.hint_seconds
+    return stable
+
+
+def warm(event: events.Warm, books: Books) -> Stable | None:
+    stable = books.find_stable(event.key)
+    line_of(books, stable, event.tools).floor = event.seats
+    return stable

@@ -1,0 +1,55 @@
+"""No self-deadlock. A turn that holds a seat may claim another one for its child.
+
+Decision: no seats are held back for children (a reserve only moves the deadlock one level down). A child's
+claim that could only be served by leases which themselves wait for children is refused at once with DEADLOCK;
+as long as one lease in its way is free to end, it waits like any other claim.
+"""
+
+from collections.abc import Iterable
+
+from ostler.pool.core.books import Books, Lease, Stable
+from ostler.pool.core.outcomes import refuse
+from ostler.pool.core.starts import Denial, denial
+from ostler.pool.core.values import Refusal, SeatState, SlotState
+
+
+def refuse_deadlocked(books: Books) -> None:
+    for waiting in list(books.nested.values()):
+        blocked = {one.parent for one in books.nested.values()}
+        stable = books.stables[waiting.key]
+        holders = _in_the_way(books, stable)
+        if holders and all(lease.id in blocked for lease in holders):
+            refuse(
+                books,
+                waiting,
+                Refusal.DEADLOCK,
+                text=f"{len(holders)} leases in the way wait for children too",
+            )
+
+
+def _in_the_way(books: Books, stable: Stable) -> list[Lease]:
+    """The leases of which one must end before the key's waiter is served; none if something else will do."""
+    if books.paused or stable.paused or _is_moving(stable):
+        return []
+    denied = denial(books, stable, background=False)
+    if denied is Denial.KEY_CAP:
+        return _leases(stable)
+    if denied in {Denial.POOL_CAP, Denial.MEMORY}:
+        if any(slot.state in {SlotState.CLOSING, SlotState.STARTING} for slot in books.slots.values()):
+            return []
+        return list(books.leases.values())
+    return []
+
+
+def _is_moving(stable: Stable) -> bool:
+    """Whether a start, an open or a close is under way that may serve a waiter without any lease ending."""
+    return any(
+        slot.state in {SlotState.STARTING, SlotState.CLOSING}
+        or any(seat.state in {SeatState.OPENING, SeatState.CLOSING} for seat in slot.seats.values())
+        for slot in stable.slots.values()
+    )
+
+
+def _leases(stable: Stable) -> list[Lease]:
+    found: Iterable[Lease] = (lease for slot in stable.slots.values() for lease in slot.leases.values())
+    return list(found)

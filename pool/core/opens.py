@@ -1,0 +1,79 @@
+"""Opening seats. Rules: those who wait come first, the line whose head's owner waited longest since its last
+turn before the others; an opening seat is promised to its line, not to one claim, so whoever is next gets
+what is ready first. Opens that a provider cannot do in parallel are counted per HOME group.
+"""
+
+from ostler.pool.core.actions import CloseSeat, OpenSeat
+from ostler.pool.core.books import Books, Line, Seat, Slot, Stable, open_group
+from ostler.pool.core.reserve import deficit, is_tight
+from ostler.pool.core.values import Counted
+
+
+def open_seats(books: Books, stable: Stable) -> None:
+    """Open what waiters need and then what the reserve lacks, as far as there is room."""
+    while (line := _neediest(books, stable)) is not None:
+        slot = _roomy(books, stable, fresh_only=False)
+        if slot is None:
+            break
+        _open(books, stable, slot, line)
+    for line in stable.lines.values():
+        _open_ahead(books, stable, line)
+
+
+def _neediest(books: Books, stable: Stable) -> Line | None:
+    short = [line for line in stable.lines.values() if line.ring.count > line.opening]
+    if len(short) <= 1:
+        return short[0] if short else None
+    return min(short, key=lambda line: (line.opening, books.turns.of(line.ring.head())))
+
+
+def _roomy(books: Books, stable: Stable, *, fresh_only: bool) -> Slot | None:
+    """The process to open a seat on: the oldest with room that is not to be replaced, so that others can
+    empty.
+    """
+    limit = stable.spec.traits.parallel_opens
+    second = None
+    for slot in stable.slots.values():
+        if not slot.room:
+            continue
+        if books.open_groups.get(open_group(slot), 0) >= limit:
+            books.hungry[stable.key] = stable
+        elif slot.retire is None:
+            return slot
+        elif second is None and not fresh_only:
+            second = slot
+    return second
+
+
+def _open(books: Books, stable: Stable, slot: Slot, line: Line) -> None:
+    seat = books.add_seat(slot, line)
+    books.alarm(books.now + min(books.limits.open_timeout, books.limits.slow_open_after))
+    books.emit(OpenSeat(seat.id, slot.id, stable.key, line.tools))
+
+
+def _open_ahead(books: Books, stable: Stable, line: Line) -> None:
+    missing = deficit(books, stable, line)
+    if missing > 0 and books.now < line.open_after:
+        books.alarm(line.open_after)
+        return
+    for _ in range(missing):
+        slot = _roomy(books, stable, fresh_only=True)
+        if slot is None or is_tight(books, (len(books.opening) + 1) * stable.spec.traits.seat_bytes):
+            return
+        _open(books, stable, slot, line)
+
+
+def close_seat(books: Books, seat: Seat) -> None:
+    """End a seat on a living process; where the agent cannot close, it is a leak from this moment."""
+    books.begin_close(seat)
+    books.alarm(books.now + books.limits.close_timeout)
+    books.emit(CloseSeat(seat.id, seat.slot.id))
+    if not seat.slot.spec.traits.can_close:
+        leak_seat(books, seat)
+
+
+def leak_seat(books: Books, seat: Seat) -> None:
+    """The session lives on inside the agent, out of our reach: the seat is gone, its weight stays."""
+    seat.slot.leaked += 1
+    books.remove_seat(seat)
+    books.note(Counted.SEAT_LEAKED, seat.slot)

@@ -1,0 +1,98 @@
+"""The operator's verbs, the clock's Tick, and the end. Each returns the key to settle, if it is one."""
+
+from ostler.pool.core import events
+from ostler.pool.core.actions import StopSlot
+from ostler.pool.core.books import Books, Slot, Stable
+from ostler.pool.core.draining import begin_drain, stop
+from ostler.pool.core.outcomes import refuse
+from ostler.pool.core.recycling import retire
+from ostler.pool.core.sweep import sweep
+from ostler.pool.core.values import Cause, Key, Refusal, SlotState
+
+
+def pause(event: events.Pause, books: Books) -> Stable | None:
+    return _set_paused(books, event.key, to=True)
+
+
+def resume(event: events.Resume, books: Books) -> Stable | None:
+    return _set_paused(books, event.key, to=False)
+
+
+def _set_paused(books: Books, key: Key | None, *, to: bool) -> Stable | None:
+    if key is None:
+        books.paused = to
+        settle_all(books)
+        return None
+    stable = books.find_stable(key)
+    stable.paused = to
+    return stable
+
+
+def drain_key(event: events.DrainKey, books: Books) -> Stable | None:
+    stable = books.find_stable(event.key)
+    for slot in list(stable.slots.values()):
+        _drain(books, slot)
+    return stable
+
+
+def drain_slot(event: events.DrainSlot, books: Books) -> Stable | None:
+    slot = books.find_slot(event.slot, *SlotState)
+    _drain(books, slot)
+    return slot.stable
+
+
+def _drain(books: Books, slot: Slot) -> None:
+    if slot.state is SlotState.READY:
+        begin_drain(books, slot, Cause.OPERATOR)
+    elif slot.state is SlotState.STARTING:
+        stop(books, slot, Cause.OPERATOR, hard=False)
+
+
+def recycle(event: events.Recycle, books: Books) -> Stable | None:
+    slot = books.find_slot(event.slot, SlotState.READY)
+    retire(books, slot, Cause.OPERATOR)
+    return slot.stable
+
+
+def kill(event: events.Kill, books: Books) -> Stable | None:
+    slot = books.find_slot(event.slot, SlotState.STARTING, SlotState.READY, SlotState.DRAINING)
+    stop(books, slot, Cause.OPERATOR, hard=True, text="killed by the operator")
+    return slot.stable
+
+
+def reconnect(event: events.Reconnect, books: Books) -> Stable | None:
+    stable = books.find_stable(event.key)
+    books.breakers.pop(stable.spec.group, None)
+    books.freed = True
+    return stable
+
+
+def tick(event: events.Tick, books: Books) -> Stable | None:  # noqa: ARG001  # one signature for all events
+    books.wake_at = books.announced = float("inf")
+    if books.stables or books.slots:
+        books.alarm(books.now + books.limits.sweep_every)
+    sweep(books)
+    books.recount_spares = True
+    settle_all(books)
+    return None
+
+
+def settle_all(books: Books) -> None:
+    books.hungry = dict(books.stables)
+    books.freed = True
+
+
+def shutdown(event: events.Shutdown, books: Books) -> Stable | None:  # noqa: ARG001  # one signature for all events
+    """Every waiter refused, every process stopped hard; said twice, it is said again to what still lives."""
+    books.closed = True
+    for waiting in list(books.claims.values()):
+        refuse(books, waiting, Refusal.CLOSED)
+    for slot in list(books.slots.values()):
+        if slot.state is SlotState.CLOSING:
+            books.emit(StopSlot(slot.id, hard=True, cause=Cause.SHUTDOWN))
+        else:
+            stop(books, slot, Cause.SHUTDOWN, hard=True, text="the pool shuts down")
+    for index in (books.stables, books.breakers, books.hungry):
+        index.clear()
+    books.recount_spares = False
+    return None

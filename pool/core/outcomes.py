@@ -1,0 +1,103 @@
+"""The one outcome of every claim: granted or refused, never both, never neither.
+
+Rules: granting and recording are one step. Only READY, unshunned processes are granted. The warmth on a grant
+is judged by what happened between claim and grant, by steps and not by the clock: a seat that was parked
+before the claim is a hit, and a process that became ready after it makes the claim cold, however warm the
+pool looked.
+"""
+
+from ostler.pool.core.actions import Grant, Refuse
+from ostler.pool.core.books import Books, Seat, Slot, Stable
+from ostler.pool.core.census import census
+from ostler.pool.core.queueing import Ring, Waiting
+from ostler.pool.core.values import Miss, Refusal, SlotState, Warmth
+
+
+def serve(books: Books, stable: Stable) -> None:
+    """Hand out what is ready to those who wait for it."""
+    shared = shared_slot(stable) if stable.transports.count else None
+    while shared is not None and (waiting := stable.transports.head()) is not None:
+        grant(books, waiting, stable.transports, shared, None)
+    for line in stable.lines.values():
+        while line.parked and (waiting := line.ring.head()) is not None:
+            seat = min(line.parked.values(), key=lambda seat: seat.slot.retire is not None)
+            grant(books, waiting, line.ring, seat.slot, seat)
+
+
+def shared_slot(stable: Stable) -> Slot | None:
+    """The process that every transport claim of the key gets: the oldest that is not being replaced."""
+    serving = [slot for slot in stable.slots.values() if slot.state is SlotState.READY and not slot.shunned]
+    return min(serving, key=lambda slot: (slot.retire is not None, slot.id), default=None)
+
+
+def grant(books: Books, waiting: Waiting, ring: Ring, slot: Slot, seat: Seat | None) -> None:
+    books.dequeue(waiting, ring)
+    ring.served(waiting.owner)
+    if waiting.owner in books.turns.last:
+        books.turns.took(waiting.owner)
+    lease = books.lease(waiting, slot, seat)
+    warmth = _warmth(waiting, slot, seat)
+    miss = Miss.NONE if warmth is Warmth.PARKED else waiting.miss
+    waited = books.now - waiting.since
+    seat_id = None if seat is None else seat.id
+    books.emit(
+        Grant(waiting.claim, lease.id, lease.generation, waiting.key, slot.id, seat_id, warmth, miss, waited)
+    )
+
+
+def _warmth(waiting: Waiting, slot: Slot, seat: Seat | None) -> Warmth:
+    if seat is not None and seat.parked_step < waiting.step:
+        return Warmth.PARKED
+    if slot.ready_step > waiting.step:
+        return Warmth.COLD
+    if slot.adopted_step >= waiting.step:
+        return Warmth.SPARE
+    return Warmth.WARM
+
+
+def refuse(
+    books: Books,
+    waiting: Waiting,
+    kind: Refusal,
+    *,
+    phase: str = "",
+    text: str = "",
+    retry_after: float | None = None,
+) -> None:
+    """End a waiting claim with an error that answers its own ticket."""
+    books.dequeue(waiting, books.ring_of(waiting))
+    if retry_after is None and kind is Refusal.SATURATED:
+        retry_after = patience(books)
+    if not text and (breaker := books.breakers.get(books.stables[waiting.key].spec.group)) is not None:
+        phase, text = breaker.phase, breaker.text
+    waited = books.now - waiting.since
+    books.emit(Refuse(waiting.claim, kind, waited, census(books), retry_after, phase, text))
+
+
+def patience(books: Books) -> float:
+    """When the next lease is likely to end: the mean time a lease is held, shared by those that are held."""
+    return min(60.0, max(0.1, books.hold_seconds / max(1, len(books.leases))))
+
+
+def why_missed(books: Books, stable: Stable, waiting: Waiting) -> Miss:
+    """Why the claim cannot be served by a parked seat, judged when it arrives."""
+    if waiting.tools is None:
+        return Miss.TRANSPORT
+    if books.paused or stable.paused:
+        return Miss.PAUSED
+    breaker = books.breakers.get(stable.spec.group)
+    if breaker is not None and breaker.not_before > books.now:
+        return Miss.BACKOFF
+    if any(slot.room for slot in stable.slots.values()):
+        first = stable.lines[waiting.tools].arrivals.mass == 0.0
+        return Miss.FIRST_USE if first else Miss.RESERVE_EMPTY
+    return _without_room(stable)
+
+
+def _without_room(stable: Stable) -> Miss:
+    slots = stable.slots.values()
+    if any(slot.state is SlotState.READY and not slot.shunned for slot in slots):
+        return Miss.FULL
+    if any(slot.state is SlotState.STARTING for slot in slots):
+        return Miss.STARTING
+    return Miss.REPLACING if slots else Miss.NO_PROCESS

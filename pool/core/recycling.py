@@ -1,0 +1,118 @@
+"""Replacement before retirement.
+
+Rules:
+- A process is retired for its age, the seats it served or leaked, growth over its own first measure, silence
+  while others answer, slow or failing opens, another fingerprint, or by the operator. Retired is a mark, not
+  an end: it serves on until a fresh one is READY, unless it must not (`SHUNNING`).
+- The old one drains when a fresh one is up, when nobody needs a successor, or when a cap leaves no place
+  beside it: at the cap the order is drain first, then start.
+- A fresh process above the memory ceiling proves the ceiling wrong: it is switched off for the key and said
+  so once.
+"""
+
+from ostler.pool.core.books import Books, Slot, Stable
+from ostler.pool.core.draining import begin_drain, shun
+from ostler.pool.core.reserve import is_tight, parked_to_stay, processes_wanted, target
+from ostler.pool.core.starts import CAPS, denial
+from ostler.pool.core.values import Cause, Counted, Replacement, Sharing, SlotState
+
+SHUNNING = frozenset({Cause.FINGERPRINT, Cause.WEDGED, Cause.SLOW_OPENS, Cause.OPENS_FAIL, Cause.USED_UP})
+
+
+def retire(books: Books, slot: Slot, cause: Cause) -> None:
+    """Mark a READY process for replacement; the first cause stays."""
+    if slot.state is not SlotState.READY or slot.retire is not None:
+        return
+    if slot.stable is None:
+        begin_drain(books, slot, cause)
+        return
+    slot.retire = cause
+    books.note(Counted.RETIRED, slot, cause)
+    if cause in SHUNNING:
+        shun(books, slot)
+
+
+def judge_seats(books: Books, slot: Slot) -> None:
+    """After a seat ended: has the process served or leaked enough?"""
+    traits = slot.spec.traits
+    if (traits.sharing is Sharing.NONE and slot.opened and not slot.seats) or (
+        traits.sharing is Sharing.PER_CWD and slot.leaked
+    ):
+        retire(books, slot, Cause.USED_UP)
+    elif traits.recycle_after_leaks is not None and slot.leaked >= traits.recycle_after_leaks:
+        retire(books, slot, Cause.SEATS_LEAKED)
+    elif traits.recycle_after_seats is not None and slot.served >= traits.recycle_after_seats:
+        retire(books, slot, Cause.SEATS_SERVED)
+
+
+def judge_age(books: Books, slot: Slot) -> None:
+    limits = books.limits
+    age = limits.max_age * (1.0 - limits.age_jitter * slot.jitter)
+    if books.now - slot.born >= age:
+        retire(books, slot, Cause.AGE)
+    else:
+        books.alarm(slot.born + age)
+
+
+def judge_memory(books: Books, slot: Slot, stable: Stable) -> None:
+    """After a measure: has the process outgrown itself, or the ceiling?"""
+    limits = books.limits
+    ceiling = limits.memory_ceiling
+    if slot.baseline is None:
+        slot.baseline = stable.start_bytes = slot.charge
+        if ceiling is not None and slot.charge > ceiling and not stable.ceiling_off:
+            stable.ceiling_off = True
+            books.note(Counted.CEILING_TOO_LOW, slot, text=f"fresh at {slot.charge} bytes, ceiling {ceiling}")
+        return
+    grown = slot.charge > slot.baseline * limits.memory_growth
+    above = ceiling is not None and slot.charge > ceiling and not stable.ceiling_off
+    before = stable.memory_retired_at
+    spaced = before is None or books.now - before >= limits.memory_recycle_spacing
+    if (grown or above) and spaced and slot.retire is None and slot.state is SlotState.READY:
+        stable.memory_retired_at = books.now
+        retire(books, slot, Cause.MEMORY_GROWTH)
+
+
+def judge_silence(books: Books, slot: Slot) -> None:
+    """After a missed probe: silent while others answer, or silent for twice as long when it is alone."""
+    others = [
+        other
+        for other in books.slots.values()
+        if other is not slot and other.state is SlotState.READY and other.missed == 0 and other.retire is None
+    ]
+    patience = books.limits.probe_misses * (1 if others else 2)
+    if slot.missed >= patience:
+        retire(books, slot, Cause.WEDGED)
+
+
+def replace_retired(books: Books, stable: Stable) -> None:
+    """Let the retired drain whose successor is there, not needed, or without a place beside them."""
+    retired = [
+        slot for slot in stable.slots.values() if slot.retire is not None and slot.state is SlotState.READY
+    ]
+    for slot in retired:
+        if _may_drain(books, stable, slot):
+            begin_drain(books, slot, slot.retire or Cause.OPERATOR)
+
+
+def _may_drain(books: Books, stable: Stable, slot: Slot) -> bool:
+    if stable.spec.traits.replacement is Replacement.DRAIN_FIRST or (slot.shunned and not slot.leases):
+        return True
+    states = {other.state for other in stable.slots.values() if other.retire is None}
+    if SlotState.READY in states:
+        return not slot.parked or _reserve_moved(books, stable)
+    if SlotState.STARTING in states:
+        return False
+    if not stable.waiting and not processes_wanted(books, stable):
+        return True
+    return denial(books, stable, background=True) in CAPS
+
+
+def _reserve_moved(books: Books, stable: Stable) -> bool:
+    """Whether the fresh processes hold the reserve already, or cannot."""
+    if all(parked_to_stay(line) >= target(books, stable, line) for line in stable.lines.values()):
+        return True
+    fresh = [slot for slot in stable.slots.values() if slot.retire is None]
+    return is_tight(books, stable.spec.traits.seat_bytes) or not any(
+        slot.room or slot.opening for slot in fresh
+    )

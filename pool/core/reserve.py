@@ -1,0 +1,69 @@
+"""What is kept warm for claims that have not come yet: parked seats per line, processes per key.
+
+Rules: the target is what was learned of the line's arrivals, at least its floor, one while a hint lasts, and
+at most the rule's `most`. Nothing is opened ahead beyond the memory budget. A parked seat too many is closed
+only where the agent can close it: elsewhere closing frees nothing and leaks a session. Retired processes
+carry no reserve.
+"""
+
+import math
+
+from ostler.pool.core.books import Books, Line, Stable
+from ostler.pool.core.values import SlotState
+
+
+def target(books: Books, stable: Stable, line: Line) -> int:
+    """Seats to keep parked on this line now."""
+    if not stable.spec.traits.parks:
+        return 0
+    learned = line.arrivals.target(books.now, refill_seconds(stable))
+    hinted = 1 if books.now < line.hint_until else 0
+    return min(max(learned, line.floor, hinted), books.limits.reserve.most)
+
+
+def deficit(books: Books, stable: Stable, line: Line) -> int:
+    """Seats to open ahead: what waiters will take of those being opened is not ours."""
+    ahead = max(0, line.opening - line.ring.count)
+    return target(books, stable, line) - parked_to_stay(line) - ahead
+
+
+def parked_to_stay(line: Line) -> int:
+    """Parked seats whose process is not to be replaced."""
+    return sum(seat.slot.retire is None for seat in line.parked.values())
+
+
+def refill_seconds(stable: Stable) -> float:
+    """How long a new seat takes: as measured, with a start where a seat needs a process of its own."""
+    alone = stable.spec.traits.seats_per_process == 1
+    return stable.open_seconds + (stable.start_seconds or stable.spec.traits.start_seconds if alone else 0.0)
+
+
+def processes_wanted(books: Books, stable: Stable) -> int:
+    """How many unretired processes the key should have while nobody waits."""
+    now = books.now
+    seats, moving, recurring = 0, 0, False
+    for line in stable.lines.values():
+        seats += target(books, stable, line)
+        recurring = recurring or now < line.hint_until or line.arrivals.recurring(now)
+    for slot in stable.slots.values():
+        if slot.retire is not None or slot.state is not SlotState.READY:
+            moving += len(slot.leases)
+    wanted = max(stable.spec.floor, 1 if recurring else 0)
+    if seats + moving:
+        settled = sum(
+            len(slot.leases)
+            for slot in stable.slots.values()
+            if slot.retire is None and slot.state is SlotState.READY
+        )
+        wanted = max(wanted, math.ceil((settled + seats + moving) / stable.spec.traits.seats_per_process))
+    return min(wanted, key_cap(books, stable))
+
+
+def key_cap(books: Books, stable: Stable) -> int:
+    return min(stable.spec.max_processes or books.limits.max_processes_per_key, books.limits.max_processes)
+
+
+def is_tight(books: Books, more: int) -> bool:
+    """Whether this much more would exceed the memory budget."""
+    budget = books.limits.memory_budget
+    return budget is not None and books.charged + more > budget

@@ -1,0 +1,43 @@
+"""Bring one key, or all that are short, to rest. Level-triggered: it asks what is, not what happened."""
+
+from ostler.pool.core.books import Books, Stable
+from ostler.pool.core.opens import open_seats
+from ostler.pool.core.outcomes import serve
+from ostler.pool.core.recycling import replace_retired
+from ostler.pool.core.starts import adopt_spares, ensure_spares, start_missing
+
+
+def settle(books: Books, stable: Stable) -> None:
+    """Retired processes go first, so that what follows is decided on those that stay."""
+    replace_retired(books, stable)
+    if books.paused or stable.paused:
+        return
+    serve(books, stable)
+    adopt_spares(books, stable)
+    serve(books, stable)
+    open_seats(books, stable)
+    start_missing(books, stable)
+
+
+def settle_fairly(books: Books, touched: Stable | None) -> None:
+    """Settle the key that the event touched, with all the hungry ones when something became free for them."""
+    if touched is not None:
+        if books.freed:
+            books.hungry[touched.key] = touched
+        else:
+            settle(books, touched)
+    while books.freed and books.hungry:
+        books.freed = False
+        waiting = sorted(books.hungry.values(), key=lambda stable: _rank(books, stable))
+        books.hungry = {}
+        for stable in waiting:
+            settle(books, stable)
+    books.freed = False
+    if books.recount_spares:
+        books.recount_spares = False
+        ensure_spares(books)
+
+
+def _rank(books: Books, stable: Stable) -> int:
+    """The owner whose last turn is longest ago decides which key comes first."""
+    return min(books.turns.of(ring.head()) for ring in stable.rings())

@@ -1,0 +1,210 @@
+"""Starting processes: what is missing, whether it may start, and what happens to those who wait when it may
+not.
+
+Rules:
+- Waiters share a start: another one begins only when more seats are asked for than are free or on their way.
+- Reserved, live and dying processes all count against the caps, a process until its whole tree is reaped.
+- Starts are bounded in number (globally, per provider) and in rate (a token bucket): no storm after a mass
+  death.
+- While a fingerprint fails, one start of it at a time; its waiters fail fast when nothing else can serve
+  them.
+- Real demand may take the place of what is idle, least recently used first; a reserve never may.
+"""
+
+from enum import Enum
+
+from ostler.pool.core.actions import AdoptSlot, StartSlot
+from ostler.pool.core.books import Books, Slot, Stable
+from ostler.pool.core.budget import make_room
+from ostler.pool.core.outcomes import refuse
+from ostler.pool.core.queueing import Waiting
+from ostler.pool.core.reserve import is_tight, key_cap, processes_wanted
+from ostler.pool.core.values import KeySpec, Refusal, SlotState
+
+
+class Denial(Enum):
+    """Why a process may not start now."""
+
+    BREAKER = "breaker"
+    BACKOFF = "backoff"
+    KEY_CAP = "key_cap"
+    POOL_CAP = "pool_cap"
+    MEMORY = "memory"
+    STARTING = "starting"
+    RATE = "rate"
+
+
+CAPS = frozenset({Denial.KEY_CAP, Denial.POOL_CAP, Denial.MEMORY})
+
+
+def demand(stable: Stable) -> int:
+    """Seats (or one transport) that waiters need beyond those being opened."""
+    seats = sum(max(0, line.ring.count - line.opening) for line in stable.lines.values())
+    return seats + 1 if stable.transports.count and not has_hope(stable) else seats
+
+
+def has_hope(stable: Stable) -> bool:
+    """Whether a process of the key lives (or comes) that may yet serve its waiters."""
+    return any(
+        slot.state is SlotState.STARTING or (slot.state is SlotState.READY and not slot.shunned)
+        for slot in stable.slots.values()
+    )
+
+
+def supply(stable: Stable) -> int:
+    """Seats free now or on their way with a start."""
+    return sum(
+        slot.capacity if slot.state is SlotState.STARTING else slot.room for slot in stable.slots.values()
+    )
+
+
+def adopt_spares(books: Books, stable: Stable) -> None:
+    """Give the key the started spares it needs, a ready one before one that still starts."""
+    if not stable.spec.traits.cwd_per_session:
+        return
+    while books.spares and demand(stable) > supply(stable) and len(stable.slots) < key_cap(books, stable):
+        fitting = [
+            slot
+            for slot in books.spares.values()
+            if slot.spec.group == stable.spec.group and slot.state in {SlotState.READY, SlotState.STARTING}
+        ]
+        if not fitting:
+            return
+        slot = min(fitting, key=lambda slot: (slot.state is SlotState.STARTING, slot.id))
+        books.adopt(slot, stable)
+        books.emit(AdoptSlot(slot.id, stable.key))
+
+
+def start_missing(books: Books, stable: Stable) -> None:
+    """Start what waiters need; with nobody waiting, what is to be kept warm."""
+    short = demand(stable) - supply(stable)
+    while short > 0:
+        denied = denial(books, stable, background=False)
+        if denied is not None:
+            _starve(books, stable, denied, short)
+            return
+        start(books, stable.spec, stable, stable)
+        short -= stable.spec.traits.seats_per_process
+    missing = processes_wanted(books, stable) - processes_up(stable)
+    while missing > 0 and denial(books, stable, background=True) is None:
+        start(books, stable.spec, stable, stable)
+        missing -= 1
+    if missing > 0:
+        books.hungry[stable.key] = stable
+
+
+def processes_up(stable: Stable) -> int:
+    """Processes that can carry the key on: starting or ready, and not to be replaced."""
+    return sum(
+        slot.state in {SlotState.STARTING, SlotState.READY} and slot.retire is None
+        for slot in stable.slots.values()
+    )
+
+
+def start(books: Books, spec: KeySpec, stable: Stable, owner: Stable | None) -> Slot:
+    """Reserve the slot and order its start. Without an owner it is a spare."""
+    if owner is not None:
+        for ring in stable.rings():
+            if (head := ring.head()) is not None:
+                books.turns.took(head.owner)
+    slot = books.add_slot(stable.key, spec, owner, _expected(stable))
+    books.tokens -= 1.0
+    books.alarm(books.now + books.limits.start_timeout)
+    books.emit(StartSlot(slot.id, stable.key, spec.fingerprint, slot.generation, owner is None))
+    return slot
+
+
+def ensure_spares(books: Books) -> None:
+    """Bring every group of interchangeable processes up to the most spares that any of its keys asks for."""
+    for stable in books.stables.values():
+        if not stable.spec.spares or stable.paused:
+            continue
+        there = sum(slot.spec.group == stable.spec.group for slot in books.spares.values())
+        while there < stable.spec.spares and denial(books, stable, background=True, spare=True) is None:
+            start(books, stable.spec, stable, None)
+            there += 1
+
+
+def denial(books: Books, stable: Stable, *, background: bool, spare: bool = False) -> Denial | None:
+    """Why no process may be started now for the key, or a spare like its own."""
+    if (failing := _failing(books, stable.spec, background=background)) is not None:
+        return failing
+    if not spare and len(stable.slots) >= key_cap(books, stable):
+        return Denial.KEY_CAP
+    if len(books.slots) >= books.limits.max_processes:
+        return Denial.POOL_CAP
+    if is_tight(books, _expected(stable)):
+        return Denial.MEMORY
+    return _throttled(books, stable.spec)
+
+
+def _failing(books: Books, spec: KeySpec, *, background: bool) -> Denial | None:
+    breaker = books.breakers.get(spec.group)
+    if breaker is None:
+        return None
+    allowed_at = breaker.background_after if background else breaker.not_before
+    if books.now < allowed_at:
+        books.alarm(allowed_at)
+        return Denial.BREAKER if breaker.is_open(books.now, books.limits) else Denial.BACKOFF
+    trying = any(
+        slot.state is SlotState.STARTING and slot.spec.group == spec.group for slot in books.slots.values()
+    )
+    return Denial.STARTING if trying else None
+
+
+def _throttled(books: Books, spec: KeySpec) -> Denial | None:
+    limits = books.limits
+    if books.starting >= limits.max_starting:
+        return Denial.STARTING
+    alike = sum(
+        slot.state is SlotState.STARTING and slot.spec.provider == spec.provider
+        for slot in books.slots.values()
+    )
+    if alike >= limits.max_starting_per_provider:
+        return Denial.STARTING
+    earned = (books.now - books.tokens_at) * limits.starts_per_second
+    books.tokens = min(float(limits.start_burst), books.tokens + earned)
+    books.tokens_at = books.now
+    if books.tokens < 1.0:
+        books.alarm(books.now + (1.0 - books.tokens) / limits.starts_per_second)
+        return Denial.RATE
+    return None
+
+
+def _expected(stable: Stable) -> int:
+    """What a process weighs when it is up: as measured on the last one, else as declared."""
+    return stable.start_bytes or stable.spec.traits.start_bytes
+
+
+def _starve(books: Books, stable: Stable, denied: Denial, short: int) -> None:
+    """Waiters stay short of seats: make room where a cap is the reason, fail fast where waiting is vain."""
+    books.hungry[stable.key] = stable
+    if denied in CAPS:
+        made = make_room(books, stable, short, elsewhere=denied is not Denial.KEY_CAP)
+        if denied is Denial.MEMORY and not made and not stable.slots:
+            refuse_all(books, stable, Refusal.SATURATED, text="a process more would exceed the memory budget")
+    elif denied in {Denial.BREAKER, Denial.BACKOFF} and not has_hope(stable):
+        breaker = books.breakers[stable.spec.group]
+        retry_after = breaker.not_before - books.now
+        for waiting in _all_waiting(stable):
+            if denied is Denial.BREAKER or waiting.deadline < breaker.not_before:
+                refuse(books, waiting, Refusal.BREAKER_OPEN, retry_after=retry_after)
+
+
+def _all_waiting(stable: Stable) -> list[Waiting]:
+    return [waiting for ring in stable.rings() for waiting in ring]
+
+
+def refuse_all(books: Books, stable: Stable, kind: Refusal, *, phase: str = "", text: str = "") -> None:
+    for waiting in _all_waiting(stable):
+        refuse(books, waiting, kind, phase=phase, text=text)
+
+
+def refuse_unserved(books: Books, stable: Stable, phase: str, text: str) -> None:
+    """A start failed: those whom nothing else on its way can serve get its error, the oldest first."""
+    short = demand(stable) - supply(stable)
+    if short <= 0:
+        return
+    waiting = sorted(_all_waiting(stable), key=lambda one: one.step)
+    for one in waiting if not has_hope(stable) else waiting[:short]:
+        refuse(books, one, Refusal.START_FAILED, phase=phase, text=text)

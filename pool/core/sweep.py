@@ -1,0 +1,153 @@
+"""All that falls due by the clock alone. Rules: only a Tick sweeps; idle is counted from the last use, never
+from birth, and never for a process that starts, is leased, or owes somebody an open; a record that no longer
+says anything is dropped, so that the books of a pool that has served a million sessions are as short as those
+of a new one.
+"""
+
+from ostler.pool.core.actions import ForgetKey, Probe
+from ostler.pool.core.books import Books, Line, Slot, Stable
+from ostler.pool.core.budget import shed
+from ostler.pool.core.draining import begin_drain, stop, stop_again
+from ostler.pool.core.failures import open_failed, prove, start_failed
+from ostler.pool.core.opens import close_seat, leak_seat
+from ostler.pool.core.outcomes import refuse
+from ostler.pool.core.recycling import judge_age, judge_seats, retire
+from ostler.pool.core.reserve import processes_wanted, target
+from ostler.pool.core.values import Cause, Refusal, SlotState
+
+
+def sweep(books: Books) -> None:
+    _refuse_overdue(books)
+    for seat in list(books.opening.values()):
+        _watch_opening(books, seat.slot, books.now - seat.since)
+    for seat in [
+        seat for seat in books.opening.values() if _due(books, seat.since, books.limits.open_timeout)
+    ]:
+        open_failed(books, seat, f"no answer to the open for {books.limits.open_timeout:g} s")
+    for seat in [
+        seat for seat in books.closing.values() if _due(books, seat.since, books.limits.close_timeout)
+    ]:
+        leak_seat(books, seat)
+        judge_seats(books, seat.slot)
+    for slot in list(books.slots.values()):
+        _BY_STATE[slot.state](books, slot)
+    shed(books)
+    for stable in list(books.stables.values()):
+        _tidy(books, stable)
+    _drop_breakers(books)
+
+
+def _due(books: Books, since: float, limit: float) -> bool:
+    """Whether the limit has passed; if not, wake again when it does."""
+    if books.now - since >= limit:
+        return True
+    books.alarm(since + limit)
+    return False
+
+
+def _refuse_overdue(books: Books) -> None:
+    for waiting in list(books.claims.values()):
+        if books.now >= waiting.deadline:
+            held = books.paused or books.stables[waiting.key].paused
+            refuse(books, waiting, Refusal.PAUSED if held else Refusal.SATURATED)
+        else:
+            books.alarm(waiting.deadline)
+
+
+def _watch_opening(books: Books, slot: Slot, open_for: float) -> None:
+    if open_for >= books.limits.slow_open_after:
+        retire(books, slot, Cause.SLOW_OPENS)
+    else:
+        books.alarm(books.now + books.limits.slow_open_after - open_for)
+
+
+def _sweep_starting(books: Books, slot: Slot) -> None:
+    if _due(books, slot.since, books.limits.start_timeout):
+        start_failed(
+            books, slot, "timeout", f"not ready after {books.limits.start_timeout:g} s", 0.5, retryable=True
+        )
+
+
+def _sweep_ready(books: Books, slot: Slot) -> None:
+    if not slot.proven and books.now - slot.ready_at > max(10.0, slot.spec.traits.start_seconds):
+        prove(books, slot)
+    judge_age(books, slot)
+    every = books.limits.probe_every
+    if every is not None and _due(books, slot.probed_at, every):
+        slot.probed_at = books.now
+        books.alarm(books.now + every)
+        books.emit(Probe(slot.id))
+    if slot.stable is not None:
+        _drain_idle(books, slot, slot.stable)
+    elif not _spare_is_wanted(books, slot):
+        begin_drain(books, slot, Cause.FINGERPRINT)
+
+
+def _drain_idle(books: Books, slot: Slot, stable: Stable) -> None:
+    if not slot.idle or stable.waiting or slot.retire is not None:
+        return
+    if not _due(books, slot.used_at, books.limits.idle_after):
+        return
+    up = sum(one.state is SlotState.READY and one.retire is None for one in stable.slots.values())
+    if up > processes_wanted(books, stable):
+        begin_drain(books, slot, Cause.IDLE)
+
+
+def _spare_is_wanted(books: Books, slot: Slot) -> bool:
+    asked = [stable.spec.spares for stable in books.stables.values() if stable.spec.group == slot.spec.group]
+    there = [one.id for one in books.spares.values() if one.spec.group == slot.spec.group]
+    return there.index(slot.id) < max(asked, default=0)
+
+
+def _sweep_draining(books: Books, slot: Slot) -> None:
+    if _due(books, slot.since, books.limits.drain_timeout):
+        stop(
+            books, slot, Cause.DRAIN_DEADLINE, hard=True, text=f"drained for {books.limits.drain_timeout:g} s"
+        )
+
+
+def _sweep_closing(books: Books, slot: Slot) -> None:
+    if _due(books, slot.since, books.limits.stop_timeout):
+        stop_again(books, slot)
+
+
+_BY_STATE = {
+    SlotState.STARTING: _sweep_starting,
+    SlotState.READY: _sweep_ready,
+    SlotState.DRAINING: _sweep_draining,
+    SlotState.CLOSING: _sweep_closing,
+}
+
+
+def _tidy(books: Books, stable: Stable) -> None:
+    for line in list(stable.lines.values()):
+        _close_surplus(books, stable, line)
+        if _says_nothing(books, line):
+            del stable.lines[line.tools]
+    configured = stable.spec.floor or stable.spec.spares or stable.lines
+    if configured or stable.slots or stable.transports.count or stable.paused:
+        stable.used_at = books.now
+    elif books.now - stable.used_at >= books.limits.forget_after:
+        del books.stables[stable.key]
+        books.hungry.pop(stable.key, None)
+        books.emit(ForgetKey(stable.key))
+
+
+def _close_surplus(books: Books, stable: Stable, line: Line) -> None:
+    if stable.spec.traits.can_close:
+        surplus = len(line.parked) - target(books, stable, line)
+        for seat in list(line.parked.values())[: max(0, surplus)]:
+            close_seat(books, seat)
+
+
+def _says_nothing(books: Books, line: Line) -> bool:
+    """Whether the line could be made anew without anybody noticing."""
+    in_use = line.ring.count or line.parked or line.opening or line.floor or books.now < line.hint_until
+    return not in_use and books.now - line.arrivals.last >= books.limits.forget_after
+
+
+def _drop_breakers(books: Books) -> None:
+    if books.breakers:
+        used = {stable.spec.group for stable in books.stables.values()}
+        for group in [group for group in books.breakers if group not in used]:
+            del books.breakers[group]
