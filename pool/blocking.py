@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
+from typing import Self
 
 import uvloop
 
@@ -74,7 +75,7 @@ class BlockingLease:
         """Give the seat back. Idempotent."""
         self.lease.release()
 
-    def __enter__(self) -> "BlockingLease":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -94,7 +95,7 @@ class BlockingPool:
         self._stop: Callable[[], None] = _nothing
         self._failure: BaseException | None = None
 
-    def __enter__(self) -> "BlockingPool":
+    def __enter__(self) -> Self:
         self._thread.start()
         self._ready.wait()
         if self._failure is not None:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 from ostler.pool.catalogue import Catalogue
@@ -23,11 +24,19 @@ from ostler.pool.errors import PoolClosed, PoolError
 from ostler.pool.lease import Tenure
 from ostler.pool.observer import Observer
 from ostler.pool.ports import PermissionPolicy, ToolPort
-from ostler.pool.roster import Chair, PoolKey, Roster, Running, SeatPolicy
+from ostler.pool.roster import Chair, PoolKey, Roster, Running, SeatPolicy, pool_key
 from ostler.pool.stablehand import SeatWish, Stablehand, StartTransport
 
 log = logging.getLogger(__name__)
 Answer = actions.Grant | actions.Refuse
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What an engine stands on once it is started."""
+
+    loop: asyncio.AbstractEventLoop
+    crew: Crew
 
 
 class Engine:
@@ -69,8 +78,7 @@ class Engine:
         self._pumping = False
         self._closed = False
         self._empty = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._crew: Crew | None = None
+        self._ground: Ground | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._perform: dict[type, Callable[..., None]] = {
             actions.StartSlot: self._start_slot,
@@ -92,20 +100,19 @@ class Engine:
 
     def start(self, loop: asyncio.AbstractEventLoop, *, watch_every: float) -> None:
         """Bind to a loop."""
-        self._loop = loop
-        self._crew = Crew(loop, self._work_died)
-        self._crew.start(self._watch(watch_every), "pool watch")
+        self._ground = Ground(loop, Crew(loop, self._work_died))
+        self._ground.crew.start(self._watch(watch_every), "pool watch")
 
     async def stop(self) -> None:
         """Refuse every claim, end every process, wait until nothing is left."""
         self._closed = True
-        if self._crew is None:
+        if self._ground is None:
             return
         self.tell(events.Shutdown())
         while self.roster.slots:
             self._empty.clear()
             await self._empty.wait()
-        await self._crew.disband()
+        await self._ground.crew.disband()
         if self._alarm is not None:
             self._alarm.cancel()
 
@@ -116,6 +123,12 @@ class Engine:
                 await self._hand.weigh_slot(running)
             for key in list(self._specs):
                 self.refresh(key)
+
+    @property
+    def _bound(self) -> Ground:
+        if self._ground is None:
+            raise RuntimeError("the pool was not started: `await pool.start()`, or use it as a context manager")
+        return self._ground
 
     # --- events in ---
 
@@ -175,15 +188,13 @@ class Engine:
 
     def ask(self, claim: events.Claim) -> "Answer | asyncio.Future[Answer]":
         """Put a claim before the core. A warm pool answers at once, without a turn of the loop."""
-        if self._loop is None:
-            raise RuntimeError("the pool was not started: `await pool.start()` or use it as a context manager")
         if self._closed:
             raise PoolClosed
         self.tell(claim)
         early = self._early.pop(claim.claim, None)
         if early is not None:
             return early
-        future: asyncio.Future[Answer] = self._loop.create_future()
+        future: asyncio.Future[Answer] = self._bound.loop.create_future()
         self._waiting[claim.claim] = future
         return future
 
@@ -195,15 +206,13 @@ class Engine:
     # --- actions out ---
 
     def _start_slot(self, action: actions.StartSlot) -> None:
-        key = action.key
-        assert isinstance(key, PoolKey)
+        key = pool_key(action.key)
         running = Running(action.slot, key, self._catalogue.launch(key.key), self._clock())
         self.roster.slots[action.slot] = running
         running.task = self._work(self._hand.start_slot(running), f"start {action.slot}")
 
     def _adopt_slot(self, action: actions.AdoptSlot) -> None:
-        assert isinstance(action.key, PoolKey)
-        self.roster.slots[action.slot].key = action.key
+        self.roster.slots[action.slot].key = pool_key(action.key)
 
     def _stop_slot(self, action: actions.StopSlot) -> None:
         running = self.roster.slots.get(action.slot)
@@ -230,12 +239,11 @@ class Engine:
 
     def _grant(self, action: actions.Grant) -> None:
         if action.seat is not None:
-            assert isinstance(action.key, PoolKey)
             self.roster.tenures[action.lease] = Tenure(
                 lease=action.lease,
                 generation=action.generation,
                 since=self._clock(),
-                key=action.key.key,
+                key=pool_key(action.key).key,
                 slot=action.slot,
                 seat=action.seat,
             )
@@ -275,23 +283,21 @@ class Engine:
     def _wake_at(self, action: actions.WakeAt) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
-        assert self._loop is not None
-        self._alarm = self._loop.call_later(max(0.0, action.time - self._clock()), self.tell, events.Tick())
+        self._alarm = self._bound.loop.call_later(max(0.0, action.time - self._clock()), self.tell, events.Tick())
 
     def _forget_key(self, action: actions.ForgetKey) -> None:
-        assert isinstance(action.key, PoolKey)
-        self._specs.discard(action.key)
-        self._catalogue.forget(action.key.key)
+        key = pool_key(action.key)
+        self._specs.discard(key)
+        self._catalogue.forget(key.key)
 
     def _note(self, action: actions.Note) -> None:
-        provider = action.key.key.provider if isinstance(action.key, PoolKey) else ""
+        provider = "" if action.key is None else pool_key(action.key).key.provider
         cause = "" if action.cause is None else action.cause.value
         self._observer.noted(provider, action.what.value, cause)
         log.info("%s: %s %s %s", action.what.value, action.key, cause, action.text)
 
     def _work(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        assert self._crew is not None
-        return self._crew.start(work, name)
+        return self._bound.crew.start(work, name)
 
     def _work_died(self, name: str, error: BaseException) -> None:
         log.error("pool work %r died of a bug: %r", name, error, exc_info=error)

@@ -88,6 +88,11 @@ class AgentStartFailed(PoolError):
         self.exit_code = exit_code
         self.stderr = tuple(stderr)
 
+    @property
+    def before_ready(self) -> bool:
+        """Whether the process itself failed, not a session on it."""
+        return self.phase in (Phase.SPAWN, Phase.HANDSHAKE, Phase.AUTHENTICATE)
+
 
 class AgentMissing(PoolError):
     """The agent's program is not installed where the child would look for it."""

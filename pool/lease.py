@@ -13,7 +13,9 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import Self
 
+from ostler.pool.core.values import LeaseId, SeatId, SlotId
 from ostler.pool.errors import PoolError
 from ostler.pool.home import CarriedTurn, Home
 from ostler.pool.keys import TransportKey
@@ -41,12 +43,12 @@ class Waited:
 class Tenure:
     """What the pool keeps of a lease while it is held; shared with the handle, which must not be kept alive by it."""
 
-    lease: int
+    lease: LeaseId
     generation: int
     since: float
     key: TransportKey
-    slot: int
-    seat: int
+    slot: SlotId
+    seat: SeatId
     owner: str = ""
     move: str | None = None
     lost: PoolError | None = None
@@ -103,7 +105,7 @@ class Lease:
         return self._tenure.move
 
     @property
-    def lost(self) -> TransportLost | None:
+    def lost(self) -> PoolError | None:
         """How the process under the seat died; None while it lives."""
         return self._tenure.lost
 
@@ -122,7 +124,7 @@ class Lease:
         if self._drop.detach() is not None:
             self._release(self._tenure)
 
-    def __enter__(self) -> "Lease":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -130,7 +132,7 @@ class Lease:
     ) -> None:
         self.release()
 
-    async def __aenter__(self) -> "Lease":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(

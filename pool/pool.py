@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Self
 
 from ostler.pool.catalogue import Catalogue
 from ostler.pool.configuration import PoolSettings
@@ -110,7 +111,7 @@ class TransportPool:
             self._closing = asyncio.get_running_loop().create_task(self._engine.stop(), name="pool shutdown")
         await asyncio.shield(self._closing)
 
-    async def __aenter__(self) -> "TransportPool":
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 

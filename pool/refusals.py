@@ -51,5 +51,5 @@ def refusal_error(refuse: Refuse, key: PoolKey, failure: PoolError | None) -> Po
                 retry_after=refuse.retry_after or 1.0,
                 last_failure=refuse.text or None,
             )
-        case Refusal.DUPLICATE | Refusal.UNKNOWN_KEY:
+        case Refusal.UNKNOWN_KEY:
             raise AssertionError(f"the pool's shell broke the core's rules: {refuse}")

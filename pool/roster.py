@@ -6,8 +6,9 @@ core was told that it is gone, so the roster can never hold more than the core k
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import cast
 
-from ostler.pool.core.values import SeatId, SlotId
+from ostler.pool.core.values import Key, LeaseId, SeatId, SlotId
 from ostler.pool.errors import PoolError
 from ostler.pool.events import PermissionAsked
 from ostler.pool.keys import TransportKey
@@ -27,6 +28,11 @@ class PoolKey:
 
     def __str__(self) -> str:
         return f"{self.key}, own process" if self.private else str(self.key)
+
+
+def pool_key(key: Key) -> PoolKey:
+    """The core hands back the very keys it was given, and it is given no others."""
+    return cast("PoolKey", key)
 
 
 class SeatPolicy:
@@ -76,7 +82,7 @@ class Roster:
 
     slots: dict[SlotId, Running] = field(default_factory=dict)
     chairs: dict[SeatId, Chair] = field(default_factory=dict)
-    tenures: dict[int, Tenure] = field(default_factory=dict)
+    tenures: dict[LeaseId, Tenure] = field(default_factory=dict)
     failures: dict[PoolKey, PoolError] = field(default_factory=dict)
     """The last start or open failure of a key, typed: what a refusal of the core quotes."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from types import TracebackType
+from typing import Self
 
 from ostler.pool.events import Finished, TurnEvent
 
@@ -28,7 +29,7 @@ class Turn:
         """Wait for the end without taking events."""
 
     def __aiter__(self) -> AsyncIterator[TurnEvent]: ...
-    async def __aenter__(self) -> "Turn": ...
+    async def __aenter__(self) -> Self: ...
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...

@@ -29,7 +29,7 @@ from ostler.pool.core.values import (
 )
 
 
-class StaleEvent(Exception):  # noqa: N818  # not an error: it is how a look into the books says "not there"
+class StaleEvent(Exception):  # not an error: it is how a look into the books says "not there"
     """The event names something that is not in the books (any more). Raised before anything is booked."""
 
 
@@ -199,9 +199,7 @@ class Books:
     def emit(self, action: actions.Action) -> None:
         self.out.append(action)
 
-    def note(
-        self, what: Counted, slot: Slot | None = None, cause: Cause | None = None, text: str = ""
-    ) -> None:
+    def note(self, what: Counted, slot: Slot | None = None, cause: Cause | None = None, text: str = "") -> None:
         key = slot.home if slot is not None else None
         self.emit(actions.Note(what, key, slot.id if slot is not None else None, cause, text))
 

@@ -17,9 +17,7 @@ class Breaker:
     phase: str = ""
     text: str = ""
 
-    def fail(
-        self, now: float, limits: Limits, jitter: float, phase: str, text: str, *, retryable: bool
-    ) -> None:
+    def fail(self, now: float, limits: Limits, jitter: float, phase: str, text: str, *, retryable: bool) -> None:
         self.failures += 1
         self.phase, self.text = phase, text
         spread = 0.75 + 0.5 * jitter

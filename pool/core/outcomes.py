@@ -40,9 +40,7 @@ def grant(books: Books, waiting: Waiting, ring: Ring, slot: Slot, seat: Seat | N
     miss = Miss.NONE if warmth is Warmth.PARKED else waiting.miss
     waited = books.now - waiting.since
     seat_id = None if seat is None else seat.id
-    books.emit(
-        Grant(waiting.claim, lease.id, lease.generation, waiting.key, slot.id, seat_id, warmth, miss, waited)
-    )
+    books.emit(Grant(waiting.claim, lease.id, lease.generation, waiting.key, slot.id, seat_id, warmth, miss, waited))
 
 
 def _warmth(waiting: Waiting, slot: Slot, seat: Seat | None) -> Warmth:

@@ -87,9 +87,7 @@ def judge_silence(books: Books, slot: Slot) -> None:
 
 def replace_retired(books: Books, stable: Stable) -> None:
     """Let the retired drain whose successor is there, not needed, or without a place beside them."""
-    retired = [
-        slot for slot in stable.slots.values() if slot.retire is not None and slot.state is SlotState.READY
-    ]
+    retired = [slot for slot in stable.slots.values() if slot.retire is not None and slot.state is SlotState.READY]
     for slot in retired:
         if _may_drain(books, stable, slot):
             begin_drain(books, slot, slot.retire or Cause.OPERATOR)
@@ -113,6 +111,4 @@ def _reserve_moved(books: Books, stable: Stable) -> bool:
     if all(parked_to_stay(line) >= target(books, stable, line) for line in stable.lines.values()):
         return True
     fresh = [slot for slot in stable.slots.values() if slot.retire is None]
-    return is_tight(books, stable.spec.traits.seat_bytes) or not any(
-        slot.room or slot.opening for slot in fresh
-    )
+    return is_tight(books, stable.spec.traits.seat_bytes) or not any(slot.room or slot.opening for slot in fresh)

@@ -51,9 +51,7 @@ def processes_wanted(books: Books, stable: Stable) -> int:
     wanted = max(stable.spec.floor, 1 if recurring else 0)
     if seats + moving:
         settled = sum(
-            len(slot.leases)
-            for slot in stable.slots.values()
-            if slot.retire is None and slot.state is SlotState.READY
+            len(slot.leases) for slot in stable.slots.values() if slot.retire is None and slot.state is SlotState.READY
         )
         wanted = max(wanted, math.ceil((settled + seats + moving) / stable.spec.traits.seats_per_process))
     return min(wanted, key_cap(books, stable))

@@ -52,9 +52,7 @@ class Limits:
             if isinstance(value, (int, float)) and value <= 0:
                 raise SettingsError(f"{item.name} = {value}: a limit of zero or less never means unlimited")
         if self.memory_growth <= 1:
-            raise SettingsError(
-                f"memory_growth = {self.memory_growth} would retire a process that never grew"
-            )
+            raise SettingsError(f"memory_growth = {self.memory_growth} would retire a process that never grew")
         if self.age_jitter >= 1:
             raise SettingsError(f"age_jitter = {self.age_jitter} could take the whole age away")
 
@@ -69,6 +67,4 @@ class Limits:
         }
         for name, seconds in outlasting.items():
             if seconds < needed:
-                raise SettingsError(
-                    f"{name} = {seconds} s is below the {needed} s {spec.provider} needs to start"
-                )
+                raise SettingsError(f"{name} = {seconds} s is below the {needed} s {spec.provider} needs to start")

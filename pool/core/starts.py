@@ -53,9 +53,7 @@ def has_hope(stable: Stable) -> bool:
 
 def supply(stable: Stable) -> int:
     """Seats free now or on their way with a start."""
-    return sum(
-        slot.capacity if slot.state is SlotState.STARTING else slot.room for slot in stable.slots.values()
-    )
+    return sum(slot.capacity if slot.state is SlotState.STARTING else slot.room for slot in stable.slots.values())
 
 
 def adopt_spares(books: Books, stable: Stable) -> None:
@@ -96,8 +94,7 @@ def start_missing(books: Books, stable: Stable) -> None:
 def processes_up(stable: Stable) -> int:
     """Processes that can carry the key on: starting or ready, and not to be replaced."""
     return sum(
-        slot.state in {SlotState.STARTING, SlotState.READY} and slot.retire is None
-        for slot in stable.slots.values()
+        slot.state in {SlotState.STARTING, SlotState.READY} and slot.retire is None for slot in stable.slots.values()
     )
 
 
@@ -146,9 +143,7 @@ def _failing(books: Books, spec: KeySpec, *, background: bool) -> Denial | None:
     if books.now < allowed_at:
         books.alarm(allowed_at)
         return Denial.BREAKER if breaker.is_open(books.now, books.limits) else Denial.BACKOFF
-    trying = any(
-        slot.state is SlotState.STARTING and slot.spec.group == spec.group for slot in books.slots.values()
-    )
+    trying = any(slot.state is SlotState.STARTING and slot.spec.group == spec.group for slot in books.slots.values())
     return Denial.STARTING if trying else None
 
 
@@ -157,8 +152,7 @@ def _throttled(books: Books, spec: KeySpec) -> Denial | None:
     if books.starting >= limits.max_starting:
         return Denial.STARTING
     alike = sum(
-        slot.state is SlotState.STARTING and slot.spec.provider == spec.provider
-        for slot in books.slots.values()
+        slot.state is SlotState.STARTING and slot.spec.provider == spec.provider for slot in books.slots.values()
     )
     if alike >= limits.max_starting_per_provider:
         return Denial.STARTING

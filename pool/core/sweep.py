@@ -20,13 +20,9 @@ def sweep(books: Books) -> None:
     _refuse_overdue(books)
     for seat in list(books.opening.values()):
         _watch_opening(books, seat.slot, books.now - seat.since)
-    for seat in [
-        seat for seat in books.opening.values() if _due(books, seat.since, books.limits.open_timeout)
-    ]:
+    for seat in [seat for seat in books.opening.values() if _due(books, seat.since, books.limits.open_timeout)]:
         open_failed(books, seat, f"no answer to the open for {books.limits.open_timeout:g} s")
-    for seat in [
-        seat for seat in books.closing.values() if _due(books, seat.since, books.limits.close_timeout)
-    ]:
+    for seat in [seat for seat in books.closing.values() if _due(books, seat.since, books.limits.close_timeout)]:
         leak_seat(books, seat)
         judge_seats(books, seat.slot)
     for slot in list(books.slots.values()):
@@ -63,9 +59,7 @@ def _watch_opening(books: Books, slot: Slot, open_for: float) -> None:
 
 def _sweep_starting(books: Books, slot: Slot) -> None:
     if _due(books, slot.since, books.limits.start_timeout):
-        start_failed(
-            books, slot, "timeout", f"not ready after {books.limits.start_timeout:g} s", 0.5, retryable=True
-        )
+        start_failed(books, slot, "timeout", f"not ready after {books.limits.start_timeout:g} s", 0.5, retryable=True)
 
 
 def _sweep_ready(books: Books, slot: Slot) -> None:
@@ -101,9 +95,7 @@ def _spare_is_wanted(books: Books, slot: Slot) -> bool:
 
 def _sweep_draining(books: Books, slot: Slot) -> None:
     if _due(books, slot.since, books.limits.drain_timeout):
-        stop(
-            books, slot, Cause.DRAIN_DEADLINE, hard=True, text=f"drained for {books.limits.drain_timeout:g} s"
-        )
+        stop(books, slot, Cause.DRAIN_DEADLINE, hard=True, text=f"drained for {books.limits.drain_timeout:g} s")
 
 
 def _sweep_closing(books: Books, slot: Slot) -> None:

@@ -25,7 +25,7 @@ SEAT_MOVES: dict[SeatState, frozenset[SeatState]] = {
 State = TypeVar("State", SlotState, SeatState)
 
 
-class ImpossibleTransition(AssertionError):  # noqa: N818  # the name says what it is
+class ImpossibleTransition(AssertionError):  # the name says what it is
     """The machine tried to make a move that its table does not have."""
 
 

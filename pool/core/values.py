@@ -165,9 +165,7 @@ class Traits:
         if any(count is not None and count <= 0 for count in counts):
             raise SettingsError(f"a trait of zero or less never means unlimited: {self}")
         if self.sharing is not Sharing.SESSIONS and self.seats_per_process != 1:
-            raise SettingsError(
-                f"{self.sharing.value} holds one seat per process, not {self.seats_per_process}"
-            )
+            raise SettingsError(f"{self.sharing.value} holds one seat per process, not {self.seats_per_process}")
         if self.start_seconds <= 0 or self.start_bytes <= 0 or self.seat_bytes <= 0:
             raise SettingsError(f"expected start-up time and sizes must be positive: {self}")
 
