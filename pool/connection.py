@@ -210,7 +210,7 @@ class Connection:
             else:
                 self._see_junk(message)  # type: ignore[arg-type] # narrowed by kind
 
-    def writable(self, ok: bool) -> None:  # noqa: FBT001 (the process's listener has it so)
+    def writable(self, ok: bool) -> None:
         """Whether the process takes more."""
         if ok:
             self._held = 0

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol
 
 from ostler.pool.codec import Codec, PermissionWanted, ToolWanted
@@ -35,7 +35,6 @@ from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.ports import PermissionChoice
 from ostler.pool.prompt import PromptCapabilities, PromptPart, check_prompt
 from ostler.pool.turn import Turn
-from ostler.wire.json import JsonObject
 from ostler.wire.rpc import INTERNAL_ERROR, RpcFault, RpcId
 
 log = logging.getLogger(__name__)

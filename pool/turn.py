@@ -10,7 +10,7 @@ Rules:
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from ostler.pool.events import Finished, Other, Text, Thought, ToolEnded, ToolStarted, ToolUpdated, TurnEvent
 from ostler.wire.backlog import Backlog
@@ -90,7 +90,7 @@ class Turn:
         self._iterated = True
         return self._events()
 
-    async def __aenter__(self) -> "Turn":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(

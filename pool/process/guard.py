@@ -70,9 +70,7 @@ class Guard:
         try:
             await asyncio.wait_for(self._left.wait(), _LEAVE_WITHIN)
         except TimeoutError:
-            log.error(
-                "reaper pid %d did not leave within %.0f s and was killed", self._child.pid, _LEAVE_WITHIN
-            )
+            log.exception("reaper pid %d did not leave within %.0f s and was killed", self._child.pid, _LEAVE_WITHIN)
             self._child.signal_group(signal.SIGKILL)
             await self._left.wait()
 
@@ -100,9 +98,7 @@ class Guard:
         if self._closing:
             self._left.set()
             return
-        log.warning(
-            "reaper pid %d ended with status %s; starting another in %.2f s", child.pid, status, self._delay
-        )
+        log.warning("reaper pid %d ended with status %s; starting another in %.2f s", child.pid, status, self._delay)
         self._retry = loop.call_later(self._delay, self._reopen)
         self._delay = min(self._delay * 2, _LAST_DELAY)
 

@@ -66,9 +66,7 @@ async def open_stable(
     record = folder / "record.jsonl"
     pool_settings = PoolSettings(providers={"demo": demo_settings(record, *flags, **(provider or {}))}, **settings)
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder)}
-    async with open_pool(
-        pool_settings, runtime_dir=folder / "run", environ=environ, tool_port=tool_port
-    ) as pool:
+    async with open_pool(pool_settings, runtime_dir=folder / "run", environ=environ, tool_port=tool_port) as pool:
         yield Stable(pool, folder, record)
 
 

@@ -1,0 +1,67 @@
+"""A whole pool in one call, for gateways that import it: keeper, providers, gates and pool, opened and closed together.
+
+Rules:
+- The one place in this room that names the concrete classes. A gateway that wants other parts builds `TransportPool`
+  itself.
+- The environment flag is read here, so that every embedding obeys it.
+- Closing ends everything that was started, then the keeper that would have ended it had we died.
+"""
+
+import os
+import secrets
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from ostler.pool import providers as known_providers
+from ostler.pool.configuration import PoolSettings
+from ostler.pool.flag import pool_enabled
+from ostler.pool.gate import OpenGates
+from ostler.pool.observer import Observer
+from ostler.pool.permission import deny
+from ostler.pool.pool import TransportPool
+from ostler.pool.ports import PermissionPolicy, ToolPort
+from ostler.pool.process.keeper import Keeper
+from ostler.pool.provider import Provider
+from ostler.pool.transport import Transport
+
+
+def default_runtime_dir(environ: Mapping[str, str]) -> Path:
+    """Where the spawn ledger lives when nobody says: private to the user, gone after a reboot."""
+    base = environ.get("XDG_RUNTIME_DIR")
+    return Path(base) / "ostler" if base else Path(tempfile.gettempdir()) / f"ostler-{os.getuid()}"
+
+
+@asynccontextmanager
+async def open_pool(
+    settings: PoolSettings | None = None,
+    *,
+    runtime_dir: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    tool_port: ToolPort | None = None,
+    policy: PermissionPolicy = deny,
+    providers: Mapping[str, Provider] | None = None,
+    observer: Observer | None = None,
+) -> AsyncIterator[TransportPool]:
+    """A started pool on the running loop, shut down at the end."""
+    given = os.environ if environ is None else environ
+    configured = settings or PoolSettings()
+    effective = replace(configured, enabled=pool_enabled(given, configured=configured.enabled))
+    keeper = await Keeper.open(runtime_dir or default_runtime_dir(given), secrets.token_hex(8))
+    try:
+        pool = TransportPool(
+            effective,
+            providers=known_providers.load() if providers is None else providers,
+            start_transport=partial(Transport.start, keeper=keeper, gates=OpenGates()),
+            environ=given,
+            tool_port=tool_port,
+            policy=policy,
+            observer=observer,
+        )
+        async with pool:
+            yield pool
+    finally:
+        await keeper.aclose()
