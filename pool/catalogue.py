@@ -91,7 +91,6 @@ def traits_of(known: Launch, *, private: bool) -> Traits:
         can_close=ends,
         open_group=f"{provider.name}:{known.home}",
         parallel_opens=provider.parallel_opens,
-        parks=not private,
         start_seconds=provider.expected_start,
         start_bytes=PROCESS_BYTES,
         seat_bytes=max(SEAT_BYTES, int(PROCESS_BYTES * provider.seat_weight)),

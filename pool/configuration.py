@@ -5,15 +5,12 @@ Rules: a key to keep warm is named with the tools its seats shall have, because 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from ostler.pool.core.settings import Limits
 from ostler.pool.core.values import SettingsError
 from ostler.pool.keys import TransportKey
 from ostler.pool.ports import ToolSet
 from ostler.pool.settings import ProviderSettings
-
-NO_PROVIDERS: Mapping[str, ProviderSettings] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +32,7 @@ class PoolSettings:
 
     enabled: bool = True
     limits: Limits = field(default_factory=Limits)
-    providers: Mapping[str, ProviderSettings] = NO_PROVIDERS
+    providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
     warm: tuple[WarmKey, ...] = ()
     roots: tuple[str, ...] = ()
     claim_deadline: float = 120.0

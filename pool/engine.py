@@ -144,6 +144,8 @@ class Engine:
                     self._perform[type(action)](action)
         finally:
             self._pumping = False
+        if not self.roster.slots:
+            self._empty.set()
 
     def register(self, key: PoolKey) -> None:
         """Make sure the core knows the key. Raises what the catalogue raises."""

@@ -129,7 +129,7 @@ class TransportPool:
     async def _get(self, key: TransportKey, deadline: float | None) -> Transport:
         known = PoolKey(key)
         self._engine.register(known)
-        grant = await self._claim(known, None, owner="", deadline=self._until(deadline), parent=None)
+        grant = await self._claim(known, None, Wish(key, SeatWish(), "", self._until(deadline), None, None))
         transport = self._engine.roster.transport(grant.slot)
         # Whoever takes the transport itself promises nothing, so nothing is held for it.
         self._engine.tell(events.LeaseReleased(grant.lease, grant.generation))
@@ -177,19 +177,18 @@ class TransportPool:
         try:
             while True:
                 asked = self._clock()
-                grant = await self._claim(key, tools, owner=wish.owner, deadline=wish.deadline, parent=wish.parent)
+                grant = await self._claim(key, tools, wish)
                 lease = self._hand_over(grant, wish, key, asked, warmth)
                 if lease is not None:
                     return lease
         finally:
             self._engine.forget_resume(wish.seat)
 
-    async def _claim(
-        self, key: PoolKey, tools: str | None, *, owner: str, deadline: float, parent: int | None
-    ) -> Grant:
+    async def _claim(self, key: PoolKey, tools: str | None, wish: Wish) -> Grant:
         claim = next(self._claim_ids)
-        ancestor = None if parent is None else LeaseId(parent)
-        answer = self._engine.ask(events.Claim(claim, key, tools, owner, deadline, ancestor))
+        parent = None if wish.parent is None else LeaseId(wish.parent)
+        learn = wish.seat.resume is None and not key.private
+        answer = self._engine.ask(events.Claim(claim, key, tools, wish.owner, wish.deadline, parent, learn))
         if isinstance(answer, asyncio.Future):
             try:
                 answer = await answer

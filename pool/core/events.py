@@ -18,7 +18,11 @@ class KeyRegistered:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Somebody wants a seat with these tools, or (`tools is None`) the key's shared transport."""
+    """Somebody wants a seat with these tools, or (`tools is None`) the key's shared transport.
+
+    `learn` False: the claim says nothing of those to come, so nothing is kept warm for its like (a seat that brings one
+    certain session back, a process of a session's own).
+    """
 
     claim: ClaimId
     key: Key
@@ -26,6 +30,7 @@ class Claim:
     owner: Owner
     deadline: float
     parent: LeaseId | None = None
+    learn: bool = True
 
 
 @dataclass(frozen=True, slots=True)

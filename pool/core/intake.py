@@ -68,7 +68,8 @@ def _enqueue(books: Books, stable: Stable, event: events.Claim) -> Waiting:
     else:
         line = line_of(books, stable, event.tools)
         waiting.miss = why_missed(books, stable, waiting)
-        line.arrivals.record(books.now, refill_seconds(stable))
+        if event.learn:
+            line.arrivals.record(books.now, refill_seconds(stable))
         books.enqueue(waiting, line.ring)
     return waiting
 

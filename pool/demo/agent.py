@@ -179,9 +179,7 @@ class Agent:
             sys.stderr.flush()
             os._exit(1)
         session = Session(f"demo-{os.urandom(8).hex()}", _cwd(params), Conversation())
-        return self._open(
-            number, params, session, lambda: {"sessionId": session.id, "modes": session.modes()}
-        )
+        return self._open(number, params, session, lambda: {"sessionId": session.id, "modes": session.modes()})
 
     def _load(self, number: object, params: Params) -> Params:
         session = self._recalled(params)
@@ -223,9 +221,7 @@ class Agent:
             if home is session:
                 session.close_servers()
             known = {server.name for server in home.servers}
-            home.start_servers(
-                [entry for entry in entries if entry["name"] not in known], self._flags, self._recorder
-            )
+            home.start_servers([entry for entry in entries if entry["name"] not in known], self._flags, self._recorder)
             self._sessions[session.id] = session
             return reply()
 
@@ -410,9 +406,7 @@ def _after(seconds: float, work: Callable[[], Params]) -> Params:
 def _cwd(params: Params) -> str:
     cwd = frames.text_field(params, "cwd")
     if not os.path.isabs(cwd) or not os.path.isdir(cwd):
-        raise RpcError(
-            frames.INVALID_PARAMS, f"cwd must be an absolute path of an existing folder, got {cwd!r}"
-        )
+        raise RpcError(frames.INVALID_PARAMS, f"cwd must be an absolute path of an existing folder, got {cwd!r}")
     return cwd
 
 

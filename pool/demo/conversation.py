@@ -39,9 +39,7 @@ class Prompt:
     __slots__ = ("history", "images", "text")
 
     def __init__(self, blocks: list[dict[str, object]]) -> None:
-        texts = [
-            (place, str(block["text"])) for place, block in enumerate(blocks) if block.get("type") == "text"
-        ]
+        texts = [(place, str(block["text"])) for place, block in enumerate(blocks) if block.get("type") == "text"]
         self.history: list[tuple[str, str]] = []
         if len(blocks) > 1 and texts and texts[0][0] == 0:
             replayed = parse_transcript(texts[0][1])

@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 FORK = 'trap "" TERM; echo $$; exec sleep 3600 >/dev/null 2>&1'
 DAEMON = "sleep 3600 </dev/null >/dev/null 2>&1 & echo $!"
-JUNK = (
-    b"this is no JSON\n\n"
-    b'["an","array"]\n42\n{"jsonrpc":"2.0","id":\n'
-    b'{"jsonrpc":"2.0","id":999999999,"result":{}}\n'
-)
+JUNK = b'this is no JSON\n\n["an","array"]\n42\n{"jsonrpc":"2.0","id":\n{"jsonrpc":"2.0","id":999999999,"result":{}}\n'
 
 
 def die(_turn: Turn, order: Order) -> None:

@@ -125,11 +125,7 @@ class McpServer:
 
         command = frames.text_field(self._entry, "command")
         arguments = self._entry.get("args")
-        argv = (
-            [command, *(str(argument) for argument in arguments)]
-            if isinstance(arguments, list)
-            else [command]
-        )
+        argv = [command, *(str(argument) for argument in arguments)] if isinstance(arguments, list) else [command]
         try:
             return subprocess.Popen(
                 argv,

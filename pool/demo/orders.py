@@ -104,9 +104,7 @@ def _chosen(*choices: str) -> Callable[[str, str], Order]:
 
 
 def _exit_code(verb: str, argument: str) -> Order:
-    if argument and not (
-        argument.isascii() and argument.isdigit() and len(argument) < 4 and int(argument) < 256
-    ):
+    if argument and not (argument.isascii() and argument.isdigit() and len(argument) < 4 and int(argument) < 256):
         raise WrongArgumentError(f"!{verb} wants an exit code between 0 and 255, got {argument[:80]!r}")
     return Order(verb, number=int(argument or 1))
 
@@ -114,9 +112,7 @@ def _exit_code(verb: str, argument: str) -> Order:
 def _call(verb: str, argument: str) -> Order:
     name, _, rest = argument.partition(" ")
     if not name:
-        raise WrongArgumentError(
-            "!call wants the name of a tool and, after it, its arguments as a JSON object"
-        )
+        raise WrongArgumentError("!call wants the name of a tool and, after it, its arguments as a JSON object")
     try:
         arguments = json.loads(rest) if rest.strip() else {}
     except (ValueError, RecursionError) as error:

@@ -231,11 +231,7 @@ def _frame_around_text(session: str) -> tuple[bytes, bytes]:
 def _outcome(answer: object) -> str:
     frame = answer if isinstance(answer, dict) else {}
     if "error" in frame:
-        return (
-            f"error: {frame['error'].get('message', 'refused')}"
-            if isinstance(frame["error"], dict)
-            else "error"
-        )
+        return f"error: {frame['error'].get('message', 'refused')}" if isinstance(frame["error"], dict) else "error"
     result = frame.get("result")
     outcome = result.get("outcome") if isinstance(result, dict) else None
     if not isinstance(outcome, dict):

@@ -1,13 +1,12 @@
 """Our own demo agent: a real ACP process without a model, shipped with the package."""
 
-import sys
-
+from ostler.pool.demo.launch import command_line
 from ostler.pool.provider import TRUSTED, Approval, CloseVerb, CodecName, Finder, Provider, Sharing
 
 
 def find(_finder: Finder) -> tuple[str, ...]:
     """The module of this very installation."""
-    return (sys.executable, "-m", "ostler.gateway", "agent", "demo")
+    return tuple(command_line([]))
 
 
 PROVIDER = Provider(
