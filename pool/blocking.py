@@ -9,10 +9,10 @@ Rules:
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import uvloop
 
@@ -28,6 +28,7 @@ from ostler.pool.prompt import PromptPart, TextPart
 from ostler.pool.snapshot import PoolSnapshot
 from ostler.pool.transport import Transport
 
+Result = TypeVar("Result")
 OpenPool = Callable[[], AbstractAsyncContextManager[TransportPool]]
 
 
@@ -46,6 +47,10 @@ class BlockingTurn:
     def cancel(self) -> None:
         """Ask the agent to stop."""
         self._carried.cancel()
+
+    def wait(self) -> Finished:
+        """Wait for the end without taking events."""
+        return self._home.block(self._carried.ended())
 
     def __iter__(self) -> Iterator[TurnEvent]:
         try:
@@ -128,6 +133,10 @@ class BlockingPool:
         pool = self._living()
         work = pool.lease(key, tools=tools, owner=owner, deadline=deadline, parent=parent, policy=policy, resume=resume)
         return BlockingLease(pool.home, pool.home.block(work))
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Run something of yours on the pool's loop and wait for it."""
+        return self._living().home.block(work)
 
     def snapshot(self) -> PoolSnapshot:
         """What the pool holds."""

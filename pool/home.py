@@ -96,6 +96,10 @@ class CarriedTurn:
         """Ask the agent to stop."""
         self._home.tell(self._turn.cancel)
 
+    async def ended(self) -> Finished:
+        """Wait for the end without taking events."""
+        return await self._home.run(self._turn.ended())
+
     def __aiter__(self) -> AsyncIterator[TurnEvent]:
         return self
 

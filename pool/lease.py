@@ -63,6 +63,7 @@ class Lease:
         tenure: Tenure,
         *,
         session: AgentSession,
+        pid: int,
         ticket: ToolTicket | None,
         pooled: bool,
         warmth: str,
@@ -78,6 +79,8 @@ class Lease:
         self._release = release
         self.key = tenure.key
         self.session = session
+        self.pid = pid
+        """The process that serves the seat."""
         self.ticket = ticket
         self.pooled = pooled
         """Whether the process may be shared; False with the pool off and after a fallback."""

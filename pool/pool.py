@@ -204,7 +204,8 @@ class TransportPool:
         """Turn a grant into a lease; None when the process died between the two and nothing was lost but time."""
         roster = self._engine.roster
         tenure, chair = roster.tenures.get(grant.lease), roster.chairs.get(grant.seat or SeatId(0))
-        if tenure is None or chair is None or chair.session is None:
+        transport = roster.transport(grant.slot)
+        if tenure is None or chair is None or chair.session is None or transport is None:
             self._engine.tell(events.LeaseReleased(grant.lease, grant.generation))
             return None
         tenure.owner = wish.owner
@@ -216,6 +217,7 @@ class TransportPool:
         return Lease(
             tenure,
             session=chair.session,
+            pid=transport.pid,
             ticket=chair.ticket,
             pooled=not key.private,
             warmth=named,
@@ -240,27 +242,25 @@ class TransportPool:
 
     def warm(self, key: TransportKey, tools: ToolSet | None = None, seats: int = 1) -> None:
         """Keep at least so many seats parked from now on; 0 takes the floor away."""
-        known = PoolKey(self._catalogue.canonical(key))
-        self._engine.register(known)
+        known = self._known(key)
         self._engine.tell(events.Warm(known, self._engine.remember(SeatWish(tools)), seats))
 
     def hint(self, key: TransportKey, tools: ToolSet | None = None) -> None:
         """A session with this key is likely to go on soon: have a seat ready for a while."""
-        known = PoolKey(self._catalogue.canonical(key))
-        self._engine.register(known)
+        known = self._known(key)
         self._engine.tell(events.Hint(known, self._engine.remember(SeatWish(tools))))
 
     def pause(self, key: TransportKey | None = None) -> None:
         """Grant and start nothing for the key, or for all keys; claims wait."""
-        self._engine.tell(events.Pause(self._known(key)))
+        self._engine.tell(events.Pause(None if key is None else self._known(key)))
 
     def resume(self, key: TransportKey | None = None) -> None:
         """Take a pause back."""
-        self._engine.tell(events.Resume(self._known(key)))
+        self._engine.tell(events.Resume(None if key is None else self._known(key)))
 
     def drain(self, key: TransportKey) -> None:
         """Let the key's processes end when their sessions have moved or ended."""
-        self._engine.tell(events.DrainKey(PoolKey(self._catalogue.canonical(key))))
+        self._engine.tell(events.DrainKey(self._known(key)))
 
     def recycle(self, slot: int) -> None:
         """Replace one process: its successor is up before it drains."""
@@ -272,7 +272,7 @@ class TransportPool:
 
     def reconnect(self, key: TransportKey) -> None:
         """Forget the key's start failures: the cause is mended."""
-        self._engine.tell(events.Reconnect(PoolKey(self._catalogue.canonical(key))))
+        self._engine.tell(events.Reconnect(self._known(key)))
 
     def reload(self, settings: PoolSettings, environ: Mapping[str, str]) -> None:
         """New settings or environment: keys that are made differently now get new processes, the old ones drain."""
@@ -286,8 +286,10 @@ class TransportPool:
 
     # --- loops ---
 
-    def _known(self, key: TransportKey | None) -> PoolKey | None:
-        return None if key is None else PoolKey(self._catalogue.canonical(key))
+    def _known(self, key: TransportKey) -> PoolKey:
+        known = PoolKey(self._catalogue.canonical(key))
+        self._engine.register(known)
+        return known
 
     def _until(self, deadline: float | None) -> float:
         return self._clock() + (self._settings.claim_deadline if deadline is None else deadline)

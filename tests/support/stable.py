@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from ostler.pool import PoolSettings, ProviderSettings, TransportKey, TransportP
 from ostler.pool.events import Finished, Text, TurnEvent
 from ostler.pool.lease import Lease
 from ostler.pool.ports import ToolPort
+from ostler.pool.provider import CloseVerb
+from ostler.pool.providers import load
 
 
 @dataclass
@@ -24,6 +26,8 @@ class Stable:
     pool: TransportPool
     folder: Path
     record: Path
+    settings: PoolSettings
+    environ: Mapping[str, str]
 
     def key(self, name: str = "work", model: str = "demo") -> TransportKey:
         """A key whose directory exists."""
@@ -35,10 +39,18 @@ class Stable:
         """The agent processes that the pool knows."""
         return {process.pid for process in self.pool.snapshot().processes if process.pid is not None}
 
+    def tree(self) -> set[int]:
+        """The agent processes and everything below them."""
+        return {pid for agent in self.pids() for pid in (agent, *(child.pid for child in below(agent)))}
+
+    def relays(self) -> list[psutil.Process]:
+        """The tool relays that the agents launched."""
+        return [child for agent in self.pids() for child in below(agent) if "relay" in child.cmdline()]
+
     async def settled(self, condition: Callable[[], bool], deadline: float = 10.0) -> None:
         """Wait until the pool has come to rest in the state that is asked for."""
         async with asyncio.timeout(deadline):
-            while not condition():
+            while not condition():  # noqa: ASYNC110 (what is waited for is the state of other processes: it sends no event)
                 await asyncio.sleep(0.005)
 
     def starts(self) -> list[dict[str, Any]]:
@@ -59,15 +71,21 @@ async def open_stable(
     folder: Path,
     *flags: str,
     tool_port: ToolPort | None = None,
-    provider: Mapping[str, Any] | None = None,
+    recycle_after: int | None = None,
     **settings: Any,
 ) -> AsyncIterator[Stable]:
     """A started pool; everything it started is gone afterwards."""
     record = folder / "record.jsonl"
-    pool_settings = PoolSettings(providers={"demo": demo_settings(record, *flags, **(provider or {}))}, **settings)
+    pool_settings = PoolSettings(providers={"demo": demo_settings(record, *flags)}, **settings)
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder)}
-    async with open_pool(pool_settings, runtime_dir=folder / "run", environ=environ, tool_port=tool_port) as pool:
-        yield Stable(pool, folder, record)
+    providers = load()
+    if recycle_after is not None:
+        unending = replace(providers["demo"], close=CloseVerb.NONE, recycle_after=recycle_after)
+        providers = {**providers, "demo": unending}
+    async with open_pool(
+        pool_settings, runtime_dir=folder / "run", environ=environ, tool_port=tool_port, providers=providers
+    ) as pool:
+        yield Stable(pool, folder, record, pool_settings, environ)
 
 
 async def say(lease: Lease, prompt: str) -> str:
@@ -88,6 +106,6 @@ def alive(pid: int) -> bool:
         return False
 
 
-def descendants() -> set[int]:
-    """Every process below this one."""
-    return {child.pid for child in psutil.Process().children(recursive=True) if alive(child.pid)}
+def below(pid: int) -> list[psutil.Process]:
+    """The living descendants of a process."""
+    return [child for child in psutil.Process(pid).children(recursive=True) if alive(child.pid)]

@@ -1,0 +1,109 @@
+"""Pool and bridge together, introduced the way the gateway does it: tools of many sessions on one real process."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from ostler.bridge.calls import CallResult, ToolCall
+from ostler.bridge.server import Bridge
+from ostler.bridge.settings import BridgeSettings
+from ostler.pool import Lease, ToolSet, WarmKey
+from ostler.pool.keys import TransportKey
+from tests.support.stable import Stable, open_stable, say
+
+WHOAMI = {"name": "whoami", "description": "says whose call this is", "inputSchema": {"type": "object"}}
+SECRET = {"name": "secret", "description": "keeps a word", "inputSchema": {"type": "object"}}
+TOOLS = ToolSet((WHOAMI,))
+
+
+async def whoami(call: ToolCall) -> CallResult:
+    return CallResult.text(f"{call.name} of {call.context}")
+
+
+@asynccontextmanager
+async def house(folder: Path, *flags: str, **settings: Any) -> AsyncIterator[tuple[Stable, Bridge]]:
+    bridge = Bridge(BridgeSettings(data_directory=folder))
+    await bridge.start()
+    try:
+        async with open_stable(folder, *flags, tool_port=bridge, **settings) as stable:
+            yield stable, bridge
+    finally:
+        await bridge.stop()
+
+
+def publish(lease: Lease, who: str, *definitions: dict[str, Any]) -> None:
+    ticket = lease.ticket
+    assert ticket is not None
+    ticket.publish(definitions or TOOLS.definitions, whoami, who)  # type: ignore[attr-defined]
+
+
+async def test_w02_two_sessions_of_one_process_have_their_own_tools(tmp_path: Path) -> None:
+    async with house(tmp_path) as (stable, _):
+        key = stable.key()
+        a = await stable.pool.lease(key, tools=TOOLS)
+        b = await stable.pool.lease(key, tools=ToolSet((WHOAMI, SECRET)))
+        publish(a, "a")
+        publish(b, "b", WHOAMI, SECRET)
+        assert await say(a, "!tools") == "whoami"
+        assert await say(b, "!tools") == "secret\nwhoami"
+        calls = "\n".join(["!call whoami {}"] * 50)
+        answers = await asyncio.gather(say(a, calls), say(b, calls))
+        assert [set(answer.splitlines()) for answer in answers] == [{"whoami of a"}, {"whoami of b"}]
+        assert (await say(a, "!call secret {}")).startswith("error:")
+        assert len(stable.starts()) == 1
+
+
+async def test_f02_the_token_is_in_the_relays_environment_and_nowhere_else(tmp_path: Path) -> None:
+    async with house(tmp_path) as (stable, _):
+        lease = await stable.pool.lease(stable.key(), tools=TOOLS)
+        assert lease.ticket is not None
+        token = lease.ticket.token
+        frames = [json.loads(line) for line in stable.record.read_text().splitlines()]
+        assert token in json.dumps(frames)
+        argvs = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in stable.tree()]
+        assert any(b"relay" in argv for argv in argvs)
+        assert all(token.encode() not in argv for argv in argvs)
+
+
+async def test_a_parked_seat_is_claimed_with_its_tools_attached(tmp_path: Path) -> None:
+    key = TransportKey("demo", "demo", str(tmp_path))
+    async with house(tmp_path, warm=(WarmKey(key, TOOLS, 2),)) as (stable, bridge):
+        await stable.settled(lambda: stable.pool.snapshot().core.census.parked >= 2)
+        assert bridge.stats.connected == 2
+        lease = await stable.pool.lease(key, tools=TOOLS)
+        assert (lease.warmth, lease.miss) == ("parked", "none")
+        assert lease.waited.spawn == lease.waited.session_new == 0
+        publish(lease, "me")
+        assert await say(lease, "!call whoami {}") == "whoami of me"
+
+
+async def test_f20_release_revokes_the_token_and_closes_the_session(tmp_path: Path) -> None:
+    async with house(tmp_path) as (stable, bridge):
+        lease = await stable.pool.lease(stable.key(), tools=TOOLS)
+        publish(lease, "me")
+        other = await stable.pool.lease(stable.key(), tools=TOOLS)
+        publish(other, "other")
+        ticket, before = lease.ticket, len(stable.relays())
+        assert ticket is not None
+        lease.release()
+        lease.release()
+        await stable.settled(lambda: ticket.definitions == ())
+        assert await say(other, "!call whoami {}") == "whoami of other"
+        other.release()
+        await stable.settled(lambda: len(stable.relays()) < before)
+        assert bridge.stats.connected == len(stable.relays())
+
+
+async def test_m07_a_parked_seat_whose_relay_died_is_never_handed_out(tmp_path: Path) -> None:
+    key = TransportKey("demo", "demo", str(tmp_path))
+    async with house(tmp_path, warm=(WarmKey(key, TOOLS, 1),)) as (stable, _):
+        await stable.settled(lambda: stable.pool.snapshot().core.census.parked == 1)
+        (relay,) = stable.relays()
+        relay.kill()
+        await stable.settled(lambda: relay not in stable.relays())
+        lease = await stable.pool.lease(key, tools=TOOLS)
+        publish(lease, "me")
+        assert await say(lease, "!call whoami {}") == "whoami of me"

@@ -1,0 +1,142 @@
+"""What an operator can do to a living pool, and what its sessions notice of it."""
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ostler.pool import Limits, PoolSettings, ToolSet
+from ostler.pool.errors import PoolPaused
+from ostler.pool.events import Finished, Reason
+from tests.support.stable import alive, demo_settings, open_stable, say
+
+
+async def test_recycle_brings_the_successor_up_before_the_old_one_drains(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        key = stable.key()
+        lease = await stable.pool.lease(key)
+        assert await say(lease, "remember me") == "echo: remember me"
+        ((slot, old),) = [(process.slot, process.pid) for process in stable.pool.snapshot().processes]
+        assert old is not None
+        stable.pool.recycle(slot)
+        await asyncio.wait_for(lease.wait_moved(), 10)
+        assert lease.move == "operator"
+        assert lease.lost is None
+        assert alive(old)
+        assert await say(lease, "!recall") == "remember me"
+        async with await stable.pool.lease(key) as fresh:
+            assert fresh.pid != old
+            lease.release()
+            await stable.settled(lambda: not alive(old))
+            assert await say(fresh, "hello") == "echo: hello"
+
+
+async def test_kill_fails_the_turn_on_that_process_and_no_other(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        victim, other = await stable.pool.lease(stable.key("a")), await stable.pool.lease(stable.key("b"))
+        turns = [await lease.prompt("!sleep 0.5") for lease in (victim, other)]
+        (slot,) = [one.slot for one in stable.pool.snapshot().processes if one.pid == victim.pid]
+        stable.pool.kill(slot)
+        ends = [[event async for event in turn][-1] for turn in turns]
+        assert [end.reason for end in ends if isinstance(end, Finished)] == [Reason.FAILED, Reason.DONE]
+
+
+async def test_a_paused_key_waits_and_says_why(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        key = stable.key()
+        stable.pool.pause(key)
+        with pytest.raises(PoolPaused, match="paused by an operator"):
+            await stable.pool.lease(key, deadline=0.1)
+        waiting = asyncio.create_task(stable.pool.lease(key))
+        await asyncio.sleep(0)
+        stable.pool.resume(key)
+        (await waiting).release()
+
+
+async def test_drain_ends_the_keys_processes_when_their_sessions_have_gone(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        lease = await stable.pool.lease(stable.key())
+        pid = lease.pid
+        stable.pool.drain(stable.key())
+        await asyncio.wait_for(lease.wait_moved(), 10)
+        assert await say(lease, "still served") == "echo: still served"
+        lease.release()
+        await stable.settled(lambda: not alive(pid))
+
+
+async def test_w27a_a_reload_that_changes_the_process_drains_the_old_generation(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        lease = await stable.pool.lease(stable.key())
+        old = lease.pid
+        changed = demo_settings(stable.record, env={"CHANGED": "yes"})
+        stable.pool.reload(PoolSettings(providers={"demo": changed}), {"HOME": str(tmp_path), "PATH": "/usr/bin"})
+        await asyncio.wait_for(lease.wait_moved(), 10)
+        assert lease.move == "fingerprint"
+        async with await stable.pool.lease(stable.key()) as fresh:
+            assert fresh.pid != old
+        lease.release()
+        await stable.settled(lambda: not alive(old))
+
+
+async def test_w27a_a_reload_that_changes_nothing_moves_nobody(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        lease = await stable.pool.lease(stable.key())
+        stable.pool.reload(stable.settings, stable.environ)
+        assert lease.move is None
+        assert await say(lease, "hello") == "echo: hello"
+        lease.release()
+
+
+async def test_a_hint_has_a_seat_ready(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        stable.pool.hint(stable.key())
+        await stable.settled(lambda: stable.pool.snapshot().core.census.parked == 1)
+        async with await stable.pool.lease(stable.key()) as lease:
+            assert lease.warmth == "parked"
+
+
+async def test_the_snapshot_is_plain_data_without_tokens(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        stable.pool.warm(stable.key(), seats=2)
+        lease = await stable.pool.lease(stable.key(), tools=ToolSet(), owner="someone")
+        seen = json.loads(json.dumps(stable.pool.snapshot().as_json()))
+        assert seen["enabled"] is True
+        assert [held["owner"] for held in seen["core"]["leases"]] == ["someone"]
+        assert seen["processes"][0]["pid"] == lease.pid
+        lines = {line["tools"]: line["floor"] for line in seen["core"]["keys"][0]["lines"]}
+        assert lines[""] == 2
+        lease.release()
+
+
+async def test_m09_an_agent_that_cannot_close_is_recycled_by_count(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, "--no-close", recycle_after=5) as stable:
+        pids = set()
+        for number in range(12):
+            async with await stable.pool.lease(stable.key()) as lease:
+                pids.add(lease.pid)
+                assert await say(lease, f"turn {number}") == f"echo: turn {number}"
+        await stable.settled(lambda: len(stable.starts()) >= 2)
+        await stable.settled(lambda: not any(alive(pid) for pid in pids) or len(stable.pids()) == 1)
+        async with await stable.pool.lease(stable.key()) as lease:
+            assert lease.pid not in pids
+
+
+async def test_resume_brings_the_agents_own_session_back_on_a_new_process(tmp_path: Path) -> None:
+    flags = ("--state-dir", str(tmp_path / "state"))
+    async with open_stable(tmp_path, *flags, limits=replace(Limits(), max_processes=2)) as stable:
+        lease = await stable.pool.lease(stable.key())
+        assert await say(lease, "keep this") == "echo: keep this"
+        memo = lease.session.memo
+        stable.pool.kill(stable.pool.snapshot().processes[0].slot)
+        await lease.wait_moved()
+        lease.release()
+        again = await stable.pool.lease(stable.key(), resume=memo)
+        assert again.restored
+        assert await say(again, "!recall") == "keep this"
+        again.release()
+        fresh = await stable.pool.lease(stable.key(), resume=replace(memo, session_id="demo-0000000000000000"))
+        assert not fresh.restored
+        assert await say(fresh, "!recall") == ""
+        fresh.release()
