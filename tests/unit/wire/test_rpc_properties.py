@@ -1,5 +1,6 @@
 """Two peers back to back: whatever is said, cut anywhere, arrives complete and in order (W37c, WM1, WM2)."""
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,8 +103,20 @@ class TwoPeers(RuleBasedStateMachine):
 TestTwoPeers = TwoPeers.TestCase
 
 FRAGMENT = st.sampled_from(
-    [b'{"', b'"id":', b'"method":', b'"params":', b'"result":', b'"error":', b"{}", b"[]", b"[", b"]", b"}", b",", b":"]
-    + [
+    [
+        b'{"',
+        b'"id":',
+        b'"method":',
+        b'"params":',
+        b'"result":',
+        b'"error":',
+        b"{}",
+        b"[]",
+        b"[",
+        b"]",
+        b"}",
+        b",",
+        b":",
         b"1",
         b"true",
         b"1.0",
@@ -127,7 +140,7 @@ def test_w36_w37b_no_bytes_are_fatal_and_the_next_lines_are_heard(fragments: lis
     garbage = b"".join(fragments)
     edges = [0, *sorted(cut % (len(garbage) + 1) for cut in cuts), len(garbage)]
     settled = 0
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         for message in peer.receive(garbage[start:end]):
             settled += isinstance(message, Reply)
             assert not isinstance(message, Junk) or message.kind in JUNK_KINDS
