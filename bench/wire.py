@@ -60,7 +60,7 @@ def by_sdk(chunks: list[bytes]) -> int:
 
     async def listen() -> None:
         reader = asyncio.StreamReader(limit=32 * MIB)
-        connection = Connection(handler, _Nowhere(), reader, listening=False)  # type: ignore[arg-type]
+        connection = Connection(handler, _Nowhere(), reader, listening=False)
         for chunk in chunks:
             reader.feed_data(chunk)
         reader.feed_eof()
