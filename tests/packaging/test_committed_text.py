@@ -12,7 +12,6 @@ FORBIDDEN = (
     *(".".join(host) for host in (("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("npmmirror", "com"))),
     *(".".join(host) for host in (("yarnpkg", "com"), ("crates", "io"), ("jfrog", "io"), ("pkg", "dev"))),
     *(f"/{folder}/" for folder in ("work", "root")),
-    "/".join(("", "opt", "pypi")),
     f'"{"resol" + "ved"}"',
     "--index-" + "url",
 )
