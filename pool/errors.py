@@ -66,7 +66,7 @@ class AgentStartFailed(PoolError):
         exit_code: int | None = None,
         stderr: Sequence[str] = (),
     ) -> None:
-        ended = "" if exit_code is None else f", exit code {exit_code}"
+        ended = "" if exit_code is None else f", {_ending(exit_code)}"
         tail = "" if not stderr else "; last stderr lines: " + " | ".join(stderr)
         program = command[0] if command else "?"
         super().__init__(
@@ -81,20 +81,56 @@ class AgentStartFailed(PoolError):
         self.stderr = tuple(stderr)
 
 
+class AgentMissing(PoolError):
+    """The agent's program is not installed where the child would look for it."""
+
+    def __init__(self, *, program: str, path: str, install: str) -> None:
+        super().__init__(f"no program {program!r} on PATH ({path}); install it with: {install}")
+        self.program = program
+        self.path = path
+        self.install = install
+
+
+class LoadRefused(PoolError):
+    """A load would be answered wrongly, so it is not asked for: replay the transcript into a new session instead."""
+
+    def __init__(self, *, provider: str, session_id: str, why: str, ready_at: float | None = None) -> None:
+        super().__init__(f"{provider}: session {session_id!r} is not loaded: {why}")
+        self.provider = provider
+        self.session_id = session_id
+        self.why = why
+        self.ready_at = ready_at
+
+
 class TransportLost(PoolError):
-    """The agent process is gone, and with it whatever ran on it."""
+    """The agent process is gone, and with it whatever ran on it. Exit code 0 is no clean end: an agent that was not
+    told to stop and stops is lost, and one real agent says 0 when it chokes on a byte."""
 
     def __init__(
-        self, *, provider: str, pid: int, phase: Phase, exit_code: int | None, stderr: Sequence[str] = ()
+        self,
+        *,
+        key: str,
+        provider: str,
+        pid: int,
+        phase: Phase,
+        exit_code: int | None,
+        stderr: Sequence[str] = (),
     ) -> None:
-        how = "its pipes closed" if exit_code is None else f"exit code {exit_code}"
         tail = "" if not stderr else "; last stderr lines: " + " | ".join(stderr)
-        super().__init__(f"{provider}: agent process {pid} was lost in phase {phase.value} ({how}){tail}")
+        super().__init__(f"{key}: agent process {pid} was lost in phase {phase.value} ({_ending(exit_code)}){tail}")
+        self.key = key
         self.provider = provider
         self.pid = pid
         self.phase = phase
         self.exit_code = exit_code
+        """Minus the signal's number when a signal ended it; None when nobody knows."""
         self.stderr = tuple(stderr)
+
+
+def _ending(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "exit status unknown"
+    return f"exit code {exit_code}" if exit_code >= 0 else f"ended by signal {-exit_code}"
 
 
 class AgentFault(PoolError):
