@@ -7,7 +7,8 @@ Rules:
 - What we read may hold escaped lone surrogates (JavaScript writes them when it cuts a text inside an emoji) or begin
   with a byte order mark (.NET consoles); orjson refuses both, so they are mended in the bytes and read again. One
   parser reads everything: a second one would differ in depth, in numbers and in what it raises.
-- Depth is bounded by orjson: 1024 levels in, 254 levels out.
+- What is nested deeper than `DEPTH_LIMIT` is refused: Python cannot print, compare or copy a value nested 1000 deep,
+  and orjson writes no more than 254 levels. With the limit below that, what was read can be wrapped and written again.
 """
 
 import re
@@ -16,7 +17,10 @@ from typing import Any, Literal, TypeAlias
 import orjson
 
 JsonObject = dict[str, Any]
-DecodeFault: TypeAlias = Literal["invalid_utf8", "not_json"]
+DecodeFault: TypeAlias = Literal["invalid_utf8", "not_json", "too_deep"]
+
+DEPTH_LIMIT = 200
+WRITABLE_DEPTH = 254
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -56,9 +60,13 @@ def _encode_patiently(document: object) -> bytes:
 def decode(line: bytes) -> Any:
     """The document of one line, or `Undecodable`."""
     try:
-        return orjson.loads(line)
+        document = orjson.loads(line)
     except orjson.JSONDecodeError:
-        return _decode_patiently(line)
+        document = _decode_patiently(line)
+    # Hardly any line is long enough to be deep, and hardly any long one has the brackets for it.
+    if len(line) > 2 * DEPTH_LIMIT and line.count(b"[") + line.count(b"{") > DEPTH_LIMIT and _is_deep(document):
+        raise Undecodable("too_deep")
+    return document
 
 
 def _decode_patiently(line: bytes) -> Any:
@@ -68,7 +76,7 @@ def _decode_patiently(line: bytes) -> Any:
     try:
         return orjson.loads(mended)
     except orjson.JSONDecodeError as error:
-        raise Undecodable(_fault_of(line)) from error
+        raise Undecodable("too_deep" if error.msg.startswith("depth limit") else _fault_of(line)) from error
 
 
 def _mend(found: re.Match[bytes]) -> bytes:
@@ -81,6 +89,17 @@ def _fault_of(line: bytes) -> DecodeFault:
     except UnicodeDecodeError:
         return "invalid_utf8"
     return "not_json"
+
+
+def _is_deep(document: Any) -> bool:
+    """Measured by writing it, with what is missing to the writable depth put around it: a walk in Python is slower."""
+    for _ in range(WRITABLE_DEPTH - DEPTH_LIMIT):
+        document = [document]
+    try:
+        orjson.dumps(document)
+    except TypeError:
+        return True
+    return False
 
 
 def without_surrogates(value: Any) -> Any:

@@ -10,8 +10,9 @@ Rules:
   `receive` raise. Batch arrays are taken apart; an empty, nested or overlong one is junk.
 - Only our own id, as the integer it was, finds a call: `true`, `1.0` and `"1"` find nothing. A request of theirs that
   is badly formed never passes for a reply, although both sides count their ids from the same number.
-- A message over the limit costs only itself: when the first bytes of the dropped line tell whom it answers, that call
-  gets a fault at once; when they tell that it asks, the junk carries the fault to write back.
+- A message that cannot be read (too long, too deep, a bad byte) costs only itself: when its first bytes tell whom it
+  answers, that call gets a fault at once; when they tell that it asks, the junk carries the fault to write back. Of a
+  line that is no JSON at all nothing is believed: it may be a log that quotes a message.
 - `versioned=False` leaves out the `jsonrpc` member, for peers that speak the dialect without it. Params of None are
   left out, as the standard asks.
 """
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from ostler.wire.json import DecodeFault, JsonObject, Undecodable, decode, encode_line
-from ostler.wire.lines import DEFAULT_LIMIT, LineSplitter, LineTooLong
+from ostler.wire.lines import DEFAULT_LIMIT, HEAD, LineSplitter, LineTooLong
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -192,12 +193,12 @@ class Peer(Generic[Token]):
     def _read(self, lines: list[bytes | LineTooLong]) -> Iterator[Incoming[Token]]:
         for line in lines:
             if isinstance(line, LineTooLong):
-                yield from self._mourn(line)
+                yield from self._mourn("line_too_long", line.head, str(line))
                 continue
             try:
                 document = decode(line)
             except Undecodable as error:
-                yield self._junk(error.kind, line)
+                yield from self._mourn(error.kind, line[:HEAD], f"the message could not be read: {error.kind}")
                 continue
             if type(document) is dict:
                 yield self._sort(document, line)
@@ -213,11 +214,11 @@ class Peer(Generic[Token]):
             for part in document:
                 yield self._sort(part, line) if type(part) is dict else self._junk("not_an_object", line)
 
-    def _mourn(self, line: LineTooLong) -> Iterator[Incoming[Token]]:
-        header = _header_of(line.head)
+    def _mourn(self, kind: JunkKind, head: bytes, reason: str) -> Iterator[Incoming[Token]]:
+        header = {} if kind == "not_json" else _header_of(head)
         call_id = header.get("id")
-        fault = RpcFault(INVALID_REQUEST, str(line))
-        junk = self._junk("line_too_long", line.head)
+        fault = RpcFault(INVALID_REQUEST, reason)
+        junk = self._junk(kind, head)
         if "method" in header and "id" in header:
             junk.answer = encode_line(self._fault_document(call_id, fault))
         yield junk
@@ -310,7 +311,6 @@ def _fault_of(error: Any) -> RpcFault:
     if type(error) is str:
         return RpcFault(INTERNAL_ERROR, error)
     if type(error) is not dict:
-        # Never `str(error)`: a deeply nested value raises RecursionError there.
         return RpcFault(INTERNAL_ERROR, "the peer's error is not an object", error)
     code = error.get("code")
     message = error.get("message")

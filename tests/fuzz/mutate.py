@@ -13,10 +13,12 @@ from random import Random
 from typing import Any
 
 HALF = "\ud83d"
+# Stands for a value nested deeper than Python can walk: it is put in after writing, for the same reason.
+DEEP = "<deep>"
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1, 2, 1.0, 1.5, -0.0, 2**31, 2**53 + 1, 2**63, 2**64, 10**30, 1e308),
     *("", "1", "id", HALF, "\ude00" + HALF, "\x00", "\u2028", "\ufeff", "x" * 300, "../..", "\n", "é😀"),
-    *([], {}, [[]], [{}], [None], {"": None}, {"type": "text"}, {"type": "text", "text": 5}, [1] * 50),
+    *(DEEP, [], {}, [[]], [{}], [None], {"": None}, {"type": "text"}, {"type": "text", "text": 5}, [1] * 50),
 )
 TOKENS: tuple[bytes, ...] = (
     *(b"\xff", b"\xc3", b"\xed\xa0\xbd", b"\xef\xbb\xbf", b"\x00", b"\n", b"\r\n", b"\r", b"\\ud83d", b"\\\\ud83d"),
@@ -62,8 +64,9 @@ class Mutator:
         return document
 
     def _written(self, document: Any) -> bytes:
+        levels = self._rng.choice((150, 250, 990, 1100))
         text = json.dumps(document, ensure_ascii=self._rng.random() < 0.5, separators=(",", ":"))
-        return text.encode("utf-8", "surrogatepass")
+        return text.encode("utf-8", "surrogatepass").replace(b'"<deep>"', b"[" * levels + b"]" * levels)
 
     # Edits of the document.
 

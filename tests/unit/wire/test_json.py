@@ -8,7 +8,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ostler.wire.json import Undecodable, Unencodable, decode, encode_line, without_surrogates
+from ostler.wire.json import (
+    DEPTH_LIMIT,
+    WRITABLE_DEPTH,
+    Undecodable,
+    Unencodable,
+    decode,
+    encode_line,
+    without_surrogates,
+)
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
 # Escapes and halves, densely: plain random text hardly ever holds two of them side by side.
@@ -118,9 +126,12 @@ def test_w37b_w37c_patience(line: bytes, document: object) -> None:
         (b"{'a': 1}", "not_json"),
         (rb'"\ud83"', "not_json"),
         (rb'"\u"', "not_json"),
-        (b"[" * 10_000 + b"]" * 10_000, "not_json"),
-        (b'["\\ud83d",' * 10_000 + b"1" + b"]" * 10_000, "not_json"),
-        (b'{"a":' * 10_000, "not_json"),
+        (b"[" * 10_000 + b"]" * 10_000, "too_deep"),
+        (b"[" * 1000 + b"]" * 1000, "too_deep"),
+        (b'["\\ud83d",' * 10_000 + b"1" + b"]" * 10_000, "too_deep"),
+        (b'["\\ud83d",' * 300 + b"1" + b"]" * 300, "too_deep"),
+        (b'{"a":' * 10_000, "too_deep"),
+        (b'{"a":' * 300, "not_json"),
         (b'"\xff"', "invalid_utf8"),
         (b'"\xc3"', "invalid_utf8"),
         (b'"\xed\xa0\xbd"', "invalid_utf8"),
@@ -166,10 +177,20 @@ def test_w37c_mending_reaches_keys_lists_and_tuples() -> None:
     assert encode_line({"k\ud83d": ["\ud83d", ("\ude00", 1)]}) == '{"k\ufffd":["\ufffd",["\ufffd",1]]}\n'.encode()
 
 
-def test_depth_that_can_be_read() -> None:
-    document = decode(b"[" * 1024 + b"]" * 1024)
-    levels = 1
-    while document:
-        (document,) = document
-        levels += 1
-    assert levels == 1024
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}"), (b'[{"\\ud83d":', b"}]")])
+def test_w37b_what_can_be_read_can_be_wrapped_printed_and_written(opening: bytes, closing: bytes) -> None:
+    levels = DEPTH_LIMIT // (opening.count(b"[") + opening.count(b"{"))
+    document = decode(opening * levels + b"1" + closing * levels)
+    for _ in range(WRITABLE_DEPTH - DEPTH_LIMIT):
+        document = [document]
+    assert encode_line(document)
+    assert document == document[:]
+    assert repr(document)
+    with pytest.raises(Undecodable) as caught:
+        decode(b"[" + opening * levels + b"1" + closing * levels + b"]")
+    assert caught.value.kind == "too_deep"
+
+
+def test_many_brackets_are_not_depth() -> None:
+    assert len(decode(b"[" + b"[{}]," * 10_000 + b'"[[["]')) == 10_001
+    assert decode(b'["' + b"[{" * 10_000 + b'"]') == ["[{" * 10_000]

@@ -114,14 +114,37 @@ def test_wm1_a_badly_formed_reply_still_settles_its_call(frame: bytes, reply: Re
     assert peer.pending == 0
 
 
-@pytest.mark.parametrize("depth", [300, 900, 1020])
-def test_wm1_an_error_nested_too_deep_to_print_still_settles_its_call(depth: int) -> None:
-    peer = peer_with_calls(1)
-    (reply,) = heard(peer, b'{"id":1,"error":' + b"[" * depth + b"]" * depth + b"}")
+@pytest.mark.parametrize("depth", [150, 300, 900, 1020, 10_000])
+@pytest.mark.parametrize("member", [b"error", b"result"])
+def test_wm1_a_reply_nested_too_deep_to_print_still_settles_its_call(member: bytes, depth: int) -> None:
+    peer = peer_with_calls(2)
+    *junk, reply = heard(peer, b'{"id":1,"' + member + b'":' + b"[" * depth + b"]" * depth + b"}")
     assert isinstance(reply, Reply)
-    assert reply.fault is not None
-    assert str(reply.fault) == "the peer's error is not an object (-32603)"
-    assert peer.pending == 0
+    assert reply.token == "call 1"
+    assert repr(reply)
+    assert kinds(junk) == ([] if depth == 150 else ["too_deep"])
+    if junk:
+        assert str(reply.fault) == "the message could not be read: too_deep (-32600)"
+    assert peer.pending == 1
+
+
+@pytest.mark.parametrize(
+    ("rest", "kind"), [(b'"\xff"', "invalid_utf8"), (b"[" * 300 + b"]" * 300, "too_deep"), (b'{"a":', "not_json")]
+)
+def test_w37c_a_message_that_cannot_be_read_leaves_nobody_waiting(rest: bytes, kind: str) -> None:
+    peer = peer_with_calls(2)
+    messages = heard(
+        peer,
+        b'{"jsonrpc":"2.0","id":1,"result":' + rest + b"}",
+        b'{"jsonrpc":"2.0","id":1,"method":"fs/read","params":' + rest + b"}",
+        UPDATE,
+    )
+    if kind == "not_json":
+        assert kinds(messages) == [kind, kind, "Notification"]
+        assert (answer_of(messages[1]), peer.pending) == (None, 2)
+    else:
+        assert kinds(messages) == [kind, "Reply", kind, "Notification"]
+        assert (answer_of(messages[2])["id"], peer.pending) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -150,8 +173,9 @@ def test_w37b_a_badly_formed_request_never_passes_for_a_reply(method: bytes) -> 
     [
         (b"Loaded cached credentials.", "not_json"),
         (b"\x00", "not_json"),
-        (b"[" * 10_000, "not_json"),
-        (b'{"method":"m","params":' + b"[" * 10_000 + b"]" * 10_000 + b"}", "not_json"),
+        (b"[" * 10_000, "too_deep"),
+        (b"[" * 300 + b"]" * 300, "too_deep"),
+        (b'{"method":"m","params":' + b"[" * 10_000 + b"]" * 10_000 + b"}", "too_deep"),
         (b'"\xff"', "invalid_utf8"),
         (b"1", "not_an_object"),
         (b"NaN", "not_json"),
@@ -216,7 +240,7 @@ def test_any_valid_id_of_theirs_is_echoed(request_id: Any) -> None:
     assert request == Request(asked, "m", {})
 
 
-@pytest.mark.parametrize("request_id", [b"true", b"[]", b"{}", b"[" * 300 + b"]" * 300], ids=len)
+@pytest.mark.parametrize("request_id", [b"true", b"[]", b"{}", b"[" * 150 + b"]" * 150], ids=len)
 @pytest.mark.parametrize("params", [b"{}", b"[]"])
 def test_w37b_a_request_with_an_impossible_id_is_answered_without_one(request_id: bytes, params: bytes) -> None:
     peer = peer_with_calls(1)
