@@ -38,7 +38,7 @@ class MissingProgram(StartError):  # noqa: N818 (reads as what happened, like Fi
     """No such program on the child's PATH, or its interpreter is missing."""
 
 
-class MissingDirectory(StartError):  # noqa: N818
+class MissingDirectory(StartError):  # noqa: N818 - named by the state that ends the start
     """The working directory is gone."""
 
 

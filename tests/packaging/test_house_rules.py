@@ -34,7 +34,13 @@ class Allowed:
     reason: str
 
 
-ALLOWED: tuple[Allowed, ...] = ()
+ALLOWED: tuple[Allowed, ...] = (
+    Allowed("unowned_task", "pool/process/keeper.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
+    Allowed(
+        "unowned_task", "pool/transport.py", "`hold` is an owner; a race of two waits cancels what is left of both"
+    ),
+    Allowed("unowned_task", "pool/session.py", "closing is one task that every closer awaits, shielded from each"),
+)
 
 
 def name_of(node: ast.expr) -> str:
@@ -113,17 +119,7 @@ def forked_subprocess(node: ast.AST, source: list[str]) -> str | None:
 
 
 def starts_process(node: ast.AST, source: list[str]) -> str | None:
-    starters = {
-        "Popen",
-        "check_output",
-        "check_call",
-        "system",
-        "fork",
-        "posix_spawn",
-        "posix_spawnp",
-        "execv",
-        "execve",
-    }
+    starters = {"Popen", "check_output", "check_call", "system", "fork", "posix_spawn", "posix_spawnp"}
     if not isinstance(node, ast.Call):
         return None
     name = name_of(node.func)
