@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: setup serve test check agents bench fuzz lock format clean
+.PHONY: setup serve test check cover agents bench fuzz lock format clean
 
 setup: $(STAMP)
 
@@ -26,6 +26,10 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+cover: setup
+	$(BIN)/python -m coverage run -m pytest -q tests/unit
+	$(BIN)/python -m coverage report --show-missing --skip-covered
 
 agents: setup
 	$(BIN)/python -m tests.agents

@@ -19,7 +19,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     chosen = [target for target in targets if options.target in (None, target.name)]
-    frames = options.frames or TOTAL // len(chosen)
+    frames = options.frames or -(-TOTAL // len(chosen))
     found = walked = 0
     for target in chosen:
         try:

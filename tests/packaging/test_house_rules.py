@@ -161,7 +161,7 @@ def noqa_without_reason(node: ast.AST, source: list[str]) -> str | None:
     mark = re.compile(r"#\s*(?:noqa(?::\s*[A-Z]+\d+(?:\s*,\s*[A-Z]+\d+)*)?|type:\s*ignore(?:\[[\w, -]+\])?)(.*)")
     for number, line in enumerate(source, 1):
         found = mark.search(line)
-        if found and len(found[1].strip(" #-(:")) < 8:
+        if found and len(found[1].strip(" #-(:")) < 6:
             return f"line {number}: a silenced check says why, beside it"
     return None
 
