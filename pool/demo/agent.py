@@ -145,7 +145,8 @@ class Agent:
         if self._flags.refuse_initialize:
             raise RpcError(frames.INTERNAL_ERROR, "told to refuse initialize")
         version = params.get("protocolVersion")
-        if isinstance(version, bool) or not isinstance(version, int):
+        # The version as a string is wrong and widespread; what we answer is always the number of the schema.
+        if isinstance(version, bool) or not str(version).isdecimal():
             raise RpcError(frames.INVALID_PARAMS, f"protocolVersion must be a number, got {version!r}")
         if self._flags.delay_initialize:
             raise self._answer_later(number, lambda: _after(self._flags.delay_initialize, self._abilities))
