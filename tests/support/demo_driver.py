@@ -21,7 +21,7 @@ PATIENCE = 30.0
 
 
 class Gone(Exception):  # noqa: N818 - an ending, not an error
-    """The agent closed its stdout."""
+    """The agent closed its stdout; the text is its stderr."""
 
 
 class Driver:
@@ -98,7 +98,7 @@ class Driver:
             except Empty:
                 raise AssertionError(f"the agent was silent for {PATIENCE} s") from None
             if line is None:
-                raise Gone
+                raise Gone(self.stderr())
             try:
                 frame = json.loads(line)
             except ValueError:
