@@ -159,7 +159,9 @@ def test_sessions_are_listed_closed_and_deleted(agent: Driver, tmp_path: Path) -
     number = agent.begin(session, "!sleep 3600")
     closing = agent.send("session/close", {"sessionId": session})
     agent.until(closing)
-    cancelled = next((frame for frame in agent.frames if frame.get("id") == number and "method" not in frame), None)
+    cancelled = next(
+        (frame for frame in agent.frames if frame.get("id") == number and "method" not in frame), None
+    )
     answer = cancelled or agent.until(number)[0]
     assert answer["result"]["stopReason"] == "cancelled"
     assert agent.refused("session/prompt", {"sessionId": session, "prompt": []})["code"] == -32002
@@ -198,7 +200,11 @@ def test_wrong_requests_get_the_right_error(tmp_path: Path) -> None:
 
 def test_junk_in_its_input_costs_nothing(tmp_path: Path) -> None:
     with Driver(state=tmp_path, oracle=False) as agent:
-        agent.write(b'junk\n\xff\xfe\n\n[]\n42\n{"jsonrpc":"2.0","id":1\n{"id":77,"result":{}}\n' + b"[" * 5000 + b"\n")
+        agent.write(
+            b'junk\n\xff\xfe\n\n[]\n42\n{"jsonrpc":"2.0","id":1\n{"id":77,"result":{}}\n'
+            + b"[" * 5000
+            + b"\n"
+        )
         agent.initialize()
         session = agent.open()
         raw = b'{"jsonrpc":"2.0","id":999,"method":"session/prompt","params":{"sessionId":"%s","prompt":[%s]}}\n'

@@ -102,7 +102,9 @@ def _check_answer(
 def _match(model: Model, value: object, frame: Frame) -> None:
     error = best_match(_validator(model).iter_errors(value))
     if error is not None:
-        raise ProtocolViolation(f"{model.__name__} at {error.json_path}: {error.message[:500]}\n{str(frame)[:500]}")
+        raise ProtocolViolation(
+            f"{model.__name__} at {error.json_path}: {error.message[:500]}\n{str(frame)[:500]}"
+        )
 
 
 def _require(holds: bool, frame: Frame, rule: str) -> None:
