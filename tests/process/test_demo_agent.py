@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from ostler.pool.demo.launch import command_line
 from ostler.wire.transcript import build_transcript
-
 from tests.support.demo_driver import Driver, texts, updates
 
 
@@ -200,15 +200,13 @@ def test_wrong_requests_get_the_right_error(tmp_path: Path) -> None:
 
 def test_junk_in_its_input_costs_nothing(tmp_path: Path) -> None:
     with Driver(state=tmp_path, oracle=False) as agent:
-        agent.write(
-            b'junk\n\xff\xfe\n\n[]\n42\n{"jsonrpc":"2.0","id":1\n{"id":77,"result":{}}\n'
-            + b"[" * 5000
-            + b"\n"
-        )
+        agent.write(b'junk\n\xff\xfe\n\n[]\n42\n{"jsonrpc":"2.0","id":1\n{"id":77,"result":{}}\n')
+        agent.write(b"[" * 5000 + b"\n")
         agent.initialize()
         session = agent.open()
-        raw = b'{"jsonrpc":"2.0","id":999,"method":"session/prompt","params":{"sessionId":"%s","prompt":[%s]}}\n'
-        agent.write(raw % (session.encode(), b'{"type":"text","text":"bad \xff byte"}'))
+        head = b'{"jsonrpc":"2.0","id":999,"method":"session/prompt","params":{"sessionId":"%s",'
+        block = b'{"type":"text","text":"bad \xff byte"}'
+        agent.write(head % session.encode() + b'"prompt":[%s]}}\n' % block)
         _, before = agent.until(999)
         assert texts(before, session) == ["echo: bad \ufffd byte"]
         big = "x" * (8 << 20)

@@ -1,9 +1,9 @@
 """The official ACP schema as an oracle, for what an agent sends and for what we send to an agent.
 
-Rules of this file: the schema comes from the models of PyPI `agent-client-protocol`, turned into JSON Schema. The
-models themselves are no oracle: they replace a wrong optional field by its default instead of complaining. Here every
-object is closed as well, so a field the schema does not know is an error. Faults have no place here: give the oracle
-sound traffic only.
+Rules of this file: the schema comes from the models of PyPI `agent-client-protocol`, turned into JSON
+Schema. The models themselves are no oracle: they replace a wrong optional field by its default instead of
+complaining. Here every object is closed as well, so a field the schema does not know is an error. Faults
+have no place here: give the oracle sound traffic only.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Drives the demo agent as what it is: a subprocess with a line protocol on stdin and stdout.
 
-Rules of this file: every frame in either direction passes the ACP oracle, unless a test asks for faults. Every wait
-has a deadline that only a broken agent reaches.
+Rules of this file: every frame in either direction passes the ACP oracle, unless a test asks for faults.
+Every wait has a deadline that only a broken agent reaches.
 """
 
 import json
@@ -13,7 +13,6 @@ from queue import Empty, SimpleQueue
 from typing import Any, Self
 
 from ostler.pool.demo.launch import command_line
-
 from tests.support.acp_oracle import check_agent_frame, check_client_frame
 
 Frame = dict[str, Any]

@@ -1,18 +1,20 @@
 """A tiny MCP server on stdio, as a peer for the demo agent's client. Run as a file; stdlib only.
 
-Tools: `add` (a + b), `token` (its TOKEN variable), `boom` (isError), `wait` (never answers), `grow` (adds the tool
-`extra` and announces it). One tool per page. Every frame it reads is appended to the file named by LOG.
+Tools: `add` (a + b), `token` (its TOKEN variable), `boom` (isError), `wait` (never answers), `grow` (adds
+the tool `extra` and announces it). One tool per page. Every frame it reads is appended to the file named by
+LOG.
 """
 
 import json
 import os
 import sys
+from pathlib import Path
 
 TOOLS = ["add", "boom", "grow", "token", "wait"]
 
 
 def main() -> None:
-    with open(os.environ.get("LOG", os.devnull), "a", buffering=1, encoding="utf-8") as log:
+    with Path(os.environ.get("LOG", os.devnull)).open("a", buffering=1, encoding="utf-8") as log:
         for line in sys.stdin:
             log.write(line)
             frame = json.loads(line)

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from ostler.pool.demo.orders import READERS, Order, parse_orders
 
 
@@ -55,7 +56,7 @@ def test_lines_become_orders(text: str, orders: list[Order]) -> None:
 def test_a_wrong_argument_is_refused_by_name(line: str) -> None:
     [order] = parse_orders(line)
     assert order.verb == "refuse"
-    assert order.text.startswith(line.split()[0])
+    assert order.text.startswith(line.split(maxsplit=1)[0])
 
 
 @given(st.lists(st.sampled_from([*READERS, "x", " ", "{}", "1", "\n"])).map(" ".join))

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from ostler.pool.demo.conversation import Conversation, Prompt
 from ostler.wire.transcript import END, HEADER, ROLES, TranscriptError, build_transcript, parse_transcript
 
