@@ -47,6 +47,8 @@ class Agent:
         self._store = store
         self._recorder = recorder
         self._sessions: dict[str, Session] = {}
+        self._opening: list[Session] = []
+        self._sharing = threading.Lock()
         self._shared = Session("shared", os.getcwd(), Conversation())
         self._asked: dict[object, Turn] = {}
         self._threads: set[threading.Thread] = set()
@@ -81,7 +83,7 @@ class Agent:
             session.close_servers()
 
     def _everyone(self) -> list[Session]:
-        return [*self._sessions.values(), self._shared]
+        return [*self._sessions.values(), *self._opening, self._shared]
 
     def _known_methods(self) -> dict[str, Callable[[object, Params], Params]]:
         methods = {
@@ -216,20 +218,26 @@ class Agent:
         check_servers(entries)
 
         def work() -> Params:
+            self._opening.append(session)
             time.sleep(self._flags.slow_session_new)
-            home = self._shared if self._flags.share_tools else session
-            if home is session:
-                session.close_servers()
-            known = {server.name for server in home.servers}
-            home.start_servers(
-                [entry for entry in entries if entry["name"] not in known], self._flags, self._recorder
-            )
+            self._equip(session, entries)
             self._sessions[session.id] = session
+            self._opening.remove(session)
             return reply()
 
         if entries or self._flags.slow_session_new:
             raise self._answer_later(number, work)
         return work()
+
+    def _equip(self, session: Session, entries: list[Params]) -> None:
+        if not self._flags.share_tools:
+            session.close_servers()
+            session.start_servers(entries, self._flags, self._recorder)
+            return
+        with self._sharing:
+            known = {server.name for server in self._shared.servers}
+            new = [entry for entry in entries if entry["name"] not in known]
+            self._shared.start_servers(new, self._flags, self._recorder)
 
     def _session(self, params: Params) -> Session:
         name = frames.text_field(params, "sessionId")
@@ -264,7 +272,9 @@ class Agent:
         return {"sessions": [row for row in self._session_rows() if wanted is None or row["cwd"] == wanted]}
 
     def _session_rows(self) -> list[Params]:
-        rows = [_row(session.id, session.cwd, session.conversation) for session in self._sessions.values()]
+        rows = [
+            _row(session.id, session.cwd, session.conversation) for session in list(self._sessions.values())
+        ]
         for name, _ in self._store.sessions():
             stored = None if name in self._sessions else self._store.load(name)
             if stored is not None:

@@ -171,3 +171,16 @@ def wait_for(seen, method: str) -> dict:
         if frame.get("method") == method:
             return dict(frame)
     raise AssertionError(f"the server ended without {method}")
+
+
+def test_input_that_ends_during_a_handshake_ends_the_server_too(tmp_path: Path) -> None:
+    script = "echo $$ >pid; exec sleep 3600"
+    silent = {"name": "silent", "command": "/bin/sh", "args": ["-c", script], "env": []}
+    os.mkfifo(tmp_path / "pid")
+    with Driver(state=tmp_path) as agent:
+        agent.initialize()
+        agent.send("session/new", {"cwd": str(tmp_path), "mcpServers": [silent]})
+        server = psutil.Process(int((tmp_path / "pid").read_text()))
+        agent.end_input()
+        assert agent.wait() == 0
+        assert psutil.wait_procs([server], PATIENCE)[1] == []
