@@ -30,11 +30,12 @@ class Session:
         self.words_in = 0
         self.words_out = 0
 
-    def start_servers(self, entries: list[dict[str, object]], flags: Flags, recorder: Recorder | None) -> None:
+    def start_servers(
+        self, entries: list[dict[str, object]], flags: Flags, recorder: Recorder | None
+    ) -> None:
         """Start the tool servers. One that fails is missing, as with every real agent; the session is not."""
         for entry in entries:
-            if server := self._start_server(entry, flags, recorder):
-                self.servers.append(server)
+            self._start_server(entry, flags, recorder)
 
     def close_servers(self) -> None:
         servers, self.servers = self.servers, []
@@ -55,19 +56,21 @@ class Session:
             "totalTokens": self.words_in + self.words_out,
         }
 
-    def _start_server(self, entry: dict[str, object], flags: Flags, recorder: Recorder | None) -> McpServer | None:
+    def _start_server(self, entry: dict[str, object], flags: Flags, recorder: Recorder | None) -> None:
         def listed(names: list[str]) -> None:
             if recorder is not None:
                 recorder.tools(self.id, str(entry["name"]), sorted(names))
 
         server = McpServer(entry, self.cwd, follow=not flags.no_list_changed, on_tools=listed)
+        # Ours before it starts: if stdin ends during its handshake, it must end with us.
+        self.servers.append(server)
         try:
             server.start()
         except McpError as error:
             print(f"demo agent: {error}", file=sys.stderr)
+            if server in self.servers:
+                self.servers.remove(server)
             server.close()
-            return None
-        return server
 
 
 def check_servers(entries: list[dict[str, object]]) -> None:
