@@ -14,14 +14,17 @@ from ostler.pool.process.spawn import Child, spawn_watcher
 
 log = logging.getLogger(__name__)
 
-_BOOT = "import sys; sys.path.append(sys.argv.pop(1)); from reaper.watch import main; sys.exit(main(sys.argv[1:]))"
+# Only this package's folder is on its path: neither site-packages nor the rest of ostler is loaded.
+_BOOT = (
+    "import sys; sys.path.append(sys.argv[1]); from reaper.watch import main; sys.exit(main(sys.argv[2:]))"
+)
 _FIRST_DELAY = 0.05
 _LAST_DELAY = 10.0
 _LEAVE_WITHIN = 6.0
 
 
 class Guard:
-    """Writes go straight into the pipe's kernel buffer: what was told before a start is told even if we die now."""
+    """Writes go into the pipe's kernel buffer: what was told is told even if we die in the next line."""
 
     def __init__(self, run: Run, python: str) -> None:
         self._argv = [
@@ -70,7 +73,7 @@ class Guard:
         try:
             await asyncio.wait_for(self._left.wait(), _LEAVE_WITHIN)
         except TimeoutError:
-            log.error(
+            log.warning(
                 "reaper pid %d did not leave within %.0f s and was killed", self._child.pid, _LEAVE_WITHIN
             )
             self._child.signal_group(signal.SIGKILL)
@@ -109,8 +112,8 @@ class Guard:
     def _reopen(self) -> None:
         try:
             self.open()
-        except OSError as error:
-            log.error("cannot start a reaper (%s); trying again in %.1f s", error, self._delay)  # noqa: TRY400 (errno is all)
+        except OSError:
+            log.exception("cannot start a reaper; trying again in %.1f s", self._delay)
             self._retry = asyncio.get_running_loop().call_later(self._delay, self._reopen)
             self._delay = min(self._delay * 2, _LAST_DELAY)
 

@@ -1,10 +1,10 @@
 """The only file that starts processes.
 
-`Popen` with vfork and no `preexec_fn`: uvloop's own `create_subprocess_exec` forks, which stops the loop for 77 ms at
-2 GB of parent memory. A thread would not help: the C code holds the GIL until the child has exec'ed.
+`Popen` with vfork and no `preexec_fn`: uvloop's own `create_subprocess_exec` forks, which stops the loop for
+77 ms at 2 GB of parent memory. A thread would not help: the C code holds the GIL until the child has exec'ed.
 
-The exit status is looked at without collecting it. The zombie keeps pid, group and session number reserved, so that
-signals to the group cannot hit a stranger until `bury` says that the whole family is gone.
+The exit status is looked at without collecting it. The zombie keeps pid, group and session number reserved,
+so that signals to the group cannot hit a stranger until `bury` says that the whole family is gone.
 """
 
 import errno
@@ -62,7 +62,10 @@ class Child:
         return stdin, stdout, stderr
 
     def status(self) -> int | None:
-        """Exit code, or minus the signal; None if somebody else in this program collected it. Only once it ended."""
+        """Exit code, or minus the signal; None if somebody else in this program collected it. Only once it
+        ended.
+
+        """
         try:
             result = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
@@ -101,7 +104,10 @@ class Child:
 
 
 def spawn(command: Command, mark: str) -> Child:
-    """Start `command` in its own session with pipes for 0, 1 and 2, and no other descriptor. Raises `StartError`."""
+    """Start `command` in its own session with pipes for 0, 1 and 2, and no other descriptor. Raises
+    `StartError`.
+
+    """
     try:
         # The pipes outlive this scope by design: `Child` owns them.
         popen = subprocess.Popen(
