@@ -61,6 +61,11 @@ class Keeper:
     def reaper_pid(self) -> int | None:
         return self._guard.pid
 
+    @property
+    def folder(self) -> Path:
+        """Of this run's ledger: one file per process that may be alive."""
+        return self._ledger.folder
+
     def announce(self, label: str) -> int:
         """Before every start: if we die from here on, the process is found though nobody knows its pid."""
         self._spawned += 1
