@@ -46,9 +46,7 @@ def usage() -> str:
     """Return the table of commands. Imports them all: only who asks for help pays for that."""
     rows = [(name, str(command(name).SUMMARY)) for name in command_names()]
     width = max(len(name) for name, _ in rows)
-    return "\n".join(
-        ["usage: ostler COMMAND [ARGUMENTS]", "", *(f"  {name:<{width}}  {text}" for name, text in rows)]
-    )
+    return "\n".join(["usage: ostler COMMAND [ARGUMENTS]", "", *(f"  {name:<{width}}  {text}" for name, text in rows)])
 
 
 def version() -> str:

@@ -179,9 +179,7 @@ class Agent:
             sys.stderr.flush()
             os._exit(1)
         session = Session(f"demo-{os.urandom(8).hex()}", _cwd(params), Conversation())
-        return self._open(
-            number, params, session, lambda: {"sessionId": session.id, "modes": session.modes()}
-        )
+        return self._open(number, params, session, lambda: {"sessionId": session.id, "modes": session.modes()})
 
     def _load(self, number: object, params: Params) -> Params:
         session = self._recalled(params)
@@ -272,9 +270,7 @@ class Agent:
         return {"sessions": [row for row in self._session_rows() if wanted is None or row["cwd"] == wanted]}
 
     def _session_rows(self) -> list[Params]:
-        rows = [
-            _row(session.id, session.cwd, session.conversation) for session in list(self._sessions.values())
-        ]
+        rows = [_row(session.id, session.cwd, session.conversation) for session in list(self._sessions.values())]
         for name, _ in self._store.sessions():
             stored = None if name in self._sessions else self._store.load(name)
             if stored is not None:
@@ -348,9 +344,7 @@ def _after(seconds: float, work: Callable[[], Params]) -> Params:
 def _cwd(params: Params) -> str:
     cwd = frames.text_field(params, "cwd")
     if not os.path.isabs(cwd) or not os.path.isdir(cwd):
-        raise RpcError(
-            frames.INVALID_PARAMS, f"cwd must be an absolute path of an existing folder, got {cwd!r}"
-        )
+        raise RpcError(frames.INVALID_PARAMS, f"cwd must be an absolute path of an existing folder, got {cwd!r}")
     return cwd
 
 

@@ -30,9 +30,7 @@ class Session:
         self.words_in = 0
         self.words_out = 0
 
-    def start_servers(
-        self, entries: list[dict[str, object]], flags: Flags, recorder: Recorder | None
-    ) -> None:
+    def start_servers(self, entries: list[dict[str, object]], flags: Flags, recorder: Recorder | None) -> None:
         """Start the tool servers. One that fails is missing, as with every real agent; the session is not."""
         for entry in entries:
             self._start_server(entry, flags, recorder)
