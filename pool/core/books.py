@@ -35,7 +35,7 @@ class StaleEvent(Exception):  # not an error: it is how a look into the books sa
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One agent process. `shunned`: no new seats (it keeps those it has); `retire`: why it is to be replaced."""
+    """One agent process. `shunned`: no new seats, it keeps those it has; `retire`: why it is replaced."""
 
     id: SlotId
     home: Key
@@ -274,7 +274,7 @@ class Books:
     def adopt(self, slot: Slot, stable: Stable) -> None:
         del self.spares[slot.id]
         self.recount_spares = True
-        slot.stable, slot.home = stable, stable.key
+        slot.stable, slot.home, slot.spec = stable, stable.key, stable.spec
         slot.adopted_step, slot.used_at = self.step, self.now
         stable.slots[slot.id] = slot
 

@@ -19,7 +19,7 @@ def make_room(books: Books, stable: Stable, short: int, *, elsewhere: bool) -> b
             return True
         victim = _least_used(books, stable)
         if victim is not None:
-            begin_drain(books, victim, Cause.MEMORY_BUDGET if victim.stable is None else Cause.IDLE)
+            begin_drain(books, victim, Cause.EVICTED)
             return True
         if dying:
             return True

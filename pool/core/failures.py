@@ -39,6 +39,7 @@ def prove(books: Books, slot: Slot) -> None:
     """The process works: its fingerprint's failures are history."""
     slot.proven = True
     breaker = books.breakers.pop(slot.spec.group, None)
+    books.freed = books.freed or breaker is not None
     if breaker is not None and breaker.failures >= books.limits.breaker_after:
         books.note(Counted.BREAKER_CLOSED, slot)
 

@@ -50,9 +50,10 @@ class PoolCore:
 
     def _announce(self) -> None:
         books = self.books
-        if books.wake_at < books.announced:
-            books.announced = books.wake_at = max(books.wake_at, books.now + books.limits.sweep_grain)
-            books.emit(WakeAt(books.wake_at))
+        wake_at = max(books.wake_at, books.now + books.limits.sweep_grain)
+        if wake_at < books.announced:
+            books.announced = wake_at
+            books.emit(WakeAt(wake_at))
 
     def knows(self, key: Key) -> bool:
         return key in self.books.stables

@@ -33,7 +33,7 @@ def settle_fairly(books: Books, touched: Stable | None) -> None:
         for stable in waiting:
             settle(books, stable)
     books.freed = False
-    if books.recount_spares:
+    if books.recount_spares and not books.paused:
         books.recount_spares = False
         ensure_spares(books)
 

@@ -65,7 +65,6 @@ def _sweep_starting(books: Books, slot: Slot) -> None:
 def _sweep_ready(books: Books, slot: Slot) -> None:
     if not slot.proven and books.now - slot.ready_at > max(10.0, slot.spec.traits.start_seconds):
         prove(books, slot)
-    judge_age(books, slot)
     every = books.limits.probe_every
     if every is not None and _due(books, slot.probed_at, every):
         slot.probed_at = books.now
@@ -74,7 +73,8 @@ def _sweep_ready(books: Books, slot: Slot) -> None:
     if slot.stable is not None:
         _drain_idle(books, slot, slot.stable)
     elif not _spare_is_wanted(books, slot):
-        begin_drain(books, slot, Cause.FINGERPRINT)
+        begin_drain(books, slot, Cause.SURPLUS)
+    judge_age(books, slot)
 
 
 def _drain_idle(books: Books, slot: Slot, stable: Stable) -> None:

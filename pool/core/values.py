@@ -89,6 +89,8 @@ class Cause(Enum):
     FINGERPRINT = "fingerprint"
     OPERATOR = "operator"
     IDLE = "idle"
+    EVICTED = "evicted"
+    SURPLUS = "surplus"
     USED_UP = "used_up"
     START_FAILED = "start_failed"
     DIED = "died"
