@@ -221,9 +221,7 @@ class Walk:
         tools = None if rng.random() < 0.08 else rng.choice(TOOLS)
         parent = self._pick(tuple(self.leases)) if rng.random() < 0.08 else None
         owner = rng.choice(OWNERS)
-        claim = MirrorClaim(
-            key, tools, owner, self.now + rng.random() * 25.0, parent, self.step + 1, self.now
-        )
+        claim = MirrorClaim(key, tools, owner, self.now + rng.random() * 25.0, parent, self.step + 1, self.now)
         self.claims[self.asked] = claim
         waiting = self.lines.setdefault((key, tools), {})
         if owner not in waiting:
@@ -296,9 +294,7 @@ class Walk:
         old = self.specs[key]
         fingerprint = old.fingerprint
         if self.rng.random() < 0.3:
-            fingerprint = (
-                "f1" if old.traits.cwd_per_session and fingerprint == "f0" else f"f{key}.{self.step}"
-            )
+            fingerprint = "f1" if old.traits.cwd_per_session and fingerprint == "f0" else f"f{key}.{self.step}"
         floor, cap = self.rng.choice((0, 0, 1)), self.rng.choice((None, 1, 2))
         spec = self.lib.KeySpec(old.provider, fingerprint, old.traits, floor, old.spares, cap)
         self._register(key, spec)
@@ -352,15 +348,11 @@ class Walk:
     # moves: the world answers
 
     def _ready(self) -> int | None:
-        ready: int | None = self._pick(
-            [number for number, slot in self.slots.items() if slot.state == "ready"]
-        )
+        ready: int | None = self._pick([number for number, slot in self.slots.items() if slot.state == "ready"])
         return ready
 
     def _start_answer(self) -> None:
-        starting = [
-            number for number, slot in self.slots.items() if slot.state == "starting" and not slot.mute
-        ]
+        starting = [number for number, slot in self.slots.items() if slot.state == "starting" and not slot.mute]
         if (number := self._pick(starting)) is None:
             return
         slot, luck = self.slots[number], self.rng.random()
@@ -387,9 +379,7 @@ class Walk:
         require(self.slots[number].state == "stopping", "a failed start leaves no slot", number)
 
     def _reaped(self) -> None:
-        stopping = [
-            number for number, slot in self.slots.items() if slot.state == "stopping" and not slot.mute
-        ]
+        stopping = [number for number, slot in self.slots.items() if slot.state == "stopping" and not slot.mute]
         if (number := self._pick(stopping)) is not None:
             self._gone(number)
 
@@ -445,9 +435,7 @@ class Walk:
             self._gone(number)
             return
         self._send(self.events.SlotDied(number, "exit 139"))
-        require(
-            slot.state == "stopping" and not slot.leases, "a dead process loses its leases at once", number
-        )
+        require(slot.state == "stopping" and not slot.leases, "a dead process loses its leases at once", number)
 
     def _memory(self) -> None:
         if (number := self._pick(tuple(self.slots))) is not None:
@@ -558,8 +546,7 @@ class Walk:
             trying = [
                 one
                 for one in self.slots.values()
-                if one.state == "starting"
-                and (one.provider, one.fingerprint) == (spec.provider, spec.fingerprint)
+                if one.state == "starting" and (one.provider, one.fingerprint) == (spec.provider, spec.fingerprint)
             ]
             require(len(trying) == 1, "one trial at a time", count, len(trying))
 
@@ -567,9 +554,7 @@ class Walk:
         slot = self.slots[action.slot]
         spec = self.specs[action.key]
         require(slot.spare and slot.state in {"starting", "ready"}, "only a living spare is adopted", action)
-        require(
-            (slot.provider, slot.fingerprint) == (spec.provider, spec.fingerprint), "a spare fits", action
-        )
+        require((slot.provider, slot.fingerprint) == (spec.provider, spec.fingerprint), "a spare fits", action)
         slot.key, slot.spare, slot.adopted_step, slot.used_at = action.key, False, self.step, self.now
         slot.capacity, slot.single_use = (
             spec.traits.seats_per_process,
@@ -618,17 +603,14 @@ class Walk:
         require(ready and not slot.spare, "seats open on READY processes", action, slot.state)
         require(slot.key == action.key, "a seat's key is its process's key", action)
         require(not self._is_paused(action.key), "a paused key opens nothing", action)
-        require(
-            slot.fingerprint == self.specs[action.key].fingerprint, "nothing new on an old generation", action
-        )
+        require(slot.fingerprint == self.specs[action.key].fingerprint, "nothing new on an old generation", action)
         require(len(slot.seats) < slot.capacity, "seats per process", action, len(slot.seats))
         require(not (slot.single_use and slot.opened), "an unshared process has one seat in its life", action)
         slot.opened += 1
         seat = MirrorSeat(action.slot, action.tools, self.now, mute=self.rng.random() < 0.03)
         self.seats[action.seat] = slot.seats[action.seat] = seat
         group = sum(
-            seat.state == "opening" and self.slots[seat.slot].group == slot.group
-            for seat in self.seats.values()
+            seat.state == "opening" and self.slots[seat.slot].group == slot.group for seat in self.seats.values()
         )
         require(group <= slot.parallel, "parallel opens per group", action, group)
 
@@ -649,15 +631,9 @@ class Walk:
         assert claim is not None
         require(not self._is_paused(claim.key), "a paused key grants nothing", action)
         slot = self.slots[action.slot]
-        require(
-            slot.state == "ready" and slot.draining_since is None, "only READY is granted", action, slot.state
-        )
-        require(
-            slot.key == claim.key == action.key and not slot.spare, "a lease's key is its slot's key", action
-        )
-        require(
-            slot.fingerprint == self.specs[claim.key].fingerprint, "nothing new on an old generation", action
-        )
+        require(slot.state == "ready" and slot.draining_since is None, "only READY is granted", action, slot.state)
+        require(slot.key == claim.key == action.key and not slot.spare, "a lease's key is its slot's key", action)
+        require(slot.fingerprint == self.specs[claim.key].fingerprint, "nothing new on an old generation", action)
         require(action.generation == slot.generation, "the lease knows its generation", action)
         require(abs(action.waited - (self.now - claim.since)) < EPSILON, "waited", action)
         require((action.seat is None) == (claim.tools is None), "transport or seat", action)
@@ -688,9 +664,7 @@ class Walk:
         self._forget_claim(action.claim)
         self.outcomes += 1
         require(action.lease not in self.leases, "lease ids are new", action)
-        self.leases[action.lease] = MirrorLease(
-            action.generation, action.claim, claim.key, action.slot, action.seat
-        )
+        self.leases[action.lease] = MirrorLease(action.generation, action.claim, claim.key, action.slot, action.seat)
         slot.leases.add(action.lease)
         slot.used_at = self.now
 
@@ -709,9 +683,7 @@ class Walk:
         refusal = self.lib.Refusal
         require((kind is refusal.CLOSED) == self.closed, "closed is said of a closed pool only", action)
         if kind is refusal.PAUSED:
-            require(
-                self._is_paused(claim.key) and self.now >= claim.deadline, "paused at the deadline", action
-            )
+            require(self._is_paused(claim.key) and self.now >= claim.deadline, "paused at the deadline", action)
         if kind is refusal.DEADLOCK:
             require(claim.parent is not None, "only a nested claim can deadlock", action)
         if kind in {refusal.START_FAILED, refusal.BREAKER_OPEN, refusal.OPEN_FAILED}:
@@ -748,9 +720,7 @@ class Walk:
 
     def _on_WakeAt(self, action: Any) -> None:
         require(action.time > self.now, "waking lies ahead", action)
-        require(
-            action.time < self.wake or isinstance(self.event, self.events.Tick), "waking moves closer", action
-        )
+        require(action.time < self.wake or isinstance(self.event, self.events.Tick), "waking moves closer", action)
         self.wake = action.time
 
     def _on_ForgetKey(self, action: Any) -> None:
@@ -789,10 +759,7 @@ class Walk:
             slots = [
                 (number, slot)
                 for number, slot in self.slots.items()
-                if slot.key == key
-                and not slot.spare
-                and slot.state == "ready"
-                and slot.draining_since is None
+                if slot.key == key and not slot.spare and slot.state == "ready" and slot.draining_since is None
             ]
             if tools is None:
                 usable = [number for number, _ in slots if not books.slots[number].shunned]
@@ -819,8 +786,7 @@ class Walk:
             if not room or self.books.slots[number].shunned:
                 continue
             group = sum(
-                seat.state == "opening" and self.slots[seat.slot].group == slot.group
-                for seat in self.seats.values()
+                seat.state == "opening" and self.slots[seat.slot].group == slot.group for seat in self.seats.values()
             )
             require(group >= slot.parallel, "no waiter beside a free seat", key, tools, number)
 
@@ -847,14 +813,10 @@ class Walk:
         ]
         expected = self.books.stables[key].start_bytes or 100
         budget = limits.memory_budget
-        if len(self.slots) >= limits.max_processes or (
-            budget is not None and self.books.charged + expected > budget
-        ):
+        if len(self.slots) >= limits.max_processes or (budget is not None and self.books.charged + expected > budget):
             require(dying or not idle, "an idle process makes way for a waiter", key, idle)
             return
-        raise Broken(
-            f"a waiter's process is not started though nothing forbids it: {key} {self.core.describe()}"
-        )
+        raise Broken(f"a waiter's process is not started though nothing forbids it: {key} {self.core.describe()}")
 
     def _check_deadlock(self) -> None:
         if any(slot.state in {"starting", "stopping"} for slot in self.slots.values()):
@@ -883,9 +845,7 @@ class Walk:
             if slot.state == "starting":
                 require(now - core.since < limits.start_timeout, "every start ends", number)
             if slot.state == "stopping":
-                require(
-                    now - core.since < limits.stop_timeout, "a stop that is not answered is repeated", number
-                )
+                require(now - core.since < limits.stop_timeout, "a stop that is not answered is repeated", number)
         for number, seat in self.seats.items():
             if seat.state == "opening":
                 require(now - seat.since < limits.open_timeout, "every open ends", number)
@@ -995,8 +955,36 @@ class Walk:
         require(not self.books.turns.last and not self.books.turns.waiting, "no turns are kept")
 
 
-ACTIONS = ["StartSlot", "AdoptSlot", "StopSlot", "OpenSeat", "CloseSeat", "Grant", "Refuse", "MoveRequested", "SeatsLost", "Probe", "WakeAt", "ForgetKey", "Note"]
-INDEXES = ["stables", "slots", "seats", "leases", "claims", "granted", "nested", "opening", "closing", "open_groups", "spares", "breakers", "hungry"]
+ACTIONS = [
+    "StartSlot",
+    "AdoptSlot",
+    "StopSlot",
+    "OpenSeat",
+    "CloseSeat",
+    "Grant",
+    "Refuse",
+    "MoveRequested",
+    "SeatsLost",
+    "Probe",
+    "WakeAt",
+    "ForgetKey",
+    "Note",
+]
+INDEXES = [
+    "stables",
+    "slots",
+    "seats",
+    "leases",
+    "claims",
+    "granted",
+    "nested",
+    "opening",
+    "closing",
+    "open_groups",
+    "spares",
+    "breakers",
+    "hungry",
+]
 MOVES = (
     ("claim", 200),
     ("claim_unknown", 2),
