@@ -13,8 +13,8 @@ def settle(books: Books, stable: Stable) -> None:
     if books.paused or stable.paused:
         return
     serve(books, stable)
-    adopt_spares(books, stable)
-    serve(books, stable)
+    if adopt_spares(books, stable):
+        serve(books, stable)
     open_seats(books, stable)
     start_missing(books, stable)
 
@@ -28,7 +28,9 @@ def settle_fairly(books: Books, touched: Stable | None) -> None:
             settle(books, touched)
     while books.freed and books.hungry:
         books.freed = False
-        waiting = sorted(books.hungry.values(), key=lambda stable: _rank(books, stable))
+        waiting = list(books.hungry.values())
+        if len(waiting) > 1:
+            waiting.sort(key=lambda stable: _rank(books, stable))
         books.hungry = {}
         for stable in waiting:
             settle(books, stable)

@@ -106,8 +106,6 @@ class Walk:
         self.ceilings: dict[Any, int] = defaultdict(int)
         self._judges = {getattr(lib.actions, name): getattr(self, f"_on_{name}") for name in ACTIONS}
         self._moves = [move for name, weight in MOVES for move in [getattr(self, f"_{name}")] * weight]
-        for key in range(self.rng.randint(2, 5)):
-            self._register(key, self._spec(key))
 
     # the world's settings
 
@@ -175,6 +173,8 @@ class Walk:
 
     def run(self, steps: int) -> int:
         """Walk, then shut down and see that nothing is left. Returns the number of events handled."""
+        for key in range(self.rng.randint(2, 5)):
+            self._register(key, self._spec(key))
         while self.step < steps:
             self.now += self.rng.random() * 0.3
             if (jump := self.rng.random()) < 0.01:
@@ -363,7 +363,7 @@ class Walk:
         ]
         if (number := self._pick(starting)) is None:
             return
-        slot, luck = self.slots[number], self.rng.random()
+        slot, luck, before = self.slots[number], self.rng.random(), list(self.claims.items())
         if luck < 0.8:
             slot.state, slot.ready_at, slot.ready_step, slot.used_at = (
                 "ready",
@@ -385,6 +385,11 @@ class Walk:
             self._gone(number)
             return
         require(self.slots[number].state == "stopping", "a failed start leaves no slot", number)
+        others = [one for one in self.slots.values() if one.key == slot.key and one.state != "stopping"]
+        left = [claim for claim, one in before if one.key == slot.key and claim in self.claims]
+        require(
+            slot.spare or others or not left, "a failed start is the error of all who waited for it", left
+        )
 
     def _reaped(self) -> None:
         stopping = [
@@ -724,6 +729,9 @@ class Walk:
         require(action.lease in self.leases, "only living leases are moved", action)
         slot = self.slots[action.slot]
         require(self.leases[action.lease].slot == action.slot, "a lease moves from its own process", action)
+        causes = self.lib.Cause
+        idle = {causes.IDLE, causes.EVICTED, causes.MEMORY_BUDGET, causes.SURPLUS}
+        require(action.cause not in idle, "leased is never idle", action)
         if slot.draining_since is None:
             slot.draining_since = self.now
 
@@ -995,8 +1003,36 @@ class Walk:
         require(not self.books.turns.last and not self.books.turns.waiting, "no turns are kept")
 
 
-ACTIONS = ["StartSlot", "AdoptSlot", "StopSlot", "OpenSeat", "CloseSeat", "Grant", "Refuse", "MoveRequested", "SeatsLost", "Probe", "WakeAt", "ForgetKey", "Note"]
-INDEXES = ["stables", "slots", "seats", "leases", "claims", "granted", "nested", "opening", "closing", "open_groups", "spares", "breakers", "hungry"]
+ACTIONS = [
+    "StartSlot",
+    "AdoptSlot",
+    "StopSlot",
+    "OpenSeat",
+    "CloseSeat",
+    "Grant",
+    "Refuse",
+    "MoveRequested",
+    "SeatsLost",
+    "Probe",
+    "WakeAt",
+    "ForgetKey",
+    "Note",
+]
+INDEXES = [
+    "stables",
+    "slots",
+    "seats",
+    "leases",
+    "claims",
+    "granted",
+    "nested",
+    "opening",
+    "closing",
+    "open_groups",
+    "spares",
+    "breakers",
+    "hungry",
+]
 MOVES = (
     ("claim", 200),
     ("claim_unknown", 2),
@@ -1026,3 +1062,12 @@ MOVES = (
     ("echo", 10),
     ("junk", 10),
 )
+
+PARTS, WORLDS_PER_PART, STEPS_PER_WORLD = 8, 25, 5_000
+STEPS_PER_PART = WORLDS_PER_PART * STEPS_PER_WORLD
+
+
+def walk_part(lib: ModuleType, part: int) -> int:
+    """One part of the million: many short worlds, since it is worlds that differ, and each is shut down at its end."""
+    first = part * WORLDS_PER_PART
+    return sum(Walk(lib, seed).run(STEPS_PER_WORLD) for seed in range(first, first + WORLDS_PER_PART))
