@@ -30,7 +30,7 @@ def settle_fairly(books: Books, touched: Stable | None) -> None:
         books.freed = False
         waiting = list(books.hungry.values())
         if len(waiting) > 1:
-            waiting.sort(key=lambda stable: _rank(books, stable))
+            waiting.sort(key=books.rank)
         books.hungry = {}
         for stable in waiting:
             settle(books, stable)
@@ -38,8 +38,3 @@ def settle_fairly(books: Books, touched: Stable | None) -> None:
     if books.recount_spares and not books.paused:
         books.recount_spares = False
         ensure_spares(books)
-
-
-def _rank(books: Books, stable: Stable) -> int:
-    """The owner whose last turn is longest ago decides which key comes first."""
-    return min(books.turns.of(ring.head()) for ring in stable.rings())

@@ -101,12 +101,6 @@ MUTANTS = (
     ),
     Mutant("memory_never_freed", "books", "        self.charge(slot, 0)\n", ""),
     Mutant(
-        "adopted_stays_spare",
-        "books",
-        "del self.spares[slot.id]\n        self.recount_spares = True\n        slot",
-        "slot",
-    ),
-    Mutant(
         "last_first",
         "queueing",
         "return next(iter(claims.values()))",
@@ -199,6 +193,7 @@ MUTANTS = (
         "and slot.idle and slot.stable is not stable",
         "and slot.stable is not stable",
     ),
+    Mutant("promised_evicted", "budget", "return not slot.served or books", "return books"),
     Mutant("nothing_evicted", "budget", "victim = _least_used(books, stable)", "victim = None"),
     Mutant("ceiling_said_again", "recycling", "            stable.ceiling_off = True\n", ""),
     Mutant("deadlock_waits", "machine", "if books.nested:", "if False:"),

@@ -45,6 +45,7 @@ class MirrorSlot:
     adopted_step: int = -1
     draining_since: float | None = None
     opened: int = 0
+    served: int = 0
     seats: dict[int, "MirrorSeat"] = field(default_factory=dict)
     leases: set[int] = field(default_factory=set)
 
@@ -195,6 +196,8 @@ class Walk:
                 if seat.state == "closing" and self.now - seat.since >= self.limits.close_timeout:
                     self._drop_seat(number)
             self._prove_old()
+            used = {self._group(key) for key in self.books.stables}
+            self.fails = {group: fails for group, fails in self.fails.items() if group in used}
         for action in actions:
             self._judges[type(action)](action)
         self._level()
@@ -593,6 +596,9 @@ class Walk:
             return
         if action.cause is self.lib.Cause.IDLE:
             self._check_idle(action, slot)
+        if action.cause is self.lib.Cause.EVICTED and not slot.spare and not self._is_paused(slot.key):
+            waiting = any(claim.key == slot.key for claim in self.claims.values())
+            require(slot.served or not waiting, "what is promised to a waiter is not idle", action)
         if slot.state == "starting":
             causes = self.lib.Cause
             allowed = {causes.START_FAILED, causes.FINGERPRINT, causes.OPERATOR, causes.SHUTDOWN}
@@ -697,6 +703,7 @@ class Walk:
             action.generation, action.claim, claim.key, action.slot, action.seat
         )
         slot.leases.add(action.lease)
+        slot.served += action.seat is not None
         slot.used_at = self.now
 
     def _check_turn(self, number: int, claim: MirrorClaim) -> None:
@@ -852,6 +859,7 @@ class Walk:
             if slot.state == "ready"
             and not slot.leases
             and not any(seat.state == "opening" for seat in slot.seats.values())
+            and (slot.spare or self._is_paused(slot.key) or not self.books.stables[slot.key].waiting)
         ]
         expected = self.books.stables[key].start_bytes or 100
         budget = limits.memory_budget
