@@ -252,10 +252,16 @@ class Books:
         self.nested.pop(waiting.claim, None)
         ring.remove(waiting)
         self.turns.leave(waiting.owner)
+        if not ring.count:
+            self.freed = True  # its key's process may be idle now, and make way
 
     def ring_of(self, waiting: Waiting) -> Ring:
         stable = self.stables[waiting.key]
         return stable.transports if waiting.tools is None else stable.lines[waiting.tools].ring
+
+    def rank(self, stable: Stable) -> int:
+        """The key whose waiting owner had its last turn longest ago comes first."""
+        return min(self.turns.of(ring.head()) for ring in stable.rings())
 
     # slots
 

@@ -16,8 +16,9 @@ def open_seats(books: Books, stable: Stable) -> None:
         if slot is None:
             break
         _open(books, stable, slot, line)
-    for line in stable.lines.values():
-        _open_ahead(books, stable, line)
+    if _roomy(books, stable, fresh_only=True) is not None:
+        for line in stable.lines.values():
+            _open_ahead(books, stable, line)
 
 
 def _neediest(books: Books, stable: Stable) -> Line | None:

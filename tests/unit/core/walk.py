@@ -45,6 +45,7 @@ class MirrorSlot:
     adopted_step: int = -1
     draining_since: float | None = None
     opened: int = 0
+    served: int = 0
     seats: dict[int, "MirrorSeat"] = field(default_factory=dict)
     leases: set[int] = field(default_factory=set)
 
@@ -106,8 +107,6 @@ class Walk:
         self.ceilings: dict[Any, int] = defaultdict(int)
         self._judges = {getattr(lib.actions, name): getattr(self, f"_on_{name}") for name in ACTIONS}
         self._moves = [move for name, weight in MOVES for move in [getattr(self, f"_{name}")] * weight]
-        for key in range(self.rng.randint(2, 5)):
-            self._register(key, self._spec(key))
 
     # the world's settings
 
@@ -175,6 +174,8 @@ class Walk:
 
     def run(self, steps: int) -> int:
         """Walk, then shut down and see that nothing is left. Returns the number of events handled."""
+        for key in range(self.rng.randint(2, 5)):
+            self._register(key, self._spec(key))
         while self.step < steps:
             self.now += self.rng.random() * 0.3
             if (jump := self.rng.random()) < 0.01:
@@ -195,6 +196,8 @@ class Walk:
                 if seat.state == "closing" and self.now - seat.since >= self.limits.close_timeout:
                     self._drop_seat(number)
             self._prove_old()
+            used = {self._group(key) for key in self.books.stables}
+            self.fails = {group: fails for group, fails in self.fails.items() if group in used}
         for action in actions:
             self._judges[type(action)](action)
         self._level()
@@ -355,7 +358,7 @@ class Walk:
         starting = [number for number, slot in self.slots.items() if slot.state == "starting" and not slot.mute]
         if (number := self._pick(starting)) is None:
             return
-        slot, luck = self.slots[number], self.rng.random()
+        slot, luck, before = self.slots[number], self.rng.random(), list(self.claims.items())
         if luck < 0.8:
             slot.state, slot.ready_at, slot.ready_step, slot.used_at = (
                 "ready",
@@ -377,6 +380,11 @@ class Walk:
             self._gone(number)
             return
         require(self.slots[number].state == "stopping", "a failed start leaves no slot", number)
+        others = [one for one in self.slots.values() if one.key == slot.key and one.state != "stopping"]
+        left = [claim for claim, one in before if one.key == slot.key and claim in self.claims]
+        require(
+            slot.spare or others or not left, "a failed start is the error of all who waited for it", left
+        )
 
     def _reaped(self) -> None:
         stopping = [number for number, slot in self.slots.items() if slot.state == "stopping" and not slot.mute]
@@ -573,6 +581,9 @@ class Walk:
             return
         if action.cause is self.lib.Cause.IDLE:
             self._check_idle(action, slot)
+        if action.cause is self.lib.Cause.EVICTED and not slot.spare and not self._is_paused(slot.key):
+            waiting = any(claim.key == slot.key for claim in self.claims.values())
+            require(slot.served or not waiting, "what is promised to a waiter is not idle", action)
         if slot.state == "starting":
             causes = self.lib.Cause
             allowed = {causes.START_FAILED, causes.FINGERPRINT, causes.OPERATOR, causes.SHUTDOWN}
@@ -666,6 +677,7 @@ class Walk:
         require(action.lease not in self.leases, "lease ids are new", action)
         self.leases[action.lease] = MirrorLease(action.generation, action.claim, claim.key, action.slot, action.seat)
         slot.leases.add(action.lease)
+        slot.served += action.seat is not None
         slot.used_at = self.now
 
     def _check_turn(self, number: int, claim: MirrorClaim) -> None:
@@ -696,6 +708,9 @@ class Walk:
         require(action.lease in self.leases, "only living leases are moved", action)
         slot = self.slots[action.slot]
         require(self.leases[action.lease].slot == action.slot, "a lease moves from its own process", action)
+        causes = self.lib.Cause
+        idle = {causes.IDLE, causes.EVICTED, causes.MEMORY_BUDGET, causes.SURPLUS}
+        require(action.cause not in idle, "leased is never idle", action)
         if slot.draining_since is None:
             slot.draining_since = self.now
 
@@ -810,6 +825,7 @@ class Walk:
             if slot.state == "ready"
             and not slot.leases
             and not any(seat.state == "opening" for seat in slot.seats.values())
+            and (slot.spare or self._is_paused(slot.key) or not self.books.stables[slot.key].waiting)
         ]
         expected = self.books.stables[key].start_bytes or 100
         budget = limits.memory_budget
@@ -1014,3 +1030,12 @@ MOVES = (
     ("echo", 10),
     ("junk", 10),
 )
+
+PARTS, WORLDS_PER_PART, STEPS_PER_WORLD = 8, 25, 5_000
+STEPS_PER_PART = WORLDS_PER_PART * STEPS_PER_WORLD
+
+
+def walk_part(lib: ModuleType, part: int) -> int:
+    """One part of the million: many short worlds, since it is worlds that differ, and each is shut down at its end."""
+    first = part * WORLDS_PER_PART
+    return sum(Walk(lib, seed).run(STEPS_PER_WORLD) for seed in range(first, first + WORLDS_PER_PART))
