@@ -64,7 +64,7 @@ async def script(path: Path) -> AsyncIterator[Script]:
     finally:
         server.close()
         for writer in played.writers:
-            writer.transport.abort()
+            writer.close()
 
 
 def scripted(path: Path, *, patience: float | None = None) -> Any:
