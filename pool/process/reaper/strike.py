@@ -41,9 +41,7 @@ class Family:
     def look(self) -> list[Stat]:
         table = read_table()
         own = os.getpid()
-        kin = find_kin(table, read_marked(table, self._mark), tuple(self._seen), vouched=self._vouched) - {
-            own
-        }
+        kin = find_kin(table, read_marked(table, self._mark), tuple(self._seen), vouched=self._vouched) - {own}
         found = [table[pid] for pid in kin]
         self._seen.update(stat.identity for stat in found)
         return found

@@ -382,9 +382,7 @@ class Walk:
         require(self.slots[number].state == "stopping", "a failed start leaves no slot", number)
         others = [one for one in self.slots.values() if one.key == slot.key and one.state != "stopping"]
         left = [claim for claim, one in before if one.key == slot.key and claim in self.claims]
-        require(
-            slot.spare or others or not left, "a failed start is the error of all who waited for it", left
-        )
+        require(slot.spare or others or not left, "a failed start is the error of all who waited for it", left)
 
     def _reaped(self) -> None:
         stopping = [number for number, slot in self.slots.items() if slot.state == "stopping" and not slot.mute]
