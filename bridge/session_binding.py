@@ -56,6 +56,7 @@ class SessionBinding:
         "_conversation",
         "_grace",
         "_listeners",
+        "_mourners",
         "_on_revoked",
         "_runner",
         "_settings",
@@ -89,6 +90,7 @@ class SessionBinding:
         self._conversation: Conversation | None = None
         self._grace: asyncio.TimerHandle | None = None
         self._listeners: list[Callable[[], None]] = []
+        self._mourners: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
         return f"<SessionBinding {self._binding.state.value}, {len(self._binding.tools.names)} tools>"
@@ -129,12 +131,17 @@ class SessionBinding:
         self._cancel_grace()
         self._conversation = None
         self._listeners.clear()
+        self._mourners.clear()
         self._attached.set()
         self._on_revoked(self)
 
     def on_definitions(self, listener: Callable[[], None]) -> None:
         """Called after the definitions changed."""
         self._listeners.append(listener)
+
+    def on_gone(self, listener: Callable[[], None]) -> None:
+        """Called when the relay's connection ended, whether or not it will come back."""
+        self._mourners.append(listener)
 
     async def call(
         self, name: str, arguments: JsonObject, *, call_id: str, progress: Progress | None = None
@@ -165,6 +172,8 @@ class SessionBinding:
         if self._conversation is None:
             return
         self._conversation.disconnect()
+        for mourner in tuple(self._mourners):
+            mourner()
         loop = asyncio.get_running_loop()
         self._grace = loop.call_later(self._settings.reconnect_grace, self._conversation.abandon)
 

@@ -242,6 +242,7 @@ class Engine:
 
     def _grant(self, action: actions.Grant) -> None:
         if action.seat is not None:
+            self.roster.chairs[action.seat].taken = True
             self.roster.tenures[action.lease] = Tenure(
                 lease=action.lease,
                 generation=action.generation,

@@ -142,8 +142,15 @@ class Stablehand:
         self._observer.opened(running.launch.provider.name, "opened", chair.ready_at - chair.begun)
         if chair.unwanted:
             await self.close_seat(chair)
-        else:
-            self._tell(events.SeatOpened(chair.seat))
+            return
+        if chair.ticket is not None:
+            chair.ticket.on_gone(lambda: self._tell_broken(chair))
+        self._tell(events.SeatOpened(chair.seat))
+
+    def _tell_broken(self, chair: Chair) -> None:
+        """Agents do not start a tool server again: a seat whose relay is gone before anybody sits there is no good."""
+        if not chair.taken and not chair.unwanted:
+            self._tell(events.SeatBroken(chair.seat))
 
     def _report_failed_open(self, chair: Chair, running: Running | None, error: BaseException) -> None:
         self._roster.chairs.pop(chair.seat, None)
