@@ -5,8 +5,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from ostler.pool.process import AgentProcess, Keeper
 
+from ostler.pool.process import AgentProcess, Keeper
 from tests.support.processes import ESCAPES, Recorder, alive, identify, marked, python
 
 
@@ -27,9 +27,9 @@ async def test_w30abc_no_descendant_outlives_its_agent(
             await keeper.aclose()
         case _:
             pass
-    exit = await process.stop()
+    ended = await process.stop()
     assert not alive(left)
     assert not alive(process.identity)
-    assert listener.exits == [exit]
+    assert listener.exits == [ended]
     assert marked(keeper.run.mark) == []
     assert not keeper.folder.exists() or list(keeper.folder.iterdir()) == []
