@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from ostler.pool.process import AgentProcess, Command, Exit, Keeper, ProcessIdentity, build_environment
-from ostler.pool.process.reaper.kin import is_alive, read_marked, read_stat, read_table
+from ostler.pool.process.reaper.kin import is_alive, read_stat, take_census
 
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
 # Each prints the pid of what it leaves behind, then sits.
@@ -108,8 +108,8 @@ def alive(identity: ProcessIdentity) -> bool:
 
 
 def marked(mark: str) -> list[int]:
-    table = read_table()
-    return [pid for pid in read_marked(table, mark) if not table[pid].dead]
+    census = take_census()
+    return [pid for pid in census.marked(mark) if not census.table[pid].dead]
 
 
 def open_files() -> int:

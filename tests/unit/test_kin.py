@@ -5,7 +5,7 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.pool.process.reaper.kin import Identity, Stat, find_kin, parse_stat, read_stat
+from ostler.pool.process.reaper.kin import Census, Identity, Stat, find_kin, parse_stat, read_stat
 
 AGENT = Identity(100, 50)
 
@@ -82,3 +82,9 @@ def test_we_find_ourselves() -> None:
     stat = read_stat(os.getpid())
     assert stat is not None
     assert (stat.ppid, stat.sid, stat.dead) == (os.getppid(), os.getsid(0), False)
+
+
+def test_a_mark_names_one_spawn_and_its_prefix_all_of_the_run() -> None:
+    census = Census({}, {1: "gw-1-2.1", 2: "gw-1-2.11", 3: "gw-1-3.1"})
+    assert census.marked("gw-1-2.1") == {1}
+    assert census.marked("gw-1-2.") == {1, 2}
