@@ -54,6 +54,10 @@ class ResourcesExhausted(StartError):  # noqa: N818
     """Out of processes, descriptors or memory; trying again later may help."""
 
 
+class KeeperClosed(ProcessError):  # noqa: N818
+    """A start after the keeper began to close: nobody would end that process."""
+
+
 class StdinClosed(ProcessError):  # noqa: N818
     """Bytes for a process that takes none any more: it ended, closed its stdin, or is being stopped."""
 
