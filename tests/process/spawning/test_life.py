@@ -122,23 +122,20 @@ async def test_sigkill_from_outside_is_a_signal_not_a_code(tmp_path: Path, keepe
         assert (ended.code, ended.signal, ended.ending) == (None, signal.SIGKILL, Ending.ON_KILL)
 
 
-async def test_the_ladder_ends_where_the_process_gives_in(tmp_path: Path, keeper: Keeper) -> None:
-    short = StopDeadlines(eof=0.2, terminate=0.2)
-    endings = []
-    for code in (ECHO, ANSWER, STUBBORN + ANSWER):
-        listener = Recorder()
-        process = await AgentProcess.start(
-            python("print('up', flush=True);" + code if code != ECHO else code, tmp_path),
-            listener,
-            keeper=keeper,
-        )
-        if code != ECHO:
-            await listener.line()
-        else:
-            process.write(b"x\n")
-            await listener.line()
-        endings.append((await process.stop(short)).ending)
-    assert endings == [Ending.ON_EOF, Ending.ON_TERMINATE, Ending.ON_KILL]
+@pytest.mark.parametrize(
+    ("code", "deadlines", "ending"),
+    [
+        ("print('up', flush=True); input()", StopDeadlines(eof=30), Ending.ON_EOF),
+        (ANSWER, StopDeadlines(eof=0.05, terminate=30), Ending.ON_TERMINATE),
+        (STUBBORN + ANSWER, StopDeadlines(eof=0.05, terminate=0.05), Ending.ON_KILL),
+    ],
+)
+async def test_the_ladder_ends_where_the_process_gives_in(
+    code: str, deadlines: StopDeadlines, ending: Ending, tmp_path: Path, keeper: Keeper
+) -> None:
+    async with running(code, tmp_path, keeper) as (process, listener):
+        await listener.line()
+        assert (await process.stop(deadlines)).ending is ending
 
 
 async def test_e13_stop_is_shared_and_a_cancelled_caller_stops_nothing(
