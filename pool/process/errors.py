@@ -16,7 +16,9 @@ class RuntimeDirError(ProcessError):
     """The runtime directory is not a private directory of ours."""
 
     def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"runtime directory {path}: {reason}; give ostler a directory of its own with mode 0700")
+        super().__init__(
+            f"runtime directory {path}: {reason}; give ostler a directory of its own with mode 0700"
+        )
         self.path = path
         self.reason = reason
 
@@ -50,6 +52,10 @@ class NotRunnable(StartError):  # noqa: N818
 
 class ResourcesExhausted(StartError):  # noqa: N818
     """Out of processes, descriptors or memory; trying again later may help."""
+
+
+class KeeperClosed(ProcessError):  # noqa: N818
+    """A start after the keeper began to close: nobody would end that process."""
 
 
 class StdinClosed(ProcessError):  # noqa: N818
