@@ -84,7 +84,7 @@ MUTANTS = (
     Mutant("free_starts", "starts", "books.tokens -= 1.0", "books.tokens -= 0.0"),
     Mutant("weightless_start", "starts", "is_tight(books, _expected(stable))", "is_tight(books, 0)"),
     Mutant("many_trials", "starts", "return Denial.STARTING if trying else None", "return None"),
-    Mutant("no_backoff", "breaker", "if failures <= 1:", "if failures <= 99:"),
+    Mutant("no_backoff", "breaker", "if failures <= 1:", "if failures <= 2:"),
     Mutant(
         "overfull_process", "books", "self.capacity - len(self.seats)", "self.capacity + 1 - len(self.seats)"
     ),
