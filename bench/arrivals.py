@@ -1,7 +1,8 @@
-"""The arrival patterns of the reserve bench, generated once and committed: `python -m bench.arrivals` writes them anew.
+"""The arrival patterns of the reserve bench, generated once and committed: `python -m bench.arrivals` writes
+them anew.
 
-steady: a chat face with a constant audience · burst: a class of students after ten silent minutes, again and again ·
-day: twelve hours of an office, busy at ten and at three, on a compressed clock.
+steady: a chat face with a constant audience · burst: a class of students after ten silent minutes, again and
+again · day: twelve hours of an office, busy at ten and at three, on a compressed clock.
 """
 
 import json

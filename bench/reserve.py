@@ -1,9 +1,11 @@
-"""The learned reserve against clamp(ceil(rpm / 60 x mean turn seconds), min, max), on committed arrival patterns.
+"""The learned reserve against clamp(ceil(rpm / 60 x mean turn seconds), min, max), on committed arrival
+patterns.
 
-Both get the same world: a claim takes a parked seat or misses; a seat takes OPEN seconds to open; seats above the
-target are closed at once. Misses are counted per claim, memory as the mean number of parked and opening seats.
-`equal` is the formula again with its factor lowered until it keeps no fewer seats than the learned reserve does:
-misses at equal memory. The learned reserve is the pool core's own `Arrivals` with its default rule.
+Both get the same world: a claim takes a parked seat or misses; a seat takes OPEN seconds to open; seats
+above the target are closed at once. Misses are counted per claim, memory as the mean number of parked and
+opening seats. `equal` is the formula again with its factor lowered until it keeps no fewer seats than the
+learned reserve does: misses at equal memory. The learned reserve is the pool core's own `Arrivals` with its
+default rule.
 """
 
 import math
@@ -13,8 +15,7 @@ from dataclasses import dataclass
 from bench.arrivals import PATTERNS, read
 from ostler.pool.core.sizing import Arrivals, ReserveRule
 
-OPEN, TURN, LEAST, MOST, STEP = 0.3, 20.0, 1, 16, 0.1
-
+OPEN, TURN, LEAST, MOST, STEP = 0.3, 20.0, 1, 16, 0.05
 
 
 class Formula:

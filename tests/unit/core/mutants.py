@@ -1,6 +1,7 @@
 """Seeded defects of the pool core: each is one patch of one module, and the walk must see it.
 
-A mutant is a whole copy of the package under a name of its own, so its events, enums and records are its own too.
+A mutant is a whole copy of the package under a name of its own, so its events, enums and records are its own
+too.
 """
 
 import importlib

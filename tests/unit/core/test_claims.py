@@ -17,7 +17,10 @@ def test_e01_w13a_one_start_serves_any_number_of_claims() -> None:
         "open 3 on #1",
         "open 4 on #1",
     ]
-    assert pool.opened(3, 4) == ["grant c1 lease 5 on #1 cold no_process", "grant c2 lease 6 on #1 cold starting"]
+    assert pool.opened(3, 4) == [
+        "grant c1 lease 5 on #1 cold no_process",
+        "grant c2 lease 6 on #1 cold starting",
+    ]
     assert pool.says() == "k: #1 ready 3 wait 0"
 
 
@@ -142,7 +145,9 @@ def test_w23e_a_deadline_refuses_with_census_and_the_last_failure() -> None:
     pool.failed(1)
     pool.claim(patience=5.0)
     action = next(one for one in pool.core.handle(events.Tick(), 6.0) if type(one).__name__ == "Refuse")
-    assert str(action).startswith("Refuse(claim='c2', kind=<Refusal.SATURATED: 'saturated'>, waited=6.0, census=")
+    assert str(action).startswith(
+        "Refuse(claim='c2', kind=<Refusal.SATURATED: 'saturated'>, waited=6.0, census="
+    )
     assert str(action).endswith("retry_after=10.0, phase='initialize', text='exit 1')")
 
 

@@ -1,8 +1,10 @@
-"""A random walk over the whole event alphabet of the pool core, with a world that answers as badly as the real one.
+"""A random walk over the whole event alphabet of the pool core, with a world that answers as badly as the
+real one.
 
-Rules: the walk keeps its own mirror, fed by actions only, and judges every action against it; after every step it asks
-the level questions (is a waiter beside a usable seat?), and every so often it recounts the books. `lib` is the
-package under test, so that a mutated copy can be walked as well. All randomness is here, from one seed.
+Rules: the walk keeps its own mirror, fed by actions only, and judges every action against it; after every
+step it asks the level questions (is a waiter beside a usable seat?), and every so often it recounts the
+books. `lib` is the package under test, so that a mutated copy can be walked as well. All randomness is here,
+from one seed.
 """
 
 import random
@@ -840,7 +842,9 @@ class Walk:
             require(group >= slot.parallel, "no waiter beside a free seat", key, tools, number)
 
     def _check_starved(self, key: Any, limits: Any) -> None:
-        """A key with waiters and no process at all must get one, unless something that is measurable forbids it."""
+        """A key with waiters and no process at all must get one, unless something that is measurable forbids
+        it.
+        """
         mine = [slot for slot in self.slots.values() if slot.key == key and not slot.spare]
         if mine or self._group(key) in self.books.breakers:
             return
@@ -1076,6 +1080,8 @@ STEPS_PER_PART = WORLDS_PER_PART * STEPS_PER_WORLD
 
 
 def walk_part(lib: ModuleType, part: int) -> int:
-    """One part of the million: many short worlds, since it is worlds that differ, and each is shut down at its end."""
+    """One part of the million: many short worlds, since it is worlds that differ, and each is shut down at
+    its end.
+    """
     first = part * WORLDS_PER_PART
     return sum(Walk(lib, seed).run(STEPS_PER_WORLD) for seed in range(first, first + WORLDS_PER_PART))
