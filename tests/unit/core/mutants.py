@@ -66,7 +66,7 @@ MUTANTS = (
         "dying_not_counted",
         "starts",
         "if len(books.slots) >= books.limits.max_processes:",
-        "if sum(s.state is not SlotState.CLOSING for s in books.slots.values()) >= books.limits.max_processes:",
+        "if sum(s.state.value != 'closing' for s in books.slots.values()) >= books.limits.max_processes:",
     ),
     Mutant(
         "key_cap_by_one",

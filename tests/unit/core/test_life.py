@@ -1,8 +1,10 @@
 """Processes and seats from ready to gone: death, drains, recycling, idleness, opens that fail."""
 
+from dataclasses import fields
+
 import pytest
 
-from ostler.pool.core import SeatId, SlotId, events
+from ostler.pool.core import Limits, Replacement, SeatId, Sharing, SlotId, events
 from tests.unit.core.driver import Pool
 
 
@@ -14,10 +16,7 @@ def ready(**facts: object) -> Pool:
     return pool
 
 
-LIMITS = {
-    "max_age", "drain_timeout", "idle_after", "probe_every", "max_processes", "slow_open_after", "memory_ceiling",
-    "forget_after", "close_timeout", "open_failures", "hint_seconds", "probe_misses", "stop_timeout", "start_timeout",
-}  # fmt: skip
+LIMITS = {item.name for item in fields(Limits)}
 
 
 def test_w17_a_death_loses_each_lease_once_and_the_floor_is_restored() -> None:
@@ -101,8 +100,6 @@ def test_at_the_cap_the_old_one_drains_first() -> None:
 
 
 def test_a_provider_may_ask_to_drain_first() -> None:
-    from ostler.pool.core import Replacement
-
     pool = ready(replacement=Replacement.DRAIN_FIRST)
     assert pool.do(events.Recycle(SlotId(1)))[:2] == ["note retired operator", "move 3 operator"]
 
@@ -123,16 +120,12 @@ def test_m9_served_and_leaked_seats_recycle(facts: dict[str, object], clean: boo
 
 
 def test_w02_an_unshared_process_ends_with_its_only_seat() -> None:
-    from ostler.pool.core import Sharing
-
     pool = ready(sharing=Sharing.NONE, seats_per_process=1)
     assert pool.release(3) == ["close 2"]
     assert pool.closed(2) == ["note retired used_up", "stop #1 soft used_up"]
 
 
 def test_w02_a_process_shared_per_cwd_serves_again_after_a_clean_close_only() -> None:
-    from ostler.pool.core import Sharing
-
     pool = ready(sharing=Sharing.PER_CWD, seats_per_process=1)
     pool.release(3)
     pool.closed(2)

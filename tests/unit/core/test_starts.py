@@ -169,7 +169,7 @@ def test_over_budget_sheds_parked_then_idle_and_never_leased() -> None:
     lease = pool.leased("a")
     pool.release(pool.leased("b"))
     pool.do(events.Warm("b", "t", 1))
-    (seat,) = [seat for seat in pool.core.books.opening]
+    (seat,) = pool.core.books.opening
     pool.opened(seat)
     said = pool.do(events.MemorySampled(SlotId(1), 220))
     assert said == ["note over_budget", f"close {seat}", "stop #4 soft memory_budget"]

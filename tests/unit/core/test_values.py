@@ -22,10 +22,10 @@ from ostler.pool.core.sizing import Arrivals, seats_for
 from ostler.pool.core.transitions import SEAT_MOVES, SLOT_MOVES, moved
 from tests.unit.core.driver import Pool, spec
 
-SLOT_LIFE = {"starting ready", "starting closing", "starting gone", "ready draining", "ready closing", "ready gone",
-             "draining closing", "draining gone", "closing gone"}  # fmt: skip
-SEAT_LIFE = {"opening parked", "opening closing", "opening gone", "parked leased", "parked closing", "parked gone",
-             "leased closing", "leased gone", "closing gone"}  # fmt: skip
+SLOT_LIFE = """starting ready, starting closing, starting gone, ready draining, ready closing, ready gone,
+draining closing, draining gone, closing gone"""
+SEAT_LIFE = """opening parked, opening closing, opening gone, parked leased, parked closing, parked gone,
+leased closing, leased gone, closing gone"""
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(SlotState, SlotState)))

@@ -18,13 +18,13 @@ OWNERS = ("ann", "bob", "cho", "dan")
 EPSILON = 1e-6
 
 
-class Broken(AssertionError):
+class BrokenInvariantError(AssertionError):
     """An invariant does not hold."""
 
 
 def require(holds: object, what: str, *facts: object) -> None:
     if not holds:
-        raise Broken(f"{what}: {facts}")
+        raise BrokenInvariantError(f"{what}: {facts}")
 
 
 @dataclass(slots=True, eq=False)
@@ -872,7 +872,7 @@ class Walk:
         ):
             require(dying or not idle, "an idle process makes way for a waiter", key, idle)
             return
-        raise Broken(
+        raise BrokenInvariantError(
             f"a waiter's process is not started though nothing forbids it: {key} {self.core.describe()}"
         )
 
