@@ -99,6 +99,17 @@ def test_at_the_cap_the_old_one_drains_first() -> None:
     assert pool.gone(1) == ["start #4 k"]
 
 
+def test_what_nobody_needs_is_retired_without_a_successor() -> None:
+    pool = ready()
+    pool.release(3)
+    pool.closed(2)
+    assert pool.do(events.Recycle(SlotId(1))) == ["note retired operator", "stop #1 soft operator"]
+
+
+def test_an_empty_pool_asks_for_no_tick() -> None:
+    assert Pool().core.handle(events.Tick(), 1.0) == []
+
+
 def test_a_provider_may_ask_to_drain_first() -> None:
     pool = ready(replacement=Replacement.DRAIN_FIRST)
     assert pool.do(events.Recycle(SlotId(1)))[:2] == ["note retired operator", "move 3 operator"]

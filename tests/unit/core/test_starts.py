@@ -178,6 +178,15 @@ def test_over_budget_sheds_parked_then_idle_and_never_leased() -> None:
     assert pool.says().startswith("a: #1 ready 1")
 
 
+def test_no_more_is_shed_than_is_needed() -> None:
+    pool = Pool(memory_budget=250)
+    pool.register("a", start_bytes=100, seat_bytes=10)
+    pool.leased("a")
+    pool.do(events.Warm("a", "t", 2))
+    pool.opened(4, 5)
+    assert pool.do(events.MemorySampled(SlotId(1), 255)) == ["note over_budget", "close 4"]
+
+
 def test_no_seat_is_opened_ahead_beyond_the_budget() -> None:
     pool = Pool(memory_budget=105)
     pool.register(start_bytes=100, seat_bytes=10)

@@ -48,6 +48,7 @@ class MirrorSlot:
     draining_since: float | None = None
     opened: int = 0
     served: int = 0
+    cancelled_step: int = -1
     seats: dict[int, "MirrorSeat"] = field(default_factory=dict)
     leases: set[int] = field(default_factory=set)
 
@@ -128,7 +129,7 @@ class Walk:
             close_timeout=4.0,
             stop_timeout=3.0,
             drain_timeout=15.0,
-            idle_after=25.0,
+            idle_after=12.0,
             forget_after=90.0,
             hint_seconds=20.0,
             max_age=rng.choice((60.0, 4000.0)),
@@ -427,6 +428,7 @@ class Walk:
             self.last_answer = self.events.SeatOpened(number)
             self._send(self.last_answer)
         else:
+            seat.state = "failed"
             self._send(self.events.SeatOpenFailed(number, "no such model"))
             gone = number not in self.seats or self.seats[number].state == "closing"
             require(gone, "a failed open is closed", number)
@@ -596,13 +598,15 @@ class Walk:
             require(action.hard, "a stop is repeated hard", action)
             slot.mute = slot.mute and self.rng.random() < 0.3
             return
-        if action.cause is self.lib.Cause.IDLE:
+        causes = self.lib.Cause
+        if action.cause in {causes.IDLE, causes.EVICTED, causes.MEMORY_BUDGET, causes.SURPLUS}:
+            require(slot.cancelled_step != self.step, "a promised process is not idle", action)
+        if action.cause is causes.IDLE:
             self._check_idle(action, slot)
         if action.cause is self.lib.Cause.EVICTED and not slot.spare and not self._is_paused(slot.key):
             waiting = any(claim.key == slot.key for claim in self.claims.values())
             require(slot.served or not waiting, "what is promised to a waiter is not idle", action)
         if slot.state == "starting":
-            causes = self.lib.Cause
             allowed = {causes.START_FAILED, causes.FINGERPRINT, causes.OPERATOR, causes.SHUTDOWN}
             require(action.cause in allowed, "nothing retires a process that starts", action)
             if action.cause is causes.START_FAILED and isinstance(self.event, self.events.Tick):
@@ -619,8 +623,6 @@ class Walk:
         require(slot.state == "ready", "idle is never STARTING", action)
         unused = self.now - slot.used_at
         require(unused >= self.limits.idle_after - EPSILON, "idle counts from the last use", action, unused)
-        promised = any(seat.state == "opening" for seat in slot.seats.values())
-        require(not promised, "a promised process is not idle", action)
         waiting = any(claim.key == slot.key for claim in self.claims.values())
         require(not waiting, "no idle stop beside a waiter", action)
 
@@ -652,6 +654,8 @@ class Walk:
         require(seat.state != "closing", "a seat is closed once", action)
         leased = any(lease.seat == action.seat for lease in self.leases.values())
         require(not leased, "a leased seat is not closed", action)
+        if seat.state == "opening" and self.now - seat.since < self.limits.open_timeout:
+            self.slots[seat.slot].cancelled_step = self.step
         seat.state, seat.since = "closing", self.now
         if not self.slots[seat.slot].can_close:
             self._drop_seat(action.seat)
