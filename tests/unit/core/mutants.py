@@ -156,7 +156,6 @@ MUTANTS = (
         "_due(books, slot.used_at, books.limits.idle_after)",
         "_due(books, slot.born, books.limits.idle_after)",
     ),
-    Mutant("idle_beside_waiter", "sweep", "if not slot.idle or stable.waiting or", "if not slot.idle or"),
     Mutant("pause_ignored", "settle", "if books.paused or stable.paused:", "if books.paused:"),
     Mutant("nobody_fed", "settle", "while books.freed and books.hungry:", "while False:"),
     Mutant(
