@@ -93,6 +93,7 @@ class Seat:
     """One agent-side session."""
 
     id: SeatId
+    stable: "Stable"
     slot: Slot
     line: "Line"
     group: str | SlotId
@@ -308,9 +309,9 @@ class Books:
 
     # seats
 
-    def add_seat(self, slot: Slot, line: Line) -> Seat:
+    def add_seat(self, stable: Stable, slot: Slot, line: Line) -> Seat:
         group = open_group(slot)
-        seat = Seat(SeatId(self.new_id()), slot, line, group, self.now)
+        seat = Seat(SeatId(self.new_id()), stable, slot, line, group, self.now)
         self.seats[seat.id] = slot.seats[seat.id] = self.opening[seat.id] = seat
         slot.opened += 1
         slot.opening += 1

@@ -47,7 +47,7 @@ def _roomy(books: Books, stable: Stable, *, fresh_only: bool) -> Slot | None:
 
 
 def _open(books: Books, stable: Stable, slot: Slot, line: Line) -> None:
-    seat = books.add_seat(slot, line)
+    seat = books.add_seat(stable, slot, line)
     books.alarm(books.now + min(books.limits.open_timeout, books.limits.slow_open_after))
     books.emit(OpenSeat(seat.id, slot.id, stable.key, line.tools))
 

@@ -8,6 +8,7 @@ Rules:
 - Bursts are no Poisson stream: the most arrivals ever seen within one refill are remembered with a slow
   decay, and count only while a burst goes on. So silence is cheap, and the first arrival after it calls the
   whole crowd's seats.
+- The silence since the last arrival is evidence too: no rate above one arrival per that silence is believed.
 - Everything decays: a line without traffic ends at zero and its floor is what is left.
 """
 
@@ -95,9 +96,12 @@ class Arrivals:
         rate = self.rate(now)
         if rate * self.rule.keep_seconds < 1.0:
             return 0
+        silence = now - self.last
+        if silence > 0.0:
+            rate = min(rate, 1.0 / silence)
         wanted = seats_for(rate * refill, self.rule.miss_chance, self.rule.most)
-        if now - self.last <= self.rule.burst_hold:
-            remembered = self.peak * _halved(now - self.last, self.rule.burst_half_life)
+        if silence <= self.rule.burst_hold:
+            remembered = self.peak * _halved(silence, self.rule.burst_half_life)
             wanted = max(wanted, math.ceil(remembered))
         return min(wanted, self.rule.most)
 

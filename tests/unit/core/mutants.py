@@ -1,6 +1,7 @@
 """Seeded defects of the pool core: each is one patch of one module, and the walk must see it.
 
-A mutant is a whole copy of the package under a name of its own, so its events, enums and records are its own too.
+A mutant is a whole copy of the package under a name of its own, so its events, enums and records are its own
+too.
 """
 
 import importlib
@@ -65,7 +66,7 @@ MUTANTS = (
         "dying_not_counted",
         "starts",
         "if len(books.slots) >= books.limits.max_processes:",
-        "if sum(s.state is not SlotState.CLOSING for s in books.slots.values()) >= books.limits.max_processes:",
+        "if sum(s.state.value != 'closing' for s in books.slots.values()) >= books.limits.max_processes:",
     ),
     Mutant(
         "key_cap_by_one",
@@ -84,9 +85,13 @@ MUTANTS = (
     Mutant("free_starts", "starts", "books.tokens -= 1.0", "books.tokens -= 0.0"),
     Mutant("weightless_start", "starts", "is_tight(books, _expected(stable))", "is_tight(books, 0)"),
     Mutant("many_trials", "starts", "return Denial.STARTING if trying else None", "return None"),
-    Mutant("no_backoff", "breaker", "if failures <= 1:", "if failures <= 99:"),
-    Mutant("overfull_process", "books", "self.capacity - len(self.seats)", "self.capacity + 1 - len(self.seats)"),
-    Mutant("unshared_shared", "books", "is Sharing.NONE and self.opened:", "is Sharing.NONE and self.opened > 1:"),
+    Mutant("no_backoff", "breaker", "if failures <= 1:", "if failures <= 2:"),
+    Mutant(
+        "overfull_process", "books", "self.capacity - len(self.seats)", "self.capacity + 1 - len(self.seats)"
+    ),
+    Mutant(
+        "unshared_shared", "books", "is Sharing.NONE and self.opened:", "is Sharing.NONE and self.opened > 1:"
+    ),
     Mutant("idle_though_promised", "books", "not self.leases and not self.opening", "not self.leases"),
     Mutant("gone_frees_nobody", "books", "self.recount_spares = True\n        self.freed = True", "pass"),
     Mutant(
@@ -123,7 +128,9 @@ MUTANTS = (
         "    return _release(books, books.find_lease(books.granted",
         "    return None and (books.find_lease(books.granted",
     ),
-    Mutant("endless_queue", "intake", "len(books.claims) > books.limits.max_queue", "len(books.claims) > 10**6"),
+    Mutant(
+        "endless_queue", "intake", "len(books.claims) > books.limits.max_queue", "len(books.claims) > 10**6"
+    ),
     Mutant(
         "old_generation_used",
         "intake",
@@ -149,10 +156,11 @@ MUTANTS = (
         "_due(books, slot.used_at, books.limits.idle_after)",
         "_due(books, slot.born, books.limits.idle_after)",
     ),
-    Mutant("idle_beside_waiter", "sweep", "if not slot.idle or stable.waiting or", "if not slot.idle or"),
     Mutant("pause_ignored", "settle", "if books.paused or stable.paused:", "if books.paused:"),
     Mutant("nobody_fed", "settle", "while books.freed and books.hungry:", "while False:"),
-    Mutant("waiters_forgotten", "orders", "        refuse(books, waiting, Refusal.CLOSED)\n", "        pass\n"),
+    Mutant(
+        "waiters_forgotten", "orders", "        refuse(books, waiting, Refusal.CLOSED)\n", "        pass\n"
+    ),
     Mutant(
         "alive_after_shutdown",
         "orders",

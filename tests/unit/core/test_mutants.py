@@ -1,5 +1,7 @@
 """The walk sees every seeded defect: this tests the invariants, as the walk tests the machine."""
 
+from types import ModuleType
+
 import pytest
 
 from tests.unit.core.mutants import MUTANTS, Mutant, load
@@ -12,8 +14,12 @@ WORLDS, STEPS = 60, 1_500
 def test_the_walk_kills_every_seeded_mutant(mutant: Mutant) -> None:
     mutated = load(mutant)
     with pytest.raises(AssertionError):
-        for seed in range(WORLDS):
-            Walk(mutated, seed).run(STEPS)
+        walk_worlds(mutated)
+
+
+def walk_worlds(lib: ModuleType) -> None:
+    for seed in range(WORLDS):
+        Walk(lib, seed).run(STEPS)
 
 
 def test_there_are_enough_mutants_and_each_is_one_of_a_kind() -> None:
