@@ -36,10 +36,12 @@ class Allowed:
 
 ALLOWED: tuple[Allowed, ...] = (
     Allowed("unowned_task", "pool/process/keeper.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
-    Allowed(
-        "unowned_task", "pool/transport.py", "`hold` is an owner; a race of two waits cancels what is left of both"
-    ),
+    Allowed("unowned_task", "pool/transport.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
+    Allowed("unowned_task", "pool/opening.py", "a race of two waits in one function, which cancels both at its end"),
     Allowed("unowned_task", "pool/session.py", "closing is one task that every closer awaits, shielded from each"),
+    Allowed("sleeping_test", "tests/process/kill_cycles.py", "the random moment of the kill is the experiment"),
+    Allowed("sleeping_test", "tests/process/spawning/test_life.py", "shows that an exit is held back for a while"),
+    Allowed("sleeping_test", "tests/process/spawning/test_sudden_end.py", "polls processes of others, with a deadline"),
 )
 
 
@@ -205,7 +207,7 @@ RULES = (
     ),
     Rule(
         forked_subprocess,
-        EVERYWHERE,
+        ROOMS,
         (
             ("await asyncio.create_subprocess_exec('x')", "spawn('x')"),
             ("Popen(['x'], preexec_fn=f)", "Popen(['x'])"),
