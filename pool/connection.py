@@ -221,7 +221,7 @@ class Connection:
             elif kind is Reply:
                 message.token.settle(message.result, message.fault)  # type: ignore[union-attr] # narrowed by kind
             elif kind is Request:
-                self._receiver.requested(message.id, message.method, message.params)  # type: ignore[union-attr]
+                self._receiver.requested(message.id, message.method, message.params)  # type: ignore[union-attr] # by kind
             else:
                 self._see_junk(message)  # type: ignore[arg-type] # narrowed by kind
 
