@@ -1,4 +1,5 @@
-"""ACP frames two ways: what we say passes the official schema, what agents say becomes events and never an exception."""
+"""ACP frames two ways: what we say passes the official schema, what agents say becomes events and never an
+exception."""
 
 from typing import Any
 
