@@ -1,10 +1,11 @@
 """Transports for tests: the demo agent, and small scripted agents that misbehave in one way each. Real processes."""
 
+import asyncio
 import dataclasses
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,6 @@ from ostler.pool.session import AgentSession
 from ostler.pool.settings import Deadlines, ProviderSettings
 from ostler.pool.transport import Transport
 from ostler.pool.turn import Turn
-
 from tests.support.acp_oracle import check_client_frame
 
 SCRIPTED = dataclasses.replace(ACP, sharing=Sharing.SESSIONS, seats_per_process=99, load=TRUSTED, parallel_opens=9)
@@ -93,14 +93,10 @@ class Stable:
         self._records += 1
         record = self.folder / f"record-{self._records}"
         state = ("--state-dir", str(self.folder / "state"))
-        settings = ProviderSettings(
-            args=("--record", str(record), *state, *flags), deadlines=Deadlines(**deadlines)
-        )
+        settings = ProviderSettings(args=("--record", str(record), *state, *flags), deadlines=Deadlines(**deadlines))
         return await self.start(self.plan(provider, settings))
 
-    async def scripted(
-        self, script: str, *, provider: Provider = SCRIPTED, **deadlines: float
-    ) -> Transport:
+    async def scripted(self, script: str, *, provider: Provider = SCRIPTED, **deadlines: float) -> Transport:
         """A small agent of the test's own."""
         return await self.start(self.script_plan(script, provider=provider, **deadlines))
 
@@ -167,3 +163,9 @@ def end_of(events: Sequence[TurnEvent]) -> Finished:
     assert len(ends) == 1
     assert events[-1] is ends[0]
     return ends[0]
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for something that only another process can bring about; the test's own timeout ends it."""
+    while not condition():  # noqa: ASYNC110 (there is no event for what another process does)
+        await asyncio.sleep(0.01)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from ostler.pool.errors import AgentMissing
 from ostler.pool.finder import PathFinder
 

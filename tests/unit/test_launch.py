@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from ostler.pool.errors import AgentStartFailed, Phase, UnknownProvider
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch import Launch, fingerprint, launch
@@ -103,9 +104,7 @@ def test_w11_secrets_are_named_for_redaction_and_shown_nowhere() -> None:
 
 def test_the_fingerprint_of_a_secret_is_not_the_secret() -> None:
     command = build(dataclasses.replace(PROVIDER, credentials=("GEMINI_API_KEY",))).command
-    mark = fingerprint(
-        command, approval=Approval.AUTO, codec=CodecName.ACP, channel=ToolChannel.RELAY, credentials={}
-    )
+    mark = fingerprint(command, approval=Approval.AUTO, codec=CodecName.ACP, channel=ToolChannel.RELAY, credentials={})
     assert len(mark) == 64
     assert int(mark, 16) >= 0
 
@@ -151,7 +150,7 @@ def test_bad_settings_are_refused_where_they_are_made(settings: dict[str, Any]) 
 
 @pytest.mark.parametrize("seconds", [0, -1, 86_401, float("nan")])
 def test_a_deadline_has_an_end(seconds: float) -> None:
-    with pytest.raises(BadSetting, match="deadlines.probe"):
+    with pytest.raises(BadSetting, match=r"deadlines\.probe"):
         Deadlines(probe=seconds)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+
 from ostler.pool.events import PermissionAsked, PermissionOption
 from ostler.pool.permission import allow, ask, deny
 from ostler.pool.ports import PermissionChoice

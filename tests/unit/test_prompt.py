@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+
 from ostler.pool.errors import PromptTooLarge, PromptUnsupported
 from ostler.pool.prompt import (
     AudioPart,

@@ -1,6 +1,7 @@
 """Declarations: the rules that hold for each, and the clockwork of loads."""
 
 import pytest
+
 from ostler.pool.order import SessionMemo
 from ostler.pool.provider import (
     NEVER,
@@ -69,9 +70,7 @@ def test_m01_gemini_opens_one_at_a_time() -> None:
     assert PROVIDERS["gemini-acp"].parallel_opens == 1
 
 
-@pytest.mark.parametrize(
-    ("opened", "ready"), [(0.0, 60.0), (59.9, 60.0), (60.0, 120.0), (30.0, 60.0)]
-)
+@pytest.mark.parametrize(("opened", "ready"), [(0.0, 60.0), (59.9, 60.0), (60.0, 120.0), (30.0, 60.0)])
 def test_m02_gemini_is_never_loaded_within_the_minute_of_its_open(opened: float, ready: float) -> None:
     trust = PROVIDERS["gemini-acp"].load
     assert trust.ready_at(memo(opened=MINUTE + opened, last=MINUTE + opened)) == MINUTE + ready

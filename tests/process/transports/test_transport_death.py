@@ -5,10 +5,10 @@ import os
 import signal
 
 import pytest
+
 from ostler.pool.errors import AgentSilent, Phase, TransportLost
 from ostler.pool.events import Finished, Reason
 from ostler.pool.prompt import TextPart
-
 from tests.support.stable import Stable, end_of, hear, say
 
 SOON = 2.0

@@ -4,12 +4,12 @@ import asyncio
 import dataclasses
 
 import pytest
+
 from ostler.pool.errors import AgentStartFailed, LoadRefused, Phase, UnknownSession
 from ostler.pool.permission import ask
 from ostler.pool.prompt import TextPart
 from ostler.pool.provider import NEVER, LoadTrust
-
-from tests.support.stable import SCRIPTED, Stable, say
+from tests.support.stable import SCRIPTED, Stable, say, until
 from tests.support.tickets import PlainTicket
 
 # Answers each open after a moment and says how many were asked for at once.
@@ -45,8 +45,7 @@ async def test_m01_two_processes_of_one_home_share_the_gate(stable: Stable) -> N
     gate = stable.gates.of(provider, str(stable.folder))
     async with gate:
         opens = [asyncio.create_task(each.open(stable.order())) for each in (first, second)]
-        while gate.waiting < 2:
-            await asyncio.sleep(0)
+        await until(lambda: gate.waiting >= 2)
     assert len(await asyncio.gather(*opens)) == 2
 
 
@@ -73,8 +72,7 @@ async def test_wm8_a_session_is_ready_when_its_tools_are(stable: Stable) -> None
     transport = await stable.scripted("for _ in frames(): pass")
     ticket = PlainTicket("secret")
     opening = asyncio.create_task(transport.open(stable.order(ticket=ticket)))
-    while transport.opened == 0:
-        await asyncio.sleep(0.01)
+    await until(lambda: transport.opened > 0)
     assert not opening.done()
     ticket.ready.set()
     session = await opening
@@ -100,8 +98,7 @@ for method, frame, session in frames("session/new"):
 """
     transport = await stable.scripted(script)
     session = await transport.open(stable.order())
-    while not session.between:
-        await asyncio.sleep(0.01)
+    await until(lambda: session.between)
     assert transport.strays == 0
 
 
@@ -112,10 +109,8 @@ async def test_wm5_an_open_that_is_given_up_is_carried_through_and_closed(stable
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await opening
-    while not any(frame.get("method") == "session/close" for frame in stable.frames()):
-        await asyncio.sleep(0.01)
-    while transport.sessions:
-        await asyncio.sleep(0.01)
+    await until(lambda: any(frame.get("method") == "session/close" for frame in stable.frames()))
+    await until(lambda: not transport.sessions)
     assert transport.leaked == 0
 
 

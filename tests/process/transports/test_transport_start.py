@@ -2,25 +2,24 @@
 
 import asyncio
 import dataclasses
-import os
 import sys
 from pathlib import Path
 
 import psutil
 import pytest
+
 from ostler.pool.errors import AgentStartFailed, Phase
 from ostler.pool.provider import Provider
 from ostler.pool.providers.demo import PROVIDER as DEMO
 from ostler.pool.providers.gemini import PROVIDER as GEMINI
 from ostler.pool.settings import Deadlines, ProviderSettings
-
-from tests.support.stable import SCRIPTED, Stable, say
+from tests.support.stable import SCRIPTED, Stable, say, until
 
 WEB_SERVER = (sys.executable, "-u", "-m", "http.server", "--bind", "127.0.0.1", "0")
 
 
 def fds() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def children() -> set[int]:
@@ -109,8 +108,7 @@ async def test_a_start_that_is_given_up_leaves_nothing(stable: Stable) -> None:
     kids = children()
     plan = stable.plan(SCRIPTED, ProviderSettings(command=("sleep", "60")))
     task = asyncio.create_task(stable.start(plan))
-    while children() == kids:
-        await asyncio.sleep(0.01)
+    await until(lambda: children() != kids)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

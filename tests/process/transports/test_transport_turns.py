@@ -6,6 +6,7 @@ import gc
 import re
 
 import pytest
+
 from ostler.pool.errors import AgentFault, AgentSilent, PromptUnsupported, SessionBusy, SessionEnded, UnknownSession
 from ostler.pool.events import (
     Finished,
@@ -22,8 +23,7 @@ from ostler.pool.prompt import AudioPart, ImagePart, TextPart
 from ostler.pool.provider import FaultReading
 from ostler.pool.session import AgentSession
 from ostler.pool.turn import Turn
-
-from tests.support.stable import SCRIPTED, Stable, end_of, hear, say, text_of
+from tests.support.stable import SCRIPTED, Stable, end_of, hear, say, text_of, until
 
 
 async def prompt(session: AgentSession, words: str) -> Turn:
@@ -116,8 +116,7 @@ for method, frame, session in frames():
 """
     session = await opened(stable, script)
     assert await say(session, "one") == "answer"
-    while not session.between:
-        await asyncio.sleep(0.01)
+    await until(lambda: session.between)
     assert (session.late, list(session.between)) == (1, [Text("late")])
     assert await say(session, "two") == "answer"
 
@@ -196,8 +195,7 @@ async def test_a_silent_agent_is_given_up_and_told_to_stop(stable: Stable) -> No
     end = end_of(await hear(await prompt(session, "!sleep 30")))
     assert end.reason is Reason.FAILED
     assert isinstance(end.cause, AgentSilent)
-    while session.turn is not None:
-        await asyncio.sleep(0.01)
+    await until(lambda: session.turn is None)
     assert await say(session, "next") == "echo: next"
 
 
@@ -228,8 +226,7 @@ for method, frame, session in frames():
     end = await turn.ended()
     assert end.reason is Reason.FAILED
     assert "too slow" in end.detail
-    while session.turn is not None:
-        await asyncio.sleep(0.01)
+    await until(lambda: session.turn is None)
     assert session.sealed is None
 
 
@@ -269,8 +266,7 @@ async def test_w05_two_pending_approvals_are_answered_crosswise(stable: Stable) 
     policy = ask(person, deadline=30)
     first, second = [await transport.open(stable.order(policy)) for _ in range(2)]
     turns = [await prompt(session, "!ask x") for session in (first, second)]
-    while len(waiting) < 2:
-        await asyncio.sleep(0.01)
+    await until(lambda: len(waiting) >= 2)
     waiting[second.id].set_result("reject_once")
     assert "reject" in text_of(await hear(turns[1]))
     waiting[first.id].set_result("allow_once")
