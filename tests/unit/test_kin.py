@@ -48,9 +48,7 @@ def test_w30c_a_daemon_is_kin_by_its_marker_with_its_children() -> None:
     assert find_kin(seen, {200}, [AGENT], vouched=True) == {200, 201}
 
 
-stats = st.builds(
-    Stat, st.integers(2, 30), st.integers(1, 30), st.integers(1, 30), st.integers(0, 9), st.just(False)
-)
+stats = st.builds(Stat, st.integers(2, 30), st.integers(1, 30), st.integers(1, 30), st.integers(0, 9), st.just(False))
 tables = st.lists(stats, max_size=20).map(lambda found: {stat.pid: stat for stat in found})
 identities = st.builds(Identity, st.integers(2, 30), st.integers(0, 9))
 

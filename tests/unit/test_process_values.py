@@ -132,9 +132,7 @@ def test_an_exit_reads_as_what_happened() -> None:
 
 def test_the_reaper_understands_what_the_gateway_says() -> None:
     told = Wards()
-    text = (
-        wards.expect(1) + wards.ward(1, Identity(10, 20)) + wards.expect(2) + wards.expect(3) + wards.gone(3)
-    )
+    text = wards.expect(1) + wards.ward(1, Identity(10, 20)) + wards.expect(2) + wards.expect(3) + wards.gone(3)
     for byte in text.encode() + b"nonsense\nward x y z\n":
         told.feed(bytes([byte]))
     assert told.identities == [Identity(10, 20)]

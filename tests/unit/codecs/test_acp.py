@@ -1,8 +1,10 @@
-"""ACP frames two ways: what we say passes the official schema, what agents say becomes events and never an exception."""
+"""ACP frames two ways: what we say passes the official schema, what agents say becomes events and never an
+exception."""
 
 from typing import Any
 
 import pytest
+
 from ostler.pool.codec import BadReply, Call, Notice, PermissionWanted, Refused
 from ostler.pool.codecs.acp import AcpCodec
 from ostler.pool.events import (
@@ -25,7 +27,6 @@ from ostler.pool.order import SeatOrder
 from ostler.pool.permission import allow
 from ostler.pool.prompt import AudioPart, FilePart, ImagePart, LinkPart, ResourcePart, TextPart
 from ostler.wire.rpc import METHOD_NOT_FOUND
-
 from tests.support.acp_oracle import check_client_frame
 from tests.support.tickets import PlainTicket
 

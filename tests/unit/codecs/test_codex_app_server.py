@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from ostler.pool.codec import BadReply, Call, PermissionWanted, Refused, ToolWanted
 from ostler.pool.codecs.codex_app_server import CodexCodec
 from ostler.pool.events import (
@@ -25,7 +26,6 @@ from ostler.pool.permission import allow
 from ostler.pool.prompt import FilePart, ImagePart, LinkPart, ResourcePart, TextPart
 from ostler.pool.provider import Approval, ToolChannel
 from ostler.wire.rpc import METHOD_NOT_FOUND, RpcFault
-
 from tests.support.tickets import Answer, PlainTicket
 
 T, U = "thread-1", "turn-1"
