@@ -16,9 +16,7 @@ class RuntimeDirError(ProcessError):
     """The runtime directory is not a private directory of ours."""
 
     def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(
-            f"runtime directory {path}: {reason}; give ostler a directory of its own with mode 0700"
-        )
+        super().__init__(f"runtime directory {path}: {reason}; give ostler a directory of its own with mode 0700")
         self.path = path
         self.reason = reason
 

@@ -17,9 +17,7 @@ from ostler.pool.process.spawn import Child, spawn_watcher
 log = logging.getLogger(__name__)
 
 # Only this package's folder is on its path: neither site-packages nor the rest of ostler is loaded.
-_BOOT = (
-    "import sys; sys.path.append(sys.argv[1]); from reaper.watch import main; sys.exit(main(sys.argv[2:]))"
-)
+_BOOT = "import sys; sys.path.append(sys.argv[1]); from reaper.watch import main; sys.exit(main(sys.argv[2:]))"
 _PIPE_SIZE = 1_048_576  # some thirty thousand lines; a reaper that is so far behind is replaced
 _FIRST_DELAY = 0.05
 _LAST_DELAY = 10.0
@@ -87,9 +85,7 @@ class Guard:
         try:
             await asyncio.wait_for(self._left.wait(), _LEAVE_WITHIN)
         except TimeoutError:
-            log.warning(
-                "reaper pid %d did not leave within %.0f s and was killed", self._child.pid, _LEAVE_WITHIN
-            )
+            log.warning("reaper pid %d did not leave within %.0f s and was killed", self._child.pid, _LEAVE_WITHIN)
             self._child.signal_group(signal.SIGKILL)
             await self._left.wait()
 
@@ -117,9 +113,7 @@ class Guard:
         if self._closing:
             self._left.set()
             return
-        log.warning(
-            "reaper pid %d ended with status %s; starting another in %.2f s", child.pid, status, self._delay
-        )
+        log.warning("reaper pid %d ended with status %s; starting another in %.2f s", child.pid, status, self._delay)
         self._retry = loop.call_later(self._delay, self._reopen)
         self._delay = min(self._delay * 2, _LAST_DELAY)
 

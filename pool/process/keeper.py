@@ -159,9 +159,7 @@ def settle_estates(runtime_dir: Path, here: Run) -> None:
     for estate in find_estates(runtime_dir, here):
         survivors = _settle(estate)
         if survivors:
-            log.error(
-                "%s left processes that cannot be ended: %s", estate.run.name, [s.pid for s in survivors]
-            )
+            log.error("%s left processes that cannot be ended: %s", estate.run.name, [s.pid for s in survivors])
         else:
             estate.clear()
 
@@ -170,6 +168,4 @@ def _settle(estate: Estate) -> list[Stat]:
     if not estate.wards and not estate.pending:
         return []
     family = Family(estate.run.mark, estate.wards, vouched=False)
-    return family.end(
-        grace=_ESTATE_GRACE, bound=_ESTATE_BOUND, linger=_ESTATE_LINGER if estate.pending else 0.0
-    )
+    return family.end(grace=_ESTATE_GRACE, bound=_ESTATE_BOUND, linger=_ESTATE_LINGER if estate.pending else 0.0)

@@ -75,9 +75,7 @@ class Ledger:
         try:
             folder.mkdir(mode=0o700)
         except FileExistsError as error:
-            raise RuntimeDirError(
-                folder, "this process already keeps a ledger under that instance id"
-            ) from error
+            raise RuntimeDirError(folder, "this process already keeps a ledger under that instance id") from error
         return cls(folder)
 
     def announce(self, number: int, label: str) -> None:

@@ -49,9 +49,7 @@ class ProcessListener(Protocol):
 class AgentProcess:
     """Made by `start`."""
 
-    def __init__(
-        self, command: Command, child: Child, number: int, listener: ProcessListener, keeper: Keeper
-    ) -> None:
+    def __init__(self, command: Command, child: Child, number: int, listener: ProcessListener, keeper: Keeper) -> None:
         self.command = command
         self.pid = child.pid
         self.identity = Identity(child.pid, 0)
@@ -215,9 +213,7 @@ class AgentProcess:
             self._child.bury()
             self._keeper.release(self._number)
         if left:
-            error = Survivors(
-                self.command.label, [stat.pid for stat in left], self._loop.time() - self._ended_at
-            )
+            error = Survivors(self.command.label, [stat.pid for stat in left], self._loop.time() - self._ended_at)
             log.error("%s", error)
             raise error
         self._keeper.forget(self._number)

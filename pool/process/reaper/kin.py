@@ -69,9 +69,7 @@ class Census(NamedTuple):
     def marked(self, mark: str) -> set[int]:
         """With exactly this mark; a mark that ends in `.` stands for all spawns of its gateway run."""
         every = mark.endswith(".")
-        return {
-            pid for pid, found in self.marks.items() if found == mark or (every and found.startswith(mark))
-        }
+        return {pid for pid, found in self.marks.items() if found == mark or (every and found.startswith(mark))}
 
 
 def take_census() -> Census:

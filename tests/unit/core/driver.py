@@ -8,9 +8,7 @@ QUIET = ReserveRule(most=4, keep_seconds=1e-6)
 """A rule that never learns anything: only floors and hints park seats."""
 
 
-def spec(
-    fingerprint: str = "f", *, floor: int = 0, spares: int = 0, most: int | None = None, **traits: Any
-) -> KeySpec:
+def spec(fingerprint: str = "f", *, floor: int = 0, spares: int = 0, most: int | None = None, **traits: Any) -> KeySpec:
     return KeySpec("gem", fingerprint, Traits(**({"seats_per_process": 3} | traits)), floor, spares, most)
 
 
@@ -54,11 +52,7 @@ class Pool:
 
     def do(self, event: events.Event, after: float = 0.0) -> list[str]:
         self.now += after
-        return [
-            words(action)
-            for action in self.core.handle(event, self.now)
-            if not isinstance(action, actions.WakeAt)
-        ]
+        return [words(action) for action in self.core.handle(event, self.now) if not isinstance(action, actions.WakeAt)]
 
     def register(self, key: str = "k", **facts: Any) -> list[str]:
         return self.do(events.KeyRegistered(key, spec(**facts)))

@@ -73,8 +73,7 @@ class Judge(Levels):
             trying = [
                 one
                 for one in self.slots.values()
-                if one.state == "starting"
-                and (one.provider, one.fingerprint) == (spec.provider, spec.fingerprint)
+                if one.state == "starting" and (one.provider, one.fingerprint) == (spec.provider, spec.fingerprint)
             ]
             require(len(trying) == 1, "one trial at a time", count, len(trying))
 
@@ -82,9 +81,7 @@ class Judge(Levels):
         slot = self.slots[action.slot]
         spec = self.specs[action.key]
         require(slot.spare and slot.state in {"starting", "ready"}, "only a living spare is adopted", action)
-        require(
-            (slot.provider, slot.fingerprint) == (spec.provider, spec.fingerprint), "a spare fits", action
-        )
+        require((slot.provider, slot.fingerprint) == (spec.provider, spec.fingerprint), "a spare fits", action)
         slot.key, slot.spare, slot.adopted_step, slot.used_at = action.key, False, self.step, self.now
         slot.capacity, slot.single_use = (
             spec.traits.seats_per_process,
@@ -136,17 +133,14 @@ class Judge(Levels):
         require(ready and not slot.spare, "seats open on READY processes", action, slot.state)
         require(slot.key == action.key, "a seat's key is its process's key", action)
         require(not self._is_paused(action.key), "a paused key opens nothing", action)
-        require(
-            slot.fingerprint == self.specs[action.key].fingerprint, "nothing new on an old generation", action
-        )
+        require(slot.fingerprint == self.specs[action.key].fingerprint, "nothing new on an old generation", action)
         require(len(slot.seats) < slot.capacity, "seats per process", action, len(slot.seats))
         require(not (slot.single_use and slot.opened), "an unshared process has one seat in its life", action)
         slot.opened += 1
         seat = MirrorSeat(action.slot, action.tools, self.now, mute=self.rng.random() < 0.03)
         self.seats[action.seat] = slot.seats[action.seat] = seat
         group = sum(
-            seat.state == "opening" and self.slots[seat.slot].group == slot.group
-            for seat in self.seats.values()
+            seat.state == "opening" and self.slots[seat.slot].group == slot.group for seat in self.seats.values()
         )
         require(group <= slot.parallel, "parallel opens per group", action, group)
 
@@ -169,15 +163,9 @@ class Judge(Levels):
         assert claim is not None
         require(not self._is_paused(claim.key), "a paused key grants nothing", action)
         slot = self.slots[action.slot]
-        require(
-            slot.state == "ready" and slot.draining_since is None, "only READY is granted", action, slot.state
-        )
-        require(
-            slot.key == claim.key == action.key and not slot.spare, "a lease's key is its slot's key", action
-        )
-        require(
-            slot.fingerprint == self.specs[claim.key].fingerprint, "nothing new on an old generation", action
-        )
+        require(slot.state == "ready" and slot.draining_since is None, "only READY is granted", action, slot.state)
+        require(slot.key == claim.key == action.key and not slot.spare, "a lease's key is its slot's key", action)
+        require(slot.fingerprint == self.specs[claim.key].fingerprint, "nothing new on an old generation", action)
         require(action.generation == slot.generation, "the lease knows its generation", action)
         require(abs(action.waited - (self.now - claim.since)) < EPSILON, "waited", action)
         require((action.seat is None) == (claim.tools is None), "transport or seat", action)
@@ -208,9 +196,7 @@ class Judge(Levels):
         self._forget_claim(action.claim)
         self.outcomes += 1
         require(action.lease not in self.leases, "lease ids are new", action)
-        self.leases[action.lease] = MirrorLease(
-            action.generation, action.claim, claim.key, action.slot, action.seat
-        )
+        self.leases[action.lease] = MirrorLease(action.generation, action.claim, claim.key, action.slot, action.seat)
         slot.leases.add(action.lease)
         slot.served += action.seat is not None
         slot.used_at = self.now
@@ -230,9 +216,7 @@ class Judge(Levels):
         refusal = self.lib.Refusal
         require((kind is refusal.CLOSED) == self.closed, "closed is said of a closed pool only", action)
         if kind is refusal.PAUSED:
-            require(
-                self._is_paused(claim.key) and self.now >= claim.deadline, "paused at the deadline", action
-            )
+            require(self._is_paused(claim.key) and self.now >= claim.deadline, "paused at the deadline", action)
         if kind is refusal.DEADLOCK:
             require(claim.parent is not None, "only a nested claim can deadlock", action)
         if kind in {refusal.START_FAILED, refusal.BREAKER_OPEN, refusal.OPEN_FAILED}:
@@ -272,9 +256,7 @@ class Judge(Levels):
 
     def _on_WakeAt(self, action: Any) -> None:
         require(action.time > self.now, "waking lies ahead", action)
-        require(
-            action.time < self.wake or isinstance(self.event, self.events.Tick), "waking moves closer", action
-        )
+        require(action.time < self.wake or isinstance(self.event, self.events.Tick), "waking moves closer", action)
         self.wake = action.time
 
     def _on_ForgetKey(self, action: Any) -> None:

@@ -33,10 +33,7 @@ class Levels(Mirror):
             slots = [
                 (number, slot)
                 for number, slot in self.slots.items()
-                if slot.key == key
-                and not slot.spare
-                and slot.state == "ready"
-                and slot.draining_since is None
+                if slot.key == key and not slot.spare and slot.state == "ready" and slot.draining_since is None
             ]
             if tools is None:
                 usable = [number for number, _ in slots if not books.slots[number].shunned]
@@ -63,8 +60,7 @@ class Levels(Mirror):
             if not room or self.books.slots[number].shunned:
                 continue
             group = sum(
-                seat.state == "opening" and self.slots[seat.slot].group == slot.group
-                for seat in self.seats.values()
+                seat.state == "opening" and self.slots[seat.slot].group == slot.group for seat in self.seats.values()
             )
             require(group >= slot.parallel, "no waiter beside a free seat", key, tools, number)
 
@@ -94,9 +90,7 @@ class Levels(Mirror):
         ]
         expected = self.books.stables[key].start_bytes or 100
         budget = limits.memory_budget
-        if len(self.slots) >= limits.max_processes or (
-            budget is not None and self.books.charged + expected > budget
-        ):
+        if len(self.slots) >= limits.max_processes or (budget is not None and self.books.charged + expected > budget):
             require(dying or not idle, "an idle process makes way for a waiter", key, idle)
             return
         raise BrokenInvariantError(
@@ -130,9 +124,7 @@ class Levels(Mirror):
             if slot.state == "starting":
                 require(now - core.since < limits.start_timeout, "every start ends", number)
             if slot.state == "stopping":
-                require(
-                    now - core.since < limits.stop_timeout, "a stop that is not answered is repeated", number
-                )
+                require(now - core.since < limits.stop_timeout, "a stop that is not answered is repeated", number)
         for number, seat in self.seats.items():
             if seat.state == "opening":
                 require(now - seat.since < limits.open_timeout, "every open ends", number)

@@ -86,12 +86,8 @@ MUTANTS = (
     Mutant("weightless_start", "starts", "is_tight(books, _expected(stable))", "is_tight(books, 0)"),
     Mutant("many_trials", "starts", "return Denial.STARTING if trying else None", "return None"),
     Mutant("no_backoff", "breaker", "if failures <= 1:", "if failures <= 2:"),
-    Mutant(
-        "overfull_process", "books", "self.capacity - len(self.seats)", "self.capacity + 1 - len(self.seats)"
-    ),
-    Mutant(
-        "unshared_shared", "books", "is Sharing.NONE and self.opened:", "is Sharing.NONE and self.opened > 1:"
-    ),
+    Mutant("overfull_process", "books", "self.capacity - len(self.seats)", "self.capacity + 1 - len(self.seats)"),
+    Mutant("unshared_shared", "books", "is Sharing.NONE and self.opened:", "is Sharing.NONE and self.opened > 1:"),
     Mutant("idle_though_promised", "books", "not self.leases and not self.opening", "not self.leases"),
     Mutant("gone_frees_nobody", "books", "self.recount_spares = True\n        self.freed = True", "pass"),
     Mutant(
@@ -128,9 +124,7 @@ MUTANTS = (
         "    return _release(books, books.find_lease(books.granted",
         "    return None and (books.find_lease(books.granted",
     ),
-    Mutant(
-        "endless_queue", "intake", "len(books.claims) > books.limits.max_queue", "len(books.claims) > 10**6"
-    ),
+    Mutant("endless_queue", "intake", "len(books.claims) > books.limits.max_queue", "len(books.claims) > 10**6"),
     Mutant(
         "old_generation_used",
         "intake",
@@ -158,9 +152,7 @@ MUTANTS = (
     ),
     Mutant("pause_ignored", "settle", "if books.paused or stable.paused:", "if books.paused:"),
     Mutant("nobody_fed", "settle", "while books.freed and books.hungry:", "while False:"),
-    Mutant(
-        "waiters_forgotten", "orders", "        refuse(books, waiting, Refusal.CLOSED)\n", "        pass\n"
-    ),
+    Mutant("waiters_forgotten", "orders", "        refuse(books, waiting, Refusal.CLOSED)\n", "        pass\n"),
     Mutant(
         "alive_after_shutdown",
         "orders",

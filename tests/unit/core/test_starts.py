@@ -79,9 +79,7 @@ def test_w22_caps_count_reserved_live_and_dying() -> None:
 
 
 def test_w24a_the_start_rate_is_capped_after_a_mass_death() -> None:
-    pool = Pool(
-        max_processes=20, max_starting=20, max_starting_per_provider=20, start_burst=2, starts_per_second=1.0
-    )
+    pool = Pool(max_processes=20, max_starting=20, max_starting_per_provider=20, start_burst=2, starts_per_second=1.0)
     for key in "abcdef":
         pool.register(key)
     started = [line for key in "abcdef" for line in pool.claim(key) if line.startswith("start")]

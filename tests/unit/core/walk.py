@@ -75,9 +75,7 @@ class Walk(Judge):
         tools = None if rng.random() < 0.08 else rng.choice(TOOLS)
         parent = self._pick(tuple(self.leases)) if rng.random() < 0.08 else None
         owner = rng.choice(OWNERS)
-        claim = MirrorClaim(
-            key, tools, owner, self.now + rng.random() * 25.0, parent, self.step + 1, self.now
-        )
+        claim = MirrorClaim(key, tools, owner, self.now + rng.random() * 25.0, parent, self.step + 1, self.now)
         self.claims[self.asked] = claim
         waiting = self.lines.setdefault((key, tools), {})
         if owner not in waiting:
@@ -150,9 +148,7 @@ class Walk(Judge):
         old = self.specs[key]
         fingerprint = old.fingerprint
         if self.rng.random() < 0.3:
-            fingerprint = (
-                "f1" if old.traits.cwd_per_session and fingerprint == "f0" else f"f{key}.{self.step}"
-            )
+            fingerprint = "f1" if old.traits.cwd_per_session and fingerprint == "f0" else f"f{key}.{self.step}"
         floor, cap = self.rng.choice((0, 0, 1)), self.rng.choice((None, 1, 2))
         spec = self.lib.KeySpec(old.provider, fingerprint, old.traits, floor, old.spares, cap)
         self._register(key, spec)
@@ -206,15 +202,11 @@ class Walk(Judge):
     # moves: the world answers
 
     def _ready(self) -> int | None:
-        ready: int | None = self._pick(
-            [number for number, slot in self.slots.items() if slot.state == "ready"]
-        )
+        ready: int | None = self._pick([number for number, slot in self.slots.items() if slot.state == "ready"])
         return ready
 
     def _start_answer(self) -> None:
-        starting = [
-            number for number, slot in self.slots.items() if slot.state == "starting" and not slot.mute
-        ]
+        starting = [number for number, slot in self.slots.items() if slot.state == "starting" and not slot.mute]
         if (number := self._pick(starting)) is None:
             return
         slot, luck, before = self.slots[number], self.rng.random(), list(self.claims.items())
@@ -241,14 +233,10 @@ class Walk(Judge):
         require(self.slots[number].state == "stopping", "a failed start leaves no slot", number)
         others = [one for one in self.slots.values() if one.key == slot.key and one.state != "stopping"]
         left = [claim for claim, one in before if one.key == slot.key and claim in self.claims]
-        require(
-            slot.spare or others or not left, "a failed start is the error of all who waited for it", left
-        )
+        require(slot.spare or others or not left, "a failed start is the error of all who waited for it", left)
 
     def _reaped(self) -> None:
-        stopping = [
-            number for number, slot in self.slots.items() if slot.state == "stopping" and not slot.mute
-        ]
+        stopping = [number for number, slot in self.slots.items() if slot.state == "stopping" and not slot.mute]
         if (number := self._pick(stopping)) is not None:
             self._gone(number)
 
@@ -305,9 +293,7 @@ class Walk(Judge):
             self._gone(number)
             return
         self._send(self.events.SlotDied(number, "exit 139"))
-        require(
-            slot.state == "stopping" and not slot.leases, "a dead process loses its leases at once", number
-        )
+        require(slot.state == "stopping" and not slot.leases, "a dead process loses its leases at once", number)
 
     def _memory(self) -> None:
         if (number := self._pick(tuple(self.slots))) is not None:
