@@ -1,10 +1,10 @@
 """The one builder of what is started. The warm path and the claim path both come through here, so they cannot differ.
 
 Every input that shapes a process has a class, and there are only three:
-- in the key: provider, model. (cwd is in the key but shapes the session, not the process: a process starts in a
-  directory of its own that nobody deletes under it.)
+- in the key: provider, model, cwd. A process starts in its key's directory, as it would if a person typed the command
+  there; a spare, which has no key yet, starts in its HOME.
 - in the fingerprint: everything else that reaches the process. A changed fingerprint is a new generation.
-- per call: deadlines, cwd, tools, permission policy, prompt. They never reach the spawn.
+- per call: deadlines, tools, permission policy, prompt. They never reach the spawn.
 
 Secret values are hashed before they enter the fingerprint, so that it may be logged.
 """
@@ -62,7 +62,14 @@ def model_of(key: TransportKey) -> str | None:
     return None if key.model in ("", DEFAULT_MODEL) else key.model
 
 
-def launch(provider: Provider, settings: ProviderSettings, key: TransportKey, environ: Mapping[str, str]) -> Launch:
+def launch(
+    provider: Provider,
+    settings: ProviderSettings,
+    key: TransportKey,
+    environ: Mapping[str, str],
+    *,
+    spare: bool = False,
+) -> Launch:
     """Build the command and its fingerprint. Raises `AgentStartFailed` (not installed), `BadSetting`."""
     _check(provider, settings, key)
     home = settings.home or environ.get("HOME", "/")
@@ -75,7 +82,7 @@ def launch(provider: Provider, settings: ProviderSettings, key: TransportKey, en
     env = {**base, **cache, **provider.fixed_env, **recipe.env, **settings.env}
     command = Command(
         argv=(*program, *recipe.args, *settings.args),
-        cwd=Path(home),
+        cwd=Path(home if spare else key.cwd),
         env=env,
         label=str(key),
         prefix=settings.prefix,
@@ -100,7 +107,6 @@ def fingerprint(
     document = {
         "argv": command.argv,
         "prefix": command.prefix,
-        "cwd": str(command.cwd),
         "env": {name: _digest(value.encode()) for name, value in command.env.items()},
         "rlimits": {str(kind): limits for kind, limits in command.rlimits.items()},
         "approval": approval.value,

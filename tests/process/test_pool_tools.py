@@ -12,7 +12,7 @@ from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
 from ostler.pool import Lease, ToolSet, WarmKey
 from ostler.pool.keys import TransportKey
-from tests.support.stable import Stable, open_stable, say
+from tests.support.pools import Stable, open_stable, say
 
 WHOAMI = {"name": "whoami", "description": "says whose call this is", "inputSchema": {"type": "object"}}
 SECRET = {"name": "secret", "description": "keeps a word", "inputSchema": {"type": "object"}}

@@ -10,7 +10,7 @@ import pytest
 from ostler.pool import Limits, PoolSettings, ToolSet
 from ostler.pool.errors import PoolPaused
 from ostler.pool.events import Finished, Reason
-from tests.support.stable import alive, demo_settings, open_stable, say
+from tests.support.pools import alive, demo_settings, open_stable, say
 
 
 async def test_recycle_brings_the_successor_up_before_the_old_one_drains(tmp_path: Path) -> None:
