@@ -1,4 +1,4 @@
-"""Make the lock files anew after a version in a package.json or requirements.in changed: `python -m tests.agents.relock`.
+"""Make the lock files anew after a version in a manifest changed: `python -m tests.agents.relock`.
 
 Rules:
 - A lock names versions and hashes, and no host: npm is told to leave out where it found a package, and funding and
