@@ -81,6 +81,27 @@ class AgentStartFailed(PoolError):
         self.stderr = tuple(stderr)
 
 
+class AgentMissing(PoolError):
+    """The agent's program is not installed where the child would look for it."""
+
+    def __init__(self, *, program: str, path: str, install: str) -> None:
+        super().__init__(f"no program {program!r} on PATH ({path}); install it with: {install}")
+        self.program = program
+        self.path = path
+        self.install = install
+
+
+class LoadRefused(PoolError):
+    """A load would be answered wrongly, so it is not asked for: replay the transcript into a new session instead."""
+
+    def __init__(self, *, provider: str, session_id: str, why: str, ready_at: float | None = None) -> None:
+        super().__init__(f"{provider}: session {session_id!r} is not loaded: {why}")
+        self.provider = provider
+        self.session_id = session_id
+        self.why = why
+        self.ready_at = ready_at
+
+
 class TransportLost(PoolError):
     """The agent process is gone, and with it whatever ran on it."""
 

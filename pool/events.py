@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from ostler.pool.errors import PoolError
 from ostler.wire.json import JsonObject
 
 
@@ -37,6 +38,13 @@ class ToolStatus(StrEnum):
 @dataclass(slots=True)
 class Text:
     """A piece of the answer."""
+
+    text: str
+
+
+@dataclass(slots=True)
+class UserText:
+    """A piece of what the user said, as the agent repeats it: when it loads a session, and some while they answer."""
 
     text: str
 
@@ -158,15 +166,18 @@ class Other:
 
 @dataclass(slots=True)
 class Finished:
-    """The end of the turn. `detail` says what went wrong for FAILED; `usage` where the agent reported it."""
+    """The end of the turn. `detail` says what went wrong for FAILED, `cause` is the error behind it; `usage` where the
+    agent reported it."""
 
     reason: Reason
     detail: str = ""
     usage: Usage | None = None
+    cause: PoolError | None = None
 
 
 TurnEvent: TypeAlias = (
     Text
+    | UserText
     | Thought
     | ToolStarted
     | ToolUpdated

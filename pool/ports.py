@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from ostler.pool.events import PermissionAsked
 from ostler.wire.json import JsonObject
 
 
@@ -93,7 +94,15 @@ class ToolPort(Protocol):
     def open(self, definitions: Sequence[JsonObject]) -> ToolTicket: ...
 
 
-class PermissionPolicy(Protocol):
-    """Decides what an agent may do. Answers with the id of an option, or None to cancel the request."""
+@dataclass(frozen=True, slots=True)
+class PermissionChoice:
+    """One decision: the id of an option (None cancels the request), and who or what decided."""
 
-    def __call__(self, session_id: str, asked: Any) -> Awaitable[str | None]: ...
+    option: str | None
+    by: str
+
+
+class PermissionPolicy(Protocol):
+    """Decides what an agent may do."""
+
+    def __call__(self, session_id: str, asked: PermissionAsked, /) -> Awaitable[PermissionChoice]: ...

@@ -1,0 +1,154 @@
+"""What a codec is: the translator between one agent dialect and the pool's vocabulary. Sans-io.
+
+Rules:
+- A codec decides what to say and what was said; it sends nothing, waits for nothing, knows no clock. One per transport,
+  because a dialect may need to remember things about its sessions (codex: which turn runs).
+- What it cannot read is `Other` in a known session and None without one; it never raises on what an agent sends,
+  except `BadReply` for an answer that lacks what we cannot go on without (a session id).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from ostler.pool.events import Finished, PermissionAsked, TurnEvent
+from ostler.pool.order import SeatOrder
+from ostler.pool.ports import ToolResult
+from ostler.pool.prompt import PromptCapabilities, PromptPart
+from ostler.wire.json import JsonObject
+from ostler.wire.rpc import RpcFault
+
+
+class BadReply(ValueError):
+    """An answer without what we asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request to the agent."""
+
+    method: str
+    params: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A notification to the agent."""
+
+    method: str
+    params: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class AgentInfo:
+    """What the agent said of itself in the handshake. A hint: the provider's declaration outranks it."""
+
+    name: str
+    version: str
+    prompt: PromptCapabilities = field(default_factory=PromptCapabilities)
+    loads: bool = False
+    closes: bool = False
+    raw: JsonObject = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The agent has made a session."""
+
+    session_id: str
+    model: str | None = None
+    mode: str | None = None
+    raw: JsonObject = field(default_factory=dict, repr=False)
+
+
+@dataclass(slots=True)
+class PermissionWanted:
+    """A server request that our policy decides. `dialect` is the codec's own note on how to answer."""
+
+    session_id: str
+    asked: PermissionAsked
+    dialect: str = ""
+
+
+@dataclass(slots=True)
+class ToolWanted:
+    """A server request that is a tool call."""
+
+    session_id: str
+    call_id: str
+    name: str
+    arguments: JsonObject
+
+
+@dataclass(slots=True)
+class Refused:
+    """A server request that gets an error."""
+
+    fault: RpcFault
+
+
+Wanted: TypeAlias = PermissionWanted | ToolWanted | Refused
+Told: TypeAlias = tuple[str, TurnEvent]
+"""Which session, and what happened there."""
+
+
+class Codec(Protocol):
+    """One dialect."""
+
+    @property
+    def versioned(self) -> bool:
+        """Whether messages carry the `jsonrpc` member."""
+
+    def hello(self) -> Call:
+        """The first request."""
+
+    def welcomed(self, result: Any) -> AgentInfo:
+        """Read its answer; `BadReply` when this is not an agent of this dialect."""
+
+    def greetings(self) -> Sequence[Notice]:
+        """What is sent after the first answer."""
+
+    def open(self, order: SeatOrder) -> Call:
+        """Make a session."""
+
+    def load(self, session_id: str, order: SeatOrder) -> Call:
+        """Bring a session of an earlier process back."""
+
+    def opened(self, result: Any, session_id: str | None = None) -> Opened:
+        """Read the answer to `open`, or to `load` of that session."""
+
+    def settle(self, session_id: str, order: SeatOrder) -> Sequence[Call]:
+        """What is asked of a session right after it was opened (its mode)."""
+
+    def prompt(self, session_id: str, parts: Sequence[PromptPart]) -> Call:
+        """Start a turn."""
+
+    def replied(self, session_id: str, result: Any) -> Finished | None:
+        """Read the answer to `prompt`; None when the turn's end comes as an event of its own."""
+
+    def failed(self, session_id: str, fault: RpcFault) -> None:
+        """The prompt was answered with an error: no turn runs."""
+
+    def cancel(self, session_id: str) -> Call | Notice | None:
+        """End the running turn; None while the agent has not named the turn yet (asked again after `replied`)."""
+
+    def close(self, session_id: str, *, offered: bool) -> Sequence[Call]:
+        """End the session for good; empty when the agent has no way to."""
+
+    def forget(self, session_id: str) -> None:
+        """Remember nothing of it."""
+
+    def probe(self) -> Call:
+        """A question that costs the agent nothing; any answer proves that it lives."""
+
+    def told(self, method: str, params: JsonObject) -> Told | None:
+        """Read a notification; None when it concerns no session."""
+
+    def wanted(self, method: str, params: JsonObject) -> Wanted:
+        """Read a request of the agent."""
+
+    def permission_answer(self, wanted: PermissionWanted, option: str | None) -> JsonObject:
+        """The result for a permission request; None cancels it."""
+
+    def tool_answer(self, result: ToolResult) -> JsonObject:
+        """The result for a tool call."""

@@ -1,0 +1,34 @@
+"""What a seat is ordered with, and what is remembered of a session so that it can be loaded again. Values only."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ostler.pool.ports import PermissionPolicy, ToolTicket
+
+NO_META: Mapping[str, object] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class SeatOrder:
+    """How one agent-side session shall be opened."""
+
+    cwd: str
+    """Canonical (see `canonical_cwd`): some agents take any cwd without a word."""
+    policy: PermissionPolicy
+    ticket: ToolTicket | None = None
+    """This seat's tools; None: a session without tools of ours."""
+    mode: str | None = None
+    """An agent-side session mode to switch to after the open."""
+    meta: Mapping[str, object] = NO_META
+    """Passed on as `_meta` where the dialect has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMemo:
+    """What must be known of a session to load it on another process. Wall-clock seconds."""
+
+    session_id: str
+    cwd: str
+    opened_at: float
+    last_turn_at: float

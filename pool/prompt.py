@@ -1,0 +1,119 @@
+"""What a prompt is made of, and what is refused before it is sent.
+
+Rules:
+- A part the agent did not offer to take is `PromptUnsupported`, a prompt over its limit is `PromptTooLarge`; neither
+  reaches the wire, because past the limit real agents answer nonsense, an error without a name, or nothing.
+- Text and links are always taken. Binary data travels as base64 text.
+"""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ostler.pool.errors import PromptTooLarge, PromptUnsupported
+from ostler.pool.provider import Provider
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Plain text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePart:
+    """A picture, base64."""
+
+    data: str
+    mime_type: str
+
+    @classmethod
+    def of(cls, content: bytes, mime_type: str) -> "ImagePart":
+        """From raw bytes."""
+        return cls(base64.b64encode(content).decode("ascii"), mime_type)
+
+
+@dataclass(frozen=True, slots=True)
+class AudioPart:
+    """A sound, base64."""
+
+    data: str
+    mime_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResourcePart:
+    """A document given with its content."""
+
+    uri: str
+    text: str
+    mime_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """A binary document given with its content, base64."""
+
+    uri: str
+    data: str
+    mime_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkPart:
+    """A document the agent may read by itself."""
+
+    uri: str
+    name: str
+    mime_type: str | None = None
+
+
+PromptPart: TypeAlias = TextPart | ImagePart | AudioPart | ResourcePart | FilePart | LinkPart
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCapabilities:
+    """What the agent said it takes besides text and links."""
+
+    image: bool = False
+    audio: bool = False
+    embedded: bool = False
+
+
+def size_of(part: PromptPart) -> int:
+    """Characters that count towards the agent's limit."""
+    match part:
+        case TextPart(text) | ResourcePart(text=text):
+            return len(text)
+        case ImagePart(data=data) | AudioPart(data=data) | FilePart(data=data):
+            return len(data)
+        case LinkPart(uri=uri):
+            return len(uri)
+
+
+def check_prompt(parts: Sequence[PromptPart], provider: Provider, capabilities: PromptCapabilities) -> None:
+    """Refuse what the agent would not take."""
+    for part in parts:
+        kind = _missing(part, capabilities)
+        if kind is not None:
+            raise PromptUnsupported(provider=provider.name, kind=kind)
+    limit = provider.prompt_limit
+    if limit is None:
+        return
+    size = sum(map(size_of, parts))
+    if size > limit.size:
+        raise PromptTooLarge(provider=provider.name, size=size, limit=limit.size, unit=limit.unit)
+
+
+def _missing(part: PromptPart, capabilities: PromptCapabilities) -> str | None:
+    match part:
+        case ImagePart() if not capabilities.image:
+            return "image"
+        case AudioPart() if not capabilities.audio:
+            return "audio"
+        case ResourcePart() | FilePart() if not capabilities.embedded:
+            return "embedded resource"
+        case _:
+            return None

@@ -1,0 +1,210 @@
+"""What a provider of agents is, as one frozen declaration. Everything an agent does differently is said here.
+
+Rules:
+- No code outside `pool/providers/` compares a provider's name: a difference between agents is a field of this file.
+- Every field is a measured fact of a pinned version, or the careful value where nothing was measured. The contract suite
+  proves the declarations by acting (close, then prompt), because advertised flags are hints and not promises.
+- A declaration holds no secret and no path of a machine; settings and environment come in through `launch`.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Protocol
+
+from ostler.pool.order import SessionMemo
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class Sharing(StrEnum):
+    """How many sessions may live in one process without seeing each other."""
+
+    SESSIONS = "sessions"
+    PER_CWD = "per_cwd"
+    """One session for each working directory; a second one in the same directory would share its tools."""
+    NONE = "none"
+
+
+class CloseVerb(StrEnum):
+    """The strongest thing that really ends a session."""
+
+    NONE = "none"
+    SESSION_CLOSE = "session_close"
+    """ACP `session/close`, where the agent offers it; otherwise the session is forgotten and counted."""
+    UNSUBSCRIBE_ARCHIVE = "unsubscribe_archive"
+    KILL = "kill"
+    """The process holds one session and goes with it."""
+
+
+class ToolChannel(StrEnum):
+    """How a session's tools reach the agent."""
+
+    RELAY = "relay"
+    DYNAMIC_TOOLS = "dynamic_tools"
+
+
+class Approval(StrEnum):
+    """Who is asked before an agent acts."""
+
+    ASK = "ask"
+    """The agent asks us, and our policy answers."""
+    AUTO = "auto"
+    """The agent does not ask."""
+    AGENT = "agent"
+    """As the agent's own configuration says."""
+
+
+class CodecName(StrEnum):
+    """Which dialect the process speaks."""
+
+    ACP = "acp"
+    CODEX_APP_SERVER = "codex_app_server"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTrust:
+    """When `load` may be believed. Otherwise our own transcript is replayed into a new session."""
+
+    offered: bool = True
+    settle: float = 0.0
+    """Seconds of calm after the session's last turn before its record on disk is whole."""
+    next_minute: bool = False
+    """Never within the clock minute in which the session was opened: the agent would reset its record."""
+
+    def ready_at(self, memo: SessionMemo) -> float | None:
+        """The wall time from which a load is safe; None when it never is."""
+        if not self.offered:
+            return None
+        ready = memo.last_turn_at + self.settle
+        if self.next_minute:
+            ready = max(ready, (memo.opened_at // 60 + 1) * 60)
+        return ready
+
+
+NEVER = LoadTrust(offered=False)
+TRUSTED = LoadTrust()
+
+
+@dataclass(frozen=True, slots=True)
+class PromptLimit:
+    """The largest prompt that is sent."""
+
+    size: int
+    unit: str = "characters"
+
+
+@dataclass(frozen=True, slots=True)
+class FaultReading:
+    """How this agent's errors are to be read, where JSON-RPC codes mean different things to each."""
+
+    unknown_session: frozenset[int] = frozenset({-32002})
+    session_words: re.Pattern[str] = re.compile(r"session|thread", re.IGNORECASE)
+    """What the message must name besides the code, since agents use the same codes for everything else too."""
+    cancelled: frozenset[int] = frozenset({-32800})
+    """Codes that answer a cancelled prompt instead of a stop reason."""
+
+
+class Finder(Protocol):
+    """Looks for programs on the PATH that the child will have."""
+
+    def program(self, name: str, *, install: str) -> str:
+        """The absolute path of a command; `AgentMissing` says how to install it."""
+
+    def node_script(self, name: str, *, install: str) -> tuple[str, ...]:
+        """A Node command as (node, script): no launcher in between. A command that is no script is taken as it is."""
+
+    def native(self, name: str, *, pattern: str, install: str) -> str:
+        """The native binary that a Node launcher would start (`pattern` is looked up beside the package), or the command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a provider says its process is started with, before settings are applied."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a recipe is asked for."""
+
+    model: str | None
+    approval: Approval
+    home: str
+
+
+Build = Callable[[Finder, Wanted], Recipe]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provider:
+    """One kind of agent."""
+
+    name: str
+    title: str
+    codec: CodecName
+    build: Build | None
+    """None: the command must come from the settings."""
+    install: str
+    """What a person types to get the agent."""
+    pass_env: tuple[str, ...] = ()
+    """Names let through from the gateway's environment."""
+    credentials: tuple[str, ...] = ()
+    """Those of them that are secrets; also what to set when the agent says it is not logged in."""
+    credential_files: tuple[str, ...] = ()
+    """Below HOME; a change of their content starts a new generation of processes."""
+    sharing: Sharing = Sharing.NONE
+    seats_per_process: int = 1
+    recycle_after: int | None = None
+    """Seats after which a process is replaced; None: by age and memory only."""
+    parallel_opens: int = 1
+    """How many sessions may be opened at once on one HOME."""
+    load: LoadTrust = NEVER
+    replays_noise: re.Pattern[str] | None = None
+    """User texts the agent adds by itself when it replays a loaded session."""
+    follows_list_changed: bool = False
+    close: CloseVerb = CloseVerb.NONE
+    tool_channel: ToolChannel = ToolChannel.RELAY
+    prompt_limit: PromptLimit | None = None
+    approvals: frozenset[Approval] = frozenset({Approval.ASK})
+    """The approval modes that a process of this provider can be put into."""
+    auto_mode: str | None = None
+    """The session mode that stands for `Approval.AUTO`, for agents that take it per session."""
+    faults: FaultReading = field(default_factory=FaultReading)
+    keeps_cancelled_prompts: bool = True
+    """Whether a cancelled prompt stays in the agent's history."""
+    strips: re.Pattern[str] | None = None
+    """What the agent itself writes into the answer and is no part of it."""
+    late_updates: float = 0.0
+    """Seconds of quiet after the end of a turn in which its last updates may still come."""
+    cancel_quiet: float = 0.05
+    """Seconds of quiet after a cancelled turn before the next prompt is sent: late pieces must not enter it."""
+    expected_start: float = 1.0
+    """Seconds from spawn to handshake on a calm machine; limits below it make no sense."""
+    seat_weight: float = 0.1
+    """What a seat costs, as a share of the process: 1 means that each session is a process of its own."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether a second session may enter the process at all."""
+        return self.sharing is not Sharing.NONE
+
+    def advice(self) -> str:
+        """What to do when the agent says that it is not logged in."""
+        if self.credentials:
+            return f"set {' or '.join(self.credentials)} in the gateway's environment, or log in with the agent's own command"
+        return "log in with the agent's own command"
+
+
+def by_name(providers: Sequence[Provider]) -> Mapping[str, Provider]:
+    """A lookup table; two providers of one name are a mistake of whoever installed them."""
+    table: dict[str, Provider] = {}
+    for provider in providers:
+        if provider.name in table:
+            raise ValueError(f"two providers are called {provider.name!r}")
+        table[provider.name] = provider
+    return MappingProxyType(table)
