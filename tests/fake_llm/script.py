@@ -151,7 +151,7 @@ def obey(line: str, request: Request, at: int) -> Iterator[Piece]:
     verb, rest = (found.group(1), found.group(2) or "") if found else ("", "")
     match verb:
         case "recall":
-            yield Say("\n".join(item.text for item in request.said[:at] if isinstance(item, User)))
+            yield Say("\n".join(item.text for item in request.said[:at] if isinstance(item, User)) or "(nothing)")
         case "tools":
             yield Say("\n".join(sorted(tool.qualified for tool in request.tools)))
         case "call":

@@ -125,6 +125,16 @@ def small_answer(http: HttpRequest) -> tuple[JsonObject, str]:
 async def running(log: Log, port: int = 0) -> AsyncIterator[int]:
     """Serve on loopback; the port is the value."""
     models = FakeModels(log)
-    server = await asyncio.start_server(models.serve, "127.0.0.1", port, limit=1 << 20)
+    tasks: set[asyncio.Task[None]] = set()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(models.serve(reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    server = await asyncio.start_server(accept, "127.0.0.1", port, limit=1 << 20)
     async with server:
         yield server.sockets[0].getsockname()[1]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
