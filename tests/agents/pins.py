@@ -56,8 +56,11 @@ class Pin(ABC):
         return cache / f"{self.provider}-{self.version}-{digest}"
 
 
+@dataclass(frozen=True)
 class NpmPin(Pin):
-    """Installed by `npm ci`. Install scripts stay off: no agent here needs one, and they run code nobody pinned."""
+    """Installed by `npm ci` with install scripts off, but for the one package whose script puts its binary in place."""
+
+    scripted: str | None = None
 
     @property
     def manifest(self) -> Path:
@@ -76,8 +79,11 @@ class NpmPin(Pin):
         for source in (self.manifest, self.lock):
             shutil.copy(source, folder)
         run(["npm", "ci", "--omit=dev", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
+        if self.scripted is not None:
+            run(["npm", "rebuild", self.scripted], folder)
 
 
+@dataclass(frozen=True)
 class PipPin(Pin):
     """Installed by pip into a venv of its own, every file checked against its hash."""
 
@@ -107,7 +113,7 @@ PINS: tuple[Pin, ...] = (
     NpmPin("codex-acp"),
     NpmPin("claude-acp"),
     NpmPin("qwen-acp"),
-    NpmPin("opencode-acp"),
+    NpmPin("opencode-acp", scripted="opencode-ai"),
     PipPin("hermes-acp"),
 )
 

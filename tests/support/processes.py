@@ -84,7 +84,7 @@ def open_files(pid: int | None = None) -> dict[int, str]:
     found = {}
     for link in Path(f"/proc/{pid or os.getpid()}/fd").iterdir():
         try:
-            found[int(link.name)] = os.readlink(link)
+            found[int(link.name)] = str(link.readlink())
         except FileNotFoundError:
             continue
     return found

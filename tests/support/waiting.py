@@ -32,5 +32,5 @@ async def soon(awaitable: Awaitable[T], what: str, seconds: float = 10.0) -> T:
 async def eventually(condition: Callable[[], bool], what: str, seconds: float = 10.0) -> None:
     """Wait until something outside, that sends no events, is so."""
     async with within(seconds, what):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 nothing outside tells us, so we look
             await asyncio.sleep(LOOK_EVERY)
