@@ -23,6 +23,8 @@ class HttpRequest:
     method: str
     path: str
     body: bytes
+    last: bool
+    """The client asked to hang up after the answer."""
 
 
 async def read_request(reader: asyncio.StreamReader) -> HttpRequest | None:
@@ -39,7 +41,7 @@ async def read_request(reader: asyncio.StreamReader) -> HttpRequest | None:
         raise BadRequest(f"no request line: {lines[0]!r}")
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
     body = await read_body(reader, headers)
-    return HttpRequest(words[0], words[1].partition("?")[0], body)
+    return HttpRequest(words[0], words[1].partition("?")[0], body, headers.get("connection", "").lower() == "close")
 
 
 async def read_body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:

@@ -55,7 +55,7 @@ class FakeModels:
             self._log({"path": http.path, "method": http.method, "status": status})
             writer.write(document(json.dumps(body).encode(), status))
             await writer.drain()
-            return False
+            return http.last
         request = dialect.read(http.path, json.loads(http.body or b"{}"))
         return await self._answer(request, dialect.reply(request, f"{next(self._idents):06d}"), http, reader, writer)
 
@@ -82,7 +82,7 @@ class FakeModels:
             if not request.stream:
                 writer.write(document(json.dumps(reply.whole()).encode()))
             await writer.drain()
-            return request.stream
+            return request.stream or http.last
         finally:
             self._log(
                 {
