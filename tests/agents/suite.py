@@ -78,9 +78,7 @@ def read_report(report: Path) -> Sequence[Outcome]:
 def fake_llm(folder: Path) -> Iterator[str]:
     """The fake model server in a process of its own; the value is its base URL."""
     command = [sys.executable, "-m", "tests.fake_llm", "--log", str(folder / "llm.jsonl")]
-    server = subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ
-    )
+    server = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert server.stdin is not None
     assert server.stdout is not None
     try:

@@ -3,7 +3,7 @@
 Rules:
 - It owns no tool: it says hello on the stage's unix socket with its token and is told the tools; calls go to the stage
   and their answers come back, so that the test sees every call with the token it came by.
-- It leaves when stdin ends, or when the stage is gone.
+- It leaves when stdin ends and never before, like the real relay: an agent does not start it a second time.
 """
 
 import json
@@ -40,7 +40,6 @@ class Tools:
                     say({"method": "notifications/tools/list_changed"})
             else:
                 say(frame)
-        os._exit(0)
 
     def tell(self, frame: dict[str, object]) -> None:
         self._stage.write(json.dumps(frame).encode() + b"\n")
