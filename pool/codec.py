@@ -117,8 +117,8 @@ class Codec(Protocol):
     def opened(self, result: Any, session_id: str | None = None) -> Opened:
         """Read the answer to `open`, or to `load` of that session."""
 
-    def settle(self, session_id: str, order: SeatOrder) -> Sequence[Call]:
-        """What is asked of a session right after it was opened (its mode)."""
+    def set_mode(self, session_id: str, mode: str) -> Sequence[Call]:
+        """Put a session into a mode; empty where the dialect has none."""
 
     def prompt(self, session_id: str, parts: Sequence[PromptPart]) -> Call:
         """Start a turn."""

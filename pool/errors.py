@@ -66,7 +66,7 @@ class AgentStartFailed(PoolError):
         exit_code: int | None = None,
         stderr: Sequence[str] = (),
     ) -> None:
-        ended = "" if exit_code is None else f", exit code {exit_code}"
+        ended = "" if exit_code is None else f", {_ending(exit_code)}"
         tail = "" if not stderr else "; last stderr lines: " + " | ".join(stderr)
         program = command[0] if command else "?"
         super().__init__(
@@ -103,19 +103,34 @@ class LoadRefused(PoolError):
 
 
 class TransportLost(PoolError):
-    """The agent process is gone, and with it whatever ran on it."""
+    """The agent process is gone, and with it whatever ran on it. Exit code 0 is no clean end: an agent that was not
+    told to stop and stops is lost, and one real agent says 0 when it chokes on a byte."""
 
     def __init__(
-        self, *, provider: str, pid: int, phase: Phase, exit_code: int | None, stderr: Sequence[str] = ()
+        self,
+        *,
+        key: str,
+        provider: str,
+        pid: int,
+        phase: Phase,
+        exit_code: int | None,
+        stderr: Sequence[str] = (),
     ) -> None:
-        how = "its pipes closed" if exit_code is None else f"exit code {exit_code}"
         tail = "" if not stderr else "; last stderr lines: " + " | ".join(stderr)
-        super().__init__(f"{provider}: agent process {pid} was lost in phase {phase.value} ({how}){tail}")
+        super().__init__(f"{key}: agent process {pid} was lost in phase {phase.value} ({_ending(exit_code)}){tail}")
+        self.key = key
         self.provider = provider
         self.pid = pid
         self.phase = phase
         self.exit_code = exit_code
+        """Minus the signal's number when a signal ended it; None when nobody knows."""
         self.stderr = tuple(stderr)
+
+
+def _ending(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "exit status unknown"
+    return f"exit code {exit_code}" if exit_code >= 0 else f"ended by signal {-exit_code}"
 
 
 class AgentFault(PoolError):

@@ -1,12 +1,9 @@
 """What a seat is ordered with, and what is remembered of a session so that it can be loaded again. Values only."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 
 from ostler.pool.ports import PermissionPolicy, ToolTicket
-
-NO_META: Mapping[str, object] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +17,7 @@ class SeatOrder:
     """This seat's tools; None: a session without tools of ours."""
     mode: str | None = None
     """An agent-side session mode to switch to after the open."""
-    meta: Mapping[str, object] = NO_META
+    meta: Mapping[str, object] = field(default_factory=dict)
     """Passed on as `_meta` where the dialect has it."""
 
 

@@ -16,8 +16,6 @@ from typing import Protocol
 
 from ostler.pool.order import SessionMemo
 
-NOTHING: Mapping[str, str] = MappingProxyType({})
-
 
 class Sharing(StrEnum):
     """How many sessions may live in one process without seeing each other."""
@@ -121,23 +119,29 @@ class Finder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """What a provider says its process is started with, before settings are applied."""
-
-    argv: tuple[str, ...]
-    env: Mapping[str, str] = NOTHING
-
-
-@dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a recipe is asked for."""
+    """What a process is wanted for."""
 
     model: str | None
     approval: Approval
-    home: str
 
 
-Build = Callable[[Finder, Wanted], Recipe]
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Arguments behind the program, and environment besides the provider's `fixed_env`."""
+
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+Find = Callable[[Finder], tuple[str, ...]]
+"""Where the program is; a setting may say it instead, the arguments stay the provider's."""
+Arguments = Callable[[Wanted], Recipe]
+
+
+def no_arguments(_wanted: Wanted) -> Recipe:
+    """For agents that need none."""
+    return Recipe()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,10 +151,13 @@ class Provider:
     name: str
     title: str
     codec: CodecName
-    build: Build | None
+    find: Find | None
     """None: the command must come from the settings."""
     install: str
     """What a person types to get the agent."""
+    arguments: Arguments = no_arguments
+    fixed_env: Mapping[str, str] = field(default_factory=dict)
+    """Set for every process, however its command was found: no relaunch, no update checks, trust."""
     pass_env: tuple[str, ...] = ()
     """Names let through from the gateway's environment."""
     credentials: tuple[str, ...] = ()

@@ -1,42 +1,394 @@
-"""One agent-side session on a transport (interface)."""
+"""One agent-side session: one turn at a time, and nothing of one turn in the next.
 
-from collections.abc import Sequence
+Rules:
+- The turn is claimed before anything is awaited: a second prompt is `SessionBusy` and never sent. Real agents have six
+  ways to get a second prompt wrong.
+- A consumer's turn may end before the agent's does (too slow, silent, gone). The session stays busy until the agent has
+  settled too; if it does not within the cancel grace, the session is sealed: nobody prompts it again.
+- What comes between turns is filed under the session (`between`) and counted (`late`); it never enters a turn. After a
+  cancelled turn the next prompt waits for a moment of quiet, because late pieces carry no mark of their turn.
+- A permission that is pending when the turn is cancelled is answered "cancelled" at once.
+"""
 
-from ostler.pool.events import TurnEvent
-from ostler.pool.order import SessionMemo
-from ostler.pool.prompt import PromptPart
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
+
+from ostler.pool.codec import Codec, PermissionWanted, ToolWanted
+from ostler.pool.connection import Connection, Pending, described
+from ostler.pool.errors import (
+    AgentFault,
+    AgentSilent,
+    Phase,
+    PoolError,
+    SessionBusy,
+    SessionEnded,
+    TransportLost,
+    UnknownSession,
+)
+from ostler.pool.events import Finished, Other, PermissionAnswered, Reason, Text, TurnEvent, UserText
+from ostler.pool.launch import Launch
+from ostler.pool.order import SeatOrder, SessionMemo
+from ostler.pool.ports import PermissionChoice
+from ostler.pool.prompt import PromptCapabilities, PromptPart, check_prompt
 from ostler.pool.turn import Turn
+from ostler.wire.json import JsonObject
+from ostler.wire.rpc import INTERNAL_ERROR, RpcFault, RpcId
+
+log = logging.getLogger(__name__)
+
+BETWEEN = 64
+REPLAY = 10_000
+SILENCE_TICKS = 4
+"""A turn's silence is looked at this many times within its limit, so it is noticed at most a quarter late."""
+QUIET_AT_MOST = 1.0
+
+
+class Host(Protocol):
+    """What a session needs of its transport."""
+
+    launch: Launch
+    codec: Codec
+    connection: Connection
+
+    @property
+    def capabilities(self) -> PromptCapabilities: ...
+    def wall(self) -> float: ...
+    def hold(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]": ...
+    async def end_session(self, session: "AgentSession") -> bool: ...
 
 
 class AgentSession:
-    """Opened by `Transport.open` or `Transport.load`; one turn at a time."""
+    """Opened by `Transport.open` or `Transport.load`."""
 
-    id: str
-    cwd: str
+    def __init__(self, host: Host, session_id: str, order: SeatOrder, *, loading: bool = False) -> None:
+        self.id = session_id
+        self.order = order
+        self.mode: str | None = None
+        self.model: str | None = None
+        self.late = 0
+        """Events that belonged to no running turn."""
+        self.between: deque[TurnEvent] = deque(maxlen=BETWEEN)
+        self._host = host
+        self._loop = asyncio.get_running_loop()
+        self._provider = host.launch.provider
+        self._deadlines = host.launch.settings.deadlines
+        self._loading = loading
+        self._replay: list[TurnEvent] = []
+        self._turn: Turn | None = None
+        self._sent = False
+        self._call_id = 0
+        self._sealed: str | None = None
+        self._closing: asyncio.Task[bool] | None = None
+        self._quiet_until = 0.0
+        self._timers: list[asyncio.TimerHandle] = []
+        self._permissions: dict[str, tuple[RpcId, PermissionWanted, asyncio.Task[None]]] = {}
+        self._tools: set[asyncio.Task[None]] = set()
+        self._opened_at = self._last_turn_at = host.wall()
+
+    @property
+    def cwd(self) -> str:
+        """Where it works."""
+        return self.order.cwd
 
     @property
     def sealed(self) -> str | None:
         """Why no prompt may be sent any more; None while the session is good."""
+        return self._sealed
 
     @property
     def turn(self) -> Turn | None:
-        """The running turn."""
+        """The running turn: running for the agent, even if its consumer is done with it."""
+        return self._turn
 
     @property
     def memo(self) -> SessionMemo:
         """What to remember so that it can be loaded elsewhere."""
+        return SessionMemo(self.id, self.cwd, self._opened_at, self._last_turn_at)
 
     @property
     def replay(self) -> Sequence[TurnEvent]:
-        """What the agent told of the conversation while it loaded (UserText, Text, ...); empty for a new session."""
+        """What the agent told of the conversation while it loaded; empty for a new session."""
+        return self._replay
 
     async def prompt(self, parts: Sequence[PromptPart]) -> Turn:
-        """Send a prompt. Raises `SessionBusy`, `SessionEnded`, `PromptTooLarge`, `PromptUnsupported` (nothing was
-        sent) or `TransportLost`. What goes wrong later is the turn's `Finished`."""
+        """Send a prompt.
+
+        Raises `SessionBusy`, `SessionEnded`, `PromptTooLarge`, `PromptUnsupported` (nothing was sent), `AgentSilent` (the
+        agent takes no more bytes) or `TransportLost`. What goes wrong later is the turn's `Finished`.
+        """
+        self._require_free()
+        check_prompt(parts, self._provider, self._host.capabilities)
+        turn = self._turn = Turn(self._stop)
+        self._sent = False
+        try:
+            await self._quiet()
+            await self._host.connection.free_road("prompt", Phase.PROMPT)
+            self._require_unsealed()
+            if turn.cancelling:
+                self._release(turn, Finished(Reason.CANCELLED))
+            else:
+                self._send(turn, parts)
+        except BaseException as error:
+            self._release(turn, Finished(Reason.FAILED, str(error)))
+            raise
+        return turn
 
     async def cancel(self) -> None:
-        """Cancel the running turn, if any, and wait for its end (at most the cancel grace)."""
+        """Cancel the running turn, if any, and wait for its end: the cancel grace at most."""
+        turn = self._turn
+        if turn is not None:
+            turn.cancel()
+            await turn.ended()
 
     async def close(self) -> bool:
-        """End the session. True: the agent really ended it. False: it is forgotten and counted as leaked. Never
-        raises; idempotent."""
+        """End the session. True: the agent really ended it. False: it is forgotten and counted as leaked. Idempotent."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        return await asyncio.shield(self._closing)
+
+    # What the transport delivers.
+
+    def receive(self, event: TurnEvent) -> None:
+        """An event of this session, in the order of the wire."""
+        turn = self._turn
+        if turn is None or not self._sent:
+            self._file(event)
+        elif type(event) is Finished:
+            self._settle(turn, event)
+        elif type(event) is Text and self._strips(event.text):
+            return
+        elif not turn.put(event):
+            why = "the consumer is too slow: more waits for it than may be held; the turn was cancelled"
+            self._give_up(turn, Finished(Reason.FAILED, why))
+
+    def permission(self, request_id: RpcId, wanted: PermissionWanted) -> None:
+        """The agent asks for a decision; without a turn that wants one, the answer is no."""
+        turn = self._turn
+        if turn is None or turn.cancelling or not self._sent:
+            self._host.connection.answer(request_id, self._host.codec.permission_answer(wanted, None))
+            return
+        self.receive(wanted.asked)
+        task = self._host.hold(self._decide(turn, request_id, wanted))
+        self._permissions[wanted.asked.id] = (request_id, wanted, task)
+
+    def tool(self, request_id: RpcId, wanted: ToolWanted) -> None:
+        """The agent calls a tool of ours without a relay."""
+        task = self._host.hold(self._call_tool(request_id, wanted))
+        self._tools.add(task)
+        task.add_done_callback(self._tools.discard)
+
+    def loaded(self) -> None:
+        """From here on nothing is replay any more."""
+        self._loading = False
+
+    def remember(self, memo: SessionMemo) -> None:
+        """It is older than this process."""
+        self._opened_at, self._last_turn_at = memo.opened_at, memo.last_turn_at
+
+    def die(self, lost: TransportLost) -> None:
+        """The process is gone."""
+        self.seal(str(lost), Finished(Reason.FAILED, str(lost), cause=lost))
+
+    def seal(self, why: str, end: Finished | None = None) -> None:
+        """No prompt any more. A running turn ends now."""
+        if self._sealed is None:
+            self._sealed = why
+        turn = self._turn
+        if turn is not None:
+            self._release(turn, end or Finished(Reason.CANCELLED if turn.cancelling else Reason.FAILED, why))
+        for task in list(self._tools):
+            task.cancel()
+
+    # The turn.
+
+    def _require_free(self) -> None:
+        if self._host.connection.ended:
+            raise self._host.connection.lost(Phase.IDLE)
+        self._require_unsealed()
+        if self._turn is not None:
+            raise SessionBusy(self.id)
+
+    def _require_unsealed(self) -> None:
+        if self._sealed is not None:
+            raise SessionEnded(self.id, self._sealed)
+
+    async def _quiet(self) -> None:
+        latest = self._loop.time() + QUIET_AT_MOST
+        while (wait := min(self._quiet_until, latest) - self._loop.time()) > 0:
+            await asyncio.sleep(wait)
+
+    def _send(self, turn: Turn, parts: Sequence[PromptPart]) -> None:
+        def settle(result: Any, fault: RpcFault | None) -> None:
+            if self._turn is turn:
+                self._answered(turn, result, fault)
+
+        def fail(_lost: TransportLost) -> None:
+            """The transport tells every session of the death, turns included."""
+
+        call = self._host.codec.prompt(self.id, parts)
+        self._call_id = self._host.connection.call(call, Pending(call.method, Phase.PROMPT, settle, fail))
+        self._sent = True
+        self._watch(turn, turn.count, 0)
+
+    def _answered(self, turn: Turn, result: Any, fault: RpcFault | None) -> None:
+        if fault is not None:
+            self._host.codec.failed(self.id, fault)
+            self._settle(turn, self._read_fault(turn, fault))
+            return
+        finished = self._host.codec.replied(self.id, result)
+        if finished is not None:
+            self._settle(turn, finished)
+        elif turn.cancelling:
+            # The cancel came before the agent had named the turn.
+            self._tell_cancel()
+
+    def _read_fault(self, turn: Turn, fault: RpcFault) -> Finished:
+        reading = self._provider.faults
+        message = described(fault)
+        if turn.cancelling and fault.code in reading.cancelled:
+            return Finished(Reason.CANCELLED)
+        cause: PoolError = AgentFault(provider=self._provider.name, method="prompt", code=fault.code, message=message)
+        if fault.code in reading.unknown_session and reading.session_words.search(message):
+            cause = UnknownSession(provider=self._provider.name, session_id=self.id)
+            self._sealed = self._sealed or str(cause)
+        return Finished(Reason.FAILED, str(cause), cause=cause)
+
+    def _settle(self, turn: Turn, finished: Finished) -> None:
+        """The agent's turn is over; some agents send its last updates a little later."""
+        late = self._provider.late_updates
+        if late and finished.cause is None:
+            self._timers.append(self._loop.call_later(late, self._release, turn, finished))
+        else:
+            self._release(turn, finished)
+
+    def _release(self, turn: Turn, finished: Finished) -> None:
+        """The session is free again; the consumer gets its end."""
+        if self._turn is not turn:
+            return
+        self._drop_permissions()
+        for task in list(self._tools):
+            task.cancel()
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+        self._host.connection.forget(self._call_id)
+        self._turn, self._sent = None, False
+        self._last_turn_at = self._host.wall()
+        if turn.cancelling:
+            self._quiet_until = self._loop.time() + self._provider.cancel_quiet
+        turn.end(finished)
+
+    def _stop(self, turn: Turn) -> None:
+        """`Turn.cancel` was called, or its consumer left."""
+        if self._turn is not turn:
+            return
+        self._drop_permissions()
+        if self._sent:
+            self._tell_cancel()
+            self._timers.append(self._loop.call_later(self._deadlines.cancel_grace, self._lose_patience, turn))
+
+    def _tell_cancel(self) -> None:
+        said = self._host.codec.cancel(self.id)
+        if said is not None:
+            self._host.connection.tell(said)
+
+    def _lose_patience(self, turn: Turn) -> None:
+        if self._turn is turn:
+            grace = self._deadlines.cancel_grace
+            self.seal(f"the agent did not end the turn within {grace:.1f} s after it was cancelled")
+
+    def _give_up(self, turn: Turn, finished: Finished) -> None:
+        """The consumer's end now; the agent's when it has stopped."""
+        turn.end(finished)
+        if not turn.cancelling:
+            turn.cancelling = True
+            self._stop(turn)
+
+    def _watch(self, turn: Turn, seen: int, silent: int) -> None:
+        """Look for a sign of life every quarter of the limit."""
+        if self._turn is not turn:
+            return
+        limit = self._deadlines.prompt_inactivity
+        if turn.count != seen or self._permissions or self._tools:
+            silent = 0
+        elif silent >= SILENCE_TICKS:
+            cause = AgentSilent(provider=self._provider.name, method="prompt", waited=limit)
+            self._give_up(turn, Finished(Reason.FAILED, str(cause), cause=cause))
+            return
+        step = limit / SILENCE_TICKS
+        self._timers = [timer for timer in self._timers if timer.when() > self._loop.time()]
+        self._timers.append(self._loop.call_later(step, self._watch, turn, turn.count, silent + 1))
+
+    def _strips(self, text: str) -> bool:
+        pattern = self._provider.strips
+        return pattern is not None and pattern.fullmatch(text) is not None
+
+    def _file(self, event: TurnEvent) -> None:
+        """What belongs to no turn."""
+        if not self._loading:
+            self.late += 1
+            self.between.append(event)
+            if self._quiet_until > self._loop.time():
+                self._quiet_until = self._loop.time() + self._provider.cancel_quiet
+            return
+        noise = self._provider.replays_noise
+        if type(event) is Other or (type(event) is UserText and noise is not None and noise.match(event.text)):
+            return
+        if len(self._replay) < REPLAY:
+            self._replay.append(event)
+
+    # Permissions and tools.
+
+    async def _decide(self, turn: Turn, request_id: RpcId, wanted: PermissionWanted) -> None:
+        choice = PermissionChoice(None, "error")
+        try:
+            choice = await self.order.policy(self.id, wanted.asked)
+        finally:
+            # Cancelled means that `_drop_permissions` has answered already.
+            if self._permissions.pop(wanted.asked.id, None) is not None:
+                self._answer_permission(turn, request_id, wanted, choice)
+
+    def _answer_permission(
+        self, turn: Turn, request_id: RpcId, wanted: PermissionWanted, choice: PermissionChoice
+    ) -> None:
+        option = next((each for each in wanted.asked.options if each.id == choice.option), None)
+        chosen = None if option is None else option.id
+        self._host.connection.answer(request_id, self._host.codec.permission_answer(wanted, chosen))
+        if self._turn is turn:
+            turn.put(PermissionAnswered(wanted.asked.id, option, choice.by))
+
+    def _drop_permissions(self) -> None:
+        turn = self._turn
+        pending, self._permissions = self._permissions, {}
+        for request_id, wanted, task in pending.values():
+            task.cancel()
+            if turn is not None:
+                self._answer_permission(turn, request_id, wanted, PermissionChoice(None, "cancel"))
+
+    async def _call_tool(self, request_id: RpcId, wanted: ToolWanted) -> None:
+        ticket, connection = self.order.ticket, self._host.connection
+        if ticket is None:
+            connection.refuse(request_id, RpcFault(INTERNAL_ERROR, "this session has no tools"))
+            return
+        answered = False
+        try:
+            result = await ticket.call(wanted.name, wanted.arguments, call_id=wanted.call_id)
+            connection.answer(request_id, self._host.codec.tool_answer(result))
+            answered = True
+        finally:
+            if not answered:
+                connection.refuse(request_id, RpcFault(INTERNAL_ERROR, f"the call of {wanted.name} was not completed"))
+
+    async def _close(self) -> bool:
+        turn = self._turn
+        if turn is not None:
+            turn.cancel()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._deadlines.close):
+                    await turn.ended()
+        self.seal("it was closed")
+        return await self._host.end_session(self)

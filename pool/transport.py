@@ -1,64 +1,477 @@
-"""One live agent process that has answered its handshake (interface)."""
+"""One live agent process that has answered its handshake, and the sessions on it.
 
-from collections.abc import Callable
+Rules:
+- A transport dies once. Every open, load and turn learns it with key, pid, exit code and the last stderr lines; then the
+  listeners of `on_lost` do. Exit code 0 is no clean end.
+- An open that its caller has given up is carried through and its session ended: an agent has no way to take back a
+  session that nobody knows of.
+- Ready means: the agent has made the session *and* our relay is connected with this session's token.
+- Updates of sessions that we have not opened reach nobody, and are counted (`strays`).
+- Tasks run in an empty context: nothing of the request that happened to start a process lives on in it.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from contextvars import Context
 from typing import Any
 
-from ostler.pool.codec import AgentInfo
-from ostler.pool.errors import TransportLost
+from ostler.pool.codec import AgentInfo, BadReply, Opened, PermissionWanted, ToolWanted
+from ostler.pool.connection import Connection
+from ostler.pool.errors import (
+    AgentFault,
+    AgentSilent,
+    AgentStartFailed,
+    LoadRefused,
+    Phase,
+    PoolError,
+    SessionEnded,
+    TransportLost,
+    UnknownSession,
+)
+from ostler.pool.gate import OpenGates
 from ostler.pool.keys import TransportKey
+from ostler.pool.launch import Launch
 from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.ports import Identity
-from ostler.pool.provider import Provider
+from ostler.pool.process.errors import ProcessError, StartError
+from ostler.pool.process.keeper import Keeper
+from ostler.pool.process.ladder import StopDeadlines
+from ostler.pool.prompt import PromptCapabilities
+from ostler.pool.provider import Approval, CloseVerb, Provider, ToolChannel
 from ostler.pool.session import AgentSession
+from ostler.wire.json import JsonObject
+from ostler.wire.rpc import INVALID_PARAMS, RpcFault, RpcId
+
+log = logging.getLogger(__name__)
+
+AUTH_REQUIRED = -32000
+HARD = StopDeadlines(eof=0, terminate=0)
 
 
 class Transport:
-    """`transport = await Transport.start(launch, keeper=..., gates=...)`."""
+    """Made by `start`."""
 
-    key: TransportKey
-    provider: Provider
-    fingerprint: str
-    pid: int
-    identity: Identity
-    info: AgentInfo
+    def __init__(self, launch: Launch, *, gates: OpenGates, wall: Callable[[], float] = time.time) -> None:
+        self.launch = launch
+        self.codec = launch.codec()
+        self.connection = Connection(launch, self, versioned=self.codec.versioned)
+        self.info = AgentInfo("", "")
+        self.opened = 0
+        """Sessions opened or loaded so far; what `recycle_after` counts."""
+        self.leaked = 0
+        """Sessions forgotten because the agent cannot end them, or did not."""
+        self.strays = 0
+        """Updates and requests for sessions that we do not hold."""
+        self._gate = gates.of(launch.provider, launch.home)
+        self._wall = wall
+        self._sessions: dict[str, AgentSession] = {}
+        self._opening = 0
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._lost: TransportLost | None = None
+        self._gone = asyncio.Event()
+        self._listeners: list[Callable[[TransportLost], None]] = []
+        self._closing = False
 
     @classmethod
-    async def start(cls, launch: Any, *, keeper: Any, gates: Any, wall: Callable[[], float]) -> "Transport":
-        """Start the process and shake hands, or raise `AgentStartFailed` within `deadlines.start` with nothing left."""
+    async def start(
+        cls, launch: Launch, *, keeper: Keeper, gates: OpenGates, wall: Callable[[], float] = time.time
+    ) -> "Transport":
+        """Start the process and shake hands, or raise `AgentStartFailed` within `deadlines.start`, with nothing left."""
+        transport = cls(launch, gates=gates, wall=wall)
+        began = asyncio.get_running_loop().time()
+        try:
+            await transport.connection.start(keeper)
+            await transport._shake_hands()
+        except (StartError, ProcessError, PoolError, BadReply) as error:
+            await transport.close(hard=True)
+            raise transport._start_failure(error, asyncio.get_running_loop().time() - began) from error
+        except BaseException:
+            await transport.close(hard=True)
+            raise
+        return transport
+
+    @property
+    def key(self) -> TransportKey:
+        return self.launch.key
+
+    @property
+    def provider(self) -> Provider:
+        return self.launch.provider
+
+    @property
+    def fingerprint(self) -> str:
+        return self.launch.fingerprint
+
+    @property
+    def pid(self) -> int:
+        return self.connection.process.pid
+
+    @property
+    def identity(self) -> Identity:
+        """The process, so that it cannot be mistaken for a later one of the same pid."""
+        found = self.connection.process.identity
+        return Identity(found.pid, found.start)
+
+    @property
+    def capabilities(self) -> PromptCapabilities:
+        return self.info.prompt
 
     @property
     def sessions(self) -> int:
-        """Open sessions."""
+        """Open sessions, and those being opened."""
+        return len(self._sessions) + self._opening
 
     @property
-    def leaked(self) -> int:
-        """Sessions that were forgotten because the agent cannot end them."""
+    def junk(self) -> int:
+        """Lines on its stdout that were no message."""
+        return self.connection.junk
 
     @property
-    def opened(self) -> int:
-        """Sessions opened or loaded so far; what `recycle_after` counts."""
+    def closing(self) -> bool:
+        """Its end is our doing."""
+        return self._closing
 
     @property
     def lost(self) -> TransportLost | None:
         """How it died; None while it lives."""
+        return self._lost
 
     def on_lost(self, listener: Callable[[TransportLost], None]) -> None:
         """Called once when the process is gone; at once when it already is."""
+        if self._lost is None:
+            self._listeners.append(listener)
+        else:
+            listener(self._lost)
 
     async def wait_lost(self) -> TransportLost:
         """Wait for its end."""
+        await self._gone.wait()
+        return self._lost or self.connection.lost(Phase.IDLE)
 
     async def open(self, order: SeatOrder) -> AgentSession:
         """A session with its tools attached. Raises `AgentStartFailed` (phase session_open or tools), `TransportLost`."""
+        return await self._carried_through(self._open(order))
 
     async def load(self, memo: SessionMemo, order: SeatOrder) -> AgentSession:
         """A session of an earlier process. Raises `LoadRefused` (nothing was asked), `UnknownSession`, or as `open`."""
+        self._check_load(memo, order)
+        return await self._carried_through(self._load(memo, order))
 
     async def probe(self, timeout: float | None = None) -> bool:
-        """True when the agent answers anything at all in time."""
+        """True when the agent answers anything at all in time, also that it does not know the question."""
+        try:
+            await self.connection.ask(
+                self.codec.probe(), deadline=timeout or self.launch.settings.deadlines.probe, phase=Phase.IDLE
+            )
+        except AgentFault:
+            return True
+        except (AgentSilent, TransportLost):
+            return False
+        return True
 
     async def memory(self) -> int:
-        """Bytes held by the whole process tree (PSS where readable)."""
+        """PSS of the whole process tree in bytes."""
+        found = await asyncio.get_running_loop().run_in_executor(None, self.connection.process.memory)
+        return found.pss
 
     async def close(self, *, hard: bool = False) -> None:
         """End the process and everything below it; `hard` without waiting for politeness. Idempotent."""
+        self._closing = True
+        if self.connection.started:
+            process = self.connection.process
+            await (process.stop(HARD) if hard else process.stop())
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # What the connection delivers.
+
+    def notified(self, method: str, params: JsonObject) -> None:
+        """The hot path: one event to one session."""
+        told = self.codec.told(method, params)
+        if told is None:
+            return
+        session = self._sessions.get(told[0])
+        if session is None:
+            self.strays += 1
+        else:
+            session.receive(told[1])
+
+    def requested(self, request_id: RpcId, method: str, params: JsonObject) -> None:
+        """The agent asks something of us."""
+        wanted = self.codec.wanted(method, params)
+        if isinstance(wanted, PermissionWanted):
+            session = self._sessions.get(wanted.session_id)
+            if session is None:
+                self.strays += 1
+                self.connection.answer(request_id, self.codec.permission_answer(wanted, None))
+            else:
+                session.permission(request_id, wanted)
+        elif isinstance(wanted, ToolWanted):
+            self._call_tool(request_id, wanted)
+        else:
+            self.connection.refuse(request_id, wanted.fault)
+
+    def died(self, exit_code: int | None, stderr: tuple[str, ...]) -> None:
+        """The process is gone; everybody learns it, sessions first."""
+        lost = self._lost = self.connection.lost(Phase.IDLE)
+        log.log(
+            logging.DEBUG if self._closing else logging.WARNING,
+            "%s: pid %d is gone, exit code %s, %d sessions on it, stderr: %s",
+            *(self.key, self.pid, exit_code, len(self._sessions), " | ".join(stderr)),
+        )
+        for session in list(self._sessions.values()):
+            session.die(self.connection.lost(Phase.IDLE if session.turn is None else Phase.PROMPT))
+        self._sessions.clear()
+        self._gone.set()
+        listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener(lost)
+
+    # What sessions need.
+
+    def wall(self) -> float:
+        """Wall-clock seconds."""
+        return self._wall()
+
+    def hold(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        """Own a task until it is done; a failure that nobody awaits is logged."""
+        task = asyncio.get_running_loop().create_task(work, context=Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._drop)
+        return task
+
+    async def end_session(self, session: AgentSession) -> bool:
+        """By the strongest verb that the agent really has."""
+        if self._sessions.pop(session.id, None) is None:
+            return True  # it went with its process
+        self.codec.forget(session.id)
+        ended = False
+        try:
+            ended = await self._say_goodbye(session.id)
+        except (AgentFault, AgentSilent, TransportLost) as error:
+            log.warning("%s: session %s was not ended: %s", self.key, session.id, error)
+            ended = self._lost is not None
+        if not ended:
+            self.leaked += 1
+        return ended
+
+    async def _say_goodbye(self, session_id: str) -> bool:
+        verb = self.provider.close
+        if verb is CloseVerb.KILL:
+            await self.close(hard=True)
+            return True
+        if verb is CloseVerb.NONE:
+            return False
+        calls = self.codec.close(session_id, offered=self.info.closes)
+        for call in calls:
+            await self.connection.ask(call, deadline=self.launch.settings.deadlines.close, phase=Phase.IDLE)
+        return bool(calls)
+
+    # Start, open and load.
+
+    async def _shake_hands(self) -> None:
+        deadline = self.launch.settings.deadlines.start
+        call = self.codec.hello()
+        result = await self.connection.ask(call, deadline=deadline, phase=Phase.HANDSHAKE)
+        self.info = self.codec.welcomed(result)
+        for notice in self.codec.greetings():
+            self.connection.tell(notice)
+
+    def _start_failure(self, error: Exception, waited: float) -> AgentStartFailed:
+        lost = error if isinstance(error, TransportLost) else None
+        phase = Phase.HANDSHAKE if self.connection.started else Phase.SPAWN
+        why = str(error)
+        if lost is not None:
+            why = "it ended before it answered initialize; is this an agent, and was it started as one?"
+        elif isinstance(error, AgentSilent):
+            why = "it did not answer initialize in time; is this an agent, and was it started as one?"
+        if self.connection.sample:
+            why += f"; it said instead: {self.connection.sample!r}"
+        return self._failure(phase, why, waited, lost)
+
+    def _failure(self, phase: Phase, why: str, waited: float, lost: TransportLost | None = None) -> AgentStartFailed:
+        stderr: tuple[str, ...] = () if lost is None else lost.stderr
+        if lost is None and self.connection.started:
+            stderr = tuple(self.connection.process.stderr_tail(5))
+        return AgentStartFailed(
+            provider=self.provider.name,
+            phase=phase,
+            command=self.launch.command.line,
+            why=why,
+            waited=waited,
+            exit_code=None if lost is None else lost.exit_code,
+            stderr=stderr,
+        )
+
+    async def _carried_through(self, work: Coroutine[Any, Any, AgentSession]) -> AgentSession:
+        if self._lost is not None:
+            work.close()
+            raise self.connection.lost(Phase.SESSION_OPEN)
+        task: asyncio.Task[AgentSession] = self.hold(work)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(self._end_orphan)
+            raise
+
+    def _end_orphan(self, task: "asyncio.Task[AgentSession]") -> None:
+        """Its caller is gone, so nobody would ever close it."""
+        if not task.cancelled() and task.exception() is None and not self._closing:
+            self.hold(task.result().close())
+
+    async def _open(self, order: SeatOrder) -> AgentSession:
+        made: list[AgentSession] = []
+
+        def register(result: Any) -> None:
+            made.append(self._register(self.codec.opened(result), order))
+
+        self._claim(order)
+        await self._exchange(Phase.SESSION_OPEN, self.codec.open(order), register)
+        return await self._make_ready(made[0], order)
+
+    async def _load(self, memo: SessionMemo, order: SeatOrder) -> AgentSession:
+        # Registered before it is asked for: the agent tells the conversation before it answers.
+        session = AgentSession(self, memo.session_id, order, loading=True)
+        session.remember(memo)
+        self._sessions[memo.session_id] = session
+        self._claim(order)
+
+        def register(result: Any) -> None:
+            self._adopt(session, self.codec.opened(result, memo.session_id))
+
+        try:
+            await self._exchange(Phase.SESSION_LOAD, self.codec.load(memo.session_id, order), register)
+        except BaseException:
+            self._sessions.pop(memo.session_id, None)
+            raise
+        return await self._make_ready(session, order)
+
+    def _claim(self, order: SeatOrder) -> None:
+        if order.ticket is not None:
+            order.ticket.owned_by(self.identity)
+
+    async def _exchange(self, phase: Phase, call: Any, register: Callable[[Any], None]) -> None:
+        deadlines = self.launch.settings.deadlines
+        deadline = deadlines.session_open if phase is Phase.SESSION_OPEN else deadlines.session_load
+        loop = asyncio.get_running_loop()
+        self._opening += 1
+        try:
+            async with self._gate:
+                began = loop.time()
+                await self.connection.free_road(call.method, phase)
+                await self.connection.ask(call, deadline=deadline, phase=phase, at_once=register)
+        except AgentFault as fault:
+            raise self._open_failure(phase, fault, loop.time() - began, call.params) from fault
+        except (AgentSilent, BadReply) as error:
+            # The agent may have made a session that we know nothing of.
+            self.leaked += 1
+            raise self._failure(phase, str(error), loop.time() - began) from error
+        finally:
+            self._opening -= 1
+
+    def _open_failure(self, phase: Phase, fault: AgentFault, waited: float, params: JsonObject) -> PoolError:
+        reading = self.provider.faults
+        if phase is Phase.SESSION_LOAD and fault.code in reading.unknown_session:
+            named = params.get("sessionId") or params.get("threadId")
+            return UnknownSession(provider=self.provider.name, session_id=str(named))
+        why = str(fault)
+        if fault.code == AUTH_REQUIRED:
+            why = f"{why}; {self.provider.advice()}"
+        return self._failure(phase, why, waited)
+
+    def _register(self, opened: Opened, order: SeatOrder) -> AgentSession:
+        session = AgentSession(self, opened.session_id, order)
+        if opened.session_id in self._sessions:
+            raise BadReply(f"it gave the id of another live session, {opened.session_id!r}, to a new one")
+        self._sessions[opened.session_id] = session
+        self._adopt(session, opened)
+        return session
+
+    def _adopt(self, session: AgentSession, opened: Opened) -> None:
+        session.mode, session.model = opened.mode, opened.model
+        session.loaded()
+        self.opened += 1
+
+    async def _make_ready(self, session: AgentSession, order: SeatOrder) -> AgentSession:
+        try:
+            await self._set_mode(session, order)
+            await self._attach_tools(session, order)
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+    async def _set_mode(self, session: AgentSession, order: SeatOrder) -> None:
+        auto = self.provider.auto_mode if self.launch.settings.approval is Approval.AUTO else None
+        mode = order.mode or auto
+        if mode is None or mode == session.mode:
+            return
+        began = asyncio.get_running_loop().time()
+        try:
+            for call in self.codec.set_mode(session.id, mode):
+                await self.connection.ask(
+                    call, deadline=self.launch.settings.deadlines.session_open, phase=Phase.SESSION_OPEN
+                )
+        except (AgentFault, AgentSilent) as error:
+            waited = asyncio.get_running_loop().time() - began
+            raise self._failure(Phase.SESSION_OPEN, str(error), waited) from error
+        session.mode = mode
+
+    async def _attach_tools(self, session: AgentSession, order: SeatOrder) -> None:
+        if order.ticket is None or self.launch.channel is not ToolChannel.RELAY:
+            return
+        deadline = self.launch.settings.deadlines.tools
+        attached = asyncio.ensure_future(order.ticket.attached())
+        gone = asyncio.ensure_future(self._gone.wait())
+        try:
+            await asyncio.wait((attached, gone), timeout=deadline, return_when=asyncio.FIRST_COMPLETED)
+            if attached.done():
+                attached.result()
+            elif gone.done():
+                raise self.connection.lost(Phase.TOOLS)
+            else:
+                why = (
+                    "the agent made the session but did not connect to its tools; does it trust the working directory?"
+                )
+                raise self._failure(Phase.TOOLS, why, deadline)
+        finally:
+            attached.cancel()
+            gone.cancel()
+        if session.sealed is not None:
+            raise SessionEnded(session.id, session.sealed)
+
+    def _check_load(self, memo: SessionMemo, order: SeatOrder) -> None:
+        name = self.provider.name
+        if memo.cwd != order.cwd:
+            why = (
+                f"it lives in {memo.cwd!r} and was asked for in {order.cwd!r}: agents answer that with a split session"
+            )
+            raise LoadRefused(provider=name, session_id=memo.session_id, why=why)
+        if memo.session_id in self._sessions:
+            raise LoadRefused(provider=name, session_id=memo.session_id, why="it is open on this very process")
+        ready = self.provider.load.ready_at(memo)
+        if ready is None or not self.info.loads:
+            raise LoadRefused(provider=name, session_id=memo.session_id, why="this agent's load is not to be trusted")
+        if (wait := ready - self._wall()) > 0:
+            why = f"its record is not safe to load for another {wait:.1f} s"
+            raise LoadRefused(provider=name, session_id=memo.session_id, why=why, ready_at=ready)
+
+    def _call_tool(self, request_id: RpcId, wanted: ToolWanted) -> None:
+        session = self._sessions.get(wanted.session_id)
+        if session is None:
+            self.strays += 1
+            self.connection.refuse(request_id, RpcFault(INVALID_PARAMS, "no such session"))
+        else:
+            session.tool(request_id, wanted)
+
+    def _drop(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None and not isinstance(error, PoolError):
+            log.error("%s: a task failed: %s", self.key, error, exc_info=error)

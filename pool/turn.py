@@ -1,34 +1,164 @@
-"""One prompt and everything that comes of it (interface)."""
+"""One prompt and everything that comes of it: a bounded stream with exactly one end.
 
-from collections.abc import AsyncIterator
+Rules:
+- `async for event in turn`: events in order; the last one is `Finished`, exactly once, however the turn ends.
+- A turn is iterated once, by one consumer. Leaving the loop early cancels the turn: at once with `async with turn:`, else
+  when the iterator is dropped.
+- A slow consumer stops nobody: text piles up in joined pieces, and past the budget the turn is failed and cancelled.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
+from typing import Any
 
-from ostler.pool.events import Finished, TurnEvent
+from ostler.pool.events import Finished, Other, Text, Thought, ToolEnded, ToolStarted, ToolUpdated, TurnEvent
+from ostler.wire.backlog import Backlog
+
+SOFT = 256
+BUDGET = 64 * 1024 * 1024
+"""Twice the longest line: a single event is never refused for its size."""
+SMALL = 256
+"""What an event without a long text costs."""
 
 
 class Turn:
-    """`async for event in turn`: events in order, the last one is `Finished`, exactly once.
+    """Made by `AgentSession.prompt`. `put` and `end` are its session's side, the rest is the consumer's."""
 
-    Leaving the loop early cancels the turn (at once when used as `async with turn:`, otherwise when the iterator is
-    dropped). A turn is iterated by one consumer, once.
-    """
+    __slots__ = ("_backlog", "_cancel", "_end", "_iterated", "_left", "_over", "_waiter", "cancelling", "count")
+
+    def __init__(self, cancel: Callable[["Turn"], None]) -> None:
+        self._cancel = cancel
+        self._backlog: Backlog[TurnEvent] = Backlog(soft=SOFT, budget=BUDGET, weigh=weigh, joins=joins, gather=gather)
+        self._end: Finished | None = None
+        self._over = asyncio.Event()
+        self._waiter: asyncio.Future[None] | None = None
+        self._iterated = False
+        self._left = False
+        self.cancelling = False
+        """The agent was asked to stop, or will be as soon as it can be."""
+        self.count = 0
+        """Events so far; also what tells a silent agent from a working one without reading a clock."""
 
     @property
     def finished(self) -> Finished | None:
-        """The end, as soon as it is known (events before it may still wait to be taken)."""
+        """The end, as soon as it is known; events before it may still wait to be taken."""
+        return self._end
 
     @property
     def began(self) -> bool:
         """Whether any event came: a turn that began must not be retried blindly."""
+        return self.count > 0
 
     def cancel(self) -> None:
-        """Ask the agent to stop. Idempotent; the end comes as `Finished(CANCELLED)` within the cancel grace."""
+        """Ask the agent to stop. Idempotent; the end comes as `Finished` within the cancel grace."""
+        if self._end is None and not self.cancelling:
+            self.cancelling = True
+            self._cancel(self)
 
     async def ended(self) -> Finished:
         """Wait for the end without taking events."""
+        await self._over.wait()
+        if self._end is None:
+            raise RuntimeError("a turn is over without an end")
+        return self._end
 
-    def __aiter__(self) -> AsyncIterator[TurnEvent]: ...
-    async def __aenter__(self) -> "Turn": ...
+    def put(self, event: TurnEvent) -> bool:
+        """One more event; False when the consumer is too far behind."""
+        self.count += 1
+        if self._left or self._end is not None:
+            return True
+        if not self._backlog.put(event):
+            return False
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+        return True
+
+    def end(self, finished: Finished) -> None:
+        """The end. Later ones are ignored: the first cause is the cause."""
+        if self._end is not None:
+            return
+        self._end = finished
+        self._over.set()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def __aiter__(self) -> AsyncIterator[TurnEvent]:
+        if self._iterated:
+            raise RuntimeError("a turn is iterated once")
+        self._iterated = True
+        return self._events()
+
+    async def __aenter__(self) -> "Turn":
+        return self
+
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        self._leave()
+
+    async def _events(self) -> AsyncIterator[TurnEvent]:
+        backlog = self._backlog
+        try:
+            while True:
+                while backlog:
+                    yield backlog.take()
+                if self._end is not None:
+                    yield self._end
+                    return
+                self._waiter = asyncio.get_running_loop().create_future()
+                await self._waiter
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        """The consumer is gone; what still comes is dropped."""
+        self._left = True
+        self._waiter = None
+        self._backlog.clear()
+        self.cancel()
+
+
+def weigh(event: TurnEvent) -> int:
+    """About how many bytes an event holds."""
+    kind = type(event)
+    if kind is Text or kind is Thought:
+        return len(event.text)  # type: ignore[union-attr] # narrowed by kind
+    if kind is ToolEnded or kind is ToolUpdated:
+        return SMALL + bulk(event.output)  # type: ignore[union-attr] # narrowed by kind
+    if kind is ToolStarted:
+        return SMALL + bulk(event.arguments)  # type: ignore[union-attr] # narrowed by kind
+    if kind is Other:
+        return SMALL + bulk(event.raw)  # type: ignore[union-attr] # narrowed by kind
+    return SMALL
+
+
+def bulk(value: Any) -> int:
+    """The size of a JSON value, roughly. Without recursion: the nesting is the agent's choice."""
+    total, waiting = 0, [value]
+    while waiting:
+        item = waiting.pop()
+        if type(item) is str:
+            total += len(item)
+        elif type(item) is dict:
+            total += 64 * len(item)
+            waiting.extend(item.values())
+        elif type(item) is list:
+            total += 16 * len(item)
+            waiting.extend(item)
+        else:
+            total += 16
+    return total
+
+
+def joins(last: TurnEvent, event: TurnEvent) -> bool:
+    """Text joins text, thought joins thought."""
+    kind = type(event)
+    return (kind is Text or kind is Thought) and type(last) is kind
+
+
+def gather(run: Sequence[TurnEvent]) -> TurnEvent:
+    """The joined pieces as one event."""
+    whole = "".join(event.text for event in run)  # type: ignore[union-attr] # only texts and thoughts are joined
+    return Text(whole) if type(run[0]) is Text else Thought(whole)

@@ -1,0 +1,332 @@
+"""The Agent Client Protocol, version 1.
+
+Rules:
+- We offer no file system and no terminal: an agent that asks for one all the same gets "method not found".
+- `mcpServers` is always present; leaving it out is an error at three agents.
+- One update, one event. Text is the hot path: one dictionary lookup by kind, no chain of comparisons.
+- A tool call that is born finished is a `ToolStarted` that says so; a consumer reads the status there too.
+"""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ostler.pool.codec import AgentInfo, BadReply, Call, Notice, Opened, PermissionWanted, Refused, Told, Wanted
+from ostler.pool.events import (
+    Finished,
+    ModeChanged,
+    Other,
+    PermissionAsked,
+    PermissionOption,
+    Plan,
+    PlanStep,
+    Reason,
+    Text,
+    Thought,
+    ToolEnded,
+    ToolStarted,
+    ToolStatus,
+    ToolUpdated,
+    TurnEvent,
+    Usage,
+    UserText,
+)
+from ostler.pool.order import SeatOrder
+from ostler.pool.ports import ToolResult
+from ostler.pool.prompt import (
+    AudioPart,
+    FilePart,
+    ImagePart,
+    LinkPart,
+    PromptCapabilities,
+    PromptPart,
+    ResourcePart,
+    TextPart,
+)
+from ostler.wire.json import JsonObject
+from ostler.wire.rpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcFault
+
+VERSION = 1
+CLIENT_INFO = {"name": "ostler", "title": "ostler", "version": "0.1.0"}
+CAPABILITIES = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
+
+STOP_REASONS: Mapping[str, Reason] = {
+    "end_turn": Reason.DONE,
+    "max_tokens": Reason.LIMIT,
+    "max_turn_requests": Reason.LIMIT,
+    "refusal": Reason.REFUSED,
+    "cancelled": Reason.CANCELLED,
+}
+STATUSES: Mapping[Any, ToolStatus] = {
+    "pending": ToolStatus.PENDING,
+    "in_progress": ToolStatus.RUNNING,
+    "completed": ToolStatus.COMPLETED,
+    "failed": ToolStatus.FAILED,
+}
+ENDED = (ToolStatus.COMPLETED, ToolStatus.FAILED)
+
+
+class AcpCodec:
+    """One connection's translator."""
+
+    versioned = True
+
+    def __init__(self) -> None:
+        self._asked = itertools.count(1)
+
+    def hello(self) -> Call:
+        return Call(
+            "initialize",
+            {"protocolVersion": VERSION, "clientCapabilities": CAPABILITIES, "clientInfo": CLIENT_INFO},
+        )
+
+    def welcomed(self, result: Any) -> AgentInfo:
+        version = _object(result).get("protocolVersion")
+        if type(version) is not int:
+            raise BadReply("its answer to initialize names no ACP protocol version")
+        if version != VERSION:
+            raise BadReply(f"it speaks ACP version {version}, ostler speaks version {VERSION}")
+        info, capabilities = _object(result.get("agentInfo")), _object(result.get("agentCapabilities"))
+        takes, sessions = _object(capabilities.get("promptCapabilities")), capabilities.get("sessionCapabilities")
+        return AgentInfo(
+            name=_text(info.get("name")),
+            version=_text(info.get("version")),
+            prompt=PromptCapabilities(
+                image=takes.get("image") is True,
+                audio=takes.get("audio") is True,
+                embedded=takes.get("embeddedContext") is True,
+            ),
+            loads=capabilities.get("loadSession") is True,
+            closes=_object(sessions).get("close") is not None,
+            raw=result,
+        )
+
+    def greetings(self) -> Sequence[Notice]:
+        return ()
+
+    def open(self, order: SeatOrder) -> Call:
+        return Call("session/new", _placed(order))
+
+    def load(self, session_id: str, order: SeatOrder) -> Call:
+        return Call("session/load", {"sessionId": session_id, **_placed(order)})
+
+    def opened(self, result: Any, session_id: str | None = None) -> Opened:
+        answer = _object(result)
+        found = session_id or answer.get("sessionId")
+        if type(found) is not str or not found:
+            raise BadReply("its answer to session/new names no session")
+        mode = _object(answer.get("modes")).get("currentModeId")
+        model = _object(answer.get("models")).get("currentModelId")
+        return Opened(found, model=_text(model) or None, mode=_text(mode) or None, raw=answer)
+
+    def set_mode(self, session_id: str, mode: str) -> Sequence[Call]:
+        return (Call("session/set_mode", {"sessionId": session_id, "modeId": mode}),)
+
+    def prompt(self, session_id: str, parts: Sequence[PromptPart]) -> Call:
+        return Call("session/prompt", {"sessionId": session_id, "prompt": [_block(part) for part in parts]})
+
+    def replied(self, session_id: str, result: Any) -> Finished | None:  # noqa: ARG002 (other dialects need it)
+        answer = _object(result)
+        said = answer.get("stopReason")
+        usage = _usage(_object(answer.get("usage")))
+        reason = STOP_REASONS.get(said) if type(said) is str else None
+        if reason is None:
+            return Finished(Reason.DONE, f"the agent gave the unknown stop reason {said!r}", usage)
+        return Finished(reason, "", usage)
+
+    def failed(self, session_id: str, fault: RpcFault) -> None:
+        """Nothing is remembered of a turn."""
+
+    def cancel(self, session_id: str) -> Call | Notice | None:
+        return Notice("session/cancel", {"sessionId": session_id})
+
+    def close(self, session_id: str, *, offered: bool) -> Sequence[Call]:
+        return (Call("session/close", {"sessionId": session_id}),) if offered else ()
+
+    def forget(self, session_id: str) -> None:
+        """Nothing is remembered of a session."""
+
+    def probe(self) -> Call:
+        # No agent knows it, every agent answers it, none does any work for it.
+        return Call("_ostler/ping", {})
+
+    def told(self, method: str, params: JsonObject) -> Told | None:
+        if method != "session/update":
+            return None
+        session_id = params.get("sessionId")
+        if type(session_id) is not str:
+            return None
+        update = params.get("update")
+        try:
+            return session_id, READERS[update["sessionUpdate"]](update)  # type: ignore[index] # told by TypeError
+        except (KeyError, TypeError, AttributeError, ValueError):
+            # A kind of tomorrow, or a known one in a shape of tomorrow: the same to us.
+            return session_id, _other(update)
+
+    def wanted(self, method: str, params: JsonObject) -> Wanted:
+        if method != "session/request_permission":
+            return Refused(RpcFault(METHOD_NOT_FOUND, f"ostler does not offer {method}"))
+        session_id, call = params.get("sessionId"), _object(params.get("toolCall"))
+        options = _options(params.get("options"))
+        if type(session_id) is not str or options is None:
+            return Refused(RpcFault(INVALID_PARAMS, "a permission request needs a sessionId and options"))
+        asked = PermissionAsked(f"p{next(self._asked)}", _text(call.get("title")), options, call)
+        return PermissionWanted(session_id, asked)
+
+    def permission_answer(self, wanted: PermissionWanted, option: str | None) -> JsonObject:  # noqa: ARG002
+        if option is None:
+            return {"outcome": {"outcome": "cancelled"}}
+        return {"outcome": {"outcome": "selected", "optionId": option}}
+
+    def tool_answer(self, result: ToolResult) -> JsonObject:
+        raise NotImplementedError("this dialect has no tool calls: tools are reached through a relay")
+
+
+def _placed(order: SeatOrder) -> JsonObject:
+    """Where a session lives and what tools it has."""
+    servers: list[JsonObject] = []
+    if order.ticket is not None:
+        relay = order.ticket.relay
+        command, *arguments = relay.argv
+        env = [{"name": name, "value": value} for name, value in relay.env.items()]
+        servers.append({"name": relay.name, "command": command, "args": arguments, "env": env})
+    placed: JsonObject = {"cwd": order.cwd, "mcpServers": servers}
+    if order.meta:
+        placed["_meta"] = dict(order.meta)
+    return placed
+
+
+def _block(part: PromptPart) -> JsonObject:
+    match part:
+        case TextPart(text):
+            return {"type": "text", "text": text}
+        case ImagePart(data, mime):
+            return {"type": "image", "data": data, "mimeType": mime}
+        case AudioPart(data, mime):
+            return {"type": "audio", "data": data, "mimeType": mime}
+        case ResourcePart(uri, text, mime):
+            return {"type": "resource", "resource": _typed({"uri": uri, "text": text}, mime)}
+        case FilePart(uri, data, mime):
+            return {"type": "resource", "resource": _typed({"uri": uri, "blob": data}, mime)}
+        case LinkPart(uri, name, mime):
+            return _typed({"type": "resource_link", "uri": uri, "name": name}, mime)
+
+
+def _typed(block: JsonObject, mime: str | None) -> JsonObject:
+    return block if mime is None else {**block, "mimeType": mime}
+
+
+def _text_of(update: JsonObject) -> str | None:
+    """The text of a chunk; None for any other content."""
+    content = update["content"]
+    text = content["text"] if content["type"] == "text" else None
+    return text if type(text) is str else None
+
+
+def _message(update: JsonObject) -> TurnEvent:
+    text = _text_of(update)
+    return _other(update) if text is None else Text(text)
+
+
+def _thought(update: JsonObject) -> TurnEvent:
+    text = _text_of(update)
+    return _other(update) if text is None else Thought(text)
+
+
+def _user(update: JsonObject) -> TurnEvent:
+    text = _text_of(update)
+    return _other(update) if text is None else UserText(text)
+
+
+def _tool_call(update: JsonObject) -> TurnEvent:
+    return ToolStarted(
+        id=_needed(update["toolCallId"]),
+        title=_text(update.get("title")),
+        kind=_text(update.get("kind")) or "other",
+        arguments=update.get("rawInput"),
+        status=STATUSES.get(update.get("status"), ToolStatus.PENDING),
+    )
+
+
+def _tool_call_update(update: JsonObject) -> TurnEvent:
+    call_id = _needed(update["toolCallId"])
+    status = STATUSES.get(update.get("status"))
+    output = update.get("rawOutput")
+    if output is None:
+        output = update.get("content")
+    if status in ENDED:
+        return ToolEnded(call_id, status, output)
+    return ToolUpdated(call_id, _text(update.get("title")) or None, status, update.get("rawInput"), output)
+
+
+def _plan(update: JsonObject) -> TurnEvent:
+    return Plan(
+        [
+            PlanStep(
+                _needed(entry["content"]),
+                _text(entry.get("status")) or "pending",
+                _text(entry.get("priority")) or "medium",
+            )
+            for entry in update["entries"]
+        ]
+    )
+
+
+def _mode(update: JsonObject) -> TurnEvent:
+    return ModeChanged(_needed(update["currentModeId"]))
+
+
+def _context(update: JsonObject) -> TurnEvent:
+    return Usage(context_used=_count(update.get("used")), context_size=_count(update.get("size")))
+
+
+READERS: Mapping[str, Callable[[JsonObject], TurnEvent]] = {
+    "agent_message_chunk": _message,
+    "agent_thought_chunk": _thought,
+    "user_message_chunk": _user,
+    "tool_call": _tool_call,
+    "tool_call_update": _tool_call_update,
+    "plan": _plan,
+    "current_mode_update": _mode,
+    "usage_update": _context,
+}
+
+
+def _other(update: Any) -> Other:
+    kind = update.get("sessionUpdate") if type(update) is dict else None
+    return Other(kind if type(kind) is str else "malformed", update if type(update) is dict else {"update": update})
+
+
+def _options(found: Any) -> list[PermissionOption] | None:
+    if type(found) is not list:
+        return None
+    options = [
+        PermissionOption(option["optionId"], _text(option.get("name")), _text(option.get("kind")))
+        for option in found
+        if type(option) is dict and type(option.get("optionId")) is str
+    ]
+    return options or None
+
+
+def _usage(found: JsonObject) -> Usage | None:
+    if not found:
+        return None
+    return Usage(_count(found.get("inputTokens")), _count(found.get("outputTokens")), _count(found.get("totalTokens")))
+
+
+def _object(value: Any) -> JsonObject:
+    return value if type(value) is dict else {}
+
+
+def _text(value: Any) -> str:
+    return value if type(value) is str else ""
+
+
+def _needed(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError("a text was expected")
+    return value
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int else None

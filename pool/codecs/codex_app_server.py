@@ -1,0 +1,403 @@
+"""The codex app-server protocol: threads, turns and items.
+
+Rules:
+- A thread is our session. Its turn has an id, so a late event of an earlier turn is told apart from the running one and
+  dropped here (`stale` counts them): no other dialect can do that.
+- Tools go in as `dynamicTools` and come back as `item/tool/call`, named by thread: no process, no token. Without them the
+  relay is configured per thread with `required: true`: otherwise a slow tool server is silently left out.
+- never + read-only would hide every tool from the model without a word, so that pair is never sent.
+"""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from ostler.pool.codec import (
+    AgentInfo,
+    BadReply,
+    Call,
+    Notice,
+    Opened,
+    PermissionWanted,
+    Refused,
+    Told,
+    ToolWanted,
+    Wanted,
+)
+from ostler.pool.events import (
+    Finished,
+    ModelChanged,
+    Other,
+    PermissionAsked,
+    PermissionOption,
+    Plan,
+    PlanStep,
+    Reason,
+    Text,
+    Thought,
+    ToolEnded,
+    ToolStarted,
+    ToolStatus,
+    ToolUpdated,
+    TurnEvent,
+    Usage,
+)
+from ostler.pool.order import SeatOrder
+from ostler.pool.ports import ToolResult
+from ostler.pool.prompt import (
+    AudioPart,
+    FilePart,
+    ImagePart,
+    LinkPart,
+    PromptCapabilities,
+    PromptPart,
+    ResourcePart,
+    TextPart,
+)
+from ostler.pool.provider import Approval, ToolChannel
+from ostler.wire.json import JsonObject
+from ostler.wire.rpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcFault
+
+CLIENT_INFO = {"name": "ostler", "title": "ostler", "version": "0.1.0"}
+SAFETY: Mapping[Approval, JsonObject] = {
+    Approval.ASK: {"approvalPolicy": "on-request", "sandbox": "workspace-write"},
+    Approval.AUTO: {"approvalPolicy": "never", "sandbox": "danger-full-access"},
+    Approval.AGENT: {},
+}
+STOPS: Mapping[str, Reason] = {
+    "completed": Reason.DONE,
+    "interrupted": Reason.CANCELLED,
+    "failed": Reason.FAILED,
+}
+STATUSES: Mapping[Any, ToolStatus] = {
+    "inProgress": ToolStatus.RUNNING,
+    "completed": ToolStatus.COMPLETED,
+    "failed": ToolStatus.FAILED,
+    "declined": ToolStatus.FAILED,
+}
+APPROVALS = (
+    PermissionOption("accept", "Allow once", "allow_once"),
+    PermissionOption("acceptForSession", "Allow for this session", "allow_always"),
+    PermissionOption("decline", "Reject", "reject_once"),
+)
+ELICITATIONS = (
+    PermissionOption("accept", "Accept", "allow_once"),
+    PermissionOption("decline", "Decline", "reject_once"),
+)
+DECISION, PERMISSIONS, ELICITATION = "decision", "permissions", "elicitation"
+ASKING: Mapping[str, tuple[str, Sequence[PermissionOption]]] = {
+    "item/commandExecution/requestApproval": (DECISION, APPROVALS),
+    "item/fileChange/requestApproval": (DECISION, APPROVALS),
+    "item/permissions/requestApproval": (PERMISSIONS, APPROVALS),
+    "mcpServer/elicitation/request": (ELICITATION, ELICITATIONS),
+}
+
+
+@dataclass(slots=True)
+class Thread:
+    """What must be remembered of one thread."""
+
+    turn: str | None = None
+    past: str | None = None
+    spoken: set[str] = field(default_factory=set)
+    """Answers of the running turn that came in pieces: their whole text is not repeated."""
+
+
+class CodexCodec:
+    """One connection's translator."""
+
+    versioned = False
+
+    def __init__(self, model: str | None, approval: Approval, channel: ToolChannel) -> None:
+        self._model = model
+        self._safety = SAFETY[approval]
+        self._native_tools = channel is ToolChannel.DYNAMIC_TOOLS
+        self._threads: dict[str, Thread] = {}
+        self._asked = itertools.count(1)
+        self.stale = 0
+
+    def hello(self) -> Call:
+        return Call("initialize", {"clientInfo": CLIENT_INFO, "capabilities": {"experimentalApi": True}})
+
+    def welcomed(self, result: Any) -> AgentInfo:
+        agent = result.get("userAgent") if type(result) is dict else None
+        if type(agent) is not str:
+            raise BadReply("its answer to initialize names no user agent: this is no codex app-server")
+        # Its user agent begins with our own name, so only the version behind it is its own.
+        version = agent.partition(" ")[0].partition("/")[2]
+        # Documents go in as text; a sound would need a file.
+        takes = PromptCapabilities(image=True, embedded=True)
+        return AgentInfo(name="codex", version=version, prompt=takes, loads=True, closes=True, raw=result)
+
+    def greetings(self) -> Sequence[Notice]:
+        return (Notice("initialized", {}),)
+
+    def open(self, order: SeatOrder) -> Call:
+        params = self._placed(order)
+        if self._native_tools and order.ticket is not None:
+            params["dynamicTools"] = [_tool(definition) for definition in order.ticket.definitions]
+        return Call("thread/start", params)
+
+    def load(self, session_id: str, order: SeatOrder) -> Call:
+        return Call("thread/resume", {"threadId": session_id, "excludeTurns": True, **self._placed(order)})
+
+    def opened(self, result: Any, session_id: str | None = None) -> Opened:
+        answer = result if type(result) is dict else {}
+        thread = answer.get("thread")
+        found = session_id or (thread.get("id") if type(thread) is dict else None)
+        if type(found) is not str or not found:
+            raise BadReply("its answer to thread/start names no thread")
+        self._threads[found] = Thread()
+        model = answer.get("model")
+        return Opened(found, model=model if type(model) is str else None, raw=answer)
+
+    def set_mode(self, session_id: str, mode: str) -> Sequence[Call]:  # noqa: ARG002 (threads have no modes)
+        return ()
+
+    def prompt(self, session_id: str, parts: Sequence[PromptPart]) -> Call:
+        thread = self._thread(session_id)
+        thread.past, thread.turn = thread.turn or thread.past, None
+        thread.spoken.clear()
+        return Call("turn/start", {"threadId": session_id, "input": [_input(part) for part in parts]})
+
+    def replied(self, session_id: str, result: Any) -> Finished | None:
+        turn = result.get("turn") if type(result) is dict else None
+        turn_id = turn.get("id") if type(turn) is dict else None
+        if type(turn_id) is not str:
+            return Finished(Reason.FAILED, "its answer to turn/start names no turn")
+        self._thread(session_id).turn = turn_id
+        return None
+
+    def failed(self, session_id: str, fault: RpcFault) -> None:  # noqa: ARG002 (the caller reads the fault)
+        self._thread(session_id).turn = None
+
+    def cancel(self, session_id: str) -> Call | Notice | None:
+        turn_id = self._thread(session_id).turn
+        return None if turn_id is None else Call("turn/interrupt", {"threadId": session_id, "turnId": turn_id})
+
+    def close(self, session_id: str, *, offered: bool) -> Sequence[Call]:  # noqa: ARG002 (every version has them)
+        # Unsubscribing alone keeps tool servers for a minute; archiving alone keeps the thread loaded.
+        return (
+            Call("thread/unsubscribe", {"threadId": session_id}),
+            Call("thread/archive", {"threadId": session_id}),
+        )
+
+    def forget(self, session_id: str) -> None:
+        self._threads.pop(session_id, None)
+
+    def probe(self) -> Call:
+        return Call("thread/loaded/list", {"limit": 1})
+
+    def told(self, method: str, params: JsonObject) -> Told | None:
+        thread_id = params.get("threadId")
+        thread = self._threads.get(thread_id) if type(thread_id) is str else None
+        if thread is None or type(thread_id) is not str:
+            return None if type(thread_id) is not str else (thread_id, Other(method, params))
+        turn_id = params.get("turnId")
+        if turn_id is not None and turn_id != thread.turn and (thread.turn is not None or turn_id == thread.past):
+            self.stale += 1
+            return None
+        try:
+            return thread_id, READERS[method](thread, params)
+        except (KeyError, TypeError, AttributeError, ValueError):
+            return thread_id, Other(method, params)
+
+    def wanted(self, method: str, params: JsonObject) -> Wanted:
+        thread_id = params.get("threadId")
+        if method != "item/tool/call" and method not in ASKING:
+            return Refused(RpcFault(METHOD_NOT_FOUND, f"ostler does not offer {method}"))
+        if type(thread_id) is not str:
+            return Refused(RpcFault(INVALID_PARAMS, "the request names no thread"))
+        if method == "item/tool/call":
+            return _tool_wanted(thread_id, params)
+        dialect, options = ASKING[method]
+        asked = PermissionAsked(f"p{next(self._asked)}", _title(params), list(options), params)
+        return PermissionWanted(thread_id, asked, dialect)
+
+    def permission_answer(self, wanted: PermissionWanted, option: str | None) -> JsonObject:
+        if wanted.dialect == ELICITATION:
+            return {"action": option, "content": {}} if option == "accept" else {"action": option or "cancel"}
+        if wanted.dialect == DECISION:
+            return {"decision": option or "cancel"}
+        if option not in ("accept", "acceptForSession"):
+            return {"permissions": {}}
+        scope = "turn" if option == "accept" else "session"
+        return {"permissions": wanted.asked.tool_call.get("permissions", {}), "scope": scope}
+
+    def tool_answer(self, result: ToolResult) -> JsonObject:
+        return {"contentItems": [_content(block) for block in result.content], "success": not result.is_error}
+
+    def _thread(self, session_id: str) -> Thread:
+        return self._threads.setdefault(session_id, Thread())
+
+    def _placed(self, order: SeatOrder) -> JsonObject:
+        params: JsonObject = {"cwd": order.cwd, **self._safety}
+        if self._model is not None:
+            params["model"] = self._model
+        if order.ticket is not None and not self._native_tools:
+            relay = order.ticket.relay
+            command, *arguments = relay.argv
+            server = {"command": command, "args": arguments, "env": dict(relay.env), "required": True}
+            params["config"] = {f"mcp_servers.{relay.name}": server}
+        return params
+
+
+def _tool(definition: JsonObject) -> JsonObject:
+    return {
+        "type": "function",
+        "name": definition["name"],
+        "description": definition.get("description") or "",
+        "inputSchema": definition.get("inputSchema") or {"type": "object"},
+    }
+
+
+def _tool_wanted(thread_id: str, params: JsonObject) -> Wanted:
+    name, call_id, arguments = params.get("tool"), params.get("callId"), params.get("arguments")
+    if type(name) is not str or type(call_id) is not str:
+        return Refused(RpcFault(INVALID_PARAMS, "a tool call needs a tool and a callId"))
+    return ToolWanted(thread_id, call_id, name, arguments if type(arguments) is dict else {})
+
+
+def _title(params: JsonObject) -> str:
+    for name in ("reason", "message", "command"):
+        said = params.get(name)
+        if type(said) is str and said:
+            return said
+    return "permission"
+
+
+def _input(part: PromptPart) -> JsonObject:
+    match part:
+        case TextPart(text):
+            return {"type": "text", "text": text}
+        case ImagePart(data, mime):
+            return {"type": "image", "url": f"data:{mime};base64,{data}"}
+        case ResourcePart(uri, text):
+            return {"type": "text", "text": f"{uri}:\n{text}"}
+        case FilePart(uri, data, mime):
+            return {"type": "text", "text": f"{uri} ({mime or 'unknown type'}, base64):\n{data}"}
+        case LinkPart(uri, name):
+            return {"type": "text", "text": f"[{name}]({uri})"}
+        case AudioPart():
+            raise TypeError("a sound is refused before it gets here")
+
+
+def _content(block: JsonObject) -> JsonObject:
+    """One MCP content block as codex takes it."""
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return {"type": "inputText", "text": text}
+        case {"type": "image", "data": str(data), "mimeType": str(mime)}:
+            return {"type": "inputImage", "imageUrl": f"data:{mime};base64,{data}"}
+        case {"type": "audio", "data": str(data), "mimeType": str(mime)}:
+            return {"type": "inputAudio", "audioUrl": f"data:{mime};base64,{data}"}
+        case _:
+            return {"type": "inputText", "text": orjson.dumps(block).decode()}
+
+
+def _delta(thread: Thread, params: JsonObject) -> TurnEvent:
+    thread.spoken.add(params["itemId"])
+    return Text(_needed(params["delta"]))
+
+
+def _thought(_thread: Thread, params: JsonObject) -> TurnEvent:
+    return Thought(_needed(params["delta"]))
+
+
+def _turn_started(thread: Thread, params: JsonObject) -> TurnEvent:
+    if params["turn"]["id"] != thread.past:
+        thread.turn = _needed(params["turn"]["id"])
+    return Other("turn/started", params)
+
+
+def _turn_completed(thread: Thread, params: JsonObject) -> TurnEvent:
+    turn = params["turn"]
+    if turn["id"] == thread.past or (thread.turn is not None and turn["id"] != thread.turn):
+        return Other("turn/completed", params)
+    thread.past, thread.turn = turn["id"], None
+    error = turn.get("error")
+    message = error.get("message") if type(error) is dict else None
+    return Finished(STOPS.get(turn["status"], Reason.FAILED), message if type(message) is str else "")
+
+
+def _plan(_thread: Thread, params: JsonObject) -> TurnEvent:
+    steps = {"inProgress": "in_progress"}
+    return Plan([PlanStep(_needed(step["step"]), steps.get(step["status"], step["status"])) for step in params["plan"]])
+
+
+def _usage(_thread: Thread, params: JsonObject) -> TurnEvent:
+    usage = params["tokenUsage"]
+    last, size = usage["last"], usage.get("modelContextWindow")
+    return Usage(last["inputTokens"], last["outputTokens"], last["totalTokens"], last["totalTokens"], size)
+
+
+def _model(_thread: Thread, params: JsonObject) -> TurnEvent:
+    return ModelChanged(_needed(params["toModel"]))
+
+
+def _output(_thread: Thread, params: JsonObject) -> TurnEvent:
+    return ToolUpdated(_needed(params["itemId"]), status=ToolStatus.RUNNING, output=params["delta"])
+
+
+def _progress(_thread: Thread, params: JsonObject) -> TurnEvent:
+    return ToolUpdated(_needed(params["itemId"]), status=ToolStatus.RUNNING, output=params["message"])
+
+
+def _item_started(_thread: Thread, params: JsonObject) -> TurnEvent:
+    item = params["item"]
+    kind, title, arguments = TOOLS[item["type"]](item)
+    return ToolStarted(
+        _needed(item["id"]), title, kind, arguments, STATUSES.get(item.get("status"), ToolStatus.RUNNING)
+    )
+
+
+def _item_completed(thread: Thread, params: JsonObject) -> TurnEvent:
+    item = params["item"]
+    if item["type"] == "agentMessage":
+        # Some answers come whole: without pieces before it, this is the only time the text is said.
+        if item["id"] in thread.spoken or not item["text"]:
+            return Other("item/completed", params)
+        return Text(_needed(item["text"]))
+    if item["type"] not in TOOLS:
+        return Other("item/completed", params)
+    status = STATUSES.get(item.get("status"), ToolStatus.COMPLETED)
+    output = next((item[name] for name in OUTPUTS if item.get(name) is not None), None)
+    return ToolEnded(_needed(item["id"]), status, output)
+
+
+OUTPUTS = ("aggregatedOutput", "result", "error", "contentItems", "changes", "results")
+Described = tuple[str, str, Any]
+"""Kind, title and arguments of a call."""
+
+TOOLS: Mapping[str, Callable[[JsonObject], Described]] = {
+    "commandExecution": lambda item: ("execute", item["command"], {"command": item["command"], "cwd": item.get("cwd")}),
+    "fileChange": lambda item: ("edit", "change files", item.get("changes")),
+    "mcpToolCall": lambda item: ("other", item["tool"], item.get("arguments")),
+    "dynamicToolCall": lambda item: ("other", item["tool"], item.get("arguments")),
+    "collabAgentToolCall": lambda item: ("other", str(item["tool"]), item.get("prompt")),
+    "webSearch": lambda item: ("search", item["query"], {"query": item["query"]}),
+}
+
+READERS: Mapping[str, Callable[[Thread, JsonObject], TurnEvent]] = {
+    "item/agentMessage/delta": _delta,
+    "item/reasoning/textDelta": _thought,
+    "item/reasoning/summaryTextDelta": _thought,
+    "item/started": _item_started,
+    "item/completed": _item_completed,
+    "item/commandExecution/outputDelta": _output,
+    "item/mcpToolCall/progress": _progress,
+    "turn/started": _turn_started,
+    "turn/completed": _turn_completed,
+    "turn/plan/updated": _plan,
+    "thread/tokenUsage/updated": _usage,
+    "model/rerouted": _model,
+}
+
+
+def _needed(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError("a text was expected")
+    return value

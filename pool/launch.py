@@ -1,0 +1,151 @@
+"""The one builder of what is started. The warm path and the claim path both come through here, so they cannot differ.
+
+Every input that shapes a process has a class, and there are only three:
+- in the key: provider, model. (cwd is in the key but shapes the session, not the process: a process starts in a
+  directory of its own that nobody deletes under it.)
+- in the fingerprint: everything else that reaches the process. A changed fingerprint is a new generation.
+- per call: deadlines, cwd, tools, permission policy, prompt. They never reach the spawn.
+
+Secret values are hashed before they enter the fingerprint, so that it may be logged.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from ostler.pool.codecs import choose
+from ostler.pool.codec import Codec
+from ostler.pool.errors import UnknownProvider
+from ostler.pool.finder import PathFinder
+from ostler.pool.keys import TransportKey
+from ostler.pool.process.command import Command
+from ostler.pool.process.environment import build_environment
+from ostler.pool.provider import Approval, CodecName, Provider, ToolChannel, Wanted
+from ostler.pool.settings import BadSetting, ProviderSettings
+
+DEFAULT_MODEL = "default"
+"""The model name that leaves the choice to the agent."""
+CREDENTIAL_FILE_LIMIT = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Everything needed to start one process of a key, as a value."""
+
+    key: TransportKey
+    provider: Provider
+    settings: ProviderSettings
+    command: Command
+    fingerprint: str
+    home: str
+
+    @property
+    def channel(self) -> ToolChannel:
+        """How tools reach the sessions of this process."""
+        return self.settings.tool_channel or self.provider.tool_channel
+
+    def codec(self) -> Codec:
+        """A fresh translator for one process."""
+        return choose(
+            self.provider.codec,
+            model=model_of(self.key),
+            approval=self.settings.approval,
+            channel=self.channel,
+        )
+
+
+def model_of(key: TransportKey) -> str | None:
+    """The model to ask for; None leaves it to the agent."""
+    return None if key.model in ("", DEFAULT_MODEL) else key.model
+
+
+def launch(provider: Provider, settings: ProviderSettings, key: TransportKey, environ: Mapping[str, str]) -> Launch:
+    """Build the command and its fingerprint. Raises `AgentMissing`, `BadSetting`."""
+    _check(provider, settings, key)
+    home = settings.home or environ.get("HOME", "/")
+    base = build_environment(
+        environ, passed=(*provider.pass_env, *provider.credentials, *settings.pass_env), extra={"HOME": home}
+    )
+    program = _program(provider, settings, settings.env.get("PATH", base["PATH"]))
+    recipe = provider.arguments(Wanted(model_of(key), settings.approval))
+    cache = {} if settings.cache is None else {"NODE_COMPILE_CACHE": settings.cache}
+    env = {**base, **cache, **provider.fixed_env, **recipe.env, **settings.env}
+    command = Command(
+        argv=(*program, *recipe.args, *settings.args),
+        cwd=Path(home),
+        env=env,
+        label=str(key),
+        prefix=settings.prefix,
+        rlimits=settings.rlimits,
+        secrets=tuple(env[name] for name in provider.credentials if env.get(name)),
+    )
+    channel = settings.tool_channel or provider.tool_channel
+    mark = fingerprint(
+        command,
+        approval=settings.approval,
+        codec=provider.codec,
+        channel=channel,
+        credentials=_credentials(provider, home),
+    )
+    return Launch(key, provider, settings, command, mark, home)
+
+
+def fingerprint(
+    command: Command, *, approval: Approval, codec: CodecName, channel: ToolChannel, credentials: Mapping[str, str]
+) -> str:
+    """A name for everything that shapes a process and is not in its key."""
+    document = {
+        "argv": command.argv,
+        "prefix": command.prefix,
+        "cwd": str(command.cwd),
+        "env": {name: _digest(value.encode()) for name, value in command.env.items()},
+        "rlimits": {str(kind): limits for kind, limits in command.rlimits.items()},
+        "approval": approval.value,
+        "codec": codec.value,
+        "channel": channel.value,
+        "credentials": dict(credentials),
+    }
+    return hashlib.sha256(orjson.dumps(document, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _check(provider: Provider, settings: ProviderSettings, key: TransportKey) -> None:
+    if key.provider != provider.name:
+        raise UnknownProvider(key.provider, [provider.name])
+    if settings.approval is not Approval.AGENT and settings.approval not in provider.approvals:
+        offered = ", ".join(sorted(provider.approvals))
+        raise BadSetting("approval", f"{provider.name} cannot be put into {settings.approval.value!r}, only: {offered}")
+    if settings.tool_channel is ToolChannel.DYNAMIC_TOOLS and provider.tool_channel is not ToolChannel.DYNAMIC_TOOLS:
+        raise BadSetting("tool_channel", f"{provider.name} takes its tools through a relay only")
+    if settings.deadlines.start < provider.expected_start:
+        raise BadSetting(
+            "deadlines.start", f"{provider.name} needs about {provider.expected_start:.1f} s to start on a calm machine"
+        )
+
+
+def _program(provider: Provider, settings: ProviderSettings, path: str) -> tuple[str, ...]:
+    finder = PathFinder(path)
+    if settings.command is not None:
+        name, *arguments = settings.command
+        return (finder.program(name, install=provider.install), *arguments)
+    if provider.find is None:
+        raise BadSetting("command", f"{provider.name} has no command of its own: configure one")
+    return provider.find(finder)
+
+
+def _credentials(provider: Provider, home: str) -> Mapping[str, str]:
+    """Digests of the login files, so that a new login starts new processes and an old one cannot write itself back."""
+    found: dict[str, str] = {}
+    for name in provider.credential_files:
+        try:
+            with (Path(home) / name).open("rb") as file:
+                found[name] = _digest(file.read(CREDENTIAL_FILE_LIMIT))
+        except OSError:
+            found[name] = "absent"
+    return found
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,40 @@
+"""What to run, as a value. Equal commands start equal processes; secrets are in no repr."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ostler.pool.process.errors import CommandError
+from ostler.pool.process.reaper.kin import MARKER
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One process to be: `label` names it in errors, logs and the ledger (usually the transport key)."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str] = field(repr=False)
+    label: str = "agent"
+    prefix: tuple[str, ...] = ()
+    """Put before argv: a sandbox or a scope, e.g. `("bwrap", ...)` or `("systemd-run", "--user", "--scope")`."""
+    rlimits: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """`resource.RLIMIT_*` to (soft, hard), set from outside once the process runs."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """Values never to be shown from its stderr; environment variables named like secrets are added to them."""
+
+    def __post_init__(self) -> None:
+        if not self.argv or not self.argv[0]:
+            raise CommandError(f"{self.label}: the command is empty")
+        texts = (*self.line, str(self.cwd), *self.env.keys(), *self.env.values())
+        if any("\0" in text for text in texts):
+            raise CommandError(f"{self.label}: NUL byte in argv, cwd or environment")
+        if any(not name or "=" in name for name in self.env):
+            raise CommandError(f"{self.label}: environment names must be non-empty and without '='")
+
+    @property
+    def line(self) -> tuple[str, ...]:
+        return (*self.prefix, *self.argv)
+
+    def marked_env(self, mark: str) -> dict[str, str]:
+        return {**self.env, MARKER: mark}

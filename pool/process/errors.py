@@ -1,0 +1,73 @@
+"""Everything that can go wrong with a process, with the facts as attributes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class ProcessError(Exception):
+    """Base of this package."""
+
+
+class CommandError(ProcessError, ValueError):
+    """A command that no kernel would take: empty, or with a NUL byte."""
+
+
+class RuntimeDirError(ProcessError):
+    """The runtime directory is not a private directory of ours."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"runtime directory {path}: {reason}; give ostler a directory of its own with mode 0700"
+        )
+        self.path = path
+        self.reason = reason
+
+
+class StartError(ProcessError):
+    """The process could not be started. Nothing of it is left."""
+
+    def __init__(self, label: str, program: str, cwd: Path, reason: str) -> None:
+        super().__init__(f"cannot start {label} ({program}) in {cwd}: {reason}")
+        self.label = label
+        self.program = program
+        self.cwd = cwd
+        self.reason = reason
+
+
+class MissingProgram(StartError):  # noqa: N818 (reads as what happened, like FileNotFoundError's kin below)
+    """No such program on the child's PATH, or its interpreter is missing."""
+
+
+class MissingDirectory(StartError):  # noqa: N818
+    """The working directory is gone."""
+
+
+class NotPermitted(StartError):  # noqa: N818
+    """Not executable, not enterable, or a limit that we may not set."""
+
+
+class NotRunnable(StartError):  # noqa: N818
+    """It exists and is executable, but is no program: a script without `#!`, another machine's binary."""
+
+
+class ResourcesExhausted(StartError):  # noqa: N818
+    """Out of processes, descriptors or memory; trying again later may help."""
+
+
+class StdinClosed(ProcessError):  # noqa: N818
+    """Bytes for a process that takes none any more: it ended, closed its stdin, or is being stopped."""
+
+    def __init__(self, label: str, pid: int) -> None:
+        super().__init__(f"stdin of {label} (pid {pid}) is closed; start another process")
+        self.label = label
+        self.pid = pid
+
+
+class Survivors(ProcessError):  # noqa: N818
+    """Processes that outlasted SIGKILL; they stay in the ledger and are tried again at the next start."""
+
+    def __init__(self, label: str, pids: Sequence[int], after: float) -> None:
+        super().__init__(f"{label}: still alive {after:.1f} s after the first signal: pids {list(pids)}")
+        self.label = label
+        self.pids = tuple(pids)
+        self.after = after

@@ -1,0 +1,124 @@
+"""The gateway's end of the reaper process: starts it, tells it every ward, replaces it when it dies."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+
+from ostler.pool.process.ledger import Run
+from ostler.pool.process.reaper import wards
+from ostler.pool.process.reaper.kin import Identity
+from ostler.pool.process.spawn import Child, spawn_watcher
+
+log = logging.getLogger(__name__)
+
+_BOOT = "import sys; sys.path.append(sys.argv.pop(1)); from reaper.watch import main; sys.exit(main(sys.argv[1:]))"
+_FIRST_DELAY = 0.05
+_LAST_DELAY = 10.0
+_LEAVE_WITHIN = 6.0
+
+
+class Guard:
+    """Writes go straight into the pipe's kernel buffer: what was told before a start is told even if we die now."""
+
+    def __init__(self, run: Run, python: str) -> None:
+        self._argv = [
+            *(python, "-I", "-S", "-E", "-B", "-c", _BOOT, str(Path(__file__).parent)),
+            *(run.mark, str(run.owner.pid), str(run.owner.start)),
+        ]
+        self._wards: dict[int, Identity | None] = {}
+        self._child: Child | None = None
+        self._pipe = -1
+        self._delay = _FIRST_DELAY
+        self._retry: asyncio.TimerHandle | None = None
+        self._closing = False
+        self._left = asyncio.Event()
+
+    @property
+    def pid(self) -> int | None:
+        return self._child.pid if self._child else None
+
+    def open(self) -> None:
+        self._retry = None
+        self._child = spawn_watcher(self._argv, {})
+        self._pipe = self._child.take_stdin()
+        asyncio.get_running_loop().add_reader(self._child.pidfd, self._on_exit, self._child)
+        self._tell(_everything(self._wards.items()))
+
+    def expect(self, number: int) -> None:
+        self._wards[number] = None
+        self._tell(wards.expect(number))
+
+    def ward(self, number: int, identity: Identity) -> None:
+        self._wards[number] = identity
+        self._tell(wards.ward(number, identity))
+
+    def forget(self, number: int) -> None:
+        if self._wards.pop(number, self) is not self:
+            self._tell(wards.gone(number))
+
+    async def aclose(self) -> None:
+        """Let go of the rope: the reaper ends what may be left of the run, and leaves."""
+        self._closing = True
+        if self._retry is not None:
+            self._retry.cancel()
+        if self._child is None:
+            return
+        self._drop_pipe()
+        try:
+            await asyncio.wait_for(self._left.wait(), _LEAVE_WITHIN)
+        except TimeoutError:
+            log.error(
+                "reaper pid %d did not leave within %.0f s and was killed", self._child.pid, _LEAVE_WITHIN
+            )
+            self._child.signal_group(signal.SIGKILL)
+            await self._left.wait()
+
+    def _tell(self, lines: str) -> None:
+        if self._child is None or not lines:
+            return
+        data = lines.encode()
+        try:
+            if os.write(self._pipe, data) == len(data):
+                return
+        except BrokenPipeError:
+            return  # it is dead; its replacement is told everything
+        except BlockingIOError:
+            pass
+        log.warning("reaper pid %d does not read; replacing it", self._child.pid)
+        self._child.signal_group(signal.SIGKILL)
+
+    def _on_exit(self, child: Child) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(child.pidfd)
+        status = child.status()
+        child.bury()
+        self._child = None
+        self._drop_pipe()
+        if self._closing:
+            self._left.set()
+            return
+        log.warning(
+            "reaper pid %d ended with status %s; starting another in %.2f s", child.pid, status, self._delay
+        )
+        self._retry = loop.call_later(self._delay, self._reopen)
+        self._delay = min(self._delay * 2, _LAST_DELAY)
+
+    def _reopen(self) -> None:
+        try:
+            self.open()
+        except OSError as error:
+            log.error("cannot start a reaper (%s); trying again in %.1f s", error, self._delay)  # noqa: TRY400 (errno is all)
+            self._retry = asyncio.get_running_loop().call_later(self._delay, self._reopen)
+            self._delay = min(self._delay * 2, _LAST_DELAY)
+
+    def _drop_pipe(self) -> None:
+        if self._pipe >= 0:
+            os.close(self._pipe)
+            self._pipe = -1
+
+
+def _everything(known: Iterable[tuple[int, Identity | None]]) -> str:
+    return "".join(wards.ward(n, identity) if identity else wards.expect(n) for n, identity in known)

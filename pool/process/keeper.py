@@ -1,0 +1,148 @@
+"""Keeps the promise that no process of ours outlives the gateway: reaper, ledger, and the tasks that end families.
+
+Open one per gateway run, before the first agent; close it last.
+"""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from ostler.pool.process.errors import ProcessError
+from ostler.pool.process.guard import Guard
+from ostler.pool.process.ledger import Estate, Ledger, Run, find_estates, prepare
+from ostler.pool.process.reaper.hunt import Hunt
+from ostler.pool.process.reaper.kin import Identity, Stat
+from ostler.pool.process.reaper.strike import PAUSE, Family, send
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+_ESTATE_GRACE = 1.0
+_ESTATE_BOUND = 5.0
+_ESTATE_LINGER = 0.3
+
+
+class Stoppable(Protocol):
+    async def stop(self) -> object: ...
+
+
+class Keeper:
+    """Made by `open`. Not for use from other threads than its loop's."""
+
+    def __init__(self, run: Run, ledger: Ledger, guard: Guard, threads: ThreadPoolExecutor) -> None:
+        self.run = run
+        self._ledger = ledger
+        self._guard = guard
+        self._threads = threads
+        self._spawned = 0
+        self._living: dict[int, Stoppable] = {}
+        self._tasks: set[asyncio.Task[object]] = set()
+
+    @classmethod
+    async def open(cls, runtime_dir: Path, instance_id: str, *, python: str = sys.executable) -> "Keeper":
+        """End what dead gateways left in `runtime_dir`, then start the reaper. `instance_id` names this gateway."""
+        run = Run.of_this_process(instance_id)
+        threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ostler-proc")
+        try:
+            await asyncio.get_running_loop().run_in_executor(threads, settle_estates, runtime_dir, run)
+            ledger = Ledger.open(runtime_dir, run)
+            guard = Guard(run, python)
+            guard.open()
+        except BaseException:
+            threads.shutdown(wait=False)
+            raise
+        return cls(run, ledger, guard, threads)
+
+    @property
+    def reaper_pid(self) -> int | None:
+        return self._guard.pid
+
+    def announce(self, label: str) -> int:
+        """Before every start: from here on a death of ours finds the process even if nobody learns its pid."""
+        self._spawned += 1
+        self._ledger.announce(self._spawned, label)
+        self._guard.expect(self._spawned)
+        return self._spawned
+
+    def mark(self, number: int) -> str:
+        return f"{self.run.mark}{number}"
+
+    def complete(self, number: int, identity: Identity, process: Stoppable) -> None:
+        self._living[number] = process
+        self._guard.ward(number, identity)
+        self._ledger.complete(number, identity)
+
+    def release(self, number: int) -> None:
+        """Ended; its family may not be."""
+        self._living.pop(number, None)
+
+    def forget(self, number: int) -> None:
+        """Nothing of it is left."""
+        self.release(number)
+        self._ledger.forget(number)
+        self._guard.forget(number)
+
+    def hold(self, work: Coroutine[object, object, T]) -> "asyncio.Task[T]":
+        """Own a task until it is done; a failure that nobody awaits is at least logged."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._release)
+        return task
+
+    async def look(self, family: Family) -> list[Stat]:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, family.look)
+
+    async def end(self, family: Family, *, grace: float, bound: float) -> list[Stat]:
+        """The whole family gone; answers with those that could not be ended within grace + bound."""
+        clock = asyncio.get_running_loop().time
+        hunt = Hunt(clock(), grace=grace, bound=bound)
+        while True:
+            found = await self.look(family)
+            orders = hunt.look(found, clock())
+            if orders.over:
+                return [stat for stat in found if not stat.dead]
+            for stat, number in orders.signals:
+                send(stat, number)
+            await asyncio.sleep(PAUSE)
+
+    async def aclose(self) -> None:
+        """Stop every process, wait for every family's end, dismiss the reaper."""
+        for process in list(self._living.values()):
+            self.hold(process.stop())
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._guard.aclose()
+        self._ledger.close()
+        self._threads.shutdown(wait=False)
+
+    def _release(self, task: "asyncio.Task[object]") -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or (error := task.exception()) is None or isinstance(error, ProcessError):
+            return  # our own errors were told to whoever waits, and logged where nobody may wait
+        log.error("a task of the process keeper failed: %s", error, exc_info=error)
+
+
+def settle_estates(runtime_dir: Path, here: Run) -> None:
+    """Blocking. End what dead gateways left; what cannot be ended stays recorded for the next start."""
+    prepare(runtime_dir)
+    for estate in find_estates(runtime_dir, here):
+        survivors = _settle(estate)
+        if survivors:
+            log.error(
+                "%s left processes that cannot be ended: %s", estate.run.name, [s.pid for s in survivors]
+            )
+        else:
+            estate.clear()
+
+
+def _settle(estate: Estate) -> list[Stat]:
+    if not estate.wards and not estate.pending:
+        return []
+    family = Family(estate.run.mark, estate.wards, vouched=False)
+    return family.end(
+        grace=_ESTATE_GRACE, bound=_ESTATE_BOUND, linger=_ESTATE_LINGER if estate.pending else 0.0
+    )

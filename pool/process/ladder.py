@@ -1,0 +1,31 @@
+"""The stop ladder as a value: what to do, and how long to wait for the exit before the next rung.
+
+Several agents never leave on stdin EOF and some ignore SIGTERM when only their own pid gets it; a SIGTERM to the whole
+group was clean for every real agent measured. So the first wait is short and every signal goes to the group.
+"""
+
+from dataclasses import dataclass
+
+from ostler.pool.process.exit import Ending
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    ending: Ending
+    """What is done on this rung, by the name of the ending that it leads to."""
+    wait: float
+
+
+@dataclass(frozen=True, slots=True)
+class StopDeadlines:
+    """Seconds for each rung. Zero skips the rung; the last one cannot be skipped."""
+
+    eof: float = 0.3
+    terminate: float = 3.0
+    kill: float = 5.0
+    sweep_grace: float = 0.5
+    """For descendants that outlived the process: between their SIGTERM and their SIGKILL."""
+
+    def rungs(self) -> tuple[Rung, ...]:
+        polite = (Rung(Ending.ON_EOF, self.eof), Rung(Ending.ON_TERMINATE, self.terminate))
+        return (*(rung for rung in polite if rung.wait > 0), Rung(Ending.ON_KILL, self.kill))

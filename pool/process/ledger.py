@@ -1,0 +1,163 @@
+"""The spawn ledger: what was started, on disk before it is started, so that the next gateway can end it.
+
+One directory per gateway run, and all that identifies the run is in its name, so that there is no half-written owner:
+`spawns/<instance>.<pid>.<start>.<boot>.<pid namespace>/<n>`. One file per spawn: a line with label and marker before
+the start, a line with pid and start time after it. A torn or empty file still says what matters, by its name.
+No fsync: it must survive our death, not the machine's, and a machine that dies takes the agents with it.
+"""
+
+import json
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from ostler.pool.process.errors import RuntimeDirError
+from ostler.pool.process.reaper.kin import Identity, is_alive, read_stat
+
+INSTANCE = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_RUN = re.compile(r"([A-Za-z0-9_-]{1,64})\.(\d+)\.(\d+)\.([0-9a-f]+)\.(\d+)")
+_MAX_FILE = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One life of a gateway: which process on which boot in which pid namespace."""
+
+    instance: str
+    owner: Identity
+    boot: str
+    namespace: int
+
+    @classmethod
+    def of_this_process(cls, instance: str) -> "Run":
+        if not INSTANCE.fullmatch(instance):
+            raise ValueError(f"instance id {instance!r}: 1 to 64 letters, digits, '-' or '_'")
+        stat = read_stat(os.getpid())
+        if stat is None:
+            raise RuntimeDirError(Path("/proc"), "it does not show our own process")
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip().replace("-", "")
+        return cls(instance, stat.identity, boot, Path("/proc/self/ns/pid").stat().st_ino)
+
+    @classmethod
+    def parse(cls, name: str) -> "Run | None":
+        found = _RUN.fullmatch(name)
+        if not found:
+            return None
+        instance, pid, start, boot, namespace = found.groups()
+        return cls(instance, Identity(int(pid), int(start)), boot, int(namespace))
+
+    @property
+    def name(self) -> str:
+        return f"{self.instance}.{self.owner.pid}.{self.owner.start}.{self.boot}.{self.namespace}"
+
+    @property
+    def mark(self) -> str:
+        """Start of the marker of all its spawns. Unique per run even if the instance id is not."""
+        return f"{self.instance}-{self.owner.pid}-{self.owner.start}."
+
+    def judged_by(self, here: "Run") -> bool:
+        """Pids mean the same to both."""
+        return self.boot == here.boot and self.namespace == here.namespace
+
+
+class Ledger:
+    """The spawns of this run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @classmethod
+    def open(cls, runtime_dir: Path, run: Run) -> "Ledger":
+        folder = spawns_folder(runtime_dir) / run.name
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError as error:
+            raise RuntimeDirError(
+                folder, "this process already keeps a ledger under that instance id"
+            ) from error
+        return cls(folder)
+
+    def announce(self, number: int, label: str) -> None:
+        self._append(number, {"label": label}, os.O_CREAT | os.O_EXCL)
+
+    def complete(self, number: int, identity: Identity) -> None:
+        self._append(number, {"pid": identity.pid, "start": identity.start}, 0)
+
+    def forget(self, number: int) -> None:
+        (self.folder / str(number)).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Forget the run if nothing of it is left; otherwise the next start has something to read."""
+        if self.folder.is_dir() and not any(self.folder.iterdir()):
+            self.folder.rmdir()
+
+    def _append(self, number: int, facts: dict[str, str | int], flags: int) -> None:
+        path = self.folder / str(number)
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
+        try:
+            os.write(handle, json.dumps(facts).encode() + b"\n")
+        finally:
+            os.close(handle)
+
+
+@dataclass(frozen=True, slots=True)
+class Estate:
+    """What a dead gateway left: its marker, the identities it recorded, and whether one start was never completed."""
+
+    run: Run
+    folder: Path
+    wards: tuple[Identity, ...]
+    pending: bool
+
+    def clear(self) -> None:
+        # Two gateways may settle the same estate at once; the second finds nothing, which is what it wanted.
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def prepare(runtime_dir: Path) -> None:
+    """A directory that only we can read: made, or found to be so. Never repaired silently."""
+    runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    facts = runtime_dir.lstat()
+    if not runtime_dir.is_dir() or runtime_dir.is_symlink():
+        raise RuntimeDirError(runtime_dir, "not a directory")
+    if facts.st_uid != os.geteuid():
+        raise RuntimeDirError(runtime_dir, f"it belongs to uid {facts.st_uid}")
+    if facts.st_mode & 0o077:
+        raise RuntimeDirError(runtime_dir, f"mode {facts.st_mode & 0o777:04o} lets others in")
+    spawns_folder(runtime_dir).mkdir(mode=0o700, exist_ok=True)
+
+
+def spawns_folder(runtime_dir: Path) -> Path:
+    return runtime_dir / "spawns"
+
+
+def find_estates(runtime_dir: Path, here: Run) -> list[Estate]:
+    """Runs whose gateway is dead. Those of a live gateway, or of another pid namespace, are not ours to judge."""
+    estates = []
+    for folder in sorted(spawns_folder(runtime_dir).iterdir()):
+        run = Run.parse(folder.name)
+        if run is None or run == here:
+            continue
+        if run.boot != here.boot:
+            estates.append(Estate(run, folder, (), pending=False))  # that boot's processes are gone with it
+        elif run.judged_by(here) and not is_alive(run.owner):
+            estates.append(_read_estate(run, folder))
+    return estates
+
+
+def _read_estate(run: Run, folder: Path) -> Estate:
+    records = [_read_spawn(file) for file in folder.iterdir()]
+    wards = tuple(identity for identity in records if identity is not None)
+    return Estate(run, folder, wards, pending=None in records)
+
+
+def _read_spawn(file: Path) -> Identity | None:
+    try:
+        with file.open("rb") as stream:
+            lines = stream.read(_MAX_FILE).splitlines()
+        facts = json.loads(lines[1])
+        return Identity(int(facts["pid"]), int(facts["start"]))
+    except (OSError, ValueError, LookupError, TypeError):
+        return None  # torn: announced and not completed, so the marker has to find it

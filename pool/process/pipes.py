@@ -1,0 +1,102 @@
+"""The three pipe ends of a child on the loop, uvloop or asyncio. Every end is closed exactly once, by its transport."""
+
+import asyncio
+from collections.abc import Callable
+from typing import IO
+
+
+class Inflow(asyncio.Protocol):
+    """Bytes from the child. `ended` is set at EOF, or when we closed it."""
+
+    def __init__(self, receive: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
+        self._receive = receive
+        self._on_end = on_end
+        self.ended = False
+
+    def data_received(self, data: bytes) -> None:
+        self._receive(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (a broken pipe is an end like EOF)
+        self.ended = True
+        self._on_end()
+
+
+class Outflow(asyncio.BaseProtocol):
+    """Bytes to the child, with backpressure told at once and awaitable."""
+
+    def __init__(self, on_writable: Callable[[bool], None]) -> None:
+        self._on_writable = on_writable
+        self.closed = False
+        self.flowing = asyncio.Event()
+        self.flowing.set()
+
+    def pause_writing(self) -> None:
+        self.flowing.clear()
+        self._on_writable(False)
+
+    def resume_writing(self) -> None:
+        self.flowing.set()
+        self._on_writable(True)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (the exit says more than EPIPE)
+        self.closed = True
+        self.flowing.set()
+
+
+class Pipes:
+    """Owns the raw ends until `connect` has handed each to its transport. `close` works at any point, and twice."""
+
+    def __init__(self, inflow: Inflow, errors: Inflow, outflow: Outflow, ends: tuple[IO[bytes], ...]) -> None:
+        self.inflow = inflow
+        self.errors = errors
+        self.outflow = outflow
+        self._raw = list(ends)
+        self._stdin: asyncio.WriteTransport | None = None
+        self._stdout: asyncio.ReadTransport | None = None
+        self._stderr: asyncio.ReadTransport | None = None
+
+    async def connect(self) -> None:
+        """To be shielded: cancelled halfway, an end would have two owners or none."""
+        loop = asyncio.get_running_loop()
+        stdin, stdout, stderr = self._raw
+        self._stdout, _ = await loop.connect_read_pipe(lambda: self.inflow, stdout)
+        self._raw.remove(stdout)
+        self._stderr, _ = await loop.connect_read_pipe(lambda: self.errors, stderr)
+        self._raw.remove(stderr)
+        self._stdin, _ = await loop.connect_write_pipe(lambda: self.outflow, stdin)
+        self._raw.remove(stdin)
+
+    @property
+    def drained(self) -> bool:
+        return self.inflow.ended and self.errors.ended
+
+    def write(self, data: bytes) -> None:
+        if self._stdin is not None:
+            self._stdin.write(data)
+
+    def pause_reading(self) -> None:
+        if self._stdout is not None and not self.inflow.ended:
+            self._stdout.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._stdout is not None and not self.inflow.ended:
+            self._stdout.resume_reading()
+
+    def close_stdin(self) -> None:
+        """EOF, at once unless bytes are still waiting to be read."""
+        if self._stdin is not None:
+            self._stdin.close()
+
+    def close(self) -> None:
+        if self._stdin is not None and not self.outflow.closed and not self._is_closing(self._stdin):
+            self._stdin.abort()
+        for transport in (self._stdout, self._stderr):
+            if transport is not None:
+                transport.close()
+        while self._raw:
+            self._raw.pop().close()
+
+    @staticmethod
+    def _is_closing(stdin: asyncio.WriteTransport) -> bool:
+        # With bytes still buffered, close() waits for a reader that is gone; without, asyncio cannot take an abort.
+        return stdin.is_closing() and stdin.get_write_buffer_size() == 0

@@ -1,0 +1,263 @@
+"""One agent process: started, written to, read from, stopped, and buried with its whole family.
+
+- Its end is found by pidfd and reported once to the listener: when stdout and stderr have reached their EOF, or shortly
+  after the end if a grandchild holds them open.
+- Whatever ends it, its family (own groups, own sessions, double forks) is ended after it, and only then are the pid
+  freed and the ledger entry removed. The keeper owns that task, so that no caller can cancel it.
+- `stop` is one ladder however many call it, and cancelling a caller does not cancel the ladder.
+"""
+
+import asyncio
+import logging
+import signal
+from typing import Protocol
+
+from ostler.pool.process.command import Command
+from ostler.pool.process.environment import secret_values
+from ostler.pool.process.errors import StartError, StdinClosed, Survivors
+from ostler.pool.process.exit import Ending, Exit
+from ostler.pool.process.keeper import Keeper
+from ostler.pool.process.ladder import Rung, StopDeadlines
+from ostler.pool.process.pipes import Inflow, Outflow, Pipes
+from ostler.pool.process.reaper.kin import Identity
+from ostler.pool.process.reaper.strike import Family
+from ostler.pool.process.spawn import Child, explain_limits, spawn
+from ostler.pool.process.stderr import Redaction, StderrTail
+from ostler.pool.process.tree import TreeMemory, measure
+
+log = logging.getLogger(__name__)
+
+LINGER = 0.25
+MUTE = 1.0
+DEFAULT_DEADLINES = StopDeadlines()
+TAIL = 20
+
+
+class ProcessListener(Protocol):
+    """Called on the loop, never concurrently."""
+
+    def stdout_received(self, data: bytes) -> None: ...
+
+    def writable(self, ok: bool) -> None:
+        """Whether stdin takes more: False means hold back until True."""
+
+    def process_exited(self, exit: Exit) -> None:
+        """Once."""
+
+
+class AgentProcess:
+    """Made by `start`."""
+
+    def __init__(
+        self, command: Command, child: Child, number: int, listener: ProcessListener, keeper: Keeper
+    ) -> None:
+        self.command = command
+        self.pid = child.pid
+        self.identity: Identity = child.identity
+        self.exit: Exit | None = None
+        self._child = child
+        self._number = number
+        self._listener = listener
+        self._keeper = keeper
+        self._loop = asyncio.get_running_loop()
+        self._started_at = self._loop.time()
+        self._ended_at = 0.0
+        self._family = Family(keeper.mark(number), [child.identity], vouched=True)
+        self._tail = StderrTail(Redaction((*command.secrets, *secret_values(command.env))))
+        self._pipes = Pipes(
+            Inflow(listener.stdout_received, self._on_end_of_pipe),
+            Inflow(self._tail.feed, self._on_end_of_pipe),
+            Outflow(listener.writable),
+            child.pipes,
+        )
+        self._status: int | None = None
+        self._act = Ending.BY_ITSELF
+        self._paused = False
+        self._ended = asyncio.Event()
+        self._reported = asyncio.Event()
+        self._stop: asyncio.Task[Exit] | None = None
+        self._burial: asyncio.Task[None] | None = None
+        self._listening = False
+        self._sweep_grace, self._bound = DEFAULT_DEADLINES.sweep_grace, DEFAULT_DEADLINES.kill
+
+    @classmethod
+    async def start(cls, command: Command, listener: ProcessListener, *, keeper: Keeper) -> "AgentProcess":
+        """Raises a `StartError`. Failed or cancelled at any point, it leaves neither process nor descriptor."""
+        number = keeper.announce(command.label)
+        try:
+            child = spawn(command, keeper.mark(number))
+        except StartError:
+            keeper.forget(number)
+            raise
+        process = cls(command, child, number, listener, keeper)
+        keeper.complete(number, child.identity, process)
+        # The keeper's task, not ours: cancelled halfway, a pipe end would have two owners or none.
+        attached = keeper.hold(process._attach())
+        try:
+            await asyncio.shield(attached)
+        except BaseException:
+            await process._abandon()
+            raise
+        return process
+
+    @property
+    def is_alive(self) -> bool:
+        return not self._ended.is_set()
+
+    def write(self, data: bytes) -> None:
+        """Buffers without bound: mind `writable`, or await `drain`. Raises `StdinClosed`."""
+        self._require_stdin()
+        self._pipes.write(data)
+
+    async def drain(self) -> None:
+        """Until stdin takes more. Raises `StdinClosed` if it never will."""
+        self._require_stdin()
+        await self._pipes.outflow.flowing.wait()
+        self._require_stdin()
+
+    def pause_reading(self) -> None:
+        self._paused = True
+        self._pipes.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._paused = False
+        self._pipes.resume_reading()
+        if not self.is_alive:
+            self._report_when_drained()
+
+    def stderr_tail(self, count: int = TAIL) -> list[str]:
+        return self._tail.tail(count)
+
+    def memory(self) -> TreeMemory:
+        """Blocking reads of `/proc`: run it in a thread. It also remembers who belongs to us, for the end."""
+        return measure(stat.pid for stat in self._family.look() if not stat.dead)
+
+    def kill(self) -> None:
+        """SIGKILL to the group, now. The family is ended and the exit reported as after any other end."""
+        if self.is_alive:
+            self._act = Ending.ON_KILL
+        self._child.signal_group(signal.SIGKILL)
+
+    async def stop(self, deadlines: StopDeadlines = DEFAULT_DEADLINES) -> Exit:
+        """Ended, reported, and its family gone. The first caller's deadlines count. Raises `Survivors`."""
+        if self._stop is None:
+            self._stop = self._keeper.hold(self._descend(deadlines))
+        return await asyncio.shield(self._stop)
+
+    async def _attach(self) -> None:
+        try:
+            self._child.set_limits(self.command.rlimits)
+            await self._pipes.connect()
+            self._listening = True
+        except (OSError, ValueError) as error:
+            raise explain_limits(self.command, error) from error
+        finally:
+            self._loop.add_reader(self._child.pidfd, self._on_ended)
+
+    async def _abandon(self) -> None:
+        self._listening = False
+        self.kill()
+        await self.stop(StopDeadlines(eof=0, terminate=0))
+
+    async def _descend(self, deadlines: StopDeadlines) -> Exit:
+        self._sweep_grace, self._bound = deadlines.sweep_grace, deadlines.kill
+        if self.is_alive:
+            # Look before the first blow: once parents are dead, descent says nothing.
+            await self._keeper.look(self._family)
+        for rung in deadlines.rungs():
+            if not await self._ends_within(rung):
+                continue
+            break
+        if self._burial is None:
+            raise Survivors(self.command.label, [self.pid], deadlines.kill)
+        self._report_when_drained()
+        await asyncio.shield(self._burial)
+        return self._require_exit()
+
+    async def _ends_within(self, rung: Rung) -> bool:
+        if self.is_alive:
+            self._step_on(rung.ending)
+            try:
+                async with asyncio.timeout(rung.wait):
+                    await self._ended.wait()
+            except TimeoutError:
+                return False
+        return True
+
+    def _step_on(self, ending: Ending) -> None:
+        self._act = ending
+        match ending:
+            case Ending.ON_EOF:
+                self._pipes.close_stdin()
+            case Ending.ON_TERMINATE:
+                self._child.signal_group(signal.SIGTERM)
+            case _:
+                self._child.signal_group(signal.SIGKILL)
+
+    def _on_ended(self) -> None:
+        self._loop.remove_reader(self._child.pidfd)
+        self._status = self._child.status()
+        self._ended_at = self._loop.time()
+        self._ended.set()
+        self._burial = self._keeper.hold(self._bury())
+        self._report_when_drained()
+
+    async def _bury(self) -> None:
+        try:
+            left = await self._keeper.end(self._family, grace=self._sweep_grace, bound=self._bound)
+            await self._reported.wait()
+        finally:
+            self._child.bury()
+            self._keeper.release(self._number)
+        if left:
+            error = Survivors(
+                self.command.label, [stat.pid for stat in left], self._loop.time() - self._ended_at
+            )
+            log.error("%s", error)
+            raise error
+        self._keeper.forget(self._number)
+
+    def _on_end_of_pipe(self) -> None:
+        if not self.is_alive:
+            if self._pipes.drained:
+                self._report()
+        elif self._pipes.inflow.ended:
+            # It cannot answer any more; give it the time to end by itself, which is what EOF nearly always means.
+            self._loop.call_later(MUTE, self._stop_if_mute)
+
+    def _stop_if_mute(self) -> None:
+        if self.is_alive and self._stop is None:
+            self._stop = self._keeper.hold(self._descend(DEFAULT_DEADLINES))
+
+    def _report_when_drained(self) -> None:
+        if self._pipes.drained:
+            self._report()
+        elif self._stop is not None or not self._paused:
+            # A grandchild may hold stdout open for ever. A paused reader gets its time once it resumes.
+            self._loop.call_later(LINGER, self._report)
+
+    def _report(self) -> None:
+        if self.exit is not None:
+            return
+        status = self._status
+        self.exit = Exit(
+            self.pid,
+            code=status if status is not None and status >= 0 else None,
+            signal=-status if status is not None and status < 0 else None,
+            ending=self._act,
+            after=self._ended_at - self._started_at,
+            stderr=tuple(self._tail.tail(TAIL)),
+        )
+        self._pipes.close()
+        self._reported.set()
+        if self._listening:
+            self._listener.process_exited(self.exit)
+
+    def _require_stdin(self) -> None:
+        if self._pipes.outflow.closed or self._stop is not None or not self.is_alive:
+            raise StdinClosed(self.command.label, self.pid)
+
+    def _require_exit(self) -> Exit:
+        if self.exit is None:
+            raise AssertionError("buried before it was reported")
+        return self.exit

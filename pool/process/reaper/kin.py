@@ -1,0 +1,99 @@
+"""Who belongs to an agent, told from `/proc`. Blocking reads: never call these on an event loop.
+
+Four bonds, because real agents break three of them: a marker in the environment (codex strips it from its tool servers),
+the session opened at spawn (`setsid` leaves it), descent (a double fork cuts it), and having been seen before as kin.
+A bare pid is never a bond: the kernel hands pids out again, so a pid counts only together with its start time.
+"""
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+MARKER = "OSTLER_SPAWN_ID"
+
+
+class Identity(NamedTuple):
+    """One process, for ever: a recycled pid has another start time (clock ticks since boot)."""
+
+    pid: int
+    start: int
+
+
+class Stat(NamedTuple):
+    pid: int
+    ppid: int
+    sid: int
+    start: int
+    dead: bool
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.pid, self.start)
+
+
+Table = Mapping[int, Stat]
+
+
+def parse_stat(pid: int, line: bytes) -> Stat:
+    # The name in parentheses may itself hold spaces and parentheses: split behind the last one.
+    fields = line[line.rindex(b")") + 2 :].split(maxsplit=20)
+    # A zombie main thread whose other threads still run is a live process.
+    dead = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
+    return Stat(pid, ppid=int(fields[1]), sid=int(fields[3]), start=int(fields[19]), dead=dead)
+
+
+def read_stat(pid: int) -> Stat | None:
+    """None when there is no such process (any more)."""
+    content = _read(pid, "stat")
+    return parse_stat(pid, content) if content else None
+
+
+def read_table() -> dict[int, Stat]:
+    found = (read_stat(int(name)) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 (no pathlib: size)
+    return {stat.pid: stat for stat in found if stat is not None}
+
+
+def is_alive(identity: Identity) -> bool:
+    stat = read_stat(identity.pid)
+    return stat is not None and stat.identity == identity and not stat.dead
+
+
+def read_marked(table: Table, mark: str) -> set[int]:
+    """Processes whose environment at exec held the marker; `mark` ends in `.` for all spawns of an instance."""
+    needle = f"\0{MARKER}={mark}".encode() + (b"" if mark.endswith(".") else b"\0")
+    return {pid for pid in table if needle in b"\0" + _read(pid, "environ") + b"\0"}
+
+
+def find_kin(table: Table, marked: Iterable[int], wards: Collection[Identity], *, vouched: bool) -> set[int]:
+    """Every pid bound to `wards` (agents and kin seen before) or marked, with all descendants.
+
+    `vouched` says that each ward was known to be ours a moment ago, so that its session number cannot have been
+    reused yet even if its leader is gone. A ledger read after a restart cannot vouch.
+    """
+    kin = set(marked)
+    kin.update(ward.pid for ward in wards if ward.pid in table and table[ward.pid].identity == ward)
+    trusted = {table[pid].sid for pid in kin}
+    for ward in wards:
+        if ward.pid in kin or ward.pid in trusted or (vouched and ward.pid not in table):
+            kin.update(s.pid for s in table.values() if s.sid == ward.pid and s.start >= ward.start)
+    return _with_descendants(table, kin)
+
+
+def _with_descendants(table: Table, roots: set[int]) -> set[int]:
+    children: dict[int, list[int]] = {}
+    for stat in table.values():
+        children.setdefault(stat.ppid, []).append(stat.pid)
+    family, queue = set(roots), list(roots)
+    while queue:
+        fresh = [pid for pid in children.get(queue.pop(), ()) if pid not in family]
+        family.update(fresh)
+        queue.extend(fresh)
+    return family
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:  # noqa: PTH123 (no pathlib: size)
+            return file.read()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return b""  # gone between two reads, or another user's: neither can be an agent of ours

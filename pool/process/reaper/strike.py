@@ -1,0 +1,58 @@
+"""Signals that cannot hit the wrong process, and the blocking end of a family."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Collection
+
+from .hunt import Hunt
+from .kin import Identity, Stat, find_kin, read_marked, read_stat, read_table
+
+PAUSE = 0.02
+
+
+def send(stat: Stat, number: signal.Signals) -> None:
+    """Signal exactly this process. The pidfd pins it: if the start time still fits, the pid cannot change hands."""
+    try:
+        pin = os.pidfd_open(stat.pid)
+    except ProcessLookupError:
+        return
+    try:
+        current = read_stat(stat.pid)
+        if current is not None and current.identity == stat.identity:
+            signal.pidfd_send_signal(pin, number)
+    except ProcessLookupError:
+        return  # it went by itself between the look and the signal
+    finally:
+        os.close(pin)
+
+
+class Family:
+    """All processes of one spawn (`instance.7`) or of one gateway instance (`instance.`). Remembers whom it saw."""
+
+    def __init__(self, mark: str, wards: Collection[Identity], *, vouched: bool) -> None:
+        self._mark = mark
+        self._seen = set(wards)
+        self._vouched = vouched
+
+    def look(self) -> list[Stat]:
+        table = read_table()
+        own = os.getpid()
+        kin = find_kin(table, read_marked(table, self._mark), self._seen, vouched=self._vouched) - {own}
+        found = [table[pid] for pid in kin]
+        self._seen.update(stat.identity for stat in found)
+        return found
+
+    def end(
+        self, *, grace: float, bound: float, linger: float = 0.0, clock: Callable[[], float] = time.monotonic
+    ) -> list[Stat]:
+        """Blocking. Answers with those that could not be ended (uninterruptible in the kernel, or not ours to kill)."""
+        hunt = Hunt(clock(), grace=grace, bound=bound, linger=linger)
+        while True:
+            found = self.look()
+            orders = hunt.look(found, clock())
+            if orders.over:
+                return [stat for stat in found if not stat.dead]
+            for stat, number in orders.signals:
+                send(stat, number)
+            time.sleep(PAUSE)

@@ -1,0 +1,50 @@
+"""What the reaper was told. Pure: lines in, wards out.
+
+`expect N` before a start, `ward N PID START` once it runs, `gone N` when its family has been buried. A line that makes
+no sense is dropped: the marker still finds what it was about.
+"""
+
+from .kin import Identity
+
+
+def expect(number: int) -> str:
+    return f"expect {number}\n"
+
+
+def ward(number: int, identity: Identity) -> str:
+    return f"ward {number} {identity.pid} {identity.start}\n"
+
+
+def gone(number: int) -> str:
+    return f"gone {number}\n"
+
+
+class Wards:
+    def __init__(self) -> None:
+        self._known: dict[int, Identity | None] = {}
+        self._rest = b""
+
+    def feed(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._take(line.split())
+
+    @property
+    def identities(self) -> list[Identity]:
+        return [identity for identity in self._known.values() if identity is not None]
+
+    @property
+    def any_pending(self) -> bool:
+        """A start was announced and its pid never told: it may show its marker only in a moment."""
+        return None in self._known.values()
+
+    def _take(self, words: list[bytes]) -> None:
+        match words:
+            case [b"expect", number] if number.isdigit():
+                self._known[int(number)] = None
+            case [b"ward", number, pid, start] if number.isdigit() and pid.isdigit() and start.isdigit():
+                self._known[int(number)] = Identity(int(pid), int(start))
+            case [b"gone", number] if number.isdigit():
+                self._known.pop(int(number), None)
+            case _:
+                return

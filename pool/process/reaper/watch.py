@@ -1,0 +1,61 @@
+"""The reaper process: waits until the gateway is no more, ends all its agents, and leaves.
+
+It holds two ropes to the gateway, because either can fail alone: the pipe on stdin (a fork of the gateway may hold
+the other end open after its death) and a pidfd (there is none if the gateway died before we looked).
+Its own session, no terminal signals: only the gateway's end ends it.
+"""
+
+import os
+import select
+import signal
+import sys
+
+from .kin import Identity, is_alive
+from .strike import Family
+from .wards import Wards
+
+# All gone within 5 s of the gateway's end: two for the agents to save what they must, the rest for SIGKILL.
+GRACE = 2.0
+BOUND = 2.5
+LINGER = 1.0
+
+
+def wait_for_end(gateway: Identity, wards: Wards) -> None:
+    poll = select.poll()
+    poll.register(0, select.POLLIN | select.POLLHUP)
+    try:
+        pin = os.pidfd_open(gateway.pid)
+    except ProcessLookupError:
+        return
+    poll.register(pin, select.POLLIN)
+    while is_alive(gateway):
+        poll.poll()
+        if not drain(wards):
+            return
+
+
+def drain(wards: Wards) -> bool:
+    """Take what is in the pipe; False at its end."""
+    try:
+        while data := os.read(0, 65_536):
+            wards.feed(data)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def main(arguments: list[str]) -> int:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    mark, pid, start = arguments
+    os.set_blocking(0, False)
+    wards = Wards()
+    wait_for_end(Identity(int(pid), int(start)), wards)
+    drain(wards)
+    family = Family(mark, wards.identities, vouched=True)
+    survivors = family.end(grace=GRACE, bound=BOUND, linger=LINGER if wards.any_pending else 0.0)
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

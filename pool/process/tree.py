@@ -1,0 +1,31 @@
+"""Memory of a whole process tree. Blocking reads of `/proc`: for a thread."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class TreeMemory:
+    """Bytes. `pss` shares each common page among its users, so trees can be added up; `rss` counts it in each."""
+
+    processes: int
+    rss: int
+    pss: int
+    largest_rss: int
+
+
+def measure(pids: Iterable[int]) -> TreeMemory:
+    found = [memory for pid in pids if (memory := _read(pid)) is not None]
+    rss = [memory[0] for memory in found]
+    return TreeMemory(len(found), sum(rss), sum(memory[1] for memory in found), max(rss, default=0))
+
+
+def _read(pid: int) -> tuple[int, int] | None:
+    # One line per fact for the whole process: some forty times cheaper than summing smaps.
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None  # gone between two reads, or it has made itself unreadable
+    fields = {words[0]: int(words[1]) * 1024 for line in text.splitlines()[1:] if (words := line.split())}
+    return fields.get("Rss:", 0), fields.get("Pss:", 0)

@@ -1,0 +1,61 @@
+"""claude-agent-acp, measured at 0.49.0.
+
+- Each session is a child process of ~110 MB and costs 273 ms of CPU to open: budgeted like a process, opened two at a time.
+- It hands its whole environment, key included, to its tool servers: only our relay is trusted.
+- A session needs two seconds of calm before its file is whole.
+- A SIGKILL of the parent leaves children behind: ended by group.
+"""
+
+from ostler.pool.provider import (
+    Approval,
+    CloseVerb,
+    CodecName,
+    FaultReading,
+    Finder,
+    LoadTrust,
+    Provider,
+    Recipe,
+    Sharing,
+    Wanted,
+)
+
+INSTALL = "npm install -g @agentclientprotocol/claude-agent-acp"
+
+
+def find(finder: Finder) -> tuple[str, ...]:
+    """The script itself."""
+    return finder.node_script("claude-agent-acp", install=INSTALL)
+
+
+def arguments(wanted: Wanted) -> Recipe:
+    """The model goes by environment."""
+    return Recipe(env={} if wanted.model is None else {"ANTHROPIC_MODEL": wanted.model})
+
+
+PROVIDER = Provider(
+    name="claude-acp",
+    title="Claude Agent",
+    codec=CodecName.ACP,
+    find=find,
+    arguments=arguments,
+    install=INSTALL,
+    fixed_env={
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "DISABLE_TELEMETRY": "1",
+        "NO_COLOR": "1",
+    },
+    pass_env=("ANTHROPIC_BASE_URL", "CLAUDE_CONFIG_DIR", "IS_SANDBOX"),
+    credentials=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+    credential_files=(".claude/.credentials.json", ".claude/settings.json"),
+    sharing=Sharing.SESSIONS,
+    seats_per_process=10,
+    parallel_opens=2,
+    load=LoadTrust(settle=2.0),
+    close=CloseVerb.SESSION_CLOSE,
+    approvals=frozenset({Approval.ASK, Approval.AUTO}),
+    auto_mode="bypassPermissions",
+    faults=FaultReading(unknown_session=frozenset({-32603, -32002})),
+    expected_start=0.2,
+    seat_weight=1.0,
+)

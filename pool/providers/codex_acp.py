@@ -1,0 +1,61 @@
+"""codex-acp, measured at 0.16.0.
+
+- The npm command is a Node wrapper that orphans the real process on any signal: the native binary is started.
+- It repeats a warning about a model name it does not know in the text of every answer: stripped.
+- A second prompt on a busy session is never answered; one bad UTF-8 byte ends it.
+- It takes a missing or relative cwd without a word: cwd is checked before it is asked.
+"""
+
+import re
+
+from ostler.pool.provider import (
+    TRUSTED,
+    Approval,
+    CloseVerb,
+    CodecName,
+    FaultReading,
+    Finder,
+    Provider,
+    Recipe,
+    Sharing,
+    Wanted,
+)
+
+INSTALL = "npm install -g @zed-industries/codex-acp"
+BINARY = "@zed-industries/codex-acp-*/bin/codex-acp"
+
+
+def find(finder: Finder) -> tuple[str, ...]:
+    """The binary itself."""
+    return (finder.native("codex-acp", pattern=BINARY, install=INSTALL),)
+
+
+def arguments(wanted: Wanted) -> Recipe:
+    """Configuration overrides, as codex itself takes them."""
+    model = () if wanted.model is None else ("-c", f'model="{wanted.model}"')
+    auto = ("-c", 'approval_policy="never"', "-c", 'sandbox_mode="danger-full-access"')
+    return Recipe((*model, *(auto if wanted.approval is Approval.AUTO else ())))
+
+
+PROVIDER = Provider(
+    name="codex-acp",
+    title="Codex over ACP",
+    codec=CodecName.ACP,
+    find=find,
+    arguments=arguments,
+    install=INSTALL,
+    fixed_env={"RUST_LOG": "error", "NO_COLOR": "1"},
+    pass_env=("CODEX_HOME",),
+    credentials=("OPENAI_API_KEY", "CODEX_API_KEY"),
+    credential_files=(".codex/auth.json", ".codex/config.toml"),
+    sharing=Sharing.SESSIONS,
+    seats_per_process=15,
+    parallel_opens=4,
+    load=TRUSTED,
+    close=CloseVerb.SESSION_CLOSE,
+    approvals=frozenset({Approval.ASK, Approval.AUTO}),
+    faults=FaultReading(unknown_session=frozenset({-32002})),
+    strips=re.compile(r"\s*Model metadata for .* not found\..*", re.DOTALL),
+    expected_start=0.1,
+    seat_weight=0.2,
+)

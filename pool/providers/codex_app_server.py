@@ -1,0 +1,61 @@
+"""codex app-server, measured at 0.169.0.
+
+- The native binary behind the Node launcher: one process less, and signals reach it.
+- One bad UTF-8 byte ends it with exit code 0: code 0 is no clean end.
+- Tools are native (`dynamicTools`): no relay process, no token.
+- unsubscribe + archive keeps it flat for hundreds of threads; either alone does not.
+- 1,048,576 characters is its limit for a prompt.
+"""
+
+from ostler.pool.provider import (
+    TRUSTED,
+    Approval,
+    CloseVerb,
+    CodecName,
+    FaultReading,
+    Finder,
+    PromptLimit,
+    Provider,
+    Recipe,
+    Sharing,
+    ToolChannel,
+    Wanted,
+)
+
+INSTALL = "npm install -g @openai/codex"
+BINARY = "@openai/codex-*/vendor/*/bin/codex"
+
+
+def find(finder: Finder) -> tuple[str, ...]:
+    """The binary itself."""
+    return (finder.native("codex", pattern=BINARY, install=INSTALL),)
+
+
+def arguments(_wanted: Wanted) -> Recipe:
+    """The model is a property of the thread, not of the process."""
+    return Recipe(("app-server", "-c", "check_for_update_on_startup=false"))
+
+
+PROVIDER = Provider(
+    name="codex-app-server",
+    title="Codex",
+    codec=CodecName.CODEX_APP_SERVER,
+    find=find,
+    arguments=arguments,
+    install=INSTALL,
+    fixed_env={"RUST_LOG": "error", "NO_COLOR": "1"},
+    pass_env=("CODEX_HOME",),
+    credentials=("OPENAI_API_KEY", "CODEX_API_KEY"),
+    credential_files=(".codex/auth.json", ".codex/config.toml"),
+    sharing=Sharing.SESSIONS,
+    seats_per_process=50,
+    parallel_opens=8,
+    load=TRUSTED,
+    close=CloseVerb.UNSUBSCRIBE_ARCHIVE,
+    tool_channel=ToolChannel.DYNAMIC_TOOLS,
+    prompt_limit=PromptLimit(1_048_576),
+    approvals=frozenset({Approval.ASK, Approval.AUTO}),
+    faults=FaultReading(unknown_session=frozenset({-32600})),
+    expected_start=0.1,
+    seat_weight=0.03,
+)

@@ -1,0 +1,28 @@
+"""Our own demo agent: a real ACP process without a model, shipped with the package."""
+
+import sys
+
+from ostler.pool.provider import TRUSTED, Approval, CloseVerb, CodecName, Finder, Provider, Sharing
+
+
+def find(_finder: Finder) -> tuple[str, ...]:
+    """The module of this very installation."""
+    return (sys.executable, "-m", "ostler.gateway", "agent", "demo")
+
+
+PROVIDER = Provider(
+    name="demo",
+    title="Demo agent",
+    codec=CodecName.ACP,
+    find=find,
+    install="it is part of ostler",
+    sharing=Sharing.SESSIONS,
+    seats_per_process=200,
+    parallel_opens=8,
+    load=TRUSTED,
+    follows_list_changed=True,
+    close=CloseVerb.SESSION_CLOSE,
+    approvals=frozenset({Approval.ASK, Approval.AUTO}),
+    expected_start=0.2,
+    seat_weight=0.01,
+)

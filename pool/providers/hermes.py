@@ -1,0 +1,39 @@
+"""hermes-agent, measured at 0.19.0; the extras `acp` and `mcp` must both be installed.
+
+- One tool server per name for the whole process: the first session's token answers for all. Never shared.
+- Its `session/close` replies {} and the session goes on answering: only the end of the process ends a session.
+- A second prompt is queued behind a chatty answer; cancel takes 200 ms.
+"""
+
+from ostler.pool.provider import Approval, CloseVerb, CodecName, Finder, Provider, Recipe, Sharing, Wanted
+
+INSTALL = "pip install 'hermes-agent[acp,mcp]'"
+
+
+def find(finder: Finder) -> tuple[str, ...]:
+    """The command."""
+    return (finder.program("hermes", install=INSTALL),)
+
+
+def arguments(_wanted: Wanted) -> Recipe:
+    """Its model is in its own configuration."""
+    return Recipe(("acp",))
+
+
+PROVIDER = Provider(
+    name="hermes-acp",
+    title="Hermes",
+    codec=CodecName.ACP,
+    find=find,
+    arguments=arguments,
+    install=INSTALL,
+    fixed_env={"NO_COLOR": "1"},
+    pass_env=("HERMES_HOME", "OPENAI_BASE_URL"),
+    credentials=("OPENAI_API_KEY", "OPENROUTER_API_KEY"),
+    credential_files=(".hermes/config.yaml", ".hermes/.env"),
+    sharing=Sharing.NONE,
+    close=CloseVerb.KILL,
+    approvals=frozenset({Approval.ASK, Approval.AUTO}),
+    expected_start=0.7,
+    seat_weight=1.0,
+)

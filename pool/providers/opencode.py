@@ -1,0 +1,69 @@
+"""opencode, measured at 1.18.33.
+
+- Tool servers belong to (cwd, name): two sessions in one cwd see each other's tools, and the first one's calls arrive with
+  the second one's token. Only a cwd of its own isolates a session.
+- `session/close` ends the session, not its tool server, and gives no memory back: replaced by memory, not by count.
+- The heaviest of all: 340 MB empty.
+"""
+
+import json
+
+from ostler.pool.provider import (
+    TRUSTED,
+    Approval,
+    CloseVerb,
+    CodecName,
+    FaultReading,
+    Finder,
+    Provider,
+    Recipe,
+    Sharing,
+    Wanted,
+)
+
+INSTALL = "npm install -g opencode-ai"
+BINARY = "opencode-*/bin/opencode"
+
+
+def find(finder: Finder) -> tuple[str, ...]:
+    """The binary itself."""
+    return (finder.native("opencode", pattern=BINARY, install=INSTALL),)
+
+
+def arguments(wanted: Wanted) -> Recipe:
+    """The model goes by configuration text in the environment, laid over the files."""
+    overlay: dict[str, object] = {}
+    if wanted.model is not None:
+        overlay["model"] = wanted.model
+    if wanted.approval is Approval.AUTO:
+        overlay["permission"] = {"edit": "allow", "bash": "allow", "webfetch": "allow"}
+    return Recipe(("acp",), {"OPENCODE_CONFIG_CONTENT": json.dumps(overlay)} if overlay else {})
+
+
+PROVIDER = Provider(
+    name="opencode-acp",
+    title="opencode",
+    codec=CodecName.ACP,
+    find=find,
+    arguments=arguments,
+    install=INSTALL,
+    fixed_env={
+        "OPENCODE_DISABLE_AUTOUPDATE": "1",
+        "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+        "NO_COLOR": "1",
+    },
+    pass_env=("OPENCODE_DISABLE_DEFAULT_PLUGINS",),
+    credentials=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY"),
+    credential_files=(".local/share/opencode/auth.json", ".config/opencode/opencode.json"),
+    sharing=Sharing.PER_CWD,
+    seats_per_process=8,
+    parallel_opens=2,
+    load=TRUSTED,
+    close=CloseVerb.SESSION_CLOSE,
+    approvals=frozenset({Approval.ASK, Approval.AUTO}),
+    faults=FaultReading(unknown_session=frozenset({-32602, -32002})),
+    late_updates=0.03,
+    expected_start=1.4,
+    seat_weight=0.1,
+)

@@ -1,0 +1,58 @@
+"""qwen-code, measured at 0.15.10.
+
+- Without NO_RELAUNCH it is two processes, and the first orphans the second.
+- Tools of servers are hidden behind a search tool unless that is excluded.
+- A cancelled prompt is answered with error -32603 instead of a stop reason.
+- No verb ends a session; `resume` is advertised and does not exist. A SIGKILL right after a turn loses it.
+"""
+
+from ostler.pool.provider import (
+    Approval,
+    CloseVerb,
+    CodecName,
+    FaultReading,
+    Finder,
+    LoadTrust,
+    Provider,
+    Recipe,
+    Sharing,
+    Wanted,
+)
+
+INSTALL = "npm install -g @qwen-code/qwen-code"
+
+
+def find(finder: Finder) -> tuple[str, ...]:
+    """The script itself."""
+    return finder.node_script("qwen", install=INSTALL)
+
+
+def arguments(wanted: Wanted) -> Recipe:
+    """ACP over stdio, every tool offered directly."""
+    model = {} if wanted.model is None else {"OPENAI_MODEL": wanted.model}
+    auto = ("--approval-mode", "yolo") if wanted.approval is Approval.AUTO else ()
+    return Recipe(("--acp", "--exclude-tools", "tool_search", *auto), model)
+
+
+PROVIDER = Provider(
+    name="qwen-acp",
+    title="Qwen Code",
+    codec=CodecName.ACP,
+    find=find,
+    arguments=arguments,
+    install=INSTALL,
+    fixed_env={"QWEN_CODE_NO_RELAUNCH": "true", "NO_COLOR": "1"},
+    pass_env=("OPENAI_BASE_URL", "OPENAI_MODEL"),
+    credentials=("OPENAI_API_KEY", "DASHSCOPE_API_KEY"),
+    credential_files=(".qwen/oauth_creds.json", ".qwen/settings.json"),
+    sharing=Sharing.SESSIONS,
+    seats_per_process=20,
+    recycle_after=40,
+    parallel_opens=1,
+    load=LoadTrust(settle=2.0),
+    close=CloseVerb.NONE,
+    approvals=frozenset({Approval.ASK, Approval.AUTO}),
+    faults=FaultReading(unknown_session=frozenset({-32602, -32002}), cancelled=frozenset({-32603})),
+    expected_start=0.7,
+    seat_weight=0.02,
+)

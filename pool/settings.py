@@ -1,0 +1,86 @@
+"""What an operator may say about a provider. Validated where it is made, so that no start fails for a typo.
+
+Rules:
+- A deadline is above zero and below a day; there is no "no deadline", because a malformed request is simply never
+  answered by five of seven agents.
+- Values are frozen; a changed setting is a new value and, where it shapes the process, a new fingerprint.
+"""
+
+import resource
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+from ostler.pool.provider import Approval, ToolChannel
+
+DAY = 86_400.0
+
+
+class BadSetting(ValueError):
+    """A provider's settings contradict themselves or the world. `field` names the culprit."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field}: {why}")
+        self.field = field
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Seconds. How long each thing may take before it is called failed."""
+
+    start: float = 30.0
+    """From spawn to the answered handshake."""
+    session_open: float = 60.0
+    session_load: float = 60.0
+    tools: float = 30.0
+    """From an opened session to its relay being connected."""
+    prompt_inactivity: float = 900.0
+    """Without any sign from the agent during a turn."""
+    cancel_grace: float = 10.0
+    """From a cancel to the end of the turn; then the session is sealed."""
+    close: float = 5.0
+    write: float = 60.0
+    """For a prompt to leave our hands."""
+    probe: float = 10.0
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if not 0 < value <= DAY:
+                raise BadSetting(f"deadlines.{each.name}", f"must lie between 0 and {DAY:.0f} seconds, not {value}")
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSettings:
+    """One provider as this gateway uses it."""
+
+    command: tuple[str, ...] | None = None
+    """Instead of the provider's own way to find its agent."""
+    args: tuple[str, ...] = ()
+    """Behind the provider's own arguments."""
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """On top of the provider's own; wins."""
+    pass_env: tuple[str, ...] = ()
+    """More names let through from the gateway's environment."""
+    prefix: tuple[str, ...] = ()
+    rlimits: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    home: str | None = None
+    """HOME of the process; None: the gateway's own."""
+    approval: Approval = Approval.AUTO
+    tool_channel: ToolChannel | None = None
+    """None: the provider's best."""
+    cache: str | None = None
+    """A private directory where agents may keep compiled code; None: no such cache."""
+    deadlines: Deadlines = field(default_factory=Deadlines)
+
+    def __post_init__(self) -> None:
+        if self.command is not None and not (self.command and self.command[0]):
+            raise BadSetting("command", "must name a program")
+        for name in (*self.env, *self.pass_env):
+            if not name or "=" in name or "\0" in name:
+                raise BadSetting("env", f"{name!r} is no name of an environment variable")
+        for each, value in (("home", self.home), ("cache", self.cache)):
+            if value is not None and not value.startswith("/"):
+                raise BadSetting(each, f"must be an absolute path, not {value!r}")
+        for kind, (soft, hard) in self.rlimits.items():
+            if hard != resource.RLIM_INFINITY and (soft == resource.RLIM_INFINITY or soft > hard):
+                raise BadSetting("rlimits", f"limit {kind}: the soft limit {soft} is above the hard limit {hard}")
