@@ -1,12 +1,61 @@
-"""The `ostler` command. Imports a command's code only when that command runs: start-up time is a feature."""
+"""The `ostler` command: a table of commands, one module each in `gateway/cli/`.
 
+Rules of this file: imports a command's code only when that command runs, because start-up time is a
+feature. Exit codes: 0 done, 1 failed, 2 called wrongly.
+"""
+
+import os
 import sys
+from importlib import import_module
+from types import ModuleType
+
+DONE, FAILED, WRONG = 0, 1, 2
+CLI = "ostler.gateway.cli"
 
 
-def main() -> int:
-    """Run one command and return its exit code: 0 done, 1 failed, 2 called wrongly."""
-    print("usage: ostler <command>", file=sys.stderr)
-    return 2
+def command_names() -> list[str]:
+    """Return the names of all commands. Reads the folder: a command is added by adding a file."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cli")
+    return sorted(name[:-3] for name in os.listdir(folder) if name.endswith(".py") and name != "__init__.py")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    if not words:
+        print(usage(), file=sys.stderr)
+        return WRONG
+    if words[0] in ("--help", "-h", "help"):
+        print(usage())
+        return DONE
+    if words[0] in ("--version", "-V"):
+        print(f"ostler {version()}")
+        return DONE
+    if words[0] not in command_names():
+        print(f"ostler: unknown command {words[0]!r}\n\n{usage()}", file=sys.stderr)
+        return WRONG
+    return int(command(words[0]).run(words[1:]))
+
+
+def command(name: str) -> ModuleType:
+    """Import one command."""
+    return import_module(f"{CLI}.{name}")
+
+
+def usage() -> str:
+    """Return the table of commands. Imports them all: only who asks for help pays for that."""
+    rows = [(name, str(command(name).SUMMARY)) for name in command_names()]
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(
+        ["usage: ostler COMMAND [ARGUMENTS]", "", *(f"  {name:<{width}}  {text}" for name, text in rows)]
+    )
+
+
+def version() -> str:
+    """Return the installed version."""
+    from importlib.metadata import version as installed  # noqa: PLC0415 - 20 ms that only --version needs
+
+    return installed("ostler")
 
 
 if __name__ == "__main__":

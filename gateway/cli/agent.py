@@ -1,0 +1,21 @@
+"""`ostler agent NAME`: run an agent that ships with ostler on stdin and stdout.
+
+This process becomes the agent: it is replaced by a bare interpreter, which has nothing loaded that the
+agent does not use. The pid stays, so whoever started us still holds the right process.
+"""
+
+import os
+import sys
+
+from ostler.pool.demo.launch import command_line
+
+SUMMARY = "run an agent that ships with ostler (agent demo --help)"
+AGENTS = ("demo",)
+
+
+def run(argv: list[str]) -> int:  # noqa: RET503 - execv never returns
+    """Become the named agent."""
+    if not argv or argv[0] not in AGENTS:
+        print(f"usage: ostler agent {{{','.join(AGENTS)}}} [flags]", file=sys.stderr)
+        return 2
+    os.execv(sys.executable, command_line(argv[1:]))  # noqa: S606 - argv is a list, no shell is involved

@@ -1,0 +1,436 @@
+"""The agent itself: requests in, answers out.
+
+Rules of this file: one thread reads stdin and answers what needs no waiting; a prompt, and a session that
+starts tool servers, get a thread of their own. A session is free again before its prompt's answer is
+written, so a client that prompts at once is never refused. A bug ends the process with a traceback: a
+client must never wait for a thread that died.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+
+from ostler.pool.demo import faults, frames
+from ostler.pool.demo.conversation import Conversation, Prompt
+from ostler.pool.demo.flags import Flags, UsageError, usage
+from ostler.pool.demo.frames import RpcError
+from ostler.pool.demo.session import MODES, Session, check_servers
+from ostler.pool.demo.stdio import Outlet, read_lines
+from ostler.pool.demo.store import Store, default_folder
+from ostler.pool.demo.turn import Turn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ostler.pool.demo.record import Recorder
+
+    Params = dict[str, object]
+
+PROTOCOL = 1
+VERSION = "0.1.0"
+EOF_GRACE = 0.25
+STACK = 512 << 10
+CRASHED = 70
+
+
+class Later(Exception):  # noqa: N818 - no error: the answer comes from another thread
+    """Raised by a handler whose answer is under way."""
+
+
+class Agent:
+    """All sessions of one process."""
+
+    def __init__(self, flags: Flags, outlet: Outlet, store: Store, recorder: Recorder | None) -> None:
+        self._flags = flags
+        self._outlet = outlet
+        self._store = store
+        self._recorder = recorder
+        self._sessions: dict[str, Session] = {}
+        self._shared = Session("shared", os.getcwd(), Conversation())
+        self._asked: dict[object, Turn] = {}
+        self._threads: set[threading.Thread] = set()
+        self._opened = 0
+        self._methods = self._known_methods()
+
+    def take(self, line: bytes) -> None:
+        """Handle one line of input. What is no JSON object is not answered: there is nobody to answer to."""
+        frame = frames.decode(line)
+        if self._recorder is not None and line.strip():
+            self._recorder.incoming(line, frame)
+        if frame is None:
+            return
+        if "method" in frame:
+            self._dispatch(frame)
+        elif turn := self._asked.get(_hashable(frame.get("id"))):
+            turn.deliver(f"answer {frame['id']}", frame)
+
+    def finish(self) -> None:
+        """Stdin has ended: let turns say what they have, end the tool servers."""
+        for session in self._everyone():
+            if session.turn is not None:
+                session.turn.leave()
+        deadline = time.monotonic() + EOF_GRACE
+        for thread in list(self._threads):
+            thread.join(max(0.0, deadline - time.monotonic()))
+        everyone = self._everyone()
+        for session in everyone:
+            for server in session.servers:
+                server.hang_up()
+        for session in everyone:
+            session.close_servers()
+
+    def _everyone(self) -> list[Session]:
+        return [*self._sessions.values(), self._shared]
+
+    def _known_methods(self) -> dict[str, Callable[[object, Params], Params]]:
+        methods = {
+            "initialize": self._initialize,
+            "authenticate": self._nothing,
+            "session/new": self._new,
+            "session/load": self._load,
+            "session/resume": self._resume,
+            "session/close": self._close,
+            "session/delete": self._delete,
+            "session/list": self._list,
+            "session/set_mode": self._set_mode,
+            "session/set_model": self._set_model,
+            "session/prompt": self._prompt,
+        }
+        if self._flags.no_close:
+            del methods["session/close"]
+        if self._flags.no_load:
+            del methods["session/load"], methods["session/resume"]
+        return methods
+
+    def _dispatch(self, frame: Params) -> None:
+        method = frame["method"]
+        params = frame.get("params")
+        facts = params if isinstance(params, dict) else {}
+        if "id" not in frame:
+            if method == "session/cancel":
+                self._cancel(facts)
+            return
+        handler = self._methods.get(method) if isinstance(method, str) else None
+        if handler is None:
+            error = RpcError(frames.METHOD_NOT_FOUND, f"method not found: {method}")
+            self._outlet.send(frames.failure(frame["id"], error))
+        else:
+            self._answer(frame["id"], lambda: handler(frame["id"], facts))
+
+    def _answer(self, number: object, work: Callable[[], Params]) -> None:
+        try:
+            self._outlet.send(frames.result(number, work()))
+        except RpcError as error:
+            self._outlet.send(frames.failure(number, error))
+        except Later:
+            return
+
+    def _answer_later(self, number: object, work: Callable[[], Params]) -> Later:
+        """Answer from a thread of its own."""
+
+        def run() -> None:
+            self._answer(number, work)
+            self._threads.discard(threading.current_thread())
+
+        thread = threading.Thread(target=run, daemon=True)
+        self._threads.add(thread)
+        thread.start()
+        return Later()
+
+    def _initialize(self, number: object, params: Params) -> Params:
+        if self._flags.refuse_initialize:
+            raise RpcError(frames.INTERNAL_ERROR, "told to refuse initialize")
+        version = params.get("protocolVersion")
+        if isinstance(version, bool) or not isinstance(version, int):
+            raise RpcError(frames.INVALID_PARAMS, f"protocolVersion must be a number, got {version!r}")
+        if self._flags.delay_initialize:
+            raise self._answer_later(number, lambda: _after(self._flags.delay_initialize, self._abilities))
+        return self._abilities()
+
+    def _abilities(self) -> Params:
+        able: Params = {"list": {}, "delete": {}}
+        if not self._flags.no_close:
+            able["close"] = {}
+        if not self._flags.no_load:
+            able["resume"] = {}
+        return {
+            "protocolVersion": PROTOCOL,
+            "agentInfo": {"name": "ostler-demo", "title": "Ostler demo agent", "version": VERSION},
+            "agentCapabilities": {
+                "loadSession": not self._flags.no_load,
+                "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
+                "mcpCapabilities": {"http": False, "sse": False},
+                "sessionCapabilities": able,
+            },
+            "authMethods": [],
+        }
+
+    def _nothing(self, _number: object, _params: Params) -> Params:
+        return {}
+
+    def _new(self, number: object, params: Params) -> Params:
+        self._opened += 1
+        if self._flags.exit_after is not None and self._opened > self._flags.exit_after:
+            sys.stderr.write(f"demo agent: told to exit after {self._flags.exit_after} sessions\n")
+            sys.stderr.flush()
+            os._exit(1)
+        session = Session(f"demo-{os.urandom(8).hex()}", _cwd(params), Conversation())
+        return self._open(
+            number, params, session, lambda: {"sessionId": session.id, "modes": session.modes()}
+        )
+
+    def _load(self, number: object, params: Params) -> Params:
+        session = self._recalled(params)
+
+        def replay() -> Params:
+            for role, text in session.conversation.messages:
+                kind = "user_message_chunk" if role == "user" else "agent_message_chunk"
+                self._outlet.send(frames.chunk(session.id, kind, text))
+            return {"modes": session.modes()}
+
+        return self._open(number, params, session, replay)
+
+    def _resume(self, number: object, params: Params) -> Params:
+        session = self._recalled(params)
+        return self._open(number, params, session, lambda: {"modes": session.modes()})
+
+    def _recalled(self, params: Params) -> Session:
+        """Return the session to go on with: the live one, or one made from what is stored."""
+        cwd = _cwd(params)
+        name = frames.text_field(params, "sessionId")
+        live = self._sessions.get(name)
+        if live is not None:
+            _refuse_if_busy(live)
+            live.cwd = cwd
+            return live
+        stored = self._store.load(name)
+        if stored is None:
+            raise _unknown(name)
+        return Session(name, cwd, Conversation(stored[1]))
+
+    def _open(self, number: object, params: Params, session: Session, reply: Callable[[], Params]) -> Params:
+        """Start the tool servers, then publish the session and answer: nobody sees it half open."""
+        entries = frames.list_field(params, "mcpServers")
+        check_servers(entries)
+
+        def work() -> Params:
+            time.sleep(self._flags.slow_session_new)
+            home = self._shared if self._flags.share_tools else session
+            if home is session:
+                session.close_servers()
+            known = {server.name for server in home.servers}
+            home.start_servers(
+                [entry for entry in entries if entry["name"] not in known], self._flags, self._recorder
+            )
+            self._sessions[session.id] = session
+            return reply()
+
+        if entries or self._flags.slow_session_new:
+            raise self._answer_later(number, work)
+        return work()
+
+    def _session(self, params: Params) -> Session:
+        name = frames.text_field(params, "sessionId")
+        session = self._sessions.get(name)
+        if session is None:
+            raise _unknown(name)
+        return session
+
+    def _close(self, number: object, params: Params) -> Params:
+        session = self._session(params)
+        del self._sessions[session.id]
+        if session.turn is not None:
+            session.turn.cancel()
+        if not session.servers:
+            return {}
+
+        def work() -> Params:
+            session.close_servers()
+            return {}
+
+        raise self._answer_later(number, work)
+
+    def _delete(self, _number: object, params: Params) -> Params:
+        name = frames.text_field(params, "sessionId")
+        if name in self._sessions:
+            raise RpcError(frames.INVALID_REQUEST, f"session {name} is open: close it before it is deleted")
+        self._store.delete(name)
+        return {}
+
+    def _list(self, _number: object, params: Params) -> Params:
+        wanted = params.get("cwd")
+        return {"sessions": [row for row in self._session_rows() if wanted is None or row["cwd"] == wanted]}
+
+    def _session_rows(self) -> list[Params]:
+        rows = [_row(session.id, session.cwd, session.conversation) for session in self._sessions.values()]
+        for name, _ in self._store.sessions():
+            stored = None if name in self._sessions else self._store.load(name)
+            if stored is not None:
+                rows.append(_row(name, stored[0], Conversation(stored[1])))
+        return rows
+
+    def _set_mode(self, _number: object, params: Params) -> Params:
+        session = self._session(params)
+        mode = frames.text_field(params, "modeId")
+        if mode not in MODES:
+            raise RpcError(frames.INVALID_PARAMS, f"unknown mode {mode!r}; there are {', '.join(MODES)}")
+        session.mode = mode
+        self._outlet.send(frames.update(session.id, "current_mode_update", currentModeId=mode))
+        return {}
+
+    def _set_model(self, _number: object, params: Params) -> Params:
+        self._session(params)
+        model = frames.text_field(params, "modelId")
+        if model != "demo":
+            raise RpcError(frames.INVALID_PARAMS, f"unknown model {model!r}; there is demo")
+        return {}
+
+    def _cancel(self, params: Params) -> None:
+        session = self._sessions.get(str(params.get("sessionId")))
+        if session is not None and session.turn is not None:
+            session.turn.cancel()
+
+    def _prompt(self, number: object, params: Params) -> Params:
+        session = self._session(params)
+        prompt = Prompt(frames.prompt_blocks(params))
+        _refuse_if_busy(session)
+        for role, text in prompt.history:
+            session.conversation.add(role, text)
+        earlier = session.conversation.recall()
+        session.conversation.add("user", prompt.text)
+        self._store.append(session.id, session.cwd, [*prompt.history, ("user", prompt.text)])
+        home = self._shared if self._flags.share_tools else session
+        turn = session.turn = Turn(
+            session.id,
+            prompt,
+            earlier,
+            outlet=self._outlet,
+            asked=self._asked,
+            servers=lambda: home.servers,
+            call_timeout=self._flags.call_timeout,
+        )
+        raise self._answer_later(number, lambda: self._run(number, session, turn))
+
+    def _run(self, number: object, session: Session, turn: Turn) -> Params:
+        reason = turn.perform()
+        answer = "\n".join(turn.said)
+        if turn.said:
+            session.conversation.add("assistant", answer)
+            self._store.append(session.id, session.cwd, [("assistant", answer)])
+        session.words_in += len(turn.prompt.text.split())
+        session.words_out += len(answer.split())
+        session.turn = None
+        result: Params = {"stopReason": reason, "usage": session.usage()}
+        if not turn.late:
+            return result
+        self._outlet.send(frames.result(number, result))
+        faults.say_late_chunks(turn)
+        raise Later
+
+
+def run(argv: list[str]) -> int:
+    """Be the agent on this process's stdin and stdout until stdin ends."""
+    if argv[:2] == ["agent", "demo"]:
+        argv = argv[2:]
+    if "--help" in argv or "-h" in argv:
+        print(usage())
+        return 0
+    try:
+        flags = Flags(argv)
+    except UsageError as error:
+        print(f"ostler agent demo: {error}\n\n{usage()}", file=sys.stderr)
+        return 2
+    if flags.fail_state and faults.count_start(flags.fail_state) <= flags.fail_first_starts:
+        print(f"demo agent: told to fail its first {flags.fail_first_starts} starts", file=sys.stderr)
+        return 1
+    _set_up_process(flags)
+    return _serve(flags)
+
+
+def _serve(flags: Flags) -> int:
+    recorder = _open_record(flags.record)
+    outlet = Outlet(1, recorder)
+    agent = Agent(flags, outlet, Store(flags.state_dir or default_folder(dict(os.environ))), recorder)
+    try:
+        with open(0, "rb", buffering=1 << 16, closefd=False) as source:
+            for line in read_lines(source):
+                agent.take(line)
+                if outlet.frozen:
+                    threading.Event().wait()
+        if flags.ignore_eof:
+            threading.Event().wait()
+        agent.finish()
+    except BrokenPipeError:
+        agent.finish()
+    if recorder is not None:
+        recorder.ended("stdin ended")
+    # Not sys.exit: it would wait for threads that hang by order.
+    os._exit(0)
+
+
+def _set_up_process(flags: Flags) -> None:
+    import signal  # noqa: PLC0415 - after the flags: a usage error needs none of it
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if flags.ignore_term:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    threading.stack_size(STACK)
+    threading.excepthook = _end_on_crash
+    time.sleep(flags.boot_delay)
+
+
+def _end_on_crash(crash: threading.ExceptHookArgs) -> None:
+    if isinstance(crash.exc_value, BrokenPipeError):
+        # The client is gone; the main thread sees the end of stdin and cleans up.
+        return
+    sys.excepthook(crash.exc_type, crash.exc_value or crash.exc_type(), crash.exc_traceback)
+    sys.stderr.flush()
+    os._exit(CRASHED)
+
+
+def _open_record(path: str | None) -> Recorder | None:
+    if path is None:
+        return None
+    from ostler.pool.demo.record import Recorder  # noqa: PLC0415 - tests only
+
+    recorder = Recorder(path)
+    recorder.started()
+    return recorder
+
+
+def _after(seconds: float, work: Callable[[], Params]) -> Params:
+    time.sleep(seconds)
+    return work()
+
+
+def _cwd(params: Params) -> str:
+    cwd = frames.text_field(params, "cwd")
+    if not os.path.isabs(cwd) or not os.path.isdir(cwd):
+        raise RpcError(
+            frames.INVALID_PARAMS, f"cwd must be an absolute path of an existing folder, got {cwd!r}"
+        )
+    return cwd
+
+
+def _unknown(name: str) -> RpcError:
+    return RpcError(frames.NOT_FOUND, f"unknown session {name!r}")
+
+
+def _refuse_if_busy(session: Session) -> None:
+    if session.turn is not None:
+        raise RpcError(
+            frames.INVALID_REQUEST,
+            f"session {session.id} is busy with a prompt: wait for its answer or cancel it",
+        )
+
+
+def _row(name: str, cwd: str, conversation: Conversation) -> Params:
+    return {"sessionId": name, "cwd": cwd, "title": conversation.title()}
+
+
+def _hashable(number: object) -> object:
+    return number if isinstance(number, (str, int)) else None
