@@ -55,7 +55,7 @@ def failure(number: object, error: RpcError) -> dict[str, object]:
     return {"jsonrpc": "2.0", "id": number, "error": {"code": error.code, "message": error.message}}
 
 
-def update(session: str, kind: str, **fields: object) -> dict[str, object]:
+def update(session: str, kind: str, /, **fields: object) -> dict[str, object]:
     """Return a session/update notification."""
     return notification("session/update", {"sessionId": session, "update": {"sessionUpdate": kind, **fields}})
 
