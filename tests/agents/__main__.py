@@ -23,7 +23,7 @@ from pathlib import Path
 
 from tests.agents.offline import raise_loopback, way_in
 from tests.agents.pins import PINS, InstallFailed, Pin, cache_folder, install
-from tests.agents.suite import ROOT, Verdict, fake_llm, run_suite
+from tests.agents.suite import ROOT, Outcome, Verdict, fake_llm, run_suite
 
 REQUIRED = {"gemini-acp", "codex-app-server"}
 INSTALLS_AT_ONCE = 3
@@ -83,13 +83,17 @@ def run_all(homes: Mapping[str, str], jobs: int, extra: Sequence[str]) -> list[V
 
 
 def table(verdict: Verdict) -> str:
-    """What became of each check of one agent."""
-    rows = [
-        f"  {outcome.check:<64} {outcome.outcome:<8} {outcome.ms:>7} ms{'  ' + outcome.why if outcome.why else ''}"
-        for outcome in verdict.outcomes
-    ]
-    failed = [] if verdict.ok else [verdict.output]
-    return "\n".join(["", f"{verdict.provider}: {counted(verdict.counts)} in {verdict.seconds:.1f} s", *rows, *failed])
+    """What became of each check of one agent, and where the failed ones failed."""
+    rows = [f"  {one.check:<72} {one.outcome:<8} {one.ms:>7} ms{short(one)}" for one in verdict.outcomes]
+    details = [f"\n  {one.check}:\n{one.why}" for one in verdict.outcomes if one.outcome == "failed"]
+    if not verdict.ok and not details:
+        details = [verdict.output]
+    head = f"{verdict.provider}: {counted(verdict.counts) or 'nothing ran'} in {verdict.seconds:.1f} s"
+    return "\n".join(["", head, *rows, *details])
+
+
+def short(outcome: Outcome) -> str:
+    return f"  {outcome.why}" if outcome.outcome == "skipped" else ""
 
 
 def counted(counts: Counter[str]) -> str:

@@ -65,10 +65,10 @@ async def test_m3_second_prompt_on_a_busy_session_is_refused_by_us(yard: Yard) -
     session = await yard.open(await yard.start())
     turn = await begin(session, "!sleep 0.5\nfirst")
     with pytest.raises(SessionBusy):
-        await session.prompt([TextPart("second")])
+        await session.prompt([TextPart("canary-egret")])
     heard = await hear(turn)
     assert heard.text.strip() == "echo: first"
-    assert (await say(session, "!recall")).text.count("second") == 0
+    assert (await say(session, "!recall")).text.count("canary-egret") == 0
 
 
 async def test_m8_the_largest_prompt_is_taken_and_a_larger_one_refused(yard: Yard, provider: Provider) -> None:
