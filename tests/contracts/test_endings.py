@@ -10,7 +10,7 @@ from ostler.pool.errors import AgentFault, Phase, SessionEnded
 from ostler.pool.prompt import TextPart
 from ostler.pool.provider import CloseVerb, Provider, ToolChannel
 from ostler.pool.transport import Transport
-from tests.support.processes import gone, tree
+from tests.support.witness import gone, tree
 from tests.support.waiting import soon
 from tests.support.yard import Yard, say
 

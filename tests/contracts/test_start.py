@@ -8,7 +8,7 @@ import pytest
 
 from ostler.pool.provider import Provider, Sharing
 from ostler.pool.providers import load
-from tests.support.processes import arguments, environment, open_files
+from tests.support.witness import arguments, environment, open_files
 from tests.support.waiting import within
 from tests.support.yard import Yard, say
 

@@ -8,7 +8,7 @@ from ostler.pool.errors import AgentStartFailed, Phase
 from ostler.pool.events import ToolEnded, ToolStarted, ToolStatus
 from ostler.pool.provider import Provider, ToolChannel
 from ostler.wire.json import JsonObject
-from tests.support.processes import arguments, tree
+from tests.support.witness import arguments, tree
 from tests.support.tool_stage import StageRelay, ToolFailed, tool
 from tests.support.waiting import soon
 from tests.support.yard import DEADLINES, Yard, say

@@ -27,7 +27,7 @@ from ostler.pool.transport import Transport
 from ostler.pool.turn import Turn
 from ostler.wire.json import JsonObject
 from tests.agents.recipes import Recipe
-from tests.support.processes import Witness, gone, tree
+from tests.support.witness import Witness, gone, tree
 from tests.support.tool_stage import Handler, Stage, StageTicket, tool
 from tests.support.waiting import soon, within
 
