@@ -111,6 +111,9 @@ class Codec(Protocol):
     def open(self, order: SeatOrder) -> Call:
         """Make a session."""
 
+    def unearth(self, session_id: str) -> Sequence[Call]:
+        """What may have to come before a load; an error in answer means that it did not have to."""
+
     def load(self, session_id: str, order: SeatOrder) -> Call:
         """Bring a session of an earlier process back."""
 

@@ -1,8 +1,8 @@
 """A process and the JSON-RPC spoken with it: requests with deadlines, messages in the order of the wire, one death.
 
 Rules:
-- The reader never stops: whoever is slow has its own backlog. What a line means is decided while it is read, so a session
-  is registered before the next line is looked at.
+- The reader never stops: whoever is slow has its own backlog. What a line means is decided while it is read, so a
+  session is registered before the next line is looked at.
 - Everything that waits for an answer learns the death, each with an error of its own, exactly once.
 - A write never blocks. Prompts and opens first wait for a free road, with a deadline; answers and cancels go at once. A
   process that lets more than `HELD_LIMIT` pile up does not read any more and is ended.
@@ -10,11 +10,11 @@ Rules:
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ostler.pool.codec import Call, Notice
-from ostler.pool.errors import AgentFault, AgentSilent, Phase, TransportLost
+from ostler.pool.errors import AgentFault, AgentSilent, AgentStartFailed, Phase, TransportLost
 from ostler.pool.launch import Launch
 from ostler.pool.process.errors import StdinClosed
 from ostler.pool.process.exit import Exit
@@ -112,6 +112,21 @@ class Connection:
             stderr=stderr,
         )
 
+    def failure(self, phase: Phase, why: str, waited: float, lost: TransportLost | None = None) -> AgentStartFailed:
+        """What went wrong on the way to a usable process or session, with all that is known."""
+        stderr: Sequence[str] = () if lost is None else lost.stderr
+        if lost is None and self._process is not None:
+            stderr = self._process.stderr_tail(STDERR_LINES)
+        return AgentStartFailed(
+            provider=self._launch.provider.name,
+            phase=phase,
+            command=self._launch.command.line,
+            why=why,
+            waited=waited,
+            exit_code=None if lost is None else lost.exit_code,
+            stderr=stderr,
+        )
+
     def call(self, call: Call, pending: Pending) -> int:
         """Send a request. The answer, or the death, is told to `pending`; the id serves `forget`."""
         if self.ended:
@@ -170,10 +185,10 @@ class Connection:
         """Send something whose answer nobody needs. Nothing happens when the process is gone."""
         if self.ended:
             return
-        if type(said) is Notice:
+        if isinstance(said, Notice):
             self._write(self._peer.notify(said.method, said.params))
         else:
-            self._peer_call_unheard(said)
+            self.call(said, Pending(said.method, Phase.IDLE, _ignore_answer, _ignore_death))
 
     def answer(self, request_id: RpcId, result: JsonObject) -> None:
         """Answer a request of the agent."""
@@ -210,7 +225,7 @@ class Connection:
             else:
                 self._see_junk(message)  # type: ignore[arg-type] # narrowed by kind
 
-    def writable(self, ok: bool) -> None:  # noqa: FBT001 (the process's listener has it so)
+    def writable(self, ok: bool) -> None:
         """Whether the process takes more."""
         if ok:
             self._held = 0
@@ -225,10 +240,6 @@ class Connection:
         for pending in self._peer.close(str(exit)):
             pending.fail(self.lost(pending.phase))
         self._receiver.died(exit_code(exit), exit.stderr[-STDERR_LINES:])
-
-    def _peer_call_unheard(self, call: Call) -> None:
-        pending = Pending(call.method, Phase.IDLE, _ignore_answer, _ignore_death)
-        self.call(call, pending)
 
     def _write(self, frame: bytes) -> None:
         if not self._road.is_set():

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import orjson
 
-from ostler.pool.codecs import choose
 from ostler.pool.codec import Codec
+from ostler.pool.codecs import choose
 from ostler.pool.errors import UnknownProvider
 from ostler.pool.finder import PathFinder
 from ostler.pool.keys import TransportKey

@@ -2,8 +2,8 @@
 
 Rules:
 - No code outside `pool/providers/` compares a provider's name: a difference between agents is a field of this file.
-- Every field is a measured fact of a pinned version, or the careful value where nothing was measured. The contract suite
-  proves the declarations by acting (close, then prompt), because advertised flags are hints and not promises.
+- Every field is a measured fact of a pinned version, or the careful value where nothing was measured. The contract
+  suite proves the declarations by acting (close, then prompt), because advertised flags are hints and not promises.
 - A declaration holds no secret and no path of a machine; settings and environment come in through `launch`.
 """
 
@@ -99,7 +99,7 @@ class FaultReading:
     """How this agent's errors are to be read, where JSON-RPC codes mean different things to each."""
 
     unknown_session: frozenset[int] = frozenset({-32002})
-    session_words: re.Pattern[str] = re.compile(r"session|thread", re.IGNORECASE)
+    session_words: re.Pattern[str] = re.compile(r"session|thread|not found", re.IGNORECASE)
     """What the message must name besides the code, since agents use the same codes for everything else too."""
     cancelled: frozenset[int] = frozenset({-32800})
     """Codes that answer a cancelled prompt instead of a stop reason."""
@@ -115,7 +115,8 @@ class Finder(Protocol):
         """A Node command as (node, script): no launcher in between. A command that is no script is taken as it is."""
 
     def native(self, name: str, *, pattern: str, install: str) -> str:
-        """The native binary that a Node launcher would start (`pattern` is looked up beside the package), or the command."""
+        """The native binary that a Node launcher would start (`pattern` is looked up beside the package), or the
+        command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +174,9 @@ class Provider:
     load: LoadTrust = NEVER
     replays_noise: re.Pattern[str] | None = None
     """User texts the agent adds by itself when it replays a loaded session."""
+    replay_quiet: float = 0.0
+    """Seconds of quiet after an answered load before its replay is over, for agents that answer before they are
+    done."""
     follows_list_changed: bool = False
     close: CloseVerb = CloseVerb.NONE
     tool_channel: ToolChannel = ToolChannel.RELAY
@@ -203,7 +207,8 @@ class Provider:
     def advice(self) -> str:
         """What to do when the agent says that it is not logged in."""
         if self.credentials:
-            return f"set {' or '.join(self.credentials)} in the gateway's environment, or log in with the agent's own command"
+            names = " or ".join(self.credentials)
+            return f"set {names} in the gateway's environment, or log in with the agent's own command"
         return "log in with the agent's own command"
 
 

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol
 
 from ostler.pool.codec import Codec, PermissionWanted, ToolWanted
@@ -35,7 +35,6 @@ from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.ports import PermissionChoice
 from ostler.pool.prompt import PromptCapabilities, PromptPart, check_prompt
 from ostler.pool.turn import Turn
-from ostler.wire.json import JsonObject
 from ostler.wire.rpc import INTERNAL_ERROR, RpcFault, RpcId
 
 log = logging.getLogger(__name__)
@@ -45,6 +44,7 @@ REPLAY = 10_000
 SILENCE_TICKS = 4
 """A turn's silence is looked at this many times within its limit, so it is noticed at most a quarter late."""
 QUIET_AT_MOST = 1.0
+REPLAY_AT_MOST = 10.0
 
 
 class Host(Protocol):
@@ -64,7 +64,7 @@ class Host(Protocol):
 class AgentSession:
     """Opened by `Transport.open` or `Transport.load`."""
 
-    def __init__(self, host: Host, session_id: str, order: SeatOrder, *, loading: bool = False) -> None:
+    def __init__(self, host: Host, session_id: str, order: SeatOrder, *, memo: SessionMemo | None = None) -> None:
         self.id = session_id
         self.order = order
         self.mode: str | None = None
@@ -76,8 +76,9 @@ class AgentSession:
         self._loop = asyncio.get_running_loop()
         self._provider = host.launch.provider
         self._deadlines = host.launch.settings.deadlines
-        self._loading = loading
+        self._loading = memo is not None
         self._replay: list[TurnEvent] = []
+        self._told = 0
         self._turn: Turn | None = None
         self._sent = False
         self._call_id = 0
@@ -87,7 +88,8 @@ class AgentSession:
         self._timers: list[asyncio.TimerHandle] = []
         self._permissions: dict[str, tuple[RpcId, PermissionWanted, asyncio.Task[None]]] = {}
         self._tools: set[asyncio.Task[None]] = set()
-        self._opened_at = self._last_turn_at = host.wall()
+        self._opened_at = memo.opened_at if memo else host.wall()
+        self._last_turn_at = memo.last_turn_at if memo else self._opened_at
 
     @property
     def cwd(self) -> str:
@@ -117,8 +119,8 @@ class AgentSession:
     async def prompt(self, parts: Sequence[PromptPart]) -> Turn:
         """Send a prompt.
 
-        Raises `SessionBusy`, `SessionEnded`, `PromptTooLarge`, `PromptUnsupported` (nothing was sent), `AgentSilent` (the
-        agent takes no more bytes) or `TransportLost`. What goes wrong later is the turn's `Finished`.
+        Raises `SessionBusy`, `SessionEnded`, `PromptTooLarge`, `PromptUnsupported` (nothing was sent), `AgentSilent`
+        (the agent takes no more bytes) or `TransportLost`. What goes wrong later is the turn's `Finished`.
         """
         self._require_free()
         check_prompt(parts, self._provider, self._host.capabilities)
@@ -127,7 +129,7 @@ class AgentSession:
         try:
             await self._quiet()
             await self._host.connection.free_road("prompt", Phase.PROMPT)
-            self._require_unsealed()
+            self.require_good()
             if turn.cancelling:
                 self._release(turn, Finished(Reason.CANCELLED))
             else:
@@ -145,7 +147,8 @@ class AgentSession:
             await turn.ended()
 
     async def close(self) -> bool:
-        """End the session. True: the agent really ended it. False: it is forgotten and counted as leaked. Idempotent."""
+        """End the session. True: the agent really ended it. False: it is forgotten and counted as leaked.
+        Idempotent."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         return await asyncio.shield(self._closing)
@@ -181,13 +184,14 @@ class AgentSession:
         self._tools.add(task)
         task.add_done_callback(self._tools.discard)
 
-    def loaded(self) -> None:
-        """From here on nothing is replay any more."""
+    async def replayed(self) -> None:
+        """Wait until the agent has told what it remembers; from then on nothing is replay any more."""
+        quiet, latest = self._provider.replay_quiet, self._loop.time() + REPLAY_AT_MOST
+        seen = -1
+        while quiet and seen != self._told and self._loop.time() < latest:
+            seen = self._told
+            await asyncio.sleep(quiet)
         self._loading = False
-
-    def remember(self, memo: SessionMemo) -> None:
-        """It is older than this process."""
-        self._opened_at, self._last_turn_at = memo.opened_at, memo.last_turn_at
 
     def die(self, lost: TransportLost) -> None:
         """The process is gone."""
@@ -208,17 +212,19 @@ class AgentSession:
     def _require_free(self) -> None:
         if self._host.connection.ended:
             raise self._host.connection.lost(Phase.IDLE)
-        self._require_unsealed()
+        self.require_good()
         if self._turn is not None:
             raise SessionBusy(self.id)
 
-    def _require_unsealed(self) -> None:
+    def require_good(self) -> None:
+        """Raise `SessionEnded` for a sealed session."""
         if self._sealed is not None:
             raise SessionEnded(self.id, self._sealed)
 
     async def _quiet(self) -> None:
         latest = self._loop.time() + QUIET_AT_MOST
-        while (wait := min(self._quiet_until, latest) - self._loop.time()) > 0:
+        # Not an event: quiet is the absence of one, and each late piece moves the moment.
+        while (wait := min(self._quiet_until, latest) - self._loop.time()) > 0:  # noqa: ASYNC110 (see above)
             await asyncio.sleep(wait)
 
     def _send(self, turn: Turn, parts: Sequence[PromptPart]) -> None:
@@ -335,6 +341,7 @@ class AgentSession:
             if self._quiet_until > self._loop.time():
                 self._quiet_until = self._loop.time() + self._provider.cancel_quiet
             return
+        self._told += 1
         noise = self._provider.replays_noise
         if type(event) is Other or (type(event) is UserText and noise is not None and noise.match(event.text)):
             return

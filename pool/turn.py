@@ -2,15 +2,15 @@
 
 Rules:
 - `async for event in turn`: events in order; the last one is `Finished`, exactly once, however the turn ends.
-- A turn is iterated once, by one consumer. Leaving the loop early cancels the turn: at once with `async with turn:`, else
-  when the iterator is dropped.
+- A turn is iterated once, by one consumer. Leaving the loop early cancels the turn: at once with `async with turn:`,
+  else when the iterator is dropped.
 - A slow consumer stops nobody: text piles up in joined pieces, and past the budget the turn is failed and cancelled.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from ostler.pool.events import Finished, Other, Text, Thought, ToolEnded, ToolStarted, ToolUpdated, TurnEvent
 from ostler.wire.backlog import Backlog
@@ -90,7 +90,7 @@ class Turn:
         self._iterated = True
         return self._events()
 
-    async def __aenter__(self) -> "Turn":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(

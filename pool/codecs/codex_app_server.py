@@ -3,8 +3,8 @@
 Rules:
 - A thread is our session. Its turn has an id, so a late event of an earlier turn is told apart from the running one and
   dropped here (`stale` counts them): no other dialect can do that.
-- Tools go in as `dynamicTools` and come back as `item/tool/call`, named by thread: no process, no token. Without them the
-  relay is configured per thread with `required: true`: otherwise a slow tool server is silently left out.
+- Tools go in as `dynamicTools` and come back as `item/tool/call`, named by thread: no process, no token. Without them
+  the relay is configured per thread with `required: true`: otherwise a slow tool server is silently left out.
 - never + read-only would hide every tool from the model without a word, so that pair is never sent.
 """
 
@@ -140,6 +140,10 @@ class CodexCodec:
         if self._native_tools and order.ticket is not None:
             params["dynamicTools"] = [_tool(definition) for definition in order.ticket.definitions]
         return Call("thread/start", params)
+
+    def unearth(self, session_id: str) -> Sequence[Call]:
+        # Closing archives a thread, and an archived one cannot be resumed.
+        return (Call("thread/unarchive", {"threadId": session_id}),)
 
     def load(self, session_id: str, order: SeatOrder) -> Call:
         return Call("thread/resume", {"threadId": session_id, "excludeTurns": True, **self._placed(order)})

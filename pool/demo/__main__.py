@@ -27,7 +27,7 @@ def main() -> int:
         # The folder itself is on the path because it was run: its module names must not shadow anything.
         sys.path[:] = [entry for entry in sys.path if entry != os.path.dirname(os.path.abspath(__file__))]
         open_rooms()
-    from ostler.pool.demo.agent import run  # noqa: PLC0415 - importable only after open_rooms
+    from ostler.pool.demo.process import run  # noqa: PLC0415 - importable only after open_rooms
 
     return run(sys.argv[1:])
 

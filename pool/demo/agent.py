@@ -2,8 +2,7 @@
 
 Rules of this file: one thread reads stdin and answers what needs no waiting; a prompt, and a session that
 starts tool servers, get a thread of their own. A session is free again before its prompt's answer is
-written, so a client that prompts at once is never refused. A bug ends the process with a traceback: a
-client must never wait for a thread that died.
+written, so a client that prompts at once is never refused.
 """
 
 from __future__ import annotations
@@ -15,26 +14,24 @@ import time
 
 from ostler.pool.demo import faults, frames
 from ostler.pool.demo.conversation import Conversation, Prompt
-from ostler.pool.demo.flags import Flags, UsageError, usage
 from ostler.pool.demo.frames import RpcError
 from ostler.pool.demo.session import MODES, Session, check_servers
-from ostler.pool.demo.stdio import Outlet, read_lines
-from ostler.pool.demo.store import Store, default_folder
 from ostler.pool.demo.turn import Turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ostler.pool.demo.flags import Flags
     from ostler.pool.demo.record import Recorder
+    from ostler.pool.demo.stdio import Outlet
+    from ostler.pool.demo.store import Store
 
     Params = dict[str, object]
 
 PROTOCOL = 1
 VERSION = "0.1.0"
 EOF_GRACE = 0.25
-STACK = 512 << 10
-CRASHED = 70
 
 
 class Later(Exception):  # noqa: N818 - no error: the answer comes from another thread
@@ -50,6 +47,9 @@ class Agent:
         self._store = store
         self._recorder = recorder
         self._sessions: dict[str, Session] = {}
+        # On their way in or out: nobody can use them, but their tool servers are ours to end.
+        self._unlisted: list[Session] = []
+        self._sharing = threading.Lock()
         self._shared = Session("shared", os.getcwd(), Conversation())
         self._asked: dict[object, Turn] = {}
         self._threads: set[threading.Thread] = set()
@@ -84,7 +84,7 @@ class Agent:
             session.close_servers()
 
     def _everyone(self) -> list[Session]:
-        return [*self._sessions.values(), self._shared]
+        return [*self._sessions.values(), *self._unlisted, self._shared]
 
     def _known_methods(self) -> dict[str, Callable[[object, Params], Params]]:
         methods = {
@@ -145,7 +145,8 @@ class Agent:
         if self._flags.refuse_initialize:
             raise RpcError(frames.INTERNAL_ERROR, "told to refuse initialize")
         version = params.get("protocolVersion")
-        if isinstance(version, bool) or not isinstance(version, int):
+        # The version as a string is wrong and widespread; what we answer is always the number of the schema.
+        if isinstance(version, bool) or not str(version).isdecimal():
             raise RpcError(frames.INVALID_PARAMS, f"protocolVersion must be a number, got {version!r}")
         if self._flags.delay_initialize:
             raise self._answer_later(number, lambda: _after(self._flags.delay_initialize, self._abilities))
@@ -218,20 +219,26 @@ class Agent:
         check_servers(entries)
 
         def work() -> Params:
+            self._unlisted.append(session)
             time.sleep(self._flags.slow_session_new)
-            home = self._shared if self._flags.share_tools else session
-            if home is session:
-                session.close_servers()
-            known = {server.name for server in home.servers}
-            home.start_servers(
-                [entry for entry in entries if entry["name"] not in known], self._flags, self._recorder
-            )
+            self._equip(session, entries)
             self._sessions[session.id] = session
+            self._unlisted.remove(session)
             return reply()
 
         if entries or self._flags.slow_session_new:
             raise self._answer_later(number, work)
         return work()
+
+    def _equip(self, session: Session, entries: list[Params]) -> None:
+        if not self._flags.share_tools:
+            session.close_servers()
+            session.start_servers(entries, self._flags, self._recorder)
+            return
+        with self._sharing:
+            known = {server.name for server in self._shared.servers}
+            new = [entry for entry in entries if entry["name"] not in known]
+            self._shared.start_servers(new, self._flags, self._recorder)
 
     def _session(self, params: Params) -> Session:
         name = frames.text_field(params, "sessionId")
@@ -248,8 +255,11 @@ class Agent:
         if not session.servers:
             return {}
 
+        self._unlisted.append(session)
+
         def work() -> Params:
             session.close_servers()
+            self._unlisted.remove(session)
             return {}
 
         raise self._answer_later(number, work)
@@ -266,7 +276,9 @@ class Agent:
         return {"sessions": [row for row in self._session_rows() if wanted is None or row["cwd"] == wanted]}
 
     def _session_rows(self) -> list[Params]:
-        rows = [_row(session.id, session.cwd, session.conversation) for session in self._sessions.values()]
+        rows = [
+            _row(session.id, session.cwd, session.conversation) for session in list(self._sessions.values())
+        ]
         for name, _ in self._store.sessions():
             stored = None if name in self._sessions else self._store.load(name)
             if stored is not None:
@@ -330,76 +342,6 @@ class Agent:
         self._outlet.send(frames.result(number, result))
         faults.say_late_chunks(turn)
         raise Later
-
-
-def run(argv: list[str]) -> int:
-    """Be the agent on this process's stdin and stdout until stdin ends."""
-    if argv[:2] == ["agent", "demo"]:
-        argv = argv[2:]
-    if "--help" in argv or "-h" in argv:
-        print(usage())
-        return 0
-    try:
-        flags = Flags(argv)
-    except UsageError as error:
-        print(f"ostler agent demo: {error}\n\n{usage()}", file=sys.stderr)
-        return 2
-    if flags.fail_state and faults.count_start(flags.fail_state) <= flags.fail_first_starts:
-        print(f"demo agent: told to fail its first {flags.fail_first_starts} starts", file=sys.stderr)
-        return 1
-    _set_up_process(flags)
-    return _serve(flags)
-
-
-def _serve(flags: Flags) -> int:
-    recorder = _open_record(flags.record)
-    outlet = Outlet(1, recorder)
-    agent = Agent(flags, outlet, Store(flags.state_dir or default_folder(dict(os.environ))), recorder)
-    try:
-        with open(0, "rb", buffering=1 << 16, closefd=False) as source:
-            for line in read_lines(source):
-                agent.take(line)
-                if outlet.frozen:
-                    threading.Event().wait()
-        if flags.ignore_eof:
-            threading.Event().wait()
-        agent.finish()
-    except BrokenPipeError:
-        agent.finish()
-    if recorder is not None:
-        recorder.ended("stdin ended")
-    # Not sys.exit: it would wait for threads that hang by order.
-    os._exit(0)
-
-
-def _set_up_process(flags: Flags) -> None:
-    import signal  # noqa: PLC0415 - after the flags: a usage error needs none of it
-
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if flags.ignore_term:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    threading.stack_size(STACK)
-    threading.excepthook = _end_on_crash
-    time.sleep(flags.boot_delay)
-
-
-def _end_on_crash(crash: threading.ExceptHookArgs) -> None:
-    if isinstance(crash.exc_value, BrokenPipeError):
-        # The client is gone; the main thread sees the end of stdin and cleans up.
-        return
-    sys.excepthook(crash.exc_type, crash.exc_value or crash.exc_type(), crash.exc_traceback)
-    sys.stderr.flush()
-    os._exit(CRASHED)
-
-
-def _open_record(path: str | None) -> Recorder | None:
-    if path is None:
-        return None
-    from ostler.pool.demo.record import Recorder  # noqa: PLC0415 - tests only
-
-    recorder = Recorder(path)
-    recorder.started()
-    return recorder
 
 
 def _after(seconds: float, work: Callable[[], Params]) -> Params:

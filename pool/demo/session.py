@@ -35,15 +35,16 @@ class Session:
     ) -> None:
         """Start the tool servers. One that fails is missing, as with every real agent; the session is not."""
         for entry in entries:
-            if server := self._start_server(entry, flags, recorder):
-                self.servers.append(server)
+            self._start_server(entry, flags, recorder)
 
     def close_servers(self) -> None:
-        servers, self.servers = self.servers, []
+        """End the tool servers, all at once. They stay ours until they are gone: stdin may end meanwhile."""
+        servers = list(self.servers)
         for server in servers:
             server.hang_up()
         for server in servers:
             server.close()
+        self.servers = [server for server in self.servers if server not in servers]
 
     def modes(self) -> dict[str, object]:
         available = [{"id": mode, "name": name} for mode, name in MODES.items()]
@@ -57,21 +58,21 @@ class Session:
             "totalTokens": self.words_in + self.words_out,
         }
 
-    def _start_server(
-        self, entry: dict[str, object], flags: Flags, recorder: Recorder | None
-    ) -> McpServer | None:
+    def _start_server(self, entry: dict[str, object], flags: Flags, recorder: Recorder | None) -> None:
         def listed(names: list[str]) -> None:
             if recorder is not None:
                 recorder.tools(self.id, str(entry["name"]), sorted(names))
 
         server = McpServer(entry, self.cwd, follow=not flags.no_list_changed, on_tools=listed)
+        # Ours before it starts: if stdin ends during its handshake, it must end with us.
+        self.servers.append(server)
         try:
             server.start()
         except McpError as error:
             print(f"demo agent: {error}", file=sys.stderr)
+            if server in self.servers:
+                self.servers.remove(server)
             server.close()
-            return None
-        return server
 
 
 def check_servers(entries: list[dict[str, object]]) -> None:

@@ -17,11 +17,11 @@ class Command:
     env: Mapping[str, str] = field(repr=False)
     label: str = "agent"
     prefix: tuple[str, ...] = ()
-    """Put before argv: a sandbox or a scope, e.g. `("bwrap", ...)` or `("systemd-run", "--user", "--scope")`."""
+    """Put before argv: a sandbox or a scope, e.g. `("bwrap", ...)` or `("systemd-run", "--scope")`."""
     rlimits: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     """`resource.RLIMIT_*` to (soft, hard), set from outside once the process runs."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """Values never to be shown from its stderr; environment variables named like secrets are added to them."""
+    """Never to be shown from its stderr; variables named like secrets are added by themselves."""
 
     def __post_init__(self) -> None:
         if not self.argv or not self.argv[0]:

@@ -1,6 +1,7 @@
 """The environment of a child: what it needs to run, what its provider declares, and nothing else.
 
-Several agents hand their whole environment on to tool servers, so whatever is let in here is given to strangers.
+Several agents hand their whole environment on to tool servers, so whatever is let in here is given to
+strangers.
 """
 
 from collections.abc import Iterable, Mapping

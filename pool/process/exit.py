@@ -1,4 +1,4 @@
-"""How a process ended: facts only. Whether that was a failure is for the transport to say; code 0 is not "clean"."""
+"""How a process ended: facts only. Judging them is the transport's; code 0 is not "clean"."""
 
 import signal
 from dataclasses import dataclass

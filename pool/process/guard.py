@@ -1,10 +1,12 @@
 """The gateway's end of the reaper process: starts it, tells it every ward, replaces it when it dies."""
 
 import asyncio
+import fcntl
 import logging
 import os
 import signal
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from ostler.pool.process.ledger import Run
@@ -14,14 +16,18 @@ from ostler.pool.process.spawn import Child, spawn_watcher
 
 log = logging.getLogger(__name__)
 
-_BOOT = "import sys; sys.path.append(sys.argv.pop(1)); from reaper.watch import main; sys.exit(main(sys.argv[1:]))"
+# Only this package's folder is on its path: neither site-packages nor the rest of ostler is loaded.
+_BOOT = (
+    "import sys; sys.path.append(sys.argv[1]); from reaper.watch import main; sys.exit(main(sys.argv[2:]))"
+)
+_PIPE_SIZE = 1_048_576  # some thirty thousand lines; a reaper that is so far behind is replaced
 _FIRST_DELAY = 0.05
 _LAST_DELAY = 10.0
 _LEAVE_WITHIN = 6.0
 
 
 class Guard:
-    """Writes go straight into the pipe's kernel buffer: what was told before a start is told even if we die now."""
+    """Writes go into the pipe's kernel buffer: what was told is told even if we die in the next line."""
 
     def __init__(self, run: Run, python: str) -> None:
         self._argv = [
@@ -41,11 +47,22 @@ class Guard:
         return self._child.pid if self._child else None
 
     def open(self) -> None:
+        """Raises `OSError`. What is known is in the pipe before the reaper exists: it has no ignorant moment."""
         self._retry = None
-        self._child = spawn_watcher(self._argv, {})
-        self._pipe = self._child.take_stdin()
-        asyncio.get_running_loop().add_reader(self._child.pidfd, self._on_exit, self._child)
-        self._tell(_everything(self._wards.items()))
+        theirs, ours = os.pipe2(os.O_CLOEXEC)
+        try:
+            with suppress(PermissionError):  # past the user's share of pipe pages the usual 64 KiB must do
+                fcntl.fcntl(ours, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
+            os.set_blocking(ours, False)
+            os.write(ours, _everything(self._wards.items()))
+            child = spawn_watcher(self._argv, theirs)
+        except OSError:
+            os.close(ours)
+            raise
+        finally:
+            os.close(theirs)
+        self._pipe, self._child = ours, child
+        asyncio.get_running_loop().add_reader(child.pidfd, self._on_exit, child)
 
     def expect(self, number: int) -> None:
         self._wards[number] = None
@@ -70,14 +87,14 @@ class Guard:
         try:
             await asyncio.wait_for(self._left.wait(), _LEAVE_WITHIN)
         except TimeoutError:
-            log.error(
+            log.warning(
                 "reaper pid %d did not leave within %.0f s and was killed", self._child.pid, _LEAVE_WITHIN
             )
             self._child.signal_group(signal.SIGKILL)
             await self._left.wait()
 
     def _tell(self, lines: str) -> None:
-        if self._child is None or not lines:
+        if self._child is None:
             return
         data = lines.encode()
         try:
@@ -109,8 +126,8 @@ class Guard:
     def _reopen(self) -> None:
         try:
             self.open()
-        except OSError as error:
-            log.error("cannot start a reaper (%s); trying again in %.1f s", error, self._delay)  # noqa: TRY400 (errno is all)
+        except OSError:
+            log.exception("cannot start a reaper; trying again in %.1f s", self._delay)
             self._retry = asyncio.get_running_loop().call_later(self._delay, self._reopen)
             self._delay = min(self._delay * 2, _LAST_DELAY)
 
@@ -120,5 +137,6 @@ class Guard:
             self._pipe = -1
 
 
-def _everything(known: Iterable[tuple[int, Identity | None]]) -> str:
-    return "".join(wards.ward(n, identity) if identity else wards.expect(n) for n, identity in known)
+def _everything(known: Iterable[tuple[int, Identity | None]]) -> bytes:
+    lines = (wards.ward(n, identity) if identity else wards.expect(n) for n, identity in known)
+    return "".join(lines).encode()

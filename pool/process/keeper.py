@@ -1,4 +1,4 @@
-"""Keeps the promise that no process of ours outlives the gateway: reaper, ledger, and the tasks that end families.
+"""Keeps the promise that no process outlives us: reaper, ledger, and the tasks that end families.
 
 Open one per gateway run, before the first agent; close it last.
 """
@@ -44,7 +44,7 @@ class Keeper:
 
     @classmethod
     async def open(cls, runtime_dir: Path, instance_id: str, *, python: str = sys.executable) -> "Keeper":
-        """End what dead gateways left in `runtime_dir`, then start the reaper. `instance_id` names this gateway."""
+        """End what dead gateways left there, then start the reaper. `instance_id` names this gateway."""
         run = Run.of_this_process(instance_id)
         threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ostler-proc")
         try:
@@ -61,8 +61,13 @@ class Keeper:
     def reaper_pid(self) -> int | None:
         return self._guard.pid
 
+    @property
+    def folder(self) -> Path:
+        """Of this run's ledger: one file per process that may be alive."""
+        return self._ledger.folder
+
     def announce(self, label: str) -> int:
-        """Before every start: from here on a death of ours finds the process even if nobody learns its pid."""
+        """Before every start: if we die from here on, the process is found though nobody knows its pid."""
         self._spawned += 1
         self._ledger.announce(self._spawned, label)
         self._guard.expect(self._spawned)

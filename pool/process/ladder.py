@@ -1,7 +1,8 @@
 """The stop ladder as a value: what to do, and how long to wait for the exit before the next rung.
 
-Several agents never leave on stdin EOF and some ignore SIGTERM when only their own pid gets it; a SIGTERM to the whole
-group was clean for every real agent measured. So the first wait is short and every signal goes to the group.
+Several agents never leave on stdin EOF and some ignore SIGTERM when only their own pid gets it; a SIGTERM to
+the whole group was clean for every real agent measured. So the first wait is short and every signal goes to
+the group.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,10 @@
 """The spawn ledger: what was started, on disk before it is started, so that the next gateway can end it.
 
-One directory per gateway run, and all that identifies the run is in its name, so that there is no half-written owner:
-`spawns/<instance>.<pid>.<start>.<boot>.<pid namespace>/<n>`. One file per spawn: a line with label and marker before
-the start, a line with pid and start time after it. A torn or empty file still says what matters, by its name.
-No fsync: it must survive our death, not the machine's, and a machine that dies takes the agents with it.
+One directory per gateway run, and all that identifies the run is in its name, so that there is no
+half-written owner: `spawns/<instance>.<pid>.<start>.<boot>.<pid namespace>/<n>`. One file per spawn: a line
+with label and marker before the start, a line with pid and start time after it. A torn or empty file still
+says what matters, by its name. No fsync: it must survive our death, not the machine's, and a machine that
+dies takes the agents with it.
 """
 
 import json
@@ -104,7 +105,7 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Estate:
-    """What a dead gateway left: its marker, the identities it recorded, and whether one start was never completed."""
+    """What a dead gateway left: its marker, the recorded identities, and whether a start is torn."""
 
     run: Run
     folder: Path
@@ -134,7 +135,7 @@ def spawns_folder(runtime_dir: Path) -> Path:
 
 
 def find_estates(runtime_dir: Path, here: Run) -> list[Estate]:
-    """Runs whose gateway is dead. Those of a live gateway, or of another pid namespace, are not ours to judge."""
+    """Runs whose gateway is dead. A live one's, or another pid namespace's, are not ours to judge."""
     estates = []
     for folder in sorted(spawns_folder(runtime_dir).iterdir()):
         run = Run.parse(folder.name)

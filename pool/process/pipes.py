@@ -1,4 +1,4 @@
-"""The three pipe ends of a child on the loop, uvloop or asyncio. Every end is closed exactly once, by its transport."""
+"""The three pipe ends of a child on the loop. Every end is closed exactly once, by its transport."""
 
 import asyncio
 from collections.abc import Callable
@@ -44,7 +44,7 @@ class Outflow(asyncio.BaseProtocol):
 
 
 class Pipes:
-    """Owns the raw ends until `connect` has handed each to its transport. `close` works at any point, and twice."""
+    """Owns the raw ends until `connect` has handed each on. `close` works at any point, and twice."""
 
     def __init__(self, inflow: Inflow, errors: Inflow, outflow: Outflow, ends: tuple[IO[bytes], ...]) -> None:
         self.inflow = inflow
@@ -98,5 +98,6 @@ class Pipes:
 
     @staticmethod
     def _is_closing(stdin: asyncio.WriteTransport) -> bool:
-        # With bytes still buffered, close() waits for a reader that is gone; without, asyncio cannot take an abort.
+        # With bytes still buffered, close() waits for a reader that is gone; without any, asyncio's abort()
+        # after a close() fails.
         return stdin.is_closing() and stdin.get_write_buffer_size() == 0

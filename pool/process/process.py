@@ -1,9 +1,9 @@
 """One agent process: started, written to, read from, stopped, and buried with its whole family.
 
-- Its end is found by pidfd and reported once to the listener: when stdout and stderr have reached their EOF, or shortly
-  after the end if a grandchild holds them open.
-- Whatever ends it, its family (own groups, own sessions, double forks) is ended after it, and only then are the pid
-  freed and the ledger entry removed. The keeper owns that task, so that no caller can cancel it.
+- Its end is found by pidfd and reported once to the listener: when stdout and stderr have reached their EOF,
+  or shortly after the end if a grandchild holds them open.
+- Whatever ends it, its family (own groups, own sessions, double forks) is ended after it, and only then are
+  the pid freed and the ledger entry removed. The keeper owns that task, so that no caller can cancel it.
 - `stop` is one ladder however many call it, and cancelling a caller does not cancel the ladder.
 """
 
@@ -41,7 +41,7 @@ class ProcessListener(Protocol):
     def writable(self, ok: bool) -> None:
         """Whether stdin takes more: False means hold back until True."""
 
-    def process_exited(self, exit: Exit) -> None:
+    def process_exited(self, exit: Exit) -> None:  # noqa: A002 (the word of this package)
         """Once."""
 
 
@@ -82,7 +82,7 @@ class AgentProcess:
 
     @classmethod
     async def start(cls, command: Command, listener: ProcessListener, *, keeper: Keeper) -> "AgentProcess":
-        """Raises a `StartError`. Failed or cancelled at any point, it leaves neither process nor descriptor."""
+        """Raises a `StartError`. Failed or cancelled at any point, it leaves no process and no descriptor."""
         number = keeper.announce(command.label)
         try:
             child = spawn(command, keeper.mark(number))
@@ -222,7 +222,7 @@ class AgentProcess:
             if self._pipes.drained:
                 self._report()
         elif self._pipes.inflow.ended:
-            # It cannot answer any more; give it the time to end by itself, which is what EOF nearly always means.
+            # It cannot answer any more. Nearly always it is about to end by itself: give it the time.
             self._loop.call_later(MUTE, self._stop_if_mute)
 
     def _stop_if_mute(self) -> None:

@@ -1,10 +1,10 @@
 """The only file that starts processes.
 
-`Popen` with vfork and no `preexec_fn`: uvloop's own `create_subprocess_exec` forks, which stops the loop for 77 ms at
-2 GB of parent memory. A thread would not help: the C code holds the GIL until the child has exec'ed.
+`Popen` with vfork and no `preexec_fn`: uvloop's own `create_subprocess_exec` forks, which stops the loop for
+77 ms at 2 GB of parent memory. A thread would not help: the C code holds the GIL until the child has exec'ed.
 
-The exit status is looked at without collecting it. The zombie keeps pid, group and session number reserved, so that
-signals to the group cannot hit a stranger until `bury` says that the whole family is gone.
+The exit status is looked at without collecting it. The zombie keeps pid, group and session number reserved,
+so that signals to the group cannot hit a stranger until `bury` says that the whole family is gone.
 """
 
 import errno
@@ -28,6 +28,7 @@ from ostler.pool.process.errors import (
 )
 from ostler.pool.process.reaper.kin import Identity, read_stat
 
+TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _EXHAUSTED = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 _NOT_RUNNABLE = {
     errno.ENOEXEC,
@@ -62,7 +63,10 @@ class Child:
         return stdin, stdout, stderr
 
     def status(self) -> int | None:
-        """Exit code, or minus the signal; None if somebody else in this program collected it. Only once it ended."""
+        """Exit code, or minus the signal; None if somebody else in this program collected it. Only once it
+        ended.
+
+        """
         try:
             result = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
@@ -79,15 +83,6 @@ class Child:
         except (ProcessLookupError, PermissionError):
             return  # nobody left in the group, or only processes that have become another user's
 
-    def take_stdin(self) -> int:
-        """The write end as a bare non-blocking descriptor, the caller's from now on."""
-        if self._popen.stdin is None:
-            raise ValueError("this child was started without a stdin")
-        handle = os.dup(self._popen.stdin.fileno())
-        self._popen.stdin.close()
-        os.set_blocking(handle, False)
-        return handle
-
     def set_limits(self, limits: Mapping[int, tuple[int, int]]) -> None:
         for kind, bounds in limits.items():
             resource.prlimit(self.pid, kind, bounds)
@@ -101,7 +96,10 @@ class Child:
 
 
 def spawn(command: Command, mark: str) -> Child:
-    """Start `command` in its own session with pipes for 0, 1 and 2, and no other descriptor. Raises `StartError`."""
+    """Start `command` in its own session with pipes for 0, 1 and 2, and no other descriptor. Raises
+    `StartError`.
+
+    """
     try:
         # The pipes outlive this scope by design: `Child` owns them.
         popen = subprocess.Popen(
@@ -125,19 +123,25 @@ def spawn(command: Command, mark: str) -> Child:
         raise explain(command, error) from error
 
 
-def spawn_watcher(argv: list[str], environment: dict[str, str]) -> Child:
-    """A process of our own in its own session that reads from us and has nothing to say."""
-    popen = subprocess.Popen(
-        argv,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        bufsize=0,
-        cwd="/",
-        env=environment,
-        start_new_session=True,
-        close_fds=True,
-    )
+def spawn_watcher(argv: list[str], stdin: int) -> Child:
+    """A process of our own, in its own session, that reads from `stdin` and has nothing to say.
+
+    It starts with terminal signals blocked: until it ignores them itself, Ctrl-C must not take it with us.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL_SIGNALS)
+    try:
+        popen = subprocess.Popen(
+            argv,
+            stdin=stdin,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={},
+            start_new_session=True,
+            close_fds=True,
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return Child(popen, os.pidfd_open(popen.pid))
 
 

@@ -1,7 +1,7 @@
 """The last lines of a stderr that is always read: bounded in lines and bytes, secrets blotted out.
 
-Unread, stderr blocks the agent; kept whole, it fills our memory. A line longer than the limit is redacted before it
-is cut, so that no half of a secret slips through at the cut.
+Unread, stderr blocks the agent; kept whole, it fills our memory. A line longer than the limit is redacted
+before it is cut, so that no half of a secret slips through at the cut.
 """
 
 import re
@@ -13,11 +13,12 @@ MAX_LINE = 2_048
 MAX_BYTES = 65_536
 _BLOT = "[redacted]"
 _LONGEST_SECRET = 4_096
+_NAMED = "|".join(f"(?<={word})" for word in ("api_key", "api-key", "apikey", "token", "secret", "password"))
 _KEYS = re.compile(
-    r"""\b(?:sk|pk|rk)-[\w-]{12,} | \bAIza[\w-]{30,} | \bgh[opsur]_\w{20,} | \bgithub_pat_\w{20,} | \bglpat-[\w-]{16,}
-      | \bxox[abeprs]-[\w-]{10,} | \bAKIA[0-9A-Z]{16}\b | \beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*
-      | (?<=bearer\ )[^\s"',]{8,}
-      | (?:(?<=api_key)|(?<=api-key)|(?<=apikey)|(?<=token)|(?<=secret)|(?<=password))["']?\s*[=:]\s*["']?[^\s"',]{6,}""",
+    r"""\b(?:sk|pk|rk)-[\w-]{12,} | \bAIza[\w-]{30,} | \bgh[opsur]_\w{20,} | \bgithub_pat_\w{20,}
+      | \bglpat-[\w-]{16,} | \bxox[abeprs]-[\w-]{10,} | \bAKIA[0-9A-Z]{16}\b
+      | \beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]* | (?<=bearer\ )[^\s"',]{8,}"""
+    rf"""| (?:{_NAMED})["']?\s*[=:]\s*["']?[^\s"',]{{6,}}""",
     re.VERBOSE | re.IGNORECASE,
 )
 

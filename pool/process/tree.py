@@ -7,7 +7,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class TreeMemory:
-    """Bytes. `pss` shares each common page among its users, so trees can be added up; `rss` counts it in each."""
+    """Bytes. `pss` shares each common page among its users, so trees can be added up; `rss` counts it in
+    each.
+
+    """
 
     processes: int
     rss: int

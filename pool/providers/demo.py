@@ -1,13 +1,12 @@
 """Our own demo agent: a real ACP process without a model, shipped with the package."""
 
-import sys
-
+from ostler.pool.demo.launch import command_line
 from ostler.pool.provider import TRUSTED, Approval, CloseVerb, CodecName, Finder, Provider, Sharing
 
 
 def find(_finder: Finder) -> tuple[str, ...]:
-    """The module of this very installation."""
-    return (sys.executable, "-m", "ostler.gateway", "agent", "demo")
+    """The agent of this very installation, in a bare interpreter."""
+    return tuple(command_line([]))
 
 
 PROVIDER = Provider(
@@ -16,6 +15,7 @@ PROVIDER = Provider(
     codec=CodecName.ACP,
     find=find,
     install="it is part of ostler",
+    pass_env=("OSTLER_DEMO_STATE",),
     sharing=Sharing.SESSIONS,
     seats_per_process=200,
     parallel_opens=8,

@@ -1,10 +1,12 @@
 """gemini-cli, measured at 0.61.0.
 
-- Without NO_RELAUNCH it is two processes, the first of which ignores signals. Without TRUST_WORKSPACE it drops tool servers
-  without a word.
-- Parallel opens on one HOME fight for a file lock with exponential retries: 8 took 12.8 s, one after another 23 ms each.
+- Without NO_RELAUNCH it is two processes, the first of which ignores signals. Without TRUST_WORKSPACE it drops tool
+  servers without a word.
+- Parallel opens on one HOME fight for a file lock with exponential retries: 8 took 12.8 s, one after another 23 ms
+  each.
 - No verb ends a session, and each one left behind makes the next slower: recycled after 40.
 - A load within the minute of the open wipes the saved turns: the record's file name holds the minute.
+- It answers a load before it has told the conversation: what comes then would be the first piece of the next answer.
 - `--model` always: its automatic choice costs a call to a second model before each turn.
 """
 
@@ -59,6 +61,7 @@ PROVIDER = Provider(
     parallel_opens=1,
     load=LoadTrust(next_minute=True),
     replays_noise=re.compile(r"\s*<session_context>"),
+    replay_quiet=0.3,
     close=CloseVerb.NONE,
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
     faults=FaultReading(unknown_session=frozenset({-32602})),

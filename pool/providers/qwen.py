@@ -52,7 +52,7 @@ PROVIDER = Provider(
     load=LoadTrust(settle=2.0),
     close=CloseVerb.NONE,
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
-    faults=FaultReading(unknown_session=frozenset({-32602, -32002}), cancelled=frozenset({-32603})),
+    faults=FaultReading(unknown_session=frozenset({-32603, -32002}), cancelled=frozenset({-32603})),
     expected_start=0.7,
     seat_weight=0.02,
 )

@@ -18,8 +18,8 @@ class Orders(NamedTuple):
 class Hunt:
     """Fed with each look at `/proc`; says whom to signal, and when it is over.
 
-    A look may come too early: a child between fork and exec carries no marker yet. `linger` is how long an empty
-    look is not believed, for families with a start that was announced and not completed.
+    A look may come too early: a child between fork and exec carries no marker yet. `linger` is how long an
+    empty look is not believed, for families with a start that was announced and not completed.
     """
 
     def __init__(self, now: float, *, grace: float, bound: float, linger: float = 0.0) -> None:

@@ -1,8 +1,9 @@
 """Who belongs to an agent, told from `/proc`. Blocking reads: never call these on an event loop.
 
-Four bonds, because real agents break three of them: a marker in the environment (codex strips it from its tool servers),
-the session opened at spawn (`setsid` leaves it), descent (a double fork cuts it), and having been seen before as kin.
-A bare pid is never a bond: the kernel hands pids out again, so a pid counts only together with its start time.
+Four bonds, because real agents break three of them: a marker in the environment (codex strips it from its
+tool servers), the session opened at spawn (`setsid` leaves it), descent (a double fork cuts it), and having
+been seen before as kin. A bare pid is never a bond: the kernel hands pids out again, so a pid counts only
+together with its start time.
 """
 
 import os
@@ -59,7 +60,7 @@ def is_alive(identity: Identity) -> bool:
 
 
 def read_marked(table: Table, mark: str) -> set[int]:
-    """Processes whose environment at exec held the marker; `mark` ends in `.` for all spawns of an instance."""
+    """Whose environment at exec held the marker; `mark` ends in `.` for all spawns of a gateway run."""
     needle = f"\0{MARKER}={mark}".encode() + (b"" if mark.endswith(".") else b"\0")
     return {pid for pid in table if needle in b"\0" + _read(pid, "environ") + b"\0"}
 
@@ -67,8 +68,8 @@ def read_marked(table: Table, mark: str) -> set[int]:
 def find_kin(table: Table, marked: Iterable[int], wards: Collection[Identity], *, vouched: bool) -> set[int]:
     """Every pid bound to `wards` (agents and kin seen before) or marked, with all descendants.
 
-    `vouched` says that each ward was known to be ours a moment ago, so that its session number cannot have been
-    reused yet even if its leader is gone. A ledger read after a restart cannot vouch.
+    `vouched` says that each ward was known to be ours a moment ago, so that its session number cannot have
+    been reused yet even if its leader is gone. A ledger read after a restart cannot vouch.
     """
     kin = set(marked)
     kin.update(ward.pid for ward in wards if ward.pid in table and table[ward.pid].identity == ward)

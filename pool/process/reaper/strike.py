@@ -12,7 +12,7 @@ PAUSE = 0.02
 
 
 def send(stat: Stat, number: signal.Signals) -> None:
-    """Signal exactly this process. The pidfd pins it: if the start time still fits, the pid cannot change hands."""
+    """Signal exactly this process: the pidfd pins the pid while its start time is compared."""
     try:
         pin = os.pidfd_open(stat.pid)
     except ProcessLookupError:
@@ -28,7 +28,7 @@ def send(stat: Stat, number: signal.Signals) -> None:
 
 
 class Family:
-    """All processes of one spawn (`instance.7`) or of one gateway instance (`instance.`). Remembers whom it saw."""
+    """All processes of one spawn (`run.7`) or of a whole gateway run (`run.`). Remembers whom it saw."""
 
     def __init__(self, mark: str, wards: Collection[Identity], *, vouched: bool) -> None:
         self._mark = mark
@@ -46,7 +46,7 @@ class Family:
     def end(
         self, *, grace: float, bound: float, linger: float = 0.0, clock: Callable[[], float] = time.monotonic
     ) -> list[Stat]:
-        """Blocking. Answers with those that could not be ended (uninterruptible in the kernel, or not ours to kill)."""
+        """Blocking. Answers with those that could not be ended."""
         hunt = Hunt(clock(), grace=grace, bound=bound, linger=linger)
         while True:
             found = self.look()

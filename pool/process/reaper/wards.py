@@ -1,7 +1,7 @@
 """What the reaper was told. Pure: lines in, wards out.
 
-`expect N` before a start, `ward N PID START` once it runs, `gone N` when its family has been buried. A line that makes
-no sense is dropped: the marker still finds what it was about.
+`expect N` before a start, `ward N PID START` once it runs, `gone N` when its family has been buried. A line
+that makes no sense is dropped: the marker still finds what it was about.
 """
 
 from .kin import Identity

@@ -1,7 +1,7 @@
 """The reaper process: waits until the gateway is no more, ends all its agents, and leaves.
 
-It holds two ropes to the gateway, because either can fail alone: the pipe on stdin (a fork of the gateway may hold
-the other end open after its death) and a pidfd (there is none if the gateway died before we looked).
+It holds two ropes to the gateway, because either can fail alone: the pipe on stdin (a fork of the gateway
+may hold the other end open after its death) and a pidfd (there is none if the gateway died before we looked).
 Its own session, no terminal signals: only the gateway's end ends it.
 """
 

@@ -1,0 +1,89 @@
+"""Start a gateway, kill it at a random moment, start the next, count what the last one left: again and again.
+
+`python -m tests.process.kill_cycles 200 [SEED]` prints the tally; the suite runs a few cycles of it.
+"""
+
+import asyncio
+import random
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from ostler.pool.process import Keeper
+from ostler.pool.process.ledger import spawns_folder
+from ostler.pool.process.reaper.kin import Identity, read_table
+
+from tests.support.gateways import launch
+from tests.support.processes import open_files
+
+
+@dataclass
+class Tally:
+    cycles: int = 0
+    spawned: int = 0
+    survivors: int = 0
+    descriptors_leaked: int = 0
+
+
+def run_cycles(cycles: int, *, seed: int, runtime_dir: Path) -> Tally:
+    # Moments from before the first agent (interpreter start is ~0.2 s) to dozens of agents later.
+    rng = random.Random(seed)
+    tally = Tally()
+    before = open_files()
+    asyncio.run(_settle(runtime_dir))
+    for _ in range(cycles):
+        _one(rng.uniform(0.05, 0.9), tally, runtime_dir)
+    tally.descriptors_leaked = open_files() - before
+    return tally
+
+
+def _one(moment: float, tally: Tally, runtime_dir: Path) -> None:
+    born_after = _now()
+    gateway = launch(runtime_dir, 0)
+    time.sleep(moment)
+    gateway.kill()
+    gateway.wait()
+    assert gateway.stdout is not None
+    gateway.stdout.close()
+    tally.spawned += sum(1 for _ in spawns_folder(runtime_dir).glob("*/*"))
+    asyncio.run(_settle(runtime_dir))
+    tally.survivors += len(_left(runtime_dir, born_after))
+    tally.cycles += 1
+
+
+async def _settle(runtime_dir: Path) -> None:
+    keeper = await Keeper.open(runtime_dir, "next")
+    await keeper.aclose()
+
+
+def _now() -> int:
+
+    return max((s.start for s in read_table().values()), default=0)
+
+
+def _left(runtime_dir: Path, born_after: int) -> list[Identity]:
+    """Judged without markers or ledger: every scripted child works in the runtime dir, whatever else it sheds."""
+    found = []
+    for stat in read_table().values():
+        try:
+            there = Path(f"/proc/{stat.pid}/cwd").readlink()
+        except OSError:
+            continue
+        if there == runtime_dir and stat.start >= born_after and not stat.dead:
+            found.append(stat.identity)
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    cycles, seed = int(arguments[0]), int(arguments[1]) if arguments[1:] else 0
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.monotonic()
+        tally = run_cycles(cycles, seed=seed, runtime_dir=Path(folder) / "run")
+    print(f"{tally} in {time.monotonic() - began:.0f} s")
+    return 1 if tally.survivors or tally.descriptors_leaked else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

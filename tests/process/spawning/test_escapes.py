@@ -1,0 +1,35 @@
+"""What real agents leave behind, and that none of it is left: by group, session, descent and marker."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from ostler.pool.process import AgentProcess, Keeper
+
+from tests.support.processes import ESCAPES, Recorder, alive, identify, marked, python
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+@pytest.mark.parametrize("end", ["stop", "kill", "died", "closed"])
+async def test_w30abc_no_descendant_outlives_its_agent(
+    escape: str, end: str, tmp_path: Path, keeper: Keeper
+) -> None:
+    listener = Recorder()
+    process = await AgentProcess.start(python(ESCAPES[escape], tmp_path), listener, keeper=keeper)
+    left = identify(int(await listener.line()))
+    match end:
+        case "kill":
+            process.kill()
+        case "died":
+            os.kill(process.pid, signal.SIGKILL)
+        case "closed":
+            await keeper.aclose()
+        case _:
+            pass
+    exit = await process.stop()
+    assert not alive(left)
+    assert not alive(process.identity)
+    assert listener.exits == [exit]
+    assert marked(keeper.run.mark) == []
+    assert not keeper.folder.exists() or list(keeper.folder.iterdir()) == []

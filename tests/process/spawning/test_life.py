@@ -1,0 +1,261 @@
+"""Start, talk, end: one process and the loop."""
+
+import asyncio
+import json
+import resource
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from ostler.pool.process import AgentProcess, Command, Ending, Keeper, MissingDirectory, MissingProgram
+from ostler.pool.process import NotPermitted, NotRunnable, StartError, StdinClosed, StopDeadlines
+
+from tests.support.processes import STUBBORN, Recorder, alive, marked, open_files, python, running
+
+ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
+ANSWER = "print('x', flush=True); import time; time.sleep(600)"
+
+
+async def test_bytes_go_both_ways(tmp_path: Path, keeper: Keeper) -> None:
+    async with running(ECHO, tmp_path, keeper) as (process, listener):
+        process.write(b"hello\n")
+        assert await listener.line() == "hello"
+
+
+async def test_a_large_write_pauses_the_writer_and_resumes_it(tmp_path: Path, keeper: Keeper) -> None:
+    code = "import sys; sys.stdin.buffer.readline(); print(len(sys.stdin.buffer.read(4_000_000)), flush=True)"
+    async with running(code, tmp_path, keeper) as (process, listener):
+        process.write(b"x" * 4_000_000)
+        assert listener.levels == [False]
+        process.write(b"\n" + b"y" * 4_000_000)
+        await process.drain()
+        assert await listener.line() == "4000000"
+        assert listener.levels == [False, True]
+
+
+async def test_a_child_that_never_reads_stdin_blocks_nobody_and_stops(tmp_path: Path, keeper: Keeper) -> None:
+    async with running(ANSWER, tmp_path, keeper) as (process, listener):
+        await listener.line()
+        process.write(b"x" * 4_000_000)
+        waiting = asyncio.ensure_future(process.drain())
+        exit = await process.stop()
+        assert exit.ending is Ending.ON_TERMINATE
+        with pytest.raises(StdinClosed):
+            await waiting
+
+
+async def test_a_paused_reader_loses_nothing_when_the_process_ends(tmp_path: Path, keeper: Keeper) -> None:
+    listener = Recorder()
+    code = "import sys; sys.stdin.readline(); sys.stdout.write('z' * 60_000)"
+    process = await AgentProcess.start(python(code, tmp_path), listener, keeper=keeper)
+    process.pause_reading()
+    process.write(b"\n")
+    while process.is_alive:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.3)  # longer than the linger: what is tested is that the exit is held back
+    assert listener.exits == []
+    process.resume_reading()
+    await listener.exited()
+    assert len(listener.out) == 60_000
+
+
+async def test_exits_at_once_is_reported_once_with_code_and_stderr(tmp_path: Path, keeper: Keeper) -> None:
+    code = "import sys; print('no key', file=sys.stderr); sys.exit(3)"
+    async with running(code, tmp_path, keeper) as (process, listener):
+        exit = await listener.exited()
+        assert (exit.code, exit.signal, exit.ending, exit.stderr) == (3, None, Ending.BY_ITSELF, ("no key",))
+        assert await process.stop() is exit
+        assert listener.exits == [exit]
+        with pytest.raises(StdinClosed):
+            process.write(b"x")
+
+
+async def test_a_grandchild_that_holds_stdout_does_not_hold_back_the_exit(
+    tmp_path: Path, keeper: Keeper
+) -> None:
+    code = f"import os, time\nif os.fork() == 0:\n    {STUBBORN}\n    time.sleep(600)"
+    async with running(code, tmp_path, keeper) as (_, listener):
+        exit = await listener.exited()
+        assert exit.code == 0
+
+
+async def test_a_process_that_closes_stdout_and_stays_is_stopped(tmp_path: Path, keeper: Keeper) -> None:
+    async with running("import os, time; os.close(1); time.sleep(600)", tmp_path, keeper) as (_, listener):
+        exit = await listener.exited()
+        assert exit.ending is Ending.ON_TERMINATE
+
+
+async def test_sigkill_from_outside_is_a_signal_not_a_code(tmp_path: Path, keeper: Keeper) -> None:
+    async with running(ANSWER, tmp_path, keeper) as (process, listener):
+        process.kill()
+        exit = await listener.exited()
+        assert (exit.code, exit.signal, exit.ending) == (None, signal.SIGKILL, Ending.ON_KILL)
+
+
+async def test_the_ladder_ends_where_the_process_gives_in(tmp_path: Path, keeper: Keeper) -> None:
+    short = StopDeadlines(eof=0.2, terminate=0.2)
+    endings = []
+    for code in (ECHO, ANSWER, STUBBORN + ANSWER):
+        listener = Recorder()
+        process = await AgentProcess.start(
+            python("print('up', flush=True);" + code if code != ECHO else code, tmp_path),
+            listener,
+            keeper=keeper,
+        )
+        if code != ECHO:
+            await listener.line()
+        else:
+            process.write(b"x\n")
+            await listener.line()
+        endings.append((await process.stop(short)).ending)
+    assert endings == [Ending.ON_EOF, Ending.ON_TERMINATE, Ending.ON_KILL]
+
+
+async def test_e13_stop_is_shared_and_a_cancelled_caller_stops_nothing(
+    tmp_path: Path, keeper: Keeper
+) -> None:
+    async with running(ANSWER, tmp_path, keeper) as (process, listener):
+        callers = [asyncio.ensure_future(process.stop()) for _ in range(5)]
+        await asyncio.sleep(0)
+        callers[0].cancel()
+        exits = await asyncio.gather(*callers, return_exceptions=True)
+        assert isinstance(exits[0], asyncio.CancelledError)
+        assert exits[1:] == [process.exit] * 4
+        assert listener.exits == [process.exit]
+        assert await process.stop() == process.exit
+
+
+async def test_w37d_the_child_has_exactly_its_three_descriptors(tmp_path: Path, keeper: Keeper) -> None:
+    code = "import os, sys; print(sorted(int(f) for f in os.listdir('/proc/self/fd')), flush=True)"
+    async with running(code, tmp_path, keeper) as (_, listener):
+        assert json.loads(await listener.line()) == [0, 1, 2, 3]  # 3 is its own listing of the folder
+
+
+async def test_the_child_leads_its_own_session_and_is_marked(tmp_path: Path, keeper: Keeper) -> None:
+    code = "import os; print(os.getsid(0) == os.getpid(), os.environ['OSTLER_SPAWN_ID'], flush=True)"
+    async with running(code, tmp_path, keeper) as (_, listener):
+        assert await listener.line() == f"True {keeper.mark(1)}"
+
+
+async def test_limits_are_set_from_outside(tmp_path: Path, keeper: Keeper) -> None:
+    code = "import sys, resource; sys.stdin.readline(); print(*resource.getrlimit(resource.RLIMIT_NOFILE), flush=True)"
+    listener = Recorder()
+    command = replace(python(code, tmp_path), rlimits={resource.RLIMIT_NOFILE: (123, 124)})
+    process = await AgentProcess.start(command, listener, keeper=keeper)
+    process.write(b"\n")
+    assert await listener.line() == "123 124"
+    await process.stop()
+
+
+async def test_a_refused_limit_is_a_start_error_and_leaves_nothing(tmp_path: Path, keeper: Keeper) -> None:
+    command = replace(python(ANSWER, tmp_path), rlimits={resource.RLIMIT_NOFILE: (200, 100)})
+    with pytest.raises(StartError, match="resource limits"):
+        await AgentProcess.start(command, Recorder(), keeper=keeper)
+    assert marked(keeper.run.mark) == []
+
+
+async def test_the_prefix_goes_before_the_command(tmp_path: Path, keeper: Keeper) -> None:
+    listener = Recorder()
+    command = replace(
+        python("import os; print(os.environ['A'], flush=True)", tmp_path), prefix=("env", "A=prefixed")
+    )
+    process = await AgentProcess.start(command, listener, keeper=keeper)
+    assert await listener.line() == "prefixed"
+    await process.stop()
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> dict[type[StartError], Command]:
+    text = tmp_path / "text"
+    text.write_text("not a program")
+    plain = python("pass", tmp_path)
+    secret = tmp_path / "unscripted"
+    secret.write_text("just text")
+    secret.chmod(0o755)
+    return {
+        MissingProgram: replace(plain, argv=("no-such-agent",)),
+        MissingDirectory: replace(plain, cwd=tmp_path / "gone"),
+        NotPermitted: replace(plain, argv=(str(text),)),
+        NotRunnable: replace(plain, argv=(str(secret),)),
+    }
+
+
+async def test_w33a_failed_starts_are_typed_and_leak_no_descriptor(
+    broken: dict[type[StartError], Command], keeper: Keeper
+) -> None:
+    await asyncio.sleep(0)
+    before = open_files()
+    for _ in range(50):
+        for kind, command in broken.items():
+            with pytest.raises(kind) as caught:
+                await AgentProcess.start(command, Recorder(), keeper=keeper)
+            assert caught.value.label == "scripted"
+            assert caught.value.program == command.argv[0]
+    assert open_files() == before
+    assert list((keeper.folder).iterdir()) == []
+
+
+async def test_a_missing_interpreter_is_told_from_a_missing_program(tmp_path: Path, keeper: Keeper) -> None:
+    script = tmp_path / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    with pytest.raises(MissingProgram, match="interpreter"):
+        await AgentProcess.start(
+            replace(python("pass", tmp_path), argv=(str(script),)), Recorder(), keeper=keeper
+        )
+
+
+async def test_w33b_a_start_cancelled_at_any_step_leaves_nothing(tmp_path: Path, keeper: Keeper) -> None:
+    async with running(ECHO, tmp_path, keeper):
+        pass
+    before = open_files()
+    for steps in range(8):
+        start = asyncio.ensure_future(AgentProcess.start(python(ANSWER, tmp_path), Recorder(), keeper=keeper))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        if start.cancel():
+            with pytest.raises(asyncio.CancelledError):
+                await start
+        else:
+            await (await start).stop()
+        assert marked(keeper.run.mark) == []
+        assert list(keeper.folder.iterdir()) == []
+    assert open_files() == before
+
+
+async def test_w33a_fifty_lives_leave_the_descriptors_where_they_were(tmp_path: Path, keeper: Keeper) -> None:
+    cat = replace(python("pass", tmp_path), argv=("cat",))
+    await (await AgentProcess.start(cat, Recorder(), keeper=keeper)).stop()
+    before = open_files()
+    for _ in range(50):
+        process = await AgentProcess.start(cat, Recorder(), keeper=keeper)
+        await process.stop()
+        assert not alive(process.identity)
+    assert open_files() == before
+
+
+async def test_w37a_a_stderr_flood_stops_no_traffic_and_stays_bounded(tmp_path: Path, keeper: Keeper) -> None:
+    code = """
+import sys
+for number, line in enumerate(sys.stdin):
+    sys.stderr.write(f"noise {number} " + "e" * 1_000_000 + "\\nlast words\\n")
+    print(line, end="", flush=True)
+"""
+    async with running(code, tmp_path, keeper) as (process, listener):
+        for number in range(10):
+            process.write(b"%d\n" % number)
+            assert await listener.line() == str(number)
+        tail = process.stderr_tail(1000)
+        assert tail[-1] == "last words"
+        assert sum(map(len, tail)) <= 70_000
+
+
+async def test_w34c_memory_is_that_of_the_whole_tree(tmp_path: Path, keeper: Keeper) -> None:
+    code = "import os, time\nif os.fork() == 0:\n    x = bytearray(30_000_000)\n    print('up', flush=True)\ntime.sleep(600)"
+    async with running(code, tmp_path, keeper) as (process, listener):
+        await listener.line()
+        memory = await asyncio.to_thread(process.memory)
+        assert memory.processes == 2
+        assert memory.rss > memory.pss > 30_000_000
+        assert memory.largest_rss < memory.rss

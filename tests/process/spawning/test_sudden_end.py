@@ -1,0 +1,110 @@
+"""The gateway dies without a word: by its reaper, or else by the next start's ledger, nothing of it is left."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+from ostler.pool.process import Keeper, ProcessIdentity
+from ostler.pool.process.ledger import Run, spawns_folder
+
+from tests.process.kill_cycles import run_cycles
+from tests.support.gateways import stand_in
+from tests.support.processes import alive, identify, marked
+
+
+async def gone(identities: list[ProcessIdentity], within: float = 5.0) -> None:
+    async with asyncio.timeout(within):
+        while any(map(alive, identities)):
+            await asyncio.sleep(0.02)
+
+
+async def test_e15_w30d_five_seconds_after_kill_nine_nothing_is_left(tmp_path: Path) -> None:
+    with stand_in(tmp_path / "run") as gateway:
+        assert len(gateway.agents) == 6
+        gateway.kill()
+        await gone([*gateway.agents, gateway.reaper])
+        assert marked(gateway.mark) == []
+
+
+async def test_e15_terminal_signals_do_not_end_the_reaper(tmp_path: Path) -> None:
+    with stand_in(tmp_path / "run", 1) as gateway:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(gateway.reaper.pid, number)
+        assert alive(gateway.reaper)
+        gateway.kill()
+        await gone(gateway.agents)
+
+
+async def test_w30d_without_a_reaper_the_next_start_settles_the_ledger(tmp_path: Path) -> None:
+    with stand_in(tmp_path / "run") as gateway:
+        # Stopped first, so that no replacement reaper is started in between.
+        os.kill(gateway.process.pid, signal.SIGSTOP)
+        os.kill(gateway.reaper.pid, signal.SIGKILL)
+        gateway.kill()
+        assert all(map(alive, gateway.agents))
+        keeper = await Keeper.open(gateway.runtime_dir, "next")
+        try:
+            assert not any(map(alive, gateway.agents))
+            assert marked(gateway.mark) == []
+            assert [folder.name for folder in spawns_folder(gateway.runtime_dir).iterdir()] == [
+                keeper.run.name
+            ]
+        finally:
+            await keeper.aclose()
+
+
+async def test_a_killed_reaper_is_replaced_and_told_everything(tmp_path: Path) -> None:
+    with stand_in(tmp_path / "run") as gateway:
+        os.kill(gateway.reaper.pid, signal.SIGKILL)
+        async with asyncio.timeout(10):
+            while not (found := [pid for pid in reapers_of(gateway.mark) if pid != gateway.reaper.pid]):
+                await asyncio.sleep(0.02)
+        replacement = identify(found[0])
+        gateway.kill()
+        await gone([*gateway.agents, replacement])
+
+
+async def test_w32_a_live_gateway_is_left_alone(tmp_path: Path) -> None:
+    with stand_in(tmp_path / "run") as gateway:
+        keeper = await Keeper.open(gateway.runtime_dir, "next")
+        await keeper.aclose()
+        assert all(map(alive, gateway.agents))
+
+
+async def test_w32_a_recycled_pid_is_left_alone(tmp_path: Path) -> None:
+    """The dead gateway's ledger names a pid that somebody else has now, as leader of a session of its own."""
+    runtime_dir = tmp_path / "run"
+    await (await Keeper.open(runtime_dir, "first")).aclose()
+    stranger = await asyncio.create_subprocess_exec("sleep", "600", start_new_session=True)
+    identity = identify(stranger.pid)
+    here = Run.of_this_process("dead")
+    dead = Run("dead", ProcessIdentity(here.owner.pid, here.owner.start - 1), here.boot, here.namespace)
+    folder = spawns_folder(runtime_dir) / dead.name
+    folder.mkdir()
+    (folder / "1").write_text(f'{{"label": "x"}}\n{{"pid": {identity.pid}, "start": {identity.start - 1}}}\n')
+    keeper = await Keeper.open(runtime_dir, "next")
+    assert alive(identity)
+    assert not folder.exists()
+    await keeper.aclose()
+    stranger.kill()
+    await stranger.wait()
+
+
+def test_w30d_killed_at_random_moments_nothing_survives_the_next_start(tmp_path: Path) -> None:
+    tally = run_cycles(6, seed=1, runtime_dir=tmp_path / "run")
+    assert tally.survivors == 0
+    assert tally.spawned > 0
+
+
+def reapers_of(mark: str) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"reaper.watch" in line and mark.encode() in line:
+                found.append(int(entry.name))
+    return found

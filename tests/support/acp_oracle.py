@@ -1,0 +1,129 @@
+"""The official ACP schema as an oracle, for what an agent sends and for what we send to an agent.
+
+Rules of this file: the schema comes from the models of PyPI `agent-client-protocol`, turned into JSON
+Schema. The models themselves are no oracle: they replace a wrong optional field by its default instead of
+complaining. Here every object is closed as well, so a field the schema does not know is an error. Faults
+have no place here: give the oracle sound traffic only.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from acp import schema
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+from pydantic import BaseModel
+
+Frame = Mapping[str, Any]
+Model = type[BaseModel]
+Id = int | str
+
+# What we ask an agent: method -> (params, result).
+AGENT_METHODS: dict[str, tuple[Model, Model]] = {
+    "initialize": (schema.InitializeRequest, schema.InitializeResponse),
+    "authenticate": (schema.AuthenticateRequest, schema.AuthenticateResponse),
+    "session/new": (schema.NewSessionRequest, schema.NewSessionResponse),
+    "session/load": (schema.LoadSessionRequest, schema.LoadSessionResponse),
+    "session/resume": (schema.ResumeSessionRequest, schema.ResumeSessionResponse),
+    "session/fork": (schema.ForkSessionRequest, schema.ForkSessionResponse),
+    "session/close": (schema.CloseSessionRequest, schema.CloseSessionResponse),
+    "session/delete": (schema.DeleteSessionRequest, schema.DeleteSessionResponse),
+    "session/list": (schema.ListSessionsRequest, schema.ListSessionsResponse),
+    "session/set_mode": (schema.SetSessionModeRequest, schema.SetSessionModeResponse),
+    "session/prompt": (schema.PromptRequest, schema.PromptResponse),
+}
+# What an agent asks us: method -> (params, result).
+CLIENT_METHODS: dict[str, tuple[Model, Model]] = {
+    "session/request_permission": (schema.RequestPermissionRequest, schema.RequestPermissionResponse),
+    "fs/read_text_file": (schema.ReadTextFileRequest, schema.ReadTextFileResponse),
+    "fs/write_text_file": (schema.WriteTextFileRequest, schema.WriteTextFileResponse),
+    "terminal/create": (schema.CreateTerminalRequest, schema.CreateTerminalResponse),
+    "terminal/output": (schema.TerminalOutputRequest, schema.TerminalOutputResponse),
+    "terminal/release": (schema.ReleaseTerminalRequest, schema.ReleaseTerminalResponse),
+    "terminal/wait_for_exit": (schema.WaitForTerminalExitRequest, schema.WaitForTerminalExitResponse),
+    "terminal/kill": (schema.KillTerminalRequest, schema.KillTerminalResponse),
+}
+AGENT_NOTIFICATIONS: dict[str, Model] = {"session/update": schema.SessionNotification}
+CLIENT_NOTIFICATIONS: dict[str, Model] = {"session/cancel": schema.CancelNotification}
+# In use, but in no released schema: only their envelope is checked.
+UNSCHEDULED = frozenset({"session/set_model"})
+
+
+class ProtocolViolation(AssertionError):  # noqa: N818 - it reads as what it is
+    """A frame that the official schema does not allow."""
+
+
+def check_agent_frame(frame: Frame, pending: Mapping[Id, str]) -> None:
+    """Check a frame an agent sent. `pending` holds the methods of our requests that it has not answered."""
+    _check(frame, CLIENT_METHODS, AGENT_NOTIFICATIONS, AGENT_METHODS, pending)
+
+
+def check_client_frame(frame: Frame, asked: Mapping[Id, str] | None = None) -> None:
+    """Check a frame we sent. `asked` holds the methods of the agent's requests that we have not answered."""
+    _check(frame, AGENT_METHODS, CLIENT_NOTIFICATIONS, CLIENT_METHODS, asked or {})
+
+
+def _check(
+    frame: Frame,
+    requests: Mapping[str, tuple[Model, Model]],
+    notifications: Mapping[str, Model],
+    answered: Mapping[str, tuple[Model, Model]],
+    pending: Mapping[Id, str],
+) -> None:
+    _require(frame.get("jsonrpc") == "2.0", frame, "jsonrpc must be '2.0'")
+    method = frame.get("method")
+    if method is None:
+        _check_answer(frame, answered, pending)
+        return
+    known = {"jsonrpc", "id", "method", "params"}
+    _require(set(frame) <= known, frame, f"fields beyond {sorted(known)}")
+    if method in UNSCHEDULED:
+        return
+    model = requests.get(method, (None,))[0] if "id" in frame else notifications.get(method)
+    _require(model is not None, frame, f"no {'request' if 'id' in frame else 'notification'} {method!r}")
+    if model is not None:
+        _match(model, frame.get("params"), frame)
+
+
+def _check_answer(
+    frame: Frame, answered: Mapping[str, tuple[Model, Model]], pending: Mapping[Id, str]
+) -> None:
+    _require(frame.get("id") in pending, frame, f"an answer to none of {dict(pending)}")
+    _require(("result" in frame) != ("error" in frame), frame, "needs a result or an error")
+    _require(set(frame) <= {"jsonrpc", "id", "result", "error"}, frame, "unknown fields")
+    method = pending[frame["id"]]
+    if "error" in frame:
+        _match(schema.Error, frame["error"], frame)
+    elif method in answered:
+        _match(answered[method][1], frame["result"], frame)
+
+
+def _match(model: Model, value: object, frame: Frame) -> None:
+    error = best_match(_validator(model).iter_errors(value))
+    if error is not None:
+        raise ProtocolViolation(
+            f"{model.__name__} at {error.json_path}: {error.message[:500]}\n{str(frame)[:500]}"
+        )
+
+
+def _require(holds: bool, frame: Frame, rule: str) -> None:
+    if not holds:
+        raise ProtocolViolation(f"{rule}: {str(frame)[:500]}")
+
+
+@cache
+def _validator(model: Model) -> Draft202012Validator:
+    return Draft202012Validator(_closed(model.model_json_schema(by_alias=True)))
+
+
+def _closed(node: Any) -> Any:
+    """Return the schema with every object limited to the fields it names."""
+    if isinstance(node, list):
+        return [_closed(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    closed = {key: _closed(value) for key, value in node.items()}
+    if isinstance(node.get("properties"), dict) and "additionalProperties" not in node:
+        closed["additionalProperties"] = False
+    return closed

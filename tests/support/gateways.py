@@ -1,0 +1,79 @@
+"""A stand-in for the gateway that tests may kill: a keeper, several nasty agents, and nothing else.
+
+Run as `python -m tests.support.gateways RUNTIME_DIR COUNT`; prints a JSON line once it keeps `COUNT` agents, or, with
+`COUNT` 0, starts agents without end and says nothing.
+"""
+
+import asyncio
+import itertools
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ostler.pool.process import AgentProcess, Keeper, ProcessIdentity
+
+from tests.support.processes import ESCAPES, Recorder, identify, python
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class StandIn:
+    process: "subprocess.Popen[bytes]"
+    runtime_dir: Path
+    mark: str
+    reaper: ProcessIdentity
+    agents: list[ProcessIdentity]
+    """The agents and whatever each of them has left in the world."""
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@contextmanager
+def stand_in(runtime_dir: Path, count: int = 3) -> Iterator[StandIn]:
+    process = launch(runtime_dir, count)
+    assert process.stdout is not None
+    try:
+        facts = json.loads(process.stdout.readline())
+        agents = [ProcessIdentity(*pair) for pair in facts["agents"]]
+        yield StandIn(process, runtime_dir, facts["mark"], ProcessIdentity(*facts["reaper"]), agents)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def launch(runtime_dir: Path, count: int) -> "subprocess.Popen[bytes]":
+    line = [sys.executable, "-m", "tests.support.gateways", str(runtime_dir), str(count)]
+    return subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE)
+
+
+async def keep(runtime_dir: Path, count: int) -> None:
+    keeper = await Keeper.open(runtime_dir, "standin")
+    codes = itertools.cycle(ESCAPES.values())
+    if count == 0:
+        await start_without_end(runtime_dir, keeper, codes)
+    agents: list[ProcessIdentity] = []
+    for _ in range(count):
+        listener = Recorder()
+        process = await AgentProcess.start(python(next(codes), runtime_dir), listener, keeper=keeper)
+        agents += [process.identity, identify(int(await listener.line()))]
+    assert keeper.reaper_pid is not None
+    reaper = identify(keeper.reaper_pid)
+    print(json.dumps({"mark": keeper.run.mark, "reaper": reaper, "agents": agents}), flush=True)
+    await asyncio.Event().wait()
+
+
+async def start_without_end(runtime_dir: Path, keeper: Keeper, codes: Iterator[str]) -> None:
+    for code in codes:
+        await AgentProcess.start(python(code, runtime_dir), Recorder(), keeper=keeper)
+
+
+if __name__ == "__main__":
+    asyncio.run(keep(Path(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,116 @@
+"""Scripted children and what tests ask about them. Real processes, found and judged by `/proc`."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from ostler.pool.process import AgentProcess, Command, Exit, Keeper, ProcessIdentity, build_environment
+from ostler.pool.process.reaper.kin import is_alive, read_marked, read_stat, read_table
+
+STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+# Each prints the pid of what it leaves behind, then sits.
+FORKS_STUBBORN = f"""
+import os, sys, time
+if (pid := os.fork()) == 0:
+    {STUBBORN}
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+time.sleep(600)
+"""
+DOUBLE_FORKS = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        print(os.getpid(), flush=True)
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(null, number)
+        time.sleep(600)
+    os._exit(0)
+time.sleep(600)
+"""
+# Like a tool server of codex: an environment of its own, in a group of its own, but in the session of its agent.
+OWN_GROUP_BARE = """
+import os, subprocess, sys, time
+tool = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env={}, process_group=0)
+print(tool.pid, flush=True)
+time.sleep(600)
+"""
+ESCAPES = {"fork": FORKS_STUBBORN, "daemon": DOUBLE_FORKS, "bare": OWN_GROUP_BARE}
+
+
+class Recorder:
+    """A listener that remembers, and wakes whoever waits for something it has heard."""
+
+    def __init__(self) -> None:
+        self.out = bytearray()
+        self.levels: list[bool] = []
+        self.exits: list[Exit] = []
+        self._heard = asyncio.Event()
+
+    def stdout_received(self, data: bytes) -> None:
+        self.out += data
+        self._heard.set()
+
+    def writable(self, ok: bool) -> None:
+        self.levels.append(ok)
+        self._heard.set()
+
+    def process_exited(self, exit: Exit) -> None:
+        self.exits.append(exit)
+        self._heard.set()
+
+    async def until(self, condition: Callable[[], bool], within: float = 20.0) -> None:
+        async with asyncio.timeout(within):
+            while not condition():
+                self._heard.clear()
+                await self._heard.wait()
+
+    async def line(self) -> str:
+        await self.until(lambda: b"\n" in self.out)
+        line, _, rest = bytes(self.out).partition(b"\n")
+        self.out[:] = rest
+        return line.decode()
+
+    async def exited(self) -> Exit:
+        await self.until(lambda: bool(self.exits))
+        return self.exits[0]
+
+
+def python(code: str, cwd: Path, **extra: str) -> Command:
+    return Command(
+        (sys.executable, "-c", code), cwd, build_environment(os.environ, extra=extra), label="scripted"
+    )
+
+
+@asynccontextmanager
+async def running(code: str, cwd: Path, keeper: Keeper) -> AsyncIterator[tuple[AgentProcess, Recorder]]:
+    listener = Recorder()
+    process = await AgentProcess.start(python(code, cwd), listener, keeper=keeper)
+    try:
+        yield process, listener
+    finally:
+        await process.stop()
+
+
+def identify(pid: int) -> ProcessIdentity:
+    stat = read_stat(pid)
+    assert stat is not None, f"pid {pid} is gone"
+    return stat.identity
+
+
+def alive(identity: ProcessIdentity) -> bool:
+    return is_alive(identity)
+
+
+def marked(mark: str) -> list[int]:
+    table = read_table()
+    return [pid for pid in read_marked(table, mark) if not table[pid].dead]
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))

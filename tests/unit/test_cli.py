@@ -1,0 +1,62 @@
+"""The table of commands: exit codes, and that a command's code is imported only when it runs."""
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from ostler.gateway.__main__ import command, command_names, main
+from ostler.pool.demo.agent import VERSION
+from ostler.pool.demo.launch import command_line
+
+
+def test_help_lists_every_command_and_succeeds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert [name for name in command_names() if f"  {name}" not in shown] == []
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["no-such-command"], ["__init__"], ["agent"], ["agent", "no-such-agent"]]
+)
+def test_a_wrong_call_exits_2_and_explains_on_stderr(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "usage: ostler" in err
+
+
+def test_version_is_the_installed_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("ostler 0.")
+
+
+@pytest.mark.parametrize("name", command_names())
+def test_every_command_says_what_it_does(name: str) -> None:
+    module = command(name)
+    assert module.SUMMARY
+    assert callable(module.run)
+
+
+def test_the_demo_agent_names_the_installed_version() -> None:
+    assert version("ostler") == VERSION
+
+
+def test_the_table_itself_imports_no_command() -> None:
+    probe = "import sys, ostler.gateway.__main__; print(*sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True)
+    assert [name for name in shown.stdout.split() if name.startswith("ostler.gateway.cli")] == []
+
+
+def test_the_demo_agent_starts_without_what_is_slow_to_import() -> None:
+    bare, *rest = command_line([])
+    timed = subprocess.run(
+        [bare, "-X", "importtime", *rest], input="", capture_output=True, check=True, text=True
+    )
+    loaded = {line.rpartition("|")[2].strip() for line in timed.stderr.splitlines()}
+    assert "ostler.pool.demo.agent" in loaded
+    slow = {"asyncio", "typing", "dataclasses", "argparse", "pathlib", "subprocess", "socket", "logging"}
+    assert loaded & slow == set()
