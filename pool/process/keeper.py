@@ -76,8 +76,12 @@ class Keeper:
     def mark(self, number: int) -> str:
         return f"{self.run.mark}{number}"
 
-    def complete(self, number: int, identity: Identity, process: Stoppable) -> None:
+    def adopt(self, number: int, process: Stoppable) -> None:
+        """It runs: `aclose` will stop it."""
         self._living[number] = process
+
+    def complete(self, number: int, identity: Identity) -> None:
+        """Record who it is. Until then the marker alone stands for it."""
         self._guard.ward(number, identity)
         self._ledger.complete(number, identity)
 

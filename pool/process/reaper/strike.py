@@ -35,10 +35,15 @@ class Family:
         self._seen = set(wards)
         self._vouched = vouched
 
+    def include(self, identity: Identity) -> None:
+        self._seen.add(identity)
+
     def look(self) -> list[Stat]:
         table = read_table()
         own = os.getpid()
-        kin = find_kin(table, read_marked(table, self._mark), self._seen, vouched=self._vouched) - {own}
+        kin = find_kin(table, read_marked(table, self._mark), tuple(self._seen), vouched=self._vouched) - {
+            own
+        }
         found = [table[pid] for pid in kin]
         self._seen.update(stat.identity for stat in found)
         return found
