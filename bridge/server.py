@@ -218,7 +218,13 @@ class Bridge:
                 self._evict()
                 await asyncio.sleep(BREATH)
                 continue
-            await self._receive(loop, accepted)
+            try:
+                await self._receive(loop, accepted)
+            except OSError as error:
+                # The peer went away between two system calls. Its loss, and only its.
+                self.stats.refused["lost"] += 1
+                logger.warning("bridge connection lost while it was accepted: %s", error)
+                accepted.close()
 
     async def _receive(self, loop: asyncio.AbstractEventLoop, accepted: socket.socket) -> None:
         uid = peers.uid_of(accepted)
