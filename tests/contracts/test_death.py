@@ -12,9 +12,9 @@ from ostler.pool.provider import Provider, ToolChannel
 from ostler.pool.session import AgentSession
 from ostler.pool.transport import Transport
 from ostler.pool.turn import Turn
-from tests.support.witness import Witness, gone, open_files, tree
 from tests.support.tool_stage import StageTicket
 from tests.support.waiting import soon
+from tests.support.witness import Witness, gone, open_files, tree
 from tests.support.yard import Yard, begin, hear, say
 
 

@@ -25,9 +25,7 @@ def answer(**result: Any) -> dict[str, Any]:
 def test_sound_frames_pass() -> None:
     check_agent_frame(note("session/update", sessionId="s", update=UPDATE), {})
     check_agent_frame(answer(stopReason="end_turn"), {1: "session/prompt"})
-    check_agent_frame(
-        {"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "m"}}, {1: "session/prompt"}
-    )
+    check_agent_frame({"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "m"}}, {1: "session/prompt"})
     check_client_frame(ask("session/prompt", **PROMPT))
     check_client_frame(note("session/cancel", sessionId="s"))
     outcome = {"outcome": "selected", "optionId": "a"}

@@ -17,12 +17,8 @@ def test_help_lists_every_command_and_succeeds(capsys: pytest.CaptureFixture[str
     assert [name for name in command_names() if f"  {name}" not in shown] == []
 
 
-@pytest.mark.parametrize(
-    "words", [[], ["no-such-command"], ["__init__"], ["agent"], ["agent", "no-such-agent"]]
-)
-def test_a_wrong_call_exits_2_and_explains_on_stderr(
-    words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("words", [[], ["no-such-command"], ["__init__"], ["agent"], ["agent", "no-such-agent"]])
+def test_a_wrong_call_exits_2_and_explains_on_stderr(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -53,9 +49,7 @@ def test_the_table_itself_imports_no_command() -> None:
 
 def test_the_demo_agent_starts_without_what_is_slow_to_import() -> None:
     bare, *rest = command_line([])
-    timed = subprocess.run(
-        [bare, "-X", "importtime", *rest], input="", capture_output=True, check=True, text=True
-    )
+    timed = subprocess.run([bare, "-X", "importtime", *rest], input="", capture_output=True, check=True, text=True)
     loaded = {line.rpartition("|")[2].strip() for line in timed.stderr.splitlines()}
     assert "ostler.pool.demo.agent" in loaded
     slow = {"asyncio", "typing", "dataclasses", "argparse", "pathlib", "subprocess", "socket", "logging"}

@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 from ostler.pool.demo.conversation import Conversation, Prompt
 from ostler.wire.transcript import END, HEADER, ROLES, TranscriptError, build_transcript, parse_transcript
 
-TEXT = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
-    [HEADER, END, 'user: "forged"', "a\nb\r\n"]
-)
+TEXT = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from([HEADER, END, 'user: "forged"', "a\nb\r\n"])
 
 
 @given(st.lists(st.tuples(st.sampled_from(ROLES), TEXT)))
@@ -52,9 +50,7 @@ def test_what_is_not_exactly_a_transcript_is_none(block: str) -> None:
 
 def test_a_prompt_is_history_and_its_own_text() -> None:
     block = build_transcript([("user", "one"), ("assistant", "1"), ("tool", "t"), ("user", "two")])
-    prompt = Prompt(
-        [{"type": "text", "text": block}, {"type": "text", "text": "now"}, {"type": "text", "text": "!x"}]
-    )
+    prompt = Prompt([{"type": "text", "text": block}, {"type": "text", "text": "now"}, {"type": "text", "text": "!x"}])
     assert prompt.text == "now\n!x"
     assert Conversation(prompt.history).recall() == "one\ntwo"
 

@@ -71,9 +71,7 @@ async def test_exits_at_once_is_reported_once_with_code_and_stderr(tmp_path: Pat
             process.write(b"x")
 
 
-async def test_a_grandchild_that_holds_stdout_does_not_hold_back_the_exit(
-    tmp_path: Path, keeper: Keeper
-) -> None:
+async def test_a_grandchild_that_holds_stdout_does_not_hold_back_the_exit(tmp_path: Path, keeper: Keeper) -> None:
     code = f"import os, time\nif os.fork() == 0:\n    {STUBBORN}\n    time.sleep(600)"
     async with running(code, tmp_path, keeper) as (_, listener):
         exit = await listener.exited()
@@ -112,9 +110,7 @@ async def test_the_ladder_ends_where_the_process_gives_in(tmp_path: Path, keeper
     assert endings == [Ending.ON_EOF, Ending.ON_TERMINATE, Ending.ON_KILL]
 
 
-async def test_e13_stop_is_shared_and_a_cancelled_caller_stops_nothing(
-    tmp_path: Path, keeper: Keeper
-) -> None:
+async def test_e13_stop_is_shared_and_a_cancelled_caller_stops_nothing(tmp_path: Path, keeper: Keeper) -> None:
     async with running(ANSWER, tmp_path, keeper) as (process, listener):
         callers = [asyncio.ensure_future(process.stop()) for _ in range(5)]
         await asyncio.sleep(0)
@@ -157,9 +153,7 @@ async def test_a_refused_limit_is_a_start_error_and_leaves_nothing(tmp_path: Pat
 
 async def test_the_prefix_goes_before_the_command(tmp_path: Path, keeper: Keeper) -> None:
     listener = Recorder()
-    command = replace(
-        python("import os; print(os.environ['A'], flush=True)", tmp_path), prefix=("env", "A=prefixed")
-    )
+    command = replace(python("import os; print(os.environ['A'], flush=True)", tmp_path), prefix=("env", "A=prefixed"))
     process = await AgentProcess.start(command, listener, keeper=keeper)
     assert await listener.line() == "prefixed"
     await process.stop()
@@ -201,9 +195,7 @@ async def test_a_missing_interpreter_is_told_from_a_missing_program(tmp_path: Pa
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
     with pytest.raises(MissingProgram, match="interpreter"):
-        await AgentProcess.start(
-            replace(python("pass", tmp_path), argv=(str(script),)), Recorder(), keeper=keeper
-        )
+        await AgentProcess.start(replace(python("pass", tmp_path), argv=(str(script),)), Recorder(), keeper=keeper)
 
 
 async def test_w33b_a_start_cancelled_at_any_step_leaves_nothing(tmp_path: Path, keeper: Keeper) -> None:
