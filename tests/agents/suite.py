@@ -62,7 +62,7 @@ def run_suite(provider: str, install: Path, llm: str, folder: Path, extra: Seque
         )  # fmt: skip
         code, output = done.returncode, done.stdout
     except subprocess.TimeoutExpired as late:
-        code, output = 1, f"{provider}: killed after {BOUND:.0f} s\n{late.stdout or ''}"
+        code, output = 1, f"{provider}: killed after {BOUND:.0f} s; so far: {late.stdout!r}"
     return Verdict(provider, code, time.monotonic() - began, output, read_report(report))
 
 
