@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: setup serve test check agents bench fuzz lock format clean
+.PHONY: setup serve test check cover agents bench fuzz lock format clean
 
 setup: $(STAMP)
 
 $(STAMP): requirements/dev.txt pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c 'import sys; sys.exit("ostler needs Python 3.11 or later; set PYTHON=..." if sys.version_info < (3, 11) else 0)'
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
@@ -26,6 +27,10 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+cover: setup
+	$(BIN)/python -m coverage run -m pytest -q tests/unit
+	$(BIN)/python -m coverage report --show-missing --skip-covered
 
 agents: setup
 	$(BIN)/python -m tests.agents

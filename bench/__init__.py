@@ -1,0 +1,1 @@
+"""Every claimed number, runnable: `python -m bench [--quick] [NAME ...]`."""

@@ -67,12 +67,17 @@ class Connection:
         self._held = 0
         self._exit: Exit | None = None
         self._process: AgentProcess | None = None
+        self._early: list[bytes] = []
+        """Said before `start` has come back: a process may speak, and even end, in the moment in between."""
         self.sample = ""
         """The first thing on stdout that was no message; what a wrong program has to say for itself."""
 
     async def start(self, keeper: Keeper) -> None:
         """Start the process. Raises `StartError`."""
         self._process = await AgentProcess.start(self._launch.command, self, keeper=keeper)
+        early, self._early = self._early, []
+        for frame in early:
+            self._write(frame)
 
     @property
     def started(self) -> bool:
@@ -84,6 +89,11 @@ class Connection:
         if self._process is None:
             raise RuntimeError("the connection has no process yet")
         return self._process
+
+    @property
+    def pid(self) -> int:
+        """The process's, also when it ended before `start` had come back."""
+        return self.process.pid if self._exit is None else self._exit.pid
 
     @property
     def junk(self) -> int:
@@ -106,7 +116,7 @@ class Connection:
         return TransportLost(
             key=str(self._launch.key),
             provider=self._launch.provider.name,
-            pid=self.process.pid,
+            pid=self.pid,
             phase=phase,
             exit_code=code,
             stderr=stderr,
@@ -221,7 +231,7 @@ class Connection:
             elif kind is Reply:
                 message.token.settle(message.result, message.fault)  # type: ignore[union-attr] # narrowed by kind
             elif kind is Request:
-                self._receiver.requested(message.id, message.method, message.params)  # type: ignore[union-attr]
+                self._receiver.requested(message.id, message.method, message.params)  # type: ignore[union-attr] # by kind
             else:
                 self._see_junk(message)  # type: ignore[arg-type] # narrowed by kind
 
@@ -248,11 +258,14 @@ class Connection:
                 log.error("%s does not read: %d bytes wait for it; it is ended", self._launch.key, self._held)
                 self.process.kill()
                 return
+        if self._process is None:
+            self._early.append(frame)
+            return
         try:
-            self.process.write(frame)
+            self._process.write(frame)
         except StdinClosed:
             # It closed its stdin and may live on, deaf: of no use to anybody. Its end is told as any other.
-            self.process.kill()
+            self._process.kill()
 
     def _see_junk(self, junk: Junk) -> None:
         if junk.answer is not None:

@@ -18,7 +18,7 @@ import orjson
 
 from ostler.pool.codec import Codec
 from ostler.pool.codecs import choose
-from ostler.pool.errors import UnknownProvider
+from ostler.pool.errors import AgentMissing, AgentStartFailed, Phase, UnknownProvider
 from ostler.pool.finder import PathFinder
 from ostler.pool.keys import TransportKey
 from ostler.pool.process.command import Command
@@ -63,7 +63,7 @@ def model_of(key: TransportKey) -> str | None:
 
 
 def launch(provider: Provider, settings: ProviderSettings, key: TransportKey, environ: Mapping[str, str]) -> Launch:
-    """Build the command and its fingerprint. Raises `AgentMissing`, `BadSetting`."""
+    """Build the command and its fingerprint. Raises `AgentStartFailed` (not installed), `BadSetting`."""
     _check(provider, settings, key)
     home = settings.home or environ.get("HOME", "/")
     base = build_environment(
@@ -126,13 +126,18 @@ def _check(provider: Provider, settings: ProviderSettings, key: TransportKey) ->
 
 
 def _program(provider: Provider, settings: ProviderSettings, path: str) -> tuple[str, ...]:
-    finder = PathFinder(path)
-    if settings.command is not None:
-        name, *arguments = settings.command
-        return (finder.program(name, install=provider.install), *arguments)
-    if provider.find is None:
+    if provider.find is None and settings.command is None:
         raise BadSetting("command", f"{provider.name} has no command of its own: configure one")
-    return provider.find(finder)
+    finder = PathFinder(path)
+    try:
+        if settings.command is not None:
+            name, *arguments = settings.command
+            return (finder.program(name, install=provider.install), *arguments)
+        return () if provider.find is None else provider.find(finder)
+    except AgentMissing as missing:
+        raise AgentStartFailed(
+            provider=provider.name, phase=Phase.SPAWN, command=(missing.program,), why=str(missing), waited=0.0
+        ) from missing
 
 
 def _credentials(provider: Provider, home: str) -> Mapping[str, str]:

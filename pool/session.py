@@ -15,6 +15,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Coroutine, Sequence
+from contextvars import Context
 from typing import Any, Protocol
 
 from ostler.pool.codec import Codec, PermissionWanted, ToolWanted
@@ -150,7 +151,8 @@ class AgentSession:
         """End the session. True: the agent really ended it. False: it is forgotten and counted as leaked.
         Idempotent."""
         if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._close())
+            # Its own task, in an empty context: neither a caller that gives up nor the end of the transport cuts it.
+            self._closing = self._loop.create_task(self._close(), context=Context())
         return await asyncio.shield(self._closing)
 
     # What the transport delivers.

@@ -101,7 +101,7 @@ class Transport:
 
     @property
     def pid(self) -> int:
-        return self.connection.process.pid
+        return self.connection.pid
 
     @property
     def identity(self) -> Identity:

@@ -3,8 +3,10 @@
 Rules:
 - Up to `soft` entries wait as they came. Beyond that, an item that joins the last entry (a text delta after a text
   delta) is added to it, so streaming text never grows the queue; joined items are gathered once, when they are taken.
-- Every item costs its weight plus a fixed share; when the cost passes `budget`, `put` answers False and takes nothing.
-  What to do with a consumer that far behind is the owner's decision, not this container's.
+- Every item costs its weight plus a fixed share; when the cost would pass `budget`, `put` answers False and takes
+  nothing. What to do with a consumer that far behind is the owner's decision, not this container's.
+- An empty backlog takes any one item: a consumer that has taken everything is not behind, however large the next
+  item is, and must not be treated as if it were.
 """
 
 from collections import deque
@@ -18,7 +20,7 @@ ENTRY_COST = 128
 class Backlog(Generic[Item]):
     """One consumer's queue."""
 
-    __slots__ = ("_budget", "_cost", "_gather", "_joins", "_runs", "_soft", "_weigh")
+    __slots__ = ("_budget", "_cost", "_costs", "_gather", "_joins", "_runs", "_soft", "_weigh")
 
     def __init__(
         self,
@@ -29,12 +31,16 @@ class Backlog(Generic[Item]):
         joins: Callable[[Item, Item], bool],
         gather: Callable[[Sequence[Item]], Item],
     ) -> None:
+        if soft < 1:
+            raise ValueError(f"a backlog holds at least 1 entry before it joins, not {soft}")
         self._soft = soft
         self._budget = budget
         self._weigh = weigh
         self._joins = joins
         self._gather = gather
+        # What a run costs is kept beside it: weighing again when it is taken would drift if an item's weight did.
         self._runs: deque[list[Item]] = deque()
+        self._costs: deque[int] = deque()
         self._cost = 0
 
     def __len__(self) -> int:
@@ -48,23 +54,26 @@ class Backlog(Generic[Item]):
     def put(self, item: Item) -> bool:
         """Add an item; False when it does not fit into the budget."""
         cost = self._weigh(item) + ENTRY_COST
-        if self._cost + cost > self._budget:
-            return False
-        self._cost += cost
         runs = self._runs
+        if runs and self._cost + cost > self._budget:
+            return False
         if len(runs) >= self._soft and self._joins(runs[-1][0], item):
             runs[-1].append(item)
+            self._costs[-1] += cost
         else:
             runs.append([item])
+            self._costs.append(cost)
+        self._cost += cost
         return True
 
     def take(self) -> Item:
         """The oldest entry; IndexError when nothing waits."""
         run = self._runs.popleft()
-        self._cost -= sum(map(self._weigh, run)) + ENTRY_COST * len(run)
+        self._cost -= self._costs.popleft()
         return run[0] if len(run) == 1 else self._gather(run)
 
     def clear(self) -> None:
         """Drop everything: the consumer is gone."""
         self._runs.clear()
+        self._costs.clear()
         self._cost = 0

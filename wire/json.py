@@ -2,17 +2,32 @@
 
 Rules:
 - What we write is one document on one line, valid UTF-8 always: two real agents exit on a single bad byte, and with
-  them every session they hold. A lone surrogate in a text becomes U+FFFD before it is written.
-- What we read may hold escaped lone surrogates (JavaScript writes them when it cuts a text inside an emoji); orjson
-  refuses those, so the slow path of the standard library reads them, and they become U+FFFD too.
+  them every session they hold. A lone surrogate in a text becomes U+FFFD before it is written. NaN and the infinities
+  become null, as JavaScript writes them.
+- What we read may hold escaped lone surrogates (JavaScript writes them when it cuts a text inside an emoji) or begin
+  with a byte order mark (.NET consoles); orjson refuses both, so they are mended in the bytes and read again. One
+  parser reads everything: a second one would differ in depth, in numbers and in what it raises.
+- What is nested deeper than `DEPTH_LIMIT` is refused: Python cannot print, compare or copy a value nested 1000 deep,
+  and orjson writes no more than 254 levels. With the limit below that, what was read can be wrapped and written again.
 """
 
-import json
-from typing import Any
+import re
+from typing import Any, Literal, TypeAlias
 
 import orjson
 
 JsonObject = dict[str, Any]
+DecodeFault: TypeAlias = Literal["invalid_utf8", "not_json", "too_deep"]
+
+DEPTH_LIMIT = 200
+WRITABLE_DEPTH = 254
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+# Escaped backslashes (so that the letters in `\\ud800` are left alone), a pair, or a lone half.
+_HALVES = re.compile(
+    rb"(?:\\\\)+|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
 
 
 class Unencodable(ValueError):
@@ -22,9 +37,9 @@ class Unencodable(ValueError):
 class Undecodable(ValueError):
     """The bytes are not one JSON document. `kind` is a bounded label for counters."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: DecodeFault) -> None:
         super().__init__(kind)
-        self.kind = kind
+        self.kind: DecodeFault = kind
 
 
 def encode_line(document: object) -> bytes:
@@ -45,26 +60,46 @@ def _encode_patiently(document: object) -> bytes:
 def decode(line: bytes) -> Any:
     """The document of one line, or `Undecodable`."""
     try:
-        return orjson.loads(line)
+        document = orjson.loads(line)
     except orjson.JSONDecodeError:
-        return _decode_patiently(line)
+        document = _decode_patiently(line)
+    # Hardly any line is long enough to be deep, and hardly any long one has the brackets for it.
+    if len(line) > 2 * DEPTH_LIMIT and line.count(b"[") + line.count(b"{") > DEPTH_LIMIT and _is_deep(document):
+        raise Undecodable("too_deep")
+    return document
 
 
 def _decode_patiently(line: bytes) -> Any:
+    mended = line.removeprefix(BYTE_ORDER_MARK)
+    if b"\\u" in mended:
+        mended = _HALVES.sub(_mend, mended)
     try:
-        text = line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise Undecodable("invalid_utf8") from error
-    if "\\u" not in text:
-        raise Undecodable("not_json")
-    try:
-        return without_surrogates(json.loads(text, parse_constant=_refuse_constant))
-    except (ValueError, RecursionError) as error:
-        raise Undecodable("not_json") from error
+        return orjson.loads(mended)
+    except orjson.JSONDecodeError as error:
+        raise Undecodable("too_deep" if error.msg.startswith("depth limit") else _fault_of(line)) from error
 
 
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
+def _mend(found: re.Match[bytes]) -> bytes:
+    return found[0] if found[1] is None else b"\\ufffd"
+
+
+def _fault_of(line: bytes) -> DecodeFault:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return "invalid_utf8"
+    return "not_json"
+
+
+def _is_deep(document: Any) -> bool:
+    """Measured by writing it, with what is missing to the writable depth put around it: a walk in Python is slower."""
+    for _ in range(WRITABLE_DEPTH - DEPTH_LIMIT):
+        document = [document]
+    try:
+        orjson.dumps(document)
+    except TypeError:
+        return True
+    return False
 
 
 def without_surrogates(value: Any) -> Any:

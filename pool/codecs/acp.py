@@ -176,7 +176,7 @@ class AcpCodec:
         asked = PermissionAsked(f"p{next(self._asked)}", _text(call.get("title")), options, call)
         return PermissionWanted(session_id, asked)
 
-    def permission_answer(self, wanted: PermissionWanted, option: str | None) -> JsonObject:  # noqa: ARG002
+    def permission_answer(self, wanted: PermissionWanted, option: str | None) -> JsonObject:  # noqa: ARG002 (other dialects need it)
         if option is None:
             return {"outcome": {"outcome": "cancelled"}}
         return {"outcome": {"outcome": "selected", "optionId": option}}

@@ -329,13 +329,16 @@ def _turn_completed(thread: Thread, params: JsonObject) -> TurnEvent:
 
 def _plan(_thread: Thread, params: JsonObject) -> TurnEvent:
     steps = {"inProgress": "in_progress"}
-    return Plan([PlanStep(_needed(step["step"]), steps.get(step["status"], step["status"])) for step in params["plan"]])
+    return Plan(
+        [PlanStep(_needed(step["step"]), _needed(steps.get(step["status"], step["status"]))) for step in params["plan"]]
+    )
 
 
 def _usage(_thread: Thread, params: JsonObject) -> TurnEvent:
     usage = params["tokenUsage"]
-    last, size = usage["last"], usage.get("modelContextWindow")
-    return Usage(last["inputTokens"], last["outputTokens"], last["totalTokens"], last["totalTokens"], size)
+    last, size = usage["last"], _count(usage.get("modelContextWindow"))
+    taken, given, total = (_count(last[name]) for name in ("inputTokens", "outputTokens", "totalTokens"))
+    return Usage(taken, given, total, total, size)
 
 
 def _model(_thread: Thread, params: JsonObject) -> TurnEvent:
@@ -354,7 +357,7 @@ def _item_started(_thread: Thread, params: JsonObject) -> TurnEvent:
     item = params["item"]
     kind, title, arguments = TOOLS[item["type"]](item)
     return ToolStarted(
-        _needed(item["id"]), title, kind, arguments, STATUSES.get(item.get("status"), ToolStatus.RUNNING)
+        _needed(item["id"]), _needed(title), kind, arguments, STATUSES.get(item.get("status"), ToolStatus.RUNNING)
     )
 
 
@@ -405,3 +408,7 @@ def _needed(value: Any) -> str:
     if type(value) is not str:
         raise TypeError("a text was expected")
     return value
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int else None

@@ -15,7 +15,7 @@ from ostler.pool.process.errors import ProcessError
 from ostler.pool.process.guard import Guard
 from ostler.pool.process.ledger import Estate, Ledger, Run, find_estates, prepare
 from ostler.pool.process.reaper.hunt import Hunt
-from ostler.pool.process.reaper.kin import Identity, Stat
+from ostler.pool.process.reaper.kin import Census, Identity, Stat, take_census
 from ostler.pool.process.reaper.strike import PAUSE, Family, send
 
 log = logging.getLogger(__name__)
@@ -41,6 +41,8 @@ class Keeper:
         self._spawned = 0
         self._living: dict[int, Stoppable] = {}
         self._tasks: set[asyncio.Task[object]] = set()
+        self._next_census: asyncio.Task[Census] | None = None
+        self._census_turn = asyncio.Lock()
 
     @classmethod
     async def open(cls, runtime_dir: Path, instance_id: str, *, python: str = sys.executable) -> "Keeper":
@@ -103,7 +105,10 @@ class Keeper:
         return task
 
     async def look(self, family: Family) -> list[Stat]:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, family.look)
+        """One census serves all who asked before it began: twenty stops at once cost what one does."""
+        if self._next_census is None:
+            self._next_census = self.hold(self._take_census())
+        return family.find(await asyncio.shield(self._next_census))
 
     async def end(self, family: Family, *, grace: float, bound: float) -> list[Stat]:
         """The whole family gone; answers with those that could not be ended within grace + bound."""
@@ -127,6 +132,11 @@ class Keeper:
         await self._guard.aclose()
         self._ledger.close()
         self._threads.shutdown(wait=False)
+
+    async def _take_census(self) -> Census:
+        async with self._census_turn:
+            self._next_census = None  # whoever asks from here on must not be answered with an older look
+            return await asyncio.get_running_loop().run_in_executor(self._threads, take_census)
 
     def _release(self, task: "asyncio.Task[object]") -> None:
         self._tasks.discard(task)

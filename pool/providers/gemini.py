@@ -60,7 +60,7 @@ PROVIDER = Provider(
     recycle_after=40,
     parallel_opens=1,
     load=LoadTrust(next_minute=True),
-    replays_noise=re.compile(r"\s*<session_context>"),
+    replays_noise=re.compile(r"\s*(<session_context>|\[Function Response: )"),
     replay_quiet=0.3,
     close=CloseVerb.NONE,
     approvals=frozenset({Approval.ASK, Approval.AUTO}),

@@ -1,0 +1,15 @@
+"""The codec of the codex app-server protocol."""
+
+from random import Random
+
+from ostler.pool.codecs.codex_app_server import CodexCodec
+from ostler.pool.provider import Approval, ToolChannel
+from tests.fuzz.codec_subject import CodecSubject
+from tests.fuzz.target import Target
+
+
+def begin(rng: Random) -> CodecSubject:
+    return CodecSubject(CodexCodec("gpt-5", Approval.ASK, ToolChannel.DYNAMIC_TOOLS), rng)
+
+
+TARGET = Target("codex", "codex", begin)

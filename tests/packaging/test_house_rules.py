@@ -1,0 +1,308 @@
+"""The rules of the house that no linter knows, read from the syntax tree of every committed Python file.
+
+A rule is a function from one node to a complaint or None, with samples that it must catch and samples that it must let
+pass. An exception is one line in `ALLOWED`, with its reason; one that nothing needs any more fails too.
+"""
+
+import ast
+import re
+import subprocess
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("wire/*", "pool/*", "bridge/*", "gateway/*", "metrics/*")
+TESTS = ("tests/*",)
+EVERYWHERE = ("*",)
+
+STATEFUL = {"dict", "list", "set", "bytearray", "deque", "defaultdict", "Counter", "OrderedDict", "count", "cycle"}
+STATEFUL |= {"WeakKeyDictionary", "WeakValueDictionary", "WeakSet", "Lock", "Event", "Queue", "local"}
+CHANGES = {"append", "extend", "insert", "add", "update", "setdefault", "pop", "popitem", "remove", "discard", "clear"}
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """An exception from a rule, for the files of one pattern."""
+
+    rule: str
+    files: str
+    reason: str
+
+
+ALLOWED: tuple[Allowed, ...] = (
+    Allowed("unowned_task", "pool/process/keeper.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
+    Allowed("unowned_task", "pool/transport.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
+    Allowed("unowned_task", "pool/opening.py", "a race of two waits in one function, which cancels both at its end"),
+    Allowed("unowned_task", "pool/session.py", "closing is one task that every closer awaits, shielded from each"),
+    Allowed("sleeping_test", "tests/process/kill_cycles.py", "the random moment of the kill is the experiment"),
+    Allowed("sleeping_test", "tests/process/spawning/test_life.py", "shows that an exit is held back for a while"),
+    Allowed("sleeping_test", "tests/process/spawning/test_sudden_end.py", "polls processes of others, with a deadline"),
+)
+
+
+def name_of(node: ast.expr) -> str:
+    """`asyncio.create_task` for that expression; calls and subscripts on the way are left out."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=attr):
+            return f"{name_of(value)}.{attr}"
+        case ast.Call(func=func):
+            return name_of(func)
+        case _:
+            return ""
+
+
+def last(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def blanket_except(node: ast.AST, source: list[str]) -> str | None:
+    if not isinstance(node, ast.ExceptHandler):
+        return None
+    caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+    blanket = any(kind is None or last(name_of(kind)) in {"Exception", "BaseException"} for kind in caught)
+    if not blanket or any(isinstance(inner, ast.Raise) for part in node.body for inner in ast.walk(part)):
+        return None
+    # The linter wants the mark on this line; the reason beside the mark is the affair of `noqa_without_reason`.
+    return None if "noqa: BLE001" in source[node.lineno - 1] else "swallows everything: re-raise, map or give a reason"
+
+
+def getattr_literal(node: ast.AST, source: list[str]) -> str | None:
+    if isinstance(node, ast.Call) and name_of(node.func) == "getattr" and isinstance(node.args[1], ast.Constant):
+        return "getattr with a literal name: say what type it has"
+    return None
+
+
+def module_state(node: ast.AST, source: list[str]) -> str | None:
+    """A filled table under an upper-case name that nobody changes is a constant; the rest is state."""
+    if not isinstance(node, ast.Module):
+        return None
+    changed = set(changed_names(node))
+    for part in node.body:
+        targets = (
+            part.targets if isinstance(part, ast.Assign) else [part.target] if isinstance(part, ast.AnnAssign) else []
+        )
+        value = part.value if isinstance(part, ast.Assign | ast.AnnAssign) else None
+        for target in targets:
+            name = name_of(target)
+            table = isinstance(value, ast.Dict | ast.List | ast.Set | ast.DictComp | ast.ListComp | ast.SetComp)
+            empty = (isinstance(value, ast.Dict) and not value.keys) or (isinstance(value, ast.List) and not value.elts)
+            stateful = isinstance(value, ast.Call) and last(name_of(value.func)) in STATEFUL
+            if stateful or (table and (empty or name in changed or not name.isupper()) and name != "__all__"):
+                return f"{name} (line {part.lineno}) is module-level mutable state"
+    return next((f"global {name}" for name in changed if name.startswith("global ")), None)
+
+
+def changed_names(module: ast.Module) -> Iterable[str]:
+    for node in ast.walk(module):
+        match node:
+            case ast.Global(names=names):
+                yield from (f"global {name}" for name in names)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)) if attr in CHANGES:
+                yield name
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+                yield name
+            case _:
+                pass
+
+
+def forked_subprocess(node: ast.AST, source: list[str]) -> str | None:
+    if isinstance(node, ast.Attribute | ast.Name) and last(name_of(node)).startswith("create_subprocess_"):
+        return "blocks the loop: spawning is pool/process only"
+    if isinstance(node, ast.keyword) and node.arg == "preexec_fn":
+        return "preexec_fn forks the whole process"
+    return None
+
+
+def starts_process(node: ast.AST, source: list[str]) -> str | None:
+    starters = {"Popen", "check_output", "check_call", "system", "fork", "posix_spawn", "posix_spawnp"}
+    if not isinstance(node, ast.Call):
+        return None
+    name = name_of(node.func)
+    if last(name) in starters or name in {"subprocess.run", "subprocess.call"}:
+        return f"{name}: processes are started in pool/process/spawn.py"
+    return None
+
+
+def unowned_task(node: ast.AST, source: list[str]) -> str | None:
+    if not isinstance(node, ast.Call):
+        return None
+    owner, _, verb = name_of(node.func).rpartition(".")
+    loose = last(owner) in {"asyncio", "_loop", "loop", "get_running_loop", "get_event_loop"}
+    if verb in {"create_task", "ensure_future"} and (loose or not owner):
+        return f"{owner}.{verb}: a task belongs to a TaskGroup or to an owner that awaits it"
+    return None
+
+
+def sleeping_test(node: ast.AST, source: list[str]) -> str | None:
+    if not isinstance(node, ast.Call) or name_of(node.func) not in {"time.sleep", "asyncio.sleep", "sleep"}:
+        return None
+    yields = bool(node.args) and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0
+    return None if yields and name_of(node.func) == "asyncio.sleep" else "a test waits for an event, not for a while"
+
+
+def mocking(node: ast.AST, source: list[str]) -> str | None:
+    modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+    modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+    if "unittest.mock" in modules or (isinstance(node, ast.ImportFrom) and node.module == "unittest"):
+        return "fakes over mocks"
+    if isinstance(node, ast.Attribute) and name_of(node) == "monkeypatch.setattr":
+        return "fakes are passed in, internals are not patched"
+    return None
+
+
+def noqa_without_reason(node: ast.AST, source: list[str]) -> str | None:
+    if not isinstance(node, ast.Module):
+        return None
+    mark = re.compile(r"#\s*(?:noqa(?::\s*[A-Z]+\d+(?:\s*,\s*[A-Z]+\d+)*)?|type:\s*ignore(?:\[[\w, -]+\])?)(.*)")
+    for number, line in enumerate(source, 1):
+        found = mark.search(line)
+        if found and len(found[1].strip(" #-(:")) < 6:
+            return f"line {number}: a silenced check says why, beside it"
+    return None
+
+
+Check = Callable[[ast.AST, list[str]], str | None]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule, where it holds, where it is at home, and the pairs (caught, passed) that prove it."""
+
+    check: Check
+    files: tuple[str, ...]
+    samples: tuple[tuple[str, str], ...]
+    homes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.check.__name__
+
+
+RULES = (
+    Rule(
+        blanket_except,
+        EVERYWHERE,
+        (
+            ("try: f()\nexcept (OSError, Exception) as error: log(error)", "try: f()\nexcept OSError: pass"),
+            ("try: f()\nexcept: pass", "try: f()\nexcept Exception as error: raise Lost() from error"),
+        ),
+    ),
+    Rule(getattr_literal, EVERYWHERE, (("getattr(x, 'a', None)", "getattr(x, name)"),)),
+    Rule(
+        module_state,
+        ROOMS,
+        (
+            ("seen: dict[str, int] = {}", "KINDS = {'a': 1}\ndef f():\n    seen = {}"),
+            ("KINDS = {'a': 1}\ndef f(): KINDS['b'] = 2", "__all__ = ['a']"),
+            ("IDS = itertools.count()", "class A:\n    ids = itertools.count()"),
+            ("N = 1\ndef f():\n    global N\n    N += 1", "N = 1"),
+        ),
+    ),
+    Rule(
+        forked_subprocess,
+        ROOMS,
+        (
+            ("await asyncio.create_subprocess_exec('x')", "spawn('x')"),
+            ("Popen(['x'], preexec_fn=f)", "Popen(['x'])"),
+        ),
+    ),
+    Rule(
+        starts_process,
+        ROOMS,
+        (("subprocess.Popen(['x'])", "platform.system"), ("subprocess.run(['x'])", "asyncio.run(main())")),
+        homes=("pool/process/spawn.py", "pool/demo/*"),
+    ),
+    Rule(
+        unowned_task,
+        ROOMS,
+        (
+            ("asyncio.create_task(f())", "group.create_task(f())"),
+            ("asyncio.get_running_loop().create_task(f())", "self._group.create_task(f())"),
+        ),
+    ),
+    Rule(
+        sleeping_test,
+        TESTS,
+        (("await asyncio.sleep(0.1)", "await asyncio.sleep(0)"), ("time.sleep(0)", "event.wait()")),
+    ),
+    Rule(
+        mocking,
+        TESTS,
+        (
+            ("from unittest.mock import patch", "import unittest"),
+            ("monkeypatch.setattr('a.b', 1)", "monkeypatch.setenv('A', '1')"),
+        ),
+    ),
+    Rule(
+        noqa_without_reason,
+        EVERYWHERE,
+        (
+            ("x = 1  # " + "noqa: S101", "x = 1  # " + "noqa: S101 - the reason"),
+            ("x = 1  # type: " + "ignore[misc]", "x = 1  # a type that we ignore"),
+        ),
+    ),
+)
+
+
+def complaints(rule: Rule, text: str) -> list[str]:
+    lines = text.splitlines()
+    found = ((node, rule.check(node, lines)) for node in ast.walk(ast.parse(text)))
+    return [f"{vars(node).get('lineno', 1)}: {said}" for node, said in found if said is not None]
+
+
+@cache
+def committed() -> tuple[str, ...]:
+    """Every Python file that is or will be committed."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout.split("\n")
+    return tuple(name for name in listed if name and (ROOT / name).is_file())
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_a_rule_catches_its_samples_and_lets_the_others_pass(rule: Rule) -> None:
+    for caught, passed in rule.samples:
+        assert complaints(rule, caught), caught
+        assert complaints(rule, passed) == [], passed
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_the_house_keeps_the_rule(rule: Rule) -> None:
+    exempt = (*rule.homes, *(allowed.files for allowed in ALLOWED if allowed.rule == rule.name))
+    broken = [
+        f"{name}:{said}"
+        for name in committed()
+        if matches(name, rule.files) and not matches(name, exempt)
+        for said in complaints(rule, (ROOT / name).read_text())
+    ]
+    assert broken == []
+
+
+def test_every_exception_is_still_needed_and_says_why() -> None:
+    rules = {rule.name: rule for rule in RULES}
+    idle = [
+        allowed
+        for allowed in ALLOWED
+        if len(allowed.reason) < 10
+        or not any(
+            complaints(rules[allowed.rule], (ROOT / name).read_text())
+            for name in committed()
+            if fnmatch(name, allowed.files)
+        )
+    ]
+    assert idle == []

@@ -1,0 +1,117 @@
+"""What a user gets: the sdist, the wheel made from it, in an empty environment with the declared dependencies only."""
+
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from importlib.metadata import files, version
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("wire", "pool", "bridge", "gateway", "metrics")
+IMPORT_ALL = """
+import importlib, pkgutil, ostler
+names = [module.name for module in pkgutil.walk_packages(ostler.__path__, "ostler.")]
+for name in names:
+    importlib.import_module(name)
+print(*sorted(names))
+"""
+
+
+def output_of(*argv: str | Path, cwd: Path) -> str:
+    """Run a command apart from this process's environment; what it printed, or its complaint as the failure."""
+    done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"}, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The committed files only: what lies about in the working tree must not help."""
+    tree = tmp_path_factory.mktemp("tree")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout.split("\0")
+    for name in listed:
+        source = ROOT / name
+        if name and source.is_file() and not name.startswith("typings/"):
+            target = tree / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(source.read_bytes())
+    return tree
+
+
+@pytest.fixture(scope="module")
+def dist(tree: Path) -> Path:
+    """The sdist, and the wheel built from it, as `python -m build` does."""
+    output_of(sys.executable, "-m", "build", "--no-isolation", "--outdir", tree / "dist", tree, cwd=tree)
+    return tree / "dist"
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> Path:
+    (wheel,) = dist.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment that holds the wheel and links to the pinned runtime dependencies, nothing else."""
+    home = tmp_path_factory.mktemp("environment")
+    venv.create(home, with_pip=False)
+    (site,) = home.glob("lib/python*/site-packages")
+    pinned = [line.split("==")[0] for line in (ROOT / "requirements/base.txt").read_text().splitlines() if "==" in line]
+    for name in pinned:
+        installed = files(name)
+        assert installed is not None
+        for part in {path.parts[0] for path in installed if not path.parts[0].startswith("..")}:
+            (site / part).symlink_to(installed[0].locate().parents[len(installed[0].parts) - 1] / part)
+    install = ["-m", "pip", "--python", home / "bin/python", "--disable-pip-version-check", "--no-cache-dir"]
+    output_of(sys.executable, *install, "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=home)
+    return home
+
+
+def modules_on_disk() -> set[str]:
+    paths = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]
+    parts = [path.relative_to(ROOT).with_suffix("").parts for path in paths]
+    return {".".join(("ostler", *(part[:-1] if part[-1] == "__init__" else part))) for part in parts}
+
+
+def test_every_module_is_imported_from_the_wheel(environment: Path) -> None:
+    printed = output_of(environment / "bin/python", "-c", IMPORT_ALL, cwd=environment)
+    assert set(printed.split()) == modules_on_disk()
+
+
+def test_the_wheel_holds_the_rooms_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names} == {"ostler", f"ostler-{version('ostler')}.dist-info"}
+    assert {name.split("/")[1] for name in names if name.startswith("ostler/")} == set(ROOMS)
+    assert {f"ostler/{room}/py.typed" for room in ROOMS} <= set(names)
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_sdist_is_enough_to_build_from_and_holds_no_tests(dist: Path) -> None:
+    (archive,) = dist.glob("*.tar.gz")
+    with tarfile.open(archive) as sdist:
+        tops = {Path(name).parts[1] for name in sdist.getnames() if len(Path(name).parts) > 1}
+    assert {"pyproject.toml", "README.md", "LICENSE", *ROOMS} <= tops
+    assert not tops & {"tests", "bench", "typings", ".venv"}
+
+
+def test_the_console_script_runs(environment: Path) -> None:
+    asked = subprocess.run([environment / "bin/ostler"], capture_output=True, text=True, cwd=environment, check=False)
+    assert (asked.returncode, asked.stderr.splitlines()[0].split()[:2]) == (2, ["usage:", "ostler"])
+
+
+@pytest.mark.skipif(
+    "--version" not in (ROOT / "gateway/__main__.py").read_text(), reason="the command knows no --version yet"
+)
+def test_the_console_script_tells_its_version(environment: Path) -> None:
+    assert output_of(environment / "bin/ostler", "--version", cwd=environment) == f"ostler {version('ostler')}\n"
