@@ -22,6 +22,7 @@ async def test_w30abc_no_descendant_outlives_its_agent(escape: str, end: str, tm
             process.kill()
         case "died":
             os.kill(process.pid, signal.SIGKILL)
+            await listener.exited()  # dead before anyone looked: descent says nothing any more
         case "closed":
             await keeper.aclose()
         case _:
