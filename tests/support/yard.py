@@ -95,9 +95,12 @@ class Yard:
         channel: ToolChannel | None = None,
         environ: Mapping[str, str] | None = None,
         deadlines: Deadlines = DEADLINES,
+        prefix: Sequence[str] = (),
     ) -> Transport:
         """A process of this provider that has shaken hands."""
-        settings = replace(self.recipe.settings, approval=approval, tool_channel=channel, deadlines=deadlines)
+        settings = replace(
+            self.recipe.settings, approval=approval, tool_channel=channel, deadlines=deadlines, prefix=tuple(prefix)
+        )
         key = TransportKey(self.provider.name, self.recipe.model, self.cwd())
         plan = launch(self.provider, settings, key, os.environ if environ is None else environ)
         transport = await soon(
