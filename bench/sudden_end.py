@@ -1,7 +1,7 @@
 """From kill -9 of a gateway to the end of its last process, and the memory of the reaper that sees to it.
 
-`python -m bench.sudden_end`. Three agents: one with a grandchild that ignores SIGTERM (two seconds, then SIGKILL,
-are its floor), one with a double-forked daemon, one with a bare tool server in a group of its own.
+`python -m bench.sudden_end`. Three agents: one with a grandchild that ignores SIGTERM (two seconds, then
+SIGKILL), one with a double-forked daemon, one with a bare tool server in a group of its own.
 The first figure leaves out the stubborn one.
 """
 

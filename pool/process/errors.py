@@ -34,27 +34,31 @@ class StartError(ProcessError):
         self.reason = reason
 
 
-class MissingProgram(StartError):
+class MissingProgram(StartError):  # noqa: N818 (reads as what happened, like FileNotFoundError's kin below)
     """No such program on the child's PATH, or its interpreter is missing."""
 
 
-class MissingDirectory(StartError):
+class MissingDirectory(StartError):  # noqa: N818
     """The working directory is gone."""
 
 
-class NotPermitted(StartError):
+class NotPermitted(StartError):  # noqa: N818
     """Not executable, not enterable, or a limit that we may not set."""
 
 
-class NotRunnable(StartError):
+class NotRunnable(StartError):  # noqa: N818
     """It exists and is executable, but is no program: a script without `#!`, another machine's binary."""
 
 
-class ResourcesExhausted(StartError):
+class ResourcesExhausted(StartError):  # noqa: N818
     """Out of processes, descriptors or memory; trying again later may help."""
 
 
-class StdinClosed(ProcessError):
+class KeeperClosed(ProcessError):  # noqa: N818
+    """A start after the keeper began to close: nobody would end that process."""
+
+
+class StdinClosed(ProcessError):  # noqa: N818
     """Bytes for a process that takes none any more: it ended, closed its stdin, or is being stopped."""
 
     def __init__(self, label: str, pid: int) -> None:
@@ -63,7 +67,7 @@ class StdinClosed(ProcessError):
         self.pid = pid
 
 
-class Survivors(ProcessError):
+class Survivors(ProcessError):  # noqa: N818
     """Processes that outlasted SIGKILL; they stay in the ledger and are tried again at the next start."""
 
     def __init__(self, label: str, pids: Sequence[int], after: float) -> None:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from ostler.pool.process.errors import ProcessError
+from ostler.pool.process.errors import KeeperClosed, ProcessError
 from ostler.pool.process.guard import Guard
 from ostler.pool.process.ledger import Estate, Ledger, Run, find_estates, prepare
 from ostler.pool.process.reaper.hunt import Hunt
@@ -39,6 +39,7 @@ class Keeper:
         self._guard = guard
         self._threads = threads
         self._spawned = 0
+        self._closing = False
         self._living: dict[int, Stoppable] = {}
         self._tasks: set[asyncio.Task[object]] = set()
         self._next_census: asyncio.Task[Census] | None = None
@@ -52,8 +53,12 @@ class Keeper:
         try:
             await asyncio.get_running_loop().run_in_executor(threads, settle_estates, runtime_dir, run)
             ledger = Ledger.open(runtime_dir, run)
-            guard = Guard(run, python)
-            guard.open()
+            try:
+                guard = Guard(run, python)
+                guard.open()
+            except BaseException:
+                ledger.close()
+                raise
         except BaseException:
             threads.shutdown(wait=False)
             raise
@@ -70,6 +75,8 @@ class Keeper:
 
     def announce(self, label: str) -> int:
         """Before every start: if we die from here on, the process is found though nobody knows its pid."""
+        if self._closing:
+            raise KeeperClosed(f"cannot start {label}: gateway run {self.run.name} is shutting down")
         self._spawned += 1
         self._ledger.announce(self._spawned, label)
         self._guard.expect(self._spawned)
@@ -125,6 +132,7 @@ class Keeper:
 
     async def aclose(self) -> None:
         """Stop every process, wait for every family's end, dismiss the reaper."""
+        self._closing = True
         for process in list(self._living.values()):
             self.hold(process.stop())
         while self._tasks:

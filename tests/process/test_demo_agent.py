@@ -159,9 +159,7 @@ def test_sessions_are_listed_closed_and_deleted(agent: Driver, tmp_path: Path) -
     number = agent.begin(session, "!sleep 3600")
     closing = agent.send("session/close", {"sessionId": session})
     agent.until(closing)
-    cancelled = next(
-        (frame for frame in agent.frames if frame.get("id") == number and "method" not in frame), None
-    )
+    cancelled = next((frame for frame in agent.frames if frame.get("id") == number and "method" not in frame), None)
     answer = cancelled or agent.until(number)[0]
     assert answer["result"]["stopReason"] == "cancelled"
     assert agent.refused("session/prompt", {"sessionId": session, "prompt": []})["code"] == -32002

@@ -94,9 +94,7 @@ def test_daemon_leaves_an_orphan_in_a_session_of_its_own(tmp_path: Path) -> None
         try:
             assert word == "daemon"
             assert os.getsid(orphan.pid) != os.getsid(agent.process.pid)
-            assert orphan.pid not in [
-                child.pid for child in psutil.Process(agent.process.pid).children(recursive=True)
-            ]
+            assert orphan.pid not in [child.pid for child in psutil.Process(agent.process.pid).children(recursive=True)]
         finally:
             orphan.kill()
 

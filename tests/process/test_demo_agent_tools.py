@@ -34,9 +34,7 @@ def test_tools_are_listed_over_all_pages_and_called(tmp_path: Path) -> None:
         agent.initialize()
         session = agent.open(peer())
         assert agent.prompt(session, "!tools") == "add\nboom\ngrow\ntoken\nwait"
-        answer, before = agent.until(
-            agent.begin(session, '!call add {"a": 2, "b": 3}\n!call boom\n!call nope {}')
-        )
+        answer, before = agent.until(agent.begin(session, '!call add {"a": 2, "b": 3}\n!call boom\n!call nope {}'))
         assert answer["result"]["stopReason"] == "end_turn"
         assert "".join(texts(before, session)) == "5\nerror: it went wrong\nerror: unknown tool 'nope'"
         assert [call["rawInput"] for call in updates(before, "tool_call")] == [{"a": 2, "b": 3}, {}, {}]
@@ -159,9 +157,7 @@ def test_the_official_mcp_library_is_a_peer(tmp_path: Path) -> None:
     script.write_text(OFFICIAL)
     with Driver(state=tmp_path) as agent:
         agent.initialize()
-        session = agent.open(
-            {"name": "official", "command": sys.executable, "args": [str(script)], "env": []}
-        )
+        session = agent.open({"name": "official", "command": sys.executable, "args": [str(script)], "env": []})
         assert agent.prompt(session, '!tools\n!call shout {"words": "hey"}') == "shout\nHEY"
 
 

@@ -86,9 +86,7 @@ def _check(
         _match(model, frame.get("params"), frame)
 
 
-def _check_answer(
-    frame: Frame, answered: Mapping[str, tuple[Model, Model]], pending: Mapping[Id, str]
-) -> None:
+def _check_answer(frame: Frame, answered: Mapping[str, tuple[Model, Model]], pending: Mapping[Id, str]) -> None:
     _require(frame.get("id") in pending, frame, f"an answer to none of {dict(pending)}")
     _require(("result" in frame) != ("error" in frame), frame, "needs a result or an error")
     _require(set(frame) <= {"jsonrpc", "id", "result", "error"}, frame, "unknown fields")
@@ -102,9 +100,7 @@ def _check_answer(
 def _match(model: Model, value: object, frame: Frame) -> None:
     error = best_match(_validator(model).iter_errors(value))
     if error is not None:
-        raise ProtocolViolation(
-            f"{model.__name__} at {error.json_path}: {error.message[:500]}\n{str(frame)[:500]}"
-        )
+        raise ProtocolViolation(f"{model.__name__} at {error.json_path}: {error.message[:500]}\n{str(frame)[:500]}")
 
 
 def _require(holds: bool, frame: Frame, rule: str) -> None:

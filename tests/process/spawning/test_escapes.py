@@ -13,9 +13,7 @@ from tests.support.processes import ESCAPES, Recorder, alive, identify, marked, 
 
 @pytest.mark.parametrize("escape", ESCAPES)
 @pytest.mark.parametrize("end", ["stop", "kill", "died", "closed"])
-async def test_w30abc_no_descendant_outlives_its_agent(
-    escape: str, end: str, tmp_path: Path, keeper: Keeper
-) -> None:
+async def test_w30abc_no_descendant_outlives_its_agent(escape: str, end: str, tmp_path: Path, keeper: Keeper) -> None:
     listener = Recorder()
     process = await AgentProcess.start(python(ESCAPES[escape], tmp_path), listener, keeper=keeper)
     left = identify(int(await listener.line()))
@@ -24,6 +22,7 @@ async def test_w30abc_no_descendant_outlives_its_agent(
             process.kill()
         case "died":
             os.kill(process.pid, signal.SIGKILL)
+            await listener.exited()  # dead before anyone looked: descent says nothing any more
         case "closed":
             await keeper.aclose()
         case _:

@@ -14,6 +14,7 @@ from ostler.pool.process import (
     Command,
     Ending,
     Keeper,
+    KeeperClosed,
     MissingDirectory,
     MissingProgram,
     NotPermitted,
@@ -22,6 +23,7 @@ from ostler.pool.process import (
     StdinClosed,
     StopDeadlines,
 )
+from ostler.pool.process.reaper.kin import read_stat
 from tests.support.processes import STUBBORN, Recorder, alive, eventually, marked, open_files, python, running
 
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
@@ -70,6 +72,18 @@ async def test_a_paused_reader_loses_nothing_when_the_process_ends(tmp_path: Pat
     assert len(listener.out) == 60_000
 
 
+async def test_w32_the_pid_stays_ours_until_the_burial(tmp_path: Path, keeper: Keeper) -> None:
+    """While the zombie stands, no stranger can get its pid, group or session."""
+    async with running("print('bye', flush=True)", tmp_path, keeper) as (process, _):
+        process.pause_reading()
+        await eventually(lambda: not process.is_alive)
+        stat = read_stat(process.pid)
+        assert stat is not None
+        assert stat.dead
+        await process.stop()
+        assert read_stat(process.pid) is None
+
+
 async def test_exits_at_once_is_reported_once_with_code_and_stderr(tmp_path: Path, keeper: Keeper) -> None:
     code = "import sys; print('no key', file=sys.stderr); sys.exit(3)"
     async with running(code, tmp_path, keeper) as (process, listener):
@@ -86,9 +100,7 @@ async def test_exits_at_once_is_reported_once_with_code_and_stderr(tmp_path: Pat
             process.write(b"x")
 
 
-async def test_a_grandchild_that_holds_stdout_does_not_hold_back_the_exit(
-    tmp_path: Path, keeper: Keeper
-) -> None:
+async def test_a_grandchild_that_holds_stdout_does_not_hold_back_the_exit(tmp_path: Path, keeper: Keeper) -> None:
     code = f"import os, time\nif os.fork() == 0:\n    {STUBBORN}\n    time.sleep(600)"
     async with running(code, tmp_path, keeper) as (_, listener):
         ended = await listener.exited()
@@ -108,28 +120,23 @@ async def test_sigkill_from_outside_is_a_signal_not_a_code(tmp_path: Path, keepe
         assert (ended.code, ended.signal, ended.ending) == (None, signal.SIGKILL, Ending.ON_KILL)
 
 
-async def test_the_ladder_ends_where_the_process_gives_in(tmp_path: Path, keeper: Keeper) -> None:
-    short = StopDeadlines(eof=0.2, terminate=0.2)
-    endings = []
-    for code in (ECHO, ANSWER, STUBBORN + ANSWER):
-        listener = Recorder()
-        process = await AgentProcess.start(
-            python("print('up', flush=True);" + code if code != ECHO else code, tmp_path),
-            listener,
-            keeper=keeper,
-        )
-        if code != ECHO:
-            await listener.line()
-        else:
-            process.write(b"x\n")
-            await listener.line()
-        endings.append((await process.stop(short)).ending)
-    assert endings == [Ending.ON_EOF, Ending.ON_TERMINATE, Ending.ON_KILL]
-
-
-async def test_e13_stop_is_shared_and_a_cancelled_caller_stops_nothing(
-    tmp_path: Path, keeper: Keeper
+@pytest.mark.parametrize(
+    ("code", "deadlines", "ending"),
+    [
+        ("print('up', flush=True); input()", StopDeadlines(eof=30), Ending.ON_EOF),
+        (ANSWER, StopDeadlines(eof=0.05, terminate=30), Ending.ON_TERMINATE),
+        (STUBBORN + ANSWER, StopDeadlines(eof=0.05, terminate=0.05), Ending.ON_KILL),
+    ],
+)
+async def test_the_ladder_ends_where_the_process_gives_in(
+    code: str, deadlines: StopDeadlines, ending: Ending, tmp_path: Path, keeper: Keeper
 ) -> None:
+    async with running(code, tmp_path, keeper) as (process, listener):
+        await listener.line()
+        assert (await process.stop(deadlines)).ending is ending
+
+
+async def test_e13_stop_is_shared_and_a_cancelled_caller_stops_nothing(tmp_path: Path, keeper: Keeper) -> None:
     async with running(ANSWER, tmp_path, keeper) as (process, listener):
         callers = [asyncio.ensure_future(process.stop()) for _ in range(5)]
         await asyncio.sleep(0)
@@ -172,9 +179,7 @@ async def test_a_refused_limit_is_a_start_error_and_leaves_nothing(tmp_path: Pat
 
 async def test_the_prefix_goes_before_the_command(tmp_path: Path, keeper: Keeper) -> None:
     listener = Recorder()
-    command = replace(
-        python("import os; print(os.environ['A'], flush=True)", tmp_path), prefix=("env", "A=prefixed")
-    )
+    command = replace(python("import os; print(os.environ['A'], flush=True)", tmp_path), prefix=("env", "A=prefixed"))
     process = await AgentProcess.start(command, listener, keeper=keeper)
     assert await listener.line() == "prefixed"
     await process.stop()
@@ -216,9 +221,7 @@ async def test_a_missing_interpreter_is_told_from_a_missing_program(tmp_path: Pa
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
     with pytest.raises(MissingProgram, match="interpreter"):
-        await AgentProcess.start(
-            replace(python("pass", tmp_path), argv=(str(script),)), Recorder(), keeper=keeper
-        )
+        await AgentProcess.start(replace(python("pass", tmp_path), argv=(str(script),)), Recorder(), keeper=keeper)
 
 
 async def test_w33b_a_start_cancelled_at_any_step_leaves_nothing(tmp_path: Path, keeper: Keeper) -> None:
@@ -275,3 +278,31 @@ async def test_w34c_memory_is_that_of_the_whole_tree(tmp_path: Path, keeper: Kee
         assert memory.processes == 2
         assert memory.rss > memory.pss > 30_000_000
         assert memory.largest_rss < memory.rss
+
+
+async def test_e13_a_closing_keeper_ends_all_takes_no_more_and_closes_twice(tmp_path: Path) -> None:
+    first = await Keeper.open(tmp_path / "run", "first")
+    async with running(ECHO, tmp_path, first):
+        pass  # the loop opens a descriptor of its own at the first use of a pipe
+    await first.aclose()
+    before = open_files()
+    keeper = await Keeper.open(tmp_path / "run", "closing")
+    listener = Recorder()
+    process = await AgentProcess.start(python(STUBBORN + ANSWER, tmp_path), listener, keeper=keeper)
+    await listener.line()
+    closing = asyncio.ensure_future(keeper.aclose())
+    await asyncio.sleep(0)
+    with pytest.raises(KeeperClosed):
+        await AgentProcess.start(python(ANSWER, tmp_path), Recorder(), keeper=keeper)
+    await closing
+    await keeper.aclose()
+    assert not alive(process.identity)
+    assert (await process.stop()).ending is Ending.ON_KILL
+    assert list((tmp_path / "run" / "spawns").iterdir()) == []
+    assert open_files() == before
+
+
+async def test_a_keeper_without_a_reaper_does_not_open(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        await Keeper.open(tmp_path / "run", "gw", python="/no/such/python")
+    assert list((tmp_path / "run" / "spawns").iterdir()) == []

@@ -1,0 +1,170 @@
+"""One binding: the tools of one session behind one token. A value machine: no loop, no clock, no socket.
+
+    ISSUED -> ATTACHED -> REVOKED        (and ISSUED -> REVOKED)
+
+Rules: a call keeps the dispatcher and context it began with, whatever is published later. Publishing touches nothing
+but this binding, and none of its calls in flight. Unpublishing ends the calls in flight. A revoked binding holds no
+dispatcher, no context and no definitions, so that the session behind it can be freed.
+"""
+
+import enum
+from contextvars import Context
+from dataclasses import dataclass
+from typing import Protocol
+
+from ostler.bridge.calls import CallResult, Dispatcher
+from ostler.bridge.context import ambient_for
+from ostler.bridge.errors import (
+    BindingRevoked,
+    CallRefused,
+    NotBound,
+    NothingPublished,
+    TooManyCalls,
+    UnknownTool,
+)
+from ostler.bridge.toolbox import EMPTY, Toolbox
+from ostler.wire.json import JsonObject
+from ostler.wire.rpc import RpcId
+
+
+class BindingState(enum.Enum):
+    ISSUED = "issued"
+    ATTACHED = "attached"
+    REVOKED = "revoked"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """A process that cannot be mistaken for a later one: pids are recycled, the pair with the start time is not."""
+
+    pid: int
+    start_time: int
+
+
+class Origin(Protocol):
+    """The channel a call came from, where its answer goes."""
+
+    def answer(self, call: "Call", outcome: CallResult | CallRefused) -> None: ...
+
+    def progress(
+        self, call: "Call", progress: float, total: float | None = None, message: str | None = None
+    ) -> None: ...
+
+    def log(self, call: "Call", level: str, data: object, logger: str | None = None) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One call in flight, with everything it needs to end where it began."""
+
+    name: str
+    arguments: JsonObject
+    call_id: str
+    origin: Origin
+    dispatcher: Dispatcher
+    context: object
+    ambient: Context
+    request_id: RpcId = None
+    progress_token: RpcId = None
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A dispatcher and the session it acts for; replaced as a whole."""
+
+    dispatcher: Dispatcher
+    context: object
+    ambient: Context
+
+
+class Binding:
+    __slots__ = (
+        "__weakref__",
+        "_publication",
+        "calls",
+        "generation",
+        "max_calls",
+        "owner",
+        "state",
+        "tools",
+        "witness",
+    )
+
+    def __init__(self, tools: Toolbox, *, max_calls: int) -> None:
+        self.state = BindingState.ISSUED
+        self.owner: ProcessIdentity | None = None
+        self.witness: str | None = None
+        self.calls: set[Call] = set()
+        self.max_calls = max_calls
+        self.tools = tools
+        self.generation = 0
+        self._publication: Publication | None = None
+
+    def own(self, owner: ProcessIdentity) -> None:
+        self._require_live()
+        self.owner = owner
+
+    def contradicts(self, stated: object) -> bool:
+        """The agent states with a call which of its sessions calls, and it is not the one this binding is for."""
+        return self.witness is not None and isinstance(stated, str) and stated != self.witness
+
+    def attach(self) -> bool:
+        """The relay is there and has listed the tools. True the first time."""
+        if self.state is not BindingState.ISSUED:
+            return False
+        self.state = BindingState.ATTACHED
+        return True
+
+    def publish(self, tools: Toolbox, dispatcher: Dispatcher, context: object) -> bool:
+        """Later calls go to this dispatcher. True when the list an agent knows is no longer true."""
+        self._require_live()
+        changed = self._define(tools)
+        self._publication = Publication(dispatcher, context, ambient_for(context))
+        return changed
+
+    def unpublish(self) -> tuple[bool, list[Call]]:
+        """No tools until the next publication. Returns whether the list changed, and the calls that end now."""
+        changed = self._define(EMPTY)
+        self._publication = None
+        ended = list(self.calls)
+        self.calls.clear()
+        return changed, ended
+
+    def revoke(self) -> list[Call]:
+        """The end. A second time does nothing."""
+        _, ended = self.unpublish()
+        self.state = BindingState.REVOKED
+        self.owner = None
+        return ended
+
+    def begin(self, name: str, arguments: JsonObject, call_id: str, origin: Origin) -> Call:
+        if self.state is BindingState.REVOKED:
+            raise NotBound
+        publication = self._publication
+        if publication is None:
+            raise NothingPublished
+        if name not in self.tools.names:
+            raise UnknownTool(name)
+        if len(self.calls) >= self.max_calls:
+            raise TooManyCalls(self.max_calls)
+        call = Call(name, arguments, call_id, origin, publication.dispatcher, publication.context, publication.ambient)
+        self.calls.add(call)
+        return call
+
+    def finish(self, call: Call) -> bool:
+        """The call is over. False when it had been ended before, and nobody waits for its answer."""
+        if call not in self.calls:
+            return False
+        self.calls.discard(call)
+        return True
+
+    def _define(self, tools: Toolbox) -> bool:
+        if tools == self.tools:
+            return False
+        self.tools = tools
+        self.generation += 1
+        return True
+
+    def _require_live(self) -> None:
+        if self.state is BindingState.REVOKED:
+            raise BindingRevoked

@@ -1,0 +1,50 @@
+"""The words shared by all channels: a call, its result, and the dispatcher that answers it.
+
+A call carries its session context itself; nobody has to look for "the current session".
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ostler.wire.json import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """What a tool answered: MCP content blocks. An error here is the tool's, not the protocol's."""
+
+    content: tuple[JsonObject, ...]
+    is_error: bool = False
+    structured: JsonObject | None = None
+
+    @classmethod
+    def text(cls, text: str) -> "CallResult":
+        return cls(({"type": "text", "text": text},))
+
+    @classmethod
+    def error(cls, text: str) -> "CallResult":
+        return cls(({"type": "text", "text": text},), is_error=True)
+
+
+class Progress(Protocol):
+    def __call__(self, progress: float, total: float | None = None, message: str | None = None) -> None: ...
+
+
+class Log(Protocol):
+    def __call__(self, level: str, data: object, logger: str | None = None) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call as a dispatcher sees it."""
+
+    name: str
+    arguments: JsonObject
+    call_id: str
+    context: object
+    progress: Progress
+    log: Log
+
+
+class Dispatcher(Protocol):
+    async def __call__(self, call: ToolCall, /) -> CallResult: ...

@@ -1,0 +1,132 @@
+"""One connection on the socket: a loop-native Protocol that cuts frames and hands them on.
+
+Rules: until the hello is accepted nothing is looked at but the hello; it is short, and it is soon, or the connection
+is closed. A refused connection stays open and gets the same answer to every request, so that its client sees errors
+instead of hanging, and learns nothing. A peer that does not read is not read from either; nobody else waits for it.
+"""
+
+import asyncio
+from typing import Protocol, cast
+
+from ostler.bridge import hello
+from ostler.bridge.bindings import Cause, Peer
+from ostler.bridge.conversation import Conversation
+from ostler.bridge.hello import Hello
+from ostler.bridge.mcp import fault_frame, refuse
+from ostler.wire.lines import LineSplitter, LineTooLong
+from ostler.wire.rpc import INVALID_REQUEST
+
+
+class Door(Protocol):
+    """What a connection asks of the bridge."""
+
+    def arrive(self, connection: "Connection") -> None: ...
+
+    def greet(self, connection: "Connection", said: Hello | Cause) -> Conversation | None: ...
+
+    def leave(self, connection: "Connection") -> None: ...
+
+
+class Stream(Protocol):
+    """What we use of a transport. By shape: uvloop's transports do not inherit from asyncio's."""
+
+    def write(self, data: bytes, /) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def is_closing(self) -> bool: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def get_write_buffer_size(self) -> int: ...
+
+
+class Connection(asyncio.Protocol):
+    __slots__ = ("_conversation", "_door", "_frame_limit", "_greeting", "_lines", "_transport", "peer", "serial")
+
+    def __init__(self, door: Door, *, serial: int, peer: Peer, frame_limit: int) -> None:
+        self.serial = serial
+        self.peer = peer
+        self._door = door
+        self._frame_limit = frame_limit
+        self._greeting: bytes | None = b""
+        self._lines = LineSplitter(frame_limit)
+        self._conversation: Conversation | None = None
+        self._transport: Stream | None = None
+
+    @property
+    def waiting(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def send(self, frame: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(frame)
+
+    def close(self) -> None:
+        """Write what is waiting, then close."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("Stream", transport)
+        self._door.arrive(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why it was lost changes nothing
+        self._transport = None
+        self._conversation = None
+        self._door.leave(self)
+
+    def pause_writing(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        if self._greeting is not None:
+            self._greet(self._greeting + data)
+            return
+        for frame in self._lines.feed(data):
+            if isinstance(frame, LineTooLong):
+                self._overflow(frame)
+            elif self._conversation is not None:
+                self._conversation.receive(frame)
+            else:
+                self._refuse(frame)
+
+    def _greet(self, data: bytes) -> None:
+        line, newline, rest = data.partition(b"\n")
+        if not newline and len(line) <= hello.LIMIT:
+            self._greeting = line
+            return
+        self._greeting = None
+        said = hello.parse(line) if len(line) <= hello.LIMIT else Cause.MALFORMED
+        self._conversation = self._door.greet(self, said)
+        if self._conversation is None:
+            self._lines = LineSplitter(hello.REFUSED_LIMIT)
+            if not newline:
+                self.close()
+            elif not line.startswith(hello.MARK):
+                self._refuse(line)
+        if rest:
+            self.data_received(rest)
+
+    def _refuse(self, frame: bytes) -> None:
+        for refused in refuse(frame):
+            self.send(refused)
+
+    def _overflow(self, frame: LineTooLong) -> None:
+        if self._conversation is None:
+            self.close()
+        else:
+            self.send(fault_frame(None, INVALID_REQUEST, str(frame)))

@@ -1,0 +1,131 @@
+"""One client process talking MCP to one binding, over whatever carries frames.
+
+Rules: it outlives a connection. While none is there, answers wait (bounded) for the same client to come back, and
+notices are dropped, because they are only news. An answer that does not fit is replaced by a short error, so that a
+client that does not read costs a bounded amount and still gets exactly one answer per request.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from ostler.bridge.binding import Binding, Call
+from ostler.bridge.calls import CallResult
+from ostler.bridge.errors import CallRefused
+from ostler.bridge.mcp import Attached, Begin, End, McpSession, Send
+from ostler.bridge.settings import BridgeSettings
+from ostler.bridge.stats import Stats
+
+
+class Outlet(Protocol):
+    """Where frames leave; `waiting` is what it has taken and not yet got rid of, in bytes."""
+
+    def send(self, frame: bytes) -> None: ...
+
+    @property
+    def waiting(self) -> int: ...
+
+
+class Runs(Protocol):
+    """What a conversation asks of the `Runner`."""
+
+    def start(self, binding: Binding, call: Call) -> None: ...
+
+    def cancel(self, call: Call) -> None: ...
+
+
+class Conversation:
+    __slots__ = ("_held", "_limit", "_on_attached", "_outlet", "_runner", "_stats", "binding", "session")
+
+    def __init__(
+        self,
+        binding: Binding,
+        *,
+        settings: BridgeSettings,
+        runner: Runs,
+        stats: Stats,
+        on_attached: Callable[[], None],
+    ) -> None:
+        self.binding = binding
+        self.session = McpSession(
+            binding=binding,
+            origin=self,
+            server_name=settings.server_name,
+            server_version=settings.server_version,
+            page_size=settings.page_size,
+        )
+        self._limit = settings.outgoing_limit
+        self._runner = runner
+        self._stats = stats
+        self._on_attached = on_attached
+        self._outlet: Outlet | None = None
+        self._held: list[bytes] = []
+
+    def connect(self, outlet: Outlet, *, resumed: bool) -> None:
+        """A connection is there. Unless the same process came back, nothing of before concerns it."""
+        self._outlet = outlet
+        if not resumed:
+            self.abandon()
+        held, self._held = self._held, []
+        for frame in held:
+            outlet.send(frame)
+
+    def disconnect(self) -> None:
+        self._outlet = None
+
+    def abandon(self) -> None:
+        """The client is gone for good: its calls are ended and nobody is told."""
+        self._held.clear()
+        for call in self.session.restart():
+            self.binding.finish(call)
+            self._runner.cancel(call)
+
+    def receive(self, frame: bytes) -> None:
+        for effect in self.session.receive(frame):
+            match effect:
+                case Begin(call):
+                    self._runner.start(self.binding, call)
+                case Send(reply):
+                    self._deliver(reply)
+                case End(call):
+                    self._runner.cancel(call)
+                case Attached():
+                    self._on_attached()
+
+    def tools_changed(self) -> None:
+        self._tell(self.session.list_changed())
+
+    def answer(self, call: Call, outcome: CallResult | CallRefused) -> None:
+        frame = self.session.answer(call, outcome)
+        if frame is None:
+            return
+        if len(frame) > self._room:
+            self._stats.frames_dropped += 1
+            frame = self.session.too_large(call)
+        self._deliver(frame)
+
+    def progress(self, call: Call, progress: float, total: float | None = None, message: str | None = None) -> None:
+        self._tell(self.session.progress(call, progress, total, message))
+
+    def log(self, call: Call, level: str, data: object, logger: str | None = None) -> None:
+        if call in self.binding.calls:
+            self._tell(self.session.log(level, data, logger))
+
+    @property
+    def _room(self) -> int:
+        waiting = sum(map(len, self._held)) if self._outlet is None else self._outlet.waiting
+        return self._limit - waiting
+
+    def _deliver(self, frame: bytes) -> None:
+        if self._outlet is None:
+            self._held.append(frame)
+        else:
+            self._outlet.send(frame)
+
+    def _tell(self, notice: bytes | None) -> None:
+        """News for a client that is there and reads; dropped otherwise."""
+        if notice is None:
+            return
+        if self._outlet is None or len(notice) > self._limit // 8 - self._outlet.waiting:
+            self._stats.frames_dropped += 1
+        else:
+            self._outlet.send(notice)

@@ -1,0 +1,91 @@
+"""What can go wrong in the bridge, with the facts as attributes.
+
+Two families: `BridgeError` for the people who run or embed the bridge, and `CallRefused` for a call that was never
+dispatched. The second is translated once, in `mcp.py` for the wire and in `session_binding.py` for native channels.
+No text in here may carry a token.
+"""
+
+from pathlib import Path
+
+
+class BridgeError(Exception):
+    """Anything the bridge raises to its owner."""
+
+
+class BridgeNotRunning(BridgeError):
+    def __init__(self, wanted: str) -> None:
+        self.wanted = wanted
+        super().__init__(f"{wanted}: the bridge is not running; call start() first")
+
+
+class BindingRevoked(BridgeError):
+    def __init__(self) -> None:
+        super().__init__("the binding is revoked; open a new one")
+
+
+class DuplicateTool(BridgeError):
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"two tools are called {name!r} in one tool list; rename one")
+
+
+class ToolMalformed(BridgeError):
+    def __init__(self, name: str, detail: str) -> None:
+        self.name = name
+        self.detail = detail
+        super().__init__(f"tool {name!r} cannot be offered: {detail}")
+
+
+class TokenCollision(BridgeError):
+    def __init__(self) -> None:
+        super().__init__("the token source repeated or malformed a token; it must give 32 fresh lowercase hex digits")
+
+
+class SocketRefused(BridgeError):
+    """A place for the socket that we will not trust."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"refusing bridge socket at {path}: {reason}")
+
+
+class SocketInUse(BridgeError):
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(f"another gateway serves {path}; stop it or choose another data directory")
+
+
+class CallRefused(Exception):
+    """A call that reached no dispatcher."""
+
+
+class NotBound(CallRefused):
+    """Unknown, revoked, foreign, malformed or missing token: all of them are this, word for word."""
+
+    def __init__(self) -> None:
+        super().__init__("this tool connection is not bound to a session")
+
+
+class NothingPublished(CallRefused):
+    def __init__(self) -> None:
+        super().__init__("this session has no tools yet")
+
+
+class UnknownTool(CallRefused):
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"unknown tool: {name[:128]}")
+
+
+class TooManyCalls(CallRefused):
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        super().__init__(f"{limit} calls are already running in this session; wait for one to finish")
+
+
+class CallWithdrawn(CallRefused):
+    """The session let go of its tools while the call was running."""
+
+    def __init__(self) -> None:
+        super().__init__("the call was ended: the session withdrew its tools")

@@ -1,0 +1,36 @@
+"""The first line of a connection: `OSTLER/1 <relay pid> <token>`.
+
+Plain words instead of JSON, so that the relay needs no encoder and a strange token in its environment can break
+nothing but its own hello. The pid is a note for people reading a trace: it is never believed (the kernel's peer
+credentials are). Anything that is not exactly this line, an older or newer version included, is refused like an
+unknown token.
+"""
+
+from dataclasses import dataclass
+
+from ostler.bridge.bindings import Cause
+from ostler.bridge.tokens import well_formed
+
+MARK = b"OSTLER/"
+VERSION = 1
+LIMIT = 4096
+REFUSED_LIMIT = 65536  # what a client without a binding may ask in one frame, to be told no
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    token: str
+    pid: int
+
+
+def parse(line: bytes) -> Hello | Cause:
+    words = line.split(b" ")
+    if len(words) != 3 or not words[0].startswith(MARK):
+        return Cause.MALFORMED
+    if words[0] != b"%b%d" % (MARK, VERSION):
+        return Cause.VERSION
+    try:
+        token, pid = words[2].decode("ascii"), int(words[1])
+    except ValueError:
+        return Cause.MALFORMED
+    return Hello(token, pid) if well_formed(token) else Cause.MALFORMED

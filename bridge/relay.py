@@ -1,0 +1,230 @@
+"""The relay: what an agent launches as its tool server. One hello line, then a pipe of whole frames, both ways.
+
+Rules: nothing but builtin and tiny modules (no `os`, no `socket`, no `json`: they cost more than everything else here),
+so that it starts within the interpreter's own floor. It leaves when its stdin ends, at once, whatever else is going on,
+and for no other reason: an agent never restarts a tool server. Lost connections are made again with backoff. Only whole
+frames cross: one that was written in part when the socket died cannot have been acted on, and is sent again whole; one
+that arrived in part is dropped. Nothing is written to stdout but frames, nothing to stderr at all. While the bridge
+has been away for long, requests are answered with an error, so that no model waits for ever.
+"""
+
+import _socket
+import posix
+import select
+import sys
+import time
+
+STDIN, STDOUT = 0, 1
+CHUNK = 262144
+HELD_LIMIT = 1 << 20
+FIRST_DELAY, LAST_DELAY = 0.02, 1.0
+PATIENCE = 10.0
+# A socket as stdin, half closed, is only told by this one; elsewhere the next read tells.
+HALF_CLOSED = select.POLLRDHUP if sys.platform == "linux" else 0
+GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL | HALF_CLOSED
+
+
+class Relay:
+    def __init__(self, address: bytes, token: bytes) -> None:
+        self.address = address
+        self.token = token
+        self.poll = select.poll()
+        self.interest: dict[int, int] = {}
+        self.socket: _socket.socket | None = None
+        # Frames for the bridge. It begins at the start of a frame; `sent` bytes of it are written.
+        self.upstream = bytearray()
+        self.sent = 0
+        # Whole frames for the agent, and the start of one that is still arriving.
+        self.downstream = bytearray()
+        self.arriving = bytearray()
+        self.delay = FIRST_DELAY
+        self.next_try = 0.0
+        self.lost_at = time.monotonic()
+
+    def run(self) -> None:
+        posix.set_blocking(STDIN, False)
+        posix.set_blocking(STDOUT, False)
+        self.connect()
+        while self.step():
+            pass
+
+    def step(self) -> bool:
+        """One round. False when stdin is at its end."""
+        self.choose()
+        for descriptor, event in self.poll.poll(self.patience()):
+            if descriptor == STDIN:
+                if not (self.read_stdin() if event & select.POLLIN else not event & GONE):
+                    return False
+            elif descriptor == STDOUT:
+                self.write_stdout()
+            else:
+                self.serve_socket(event)
+        if self.socket is None:
+            self.come_back()
+        return True
+
+    def choose(self) -> None:
+        """Wait for what can be used: nothing is read that could not be passed on."""
+        self.watch(STDIN, 0 if self.full() else select.POLLIN)
+        if self.downstream:
+            self.watch(STDOUT, select.POLLOUT)
+        else:
+            self.unwatch(STDOUT)
+        if self.socket is not None:
+            reading = 0 if len(self.downstream) > HELD_LIMIT else select.POLLIN
+            writing = select.POLLOUT if self.sent < len(self.upstream) else 0
+            self.watch(self.socket.fileno(), reading | writing)
+
+    def serve_socket(self, event: int) -> None:
+        if event & ~select.POLLOUT:
+            self.read_socket()
+        if event & select.POLLOUT:
+            self.write_socket()
+
+    def full(self) -> bool:
+        """Enough is waiting. A single frame is always read to its end, or it could never be answered."""
+        waiting = len(self.upstream) - self.sent > HELD_LIMIT
+        return waiting and (self.socket is not None or b"\n" in self.upstream)
+
+    def patience(self) -> float | None:
+        """How long to sleep, in milliseconds."""
+        if self.socket is not None:
+            return None
+        return max(0.0, self.next_try - time.monotonic()) * 1000 + 1
+
+    def watch(self, descriptor: int, events: int) -> None:
+        events |= HALF_CLOSED if descriptor == STDIN and not events else 0
+        if self.interest.get(descriptor) != events:
+            self.interest[descriptor] = events
+            self.poll.register(descriptor, events)
+
+    def unwatch(self, descriptor: int) -> None:
+        if self.interest.pop(descriptor, None) is not None:
+            self.poll.unregister(descriptor)
+
+    def read_stdin(self) -> bool:
+        try:
+            data = posix.read(STDIN, CHUNK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        self.upstream += data
+        if self.socket is not None:
+            self.write_socket()
+        return bool(data)
+
+    def write_stdout(self) -> None:
+        try:
+            written = posix.write(STDOUT, self.downstream)
+        except BlockingIOError:
+            return
+        except OSError:
+            # Nobody reads any more. Stdin will end too; until then there is nothing to say.
+            written = len(self.downstream)
+        del self.downstream[:written]
+
+    def connect(self) -> None:
+        link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        link.setblocking(False)
+        try:
+            link.connect(self.address)
+            link.send(b"OSTLER/1 %d %b\n" % (posix.getpid(), self.token))
+        except OSError:
+            link.close()
+            self.next_try = time.monotonic() + self.delay
+            self.delay = min(self.delay * 2, LAST_DELAY)
+            return
+        self.socket = link
+        self.write_socket()
+
+    def come_back(self) -> None:
+        now = time.monotonic()
+        if now - self.lost_at > PATIENCE:
+            self.apologise()
+        if now >= self.next_try:
+            self.connect()
+
+    def write_socket(self) -> None:
+        if self.socket is None or self.sent >= len(self.upstream):
+            return
+        try:
+            count = self.socket.send(memoryview(self.upstream)[self.sent :] if self.sent else self.upstream)
+        except BlockingIOError:
+            return
+        except OSError:
+            # What the bridge said before it closed is still to be read.
+            self.read_socket()
+            return
+        before, self.sent = self.sent, self.sent + count
+        whole = self.upstream.rfind(b"\n", before, self.sent) + 1
+        if whole:
+            del self.upstream[:whole]
+            self.sent -= whole
+
+    def read_socket(self) -> None:
+        if self.socket is None:
+            return
+        try:
+            data = self.socket.recv(CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.lose()
+            return
+        self.delay = FIRST_DELAY
+        whole = data.rfind(b"\n") + 1
+        if whole:
+            self.downstream += self.arriving
+            self.downstream += data[:whole]
+            self.arriving = bytearray(data[whole:])
+            self.write_stdout()
+        else:
+            self.arriving += data
+
+    def lose(self) -> None:
+        if self.socket is None:
+            return
+        self.unwatch(self.socket.fileno())
+        self.socket.close()
+        self.socket = None
+        self.sent = 0
+        self.arriving.clear()
+        self.lost_at = time.monotonic()
+        self.next_try = self.lost_at + self.delay
+        self.delay = min(self.delay * 2, LAST_DELAY)
+
+    def apologise(self) -> None:
+        """The bridge has been away for long: answer what waits. Only here is a message ever looked into."""
+        whole = self.upstream.rfind(b"\n") + 1
+        if not whole:
+            return
+        import json  # noqa: PLC0415 - several milliseconds that a relay in good health never pays
+
+        for frame in bytes(self.upstream[:whole]).split(b"\n"):
+            try:
+                message = json.loads(frame)
+            except ValueError:
+                continue
+            if isinstance(message, dict) and "method" in message and "id" in message:
+                error = {"code": -32014, "message": "the tool bridge is away; try again later"}
+                reply = json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error})
+                self.downstream += reply.encode() + b"\n"
+        del self.upstream[:whole]
+        self.write_stdout()
+
+
+def main() -> None:
+    environment = posix.environ
+    address = environment.get(b"OSTLER_BRIDGE_SOCKET", b"")
+    Relay(address, environment.get(b"OSTLER_ACP_SESSION_BINDING", b"")).run()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        # Agents also end us by SIGINT; a traceback would be the only thing we ever wrote to stderr.
+        posix._exit(0)

@@ -1,0 +1,258 @@
+"""The bridge: a unix socket, the bindings behind it, and nothing that survives `stop`.
+
+Rules: connections are accepted one at a time, so a flood of them waits in its own queue while everybody else is
+served. A connection without a binding is a guest: there is room for a bounded number, and the oldest goes first. The
+connections that have a binding are bounded by the bindings themselves, one each.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ostler.bridge import peers
+from ostler.bridge.binding import Binding
+from ostler.bridge.bindings import Admitted, Bindings, Cause
+from ostler.bridge.calls import Dispatcher
+from ostler.bridge.connection import Connection
+from ostler.bridge.conversation import Conversation
+from ostler.bridge.errors import BridgeNotRunning, TokenCollision
+from ostler.bridge.hello import Hello
+from ostler.bridge.runner import Runner
+from ostler.bridge.session_binding import SessionBinding, relay_command
+from ostler.bridge.settings import BridgeSettings
+from ostler.bridge.socket_path import SocketPlace, listen
+from ostler.bridge.stats import Stats
+from ostler.bridge.tokens import TokenSource, digest, secret_token, well_formed
+from ostler.bridge.toolbox import Toolboxes
+from ostler.wire.json import JsonObject
+
+logger = logging.getLogger(__name__)
+
+# The machine is short of something or the peer has already gone: wait a little and go on.
+PASSING: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED}
+BREATH: Final = 0.05
+FAREWELL: Final = 2.0
+
+
+class Bridge:
+    def __init__(
+        self,
+        settings: BridgeSettings,
+        *,
+        tokens: TokenSource = secret_token,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.settings = settings
+        self.stats = Stats()
+        self._tokens = tokens
+        self._clock = clock
+        self._place: SocketPlace | None = None
+        self._accepting: asyncio.Task[None] | None = None
+        self._serial = 0
+        self._cold()
+
+    @property
+    def socket_path(self) -> str:
+        return str(self._running("the socket path").path)
+
+    async def start(self) -> None:
+        if self._place is not None:
+            return
+        self._cold()
+        self._place = listen(self.settings.data_directory, self.settings.runtime_directory)
+        self._accepting = asyncio.get_running_loop().create_task(self._accept(self._place.listener))
+        self._accepting.add_done_callback(_seen)
+
+    async def stop(self) -> None:
+        """Every token is revoked, every call in flight answered, every connection closed, nothing kept."""
+        place, accepting = self._place, self._accepting
+        if place is None or accepting is None:
+            return
+        self._place = self._accepting = None
+        accepting.cancel()
+        await asyncio.wait([accepting])
+        for session in tuple(self._sessions.values()):
+            session.revoke()
+        # Requests that have already arrived are read, and answered, before the connections close.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await self._dismiss()
+        await self._runner.stop(FAREWELL)
+        place.close()
+
+    def open(self, definitions: Sequence[JsonObject] = ()) -> SessionBinding:
+        """A new token. Its tools are known from now on; calls are errors until `publish`."""
+        place = self._running("open a binding")
+        token = self._tokens()
+        if not well_formed(token):
+            raise TokenCollision
+        binding = Binding(self._toolboxes.of(definitions), max_calls=self.settings.calls_per_binding)
+        self._table.issue(self._digest(token), binding)
+        session = SessionBinding(
+            binding,
+            token=token,
+            relay=relay_command(self.settings.server_name, place.path, token),
+            settings=self.settings,
+            toolboxes=self._toolboxes,
+            runner=self._runner,
+            stats=self.stats,
+            on_revoked=self._forget,
+        )
+        self._sessions[binding] = session
+        return session
+
+    def publish(
+        self, binding: SessionBinding, tools: Sequence[JsonObject], dispatcher: Dispatcher, context: object = None
+    ) -> None:
+        binding.publish(tools, dispatcher, context)
+
+    def unpublish(self, binding: SessionBinding) -> None:
+        binding.unpublish()
+
+    def arrive(self, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        self.stats.connections += 1
+        self._connections.add(connection)
+        self._silent[connection] = loop.call_later(self.settings.hello_deadline, self._give_up, connection)
+        self._seat_guest(connection)
+
+    def greet(self, connection: Connection, said: Hello | Cause) -> Conversation | None:
+        self._silent.pop(connection).cancel()
+        if isinstance(said, Cause):
+            self._refuse(said)
+            return None
+        admitted = self._table.admit(connection.serial, self._digest(said.token), connection.peer)
+        if isinstance(admitted, Cause):
+            self._refuse(admitted)
+            return None
+        del self._guests[connection]
+        return self._bind(connection, admitted)
+
+    def leave(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        self._guests.pop(connection, None)
+        self._bound.pop(connection.serial, None)
+        silence = self._silent.pop(connection, None)
+        if silence is not None:
+            silence.cancel()
+        binding = self._table.part(connection.serial)
+        if binding is not None:
+            self.stats.connected -= 1
+            self._sessions[binding].disconnect()
+        if not self._connections:
+            self._empty.set()
+
+    def _cold(self) -> None:
+        self._key = secrets.token_bytes(32)
+        self._table = Bindings(peers.tells_processes())
+        self._sessions: dict[Binding, SessionBinding] = {}
+        self._toolboxes = Toolboxes()
+        self._runner = Runner(deadline=self.settings.call_deadline, clock=self._clock, stats=self.stats)
+        self._connections: set[Connection] = set()
+        self._bound: dict[int, Connection] = {}
+        # Connections without a binding, in the order they came.
+        self._guests: dict[Connection, None] = {}
+        self._silent: dict[Connection, asyncio.TimerHandle] = {}
+        self._empty = asyncio.Event()
+
+    def _running(self, wanted: str) -> SocketPlace:
+        if self._place is None:
+            raise BridgeNotRunning(wanted)
+        return self._place
+
+    def _digest(self, token: str) -> bytes:
+        return digest(self._key, token.encode())
+
+    def _bind(self, connection: Connection, admitted: Admitted) -> Conversation:
+        session = self._sessions[admitted.binding]
+        self.stats.reconnects += admitted.resumed
+        self.stats.connected += 1
+        self._bound[connection.serial] = connection
+        if admitted.displaced is not None:
+            self.stats.connected -= 1
+            self._bound.pop(admitted.displaced).close()
+        return session.connect(connection, resumed=admitted.resumed)
+
+    def _refuse(self, cause: Cause) -> None:
+        self.stats.refused[cause.value] += 1
+        # Counted, and logged for those who look closely only: whoever knocks must not be able to fill the log.
+        logger.debug("bridge connection refused: %s", cause.value)
+
+    def _forget(self, session: SessionBinding) -> None:
+        binding, serial = self._table.forget(self._digest(session.token))
+        del self._sessions[binding]
+        if serial is not None:
+            # Its requests are refused from now on, like those of any other guest.
+            self.stats.connected -= 1
+            self._seat_guest(self._bound.pop(serial))
+
+    def _seat_guest(self, connection: Connection) -> None:
+        self._guests[connection] = None
+        if len(self._guests) > self.settings.unbound_limit:
+            self._evict()
+
+    def _evict(self) -> None:
+        oldest = next(iter(self._guests), None)
+        if oldest is not None:
+            del self._guests[oldest]
+            self.stats.evicted += 1
+            oldest.abort()
+
+    def _give_up(self, connection: Connection) -> None:
+        self.stats.hello_timeouts += 1
+        connection.abort()
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listener)
+            except OSError as error:
+                if error.errno not in PASSING:
+                    raise
+                self._evict()
+                await asyncio.sleep(BREATH)
+                continue
+            try:
+                await self._receive(loop, accepted)
+            except OSError as error:
+                # The peer went away between two system calls. Its loss, and only its.
+                self.stats.refused["lost"] += 1
+                logger.warning("bridge connection lost while it was accepted: %s", error)
+                accepted.close()
+
+    async def _receive(self, loop: asyncio.AbstractEventLoop, accepted: socket.socket) -> None:
+        uid = peers.uid_of(accepted)
+        if uid is not None and uid != os.geteuid():
+            self.stats.refused["uid"] += 1
+            accepted.close()
+            await asyncio.sleep(0)
+            return
+        self._serial += 1
+        connection = Connection(
+            self, serial=self._serial, peer=peers.peer_of(accepted), frame_limit=self.settings.frame_limit
+        )
+        await loop.connect_accepted_socket(lambda: connection, accepted)
+
+    async def _dismiss(self) -> None:
+        for connection in tuple(self._connections):
+            connection.close()
+        try:
+            async with asyncio.timeout(FAREWELL):
+                while self._connections:
+                    self._empty.clear()
+                    await self._empty.wait()
+        except TimeoutError:
+            for connection in tuple(self._connections):
+                connection.abort()
+
+
+def _seen(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.critical("the bridge accepts no more connections", exc_info=error)

@@ -1,0 +1,225 @@
+"""The tools of one session as their owner holds them: publish, wait until the agent has them, call, revoke.
+
+Rules: everything is decided by the `Binding`; here its decisions reach the relay, the native channels and the running
+tasks. A native channel (one that knows the session by itself) uses `definitions`, `call` and `on_definitions`, and ends
+in the same dispatcher, with the same context and the same limits, as a call through the relay.
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from ostler.bridge.binding import Binding, BindingState, Call, ProcessIdentity
+from ostler.bridge.calls import CallResult, Dispatcher, Progress
+from ostler.bridge.conversation import Conversation, Outlet
+from ostler.bridge.errors import BindingRevoked, CallRefused, CallWithdrawn
+from ostler.bridge.runner import Runner
+from ostler.bridge.settings import BridgeSettings
+from ostler.bridge.stats import Stats
+from ostler.bridge.toolbox import Toolboxes
+from ostler.wire.json import JsonObject
+
+RELAY: Final = Path(__file__).with_name("relay.py").resolve()
+
+
+@dataclass(frozen=True, slots=True)
+class RelayCommand:
+    """What an agent launches. The token is in the environment only: argv can be read by every user."""
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+
+
+class Identity(Protocol):
+    @property
+    def pid(self) -> int: ...
+    @property
+    def start_time(self) -> int: ...
+
+
+def relay_command(name: str, socket_path: Path, token: str) -> RelayCommand:
+    return RelayCommand(
+        name,
+        (sys.executable, "-I", "-S", "-E", str(RELAY), "relay"),
+        {"OSTLER_BRIDGE_SOCKET": str(socket_path), "OSTLER_ACP_SESSION_BINDING": token},
+    )
+
+
+class SessionBinding:
+    __slots__ = (
+        "_attached",
+        "_binding",
+        "_conversation",
+        "_grace",
+        "_listeners",
+        "_on_revoked",
+        "_runner",
+        "_settings",
+        "_stats",
+        "_toolboxes",
+        "relay",
+        "token",
+    )
+
+    def __init__(
+        self,
+        binding: Binding,
+        *,
+        token: str,
+        relay: RelayCommand,
+        settings: BridgeSettings,
+        toolboxes: Toolboxes,
+        runner: Runner,
+        stats: Stats,
+        on_revoked: Callable[["SessionBinding"], None],
+    ) -> None:
+        self.token = token
+        self.relay = relay
+        self._binding = binding
+        self._settings = settings
+        self._toolboxes = toolboxes
+        self._runner = runner
+        self._stats = stats
+        self._on_revoked = on_revoked
+        self._attached = asyncio.Event()
+        self._conversation: Conversation | None = None
+        self._grace: asyncio.TimerHandle | None = None
+        self._listeners: list[Callable[[], None]] = []
+
+    def __repr__(self) -> str:
+        return f"<SessionBinding {self._binding.state.value}, {len(self._binding.tools.names)} tools>"
+
+    @property
+    def state(self) -> BindingState:
+        return self._binding.state
+
+    @property
+    def definitions(self) -> Sequence[JsonObject]:
+        return self._binding.tools.documents
+
+    def owned_by(self, owner: Identity) -> None:
+        """From here on only this process and its descendants may connect with the token."""
+        self._binding.own(ProcessIdentity(owner.pid, owner.start_time))
+
+    def witnessed_by(self, agent_session: str) -> None:
+        """The agent's own id of the session. A call that states another one is refused: the token is not enough."""
+        self._binding.witness = agent_session
+
+    async def attached(self) -> None:
+        """Returns when the relay is connected and has been told the tools. The caller adds the deadline."""
+        await self._attached.wait()
+        if self._binding.state is BindingState.REVOKED:
+            raise BindingRevoked
+
+    def publish(self, definitions: Sequence[JsonObject], dispatcher: Dispatcher, context: object = None) -> None:
+        if self._binding.publish(self._toolboxes.of(definitions), dispatcher, context):
+            self._announce()
+
+    def unpublish(self) -> None:
+        changed, ended = self._binding.unpublish()
+        self._withdraw(ended)
+        if changed:
+            self._announce()
+
+    def revoke(self) -> None:
+        """The end: the token is worth nothing, the dispatcher and the context are let go. Idempotent."""
+        if self._binding.state is BindingState.REVOKED:
+            return
+        self._withdraw(self._binding.revoke())
+        self._cancel_grace()
+        self._conversation = None
+        self._listeners.clear()
+        self._attached.set()
+        self._on_revoked(self)
+
+    def on_definitions(self, listener: Callable[[], None]) -> None:
+        """Called after the definitions changed."""
+        self._listeners.append(listener)
+
+    async def call(
+        self, name: str, arguments: JsonObject, *, call_id: str, progress: Progress | None = None
+    ) -> CallResult:
+        """A call by a channel without relay. A refusal is an error result: there is no other envelope here."""
+        waiter = NativeCall(progress)
+        try:
+            call = self._binding.begin(name, arguments, call_id, waiter)
+        except CallRefused as refusal:
+            return CallResult.error(str(refusal))
+        self._runner.start(self._binding, call)
+        try:
+            return await waiter.outcome
+        finally:
+            if self._binding.finish(call):
+                self._runner.cancel(call)
+
+    def connect(self, outlet: Outlet, *, resumed: bool) -> Conversation:
+        """A relay is there. A channel over another carrier (HTTP, MCP over ACP) opens its own `conversation`."""
+        self._cancel_grace()
+        if self._conversation is None:
+            self._conversation = self.conversation()
+        self._conversation.connect(outlet, resumed=resumed)
+        return self._conversation
+
+    def disconnect(self) -> None:
+        """The relay is gone; perhaps it comes back."""
+        if self._conversation is None:
+            return
+        self._conversation.disconnect()
+        loop = asyncio.get_running_loop()
+        self._grace = loop.call_later(self._settings.reconnect_grace, self._conversation.abandon)
+
+    def conversation(self) -> Conversation:
+        return Conversation(
+            self._binding,
+            settings=self._settings,
+            runner=self._runner,
+            stats=self._stats,
+            on_attached=self._attached.set,
+        )
+
+    def _announce(self) -> None:
+        if self._conversation is not None:
+            self._conversation.tools_changed()
+        for listener in tuple(self._listeners):
+            listener()
+
+    def _withdraw(self, ended: list[Call]) -> None:
+        for call in ended:
+            call.origin.answer(call, CallWithdrawn())
+            self._runner.cancel(call)
+
+    def _cancel_grace(self) -> None:
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+
+
+class NativeCall:
+    """The origin of a call that came in by `SessionBinding.call`."""
+
+    __slots__ = ("_progress", "outcome")
+
+    def __init__(self, progress: Progress | None) -> None:
+        self.outcome: asyncio.Future[CallResult] = asyncio.get_running_loop().create_future()
+        self._progress = progress
+
+    def answer(self, call: Call, outcome: CallResult | CallRefused) -> None:  # noqa: ARG002 - it has only this one
+        if not self.outcome.done():
+            self.outcome.set_result(outcome if isinstance(outcome, CallResult) else CallResult.error(str(outcome)))
+
+    def progress(
+        self,
+        call: Call,  # noqa: ARG002 - it has only this one
+        progress: float,
+        total: float | None = None,
+        message: str | None = None,
+    ) -> None:
+        if self._progress is not None and not self.outcome.done():
+            self._progress(progress, total, message)
+
+    def log(self, call: Call, level: str, data: object, logger: str | None = None) -> None:
+        """Native channels have no place for log messages."""
