@@ -84,6 +84,7 @@ class Opening:
             call = self._host.codec.load(memo.session_id, self._order)
             await self._exchange(Phase.SESSION_LOAD, call, register)
             await session.replayed()
+            self._require_told(session)
         except BaseException:
             self._host.leave(memo.session_id)
             raise
@@ -95,6 +96,11 @@ class Opening:
                 await self._host.connection.ask(call, deadline=self._deadlines.session_load, phase=Phase.SESSION_LOAD)
             except AgentFault:
                 continue  # it was not buried
+
+    def _require_told(self, session: AgentSession) -> None:
+        if self._provider.load.tells and not session.replay:
+            self._host.leaked += 1
+            raise UnknownSession(provider=self._provider.name, session_id=session.id)
 
     async def _exchange(self, phase: Phase, call: Call, register: Callable[[Any], None]) -> None:
         deadlines, connection = self._deadlines, self._host.connection

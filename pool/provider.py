@@ -69,6 +69,8 @@ class LoadTrust:
     offered: bool = True
     settle: float = 0.0
     """Seconds of calm after the session's last turn before its record on disk is whole."""
+    tells: bool = False
+    """A load that repeats nothing has found nothing: the agent makes a new session of an id that it does not know."""
     next_minute: bool = False
     """Never within the clock minute in which the session was opened: the agent would reset its record."""
 
@@ -179,6 +181,11 @@ class Provider:
     done."""
     follows_list_changed: bool = False
     close: CloseVerb = CloseVerb.NONE
+    close_ends_tools: bool = True
+    """Whether the tool servers of a session go with it. Where not, they stay until the process ends."""
+    tokens_in_argv: bool = False
+    """The agent puts the environment of tool servers into the arguments of a child, where every user of the machine can
+    read it: the token is then protected by the socket's directory and the peer check alone."""
     tool_channel: ToolChannel = ToolChannel.RELAY
     prompt_limit: PromptLimit | None = None
     approvals: frozenset[Approval] = frozenset({Approval.ASK})

@@ -275,7 +275,9 @@ class Transport:
     async def _say_goodbye(self, session_id: str) -> bool:
         verb = self.provider.close
         if verb is CloseVerb.KILL:
-            await self.close(hard=True)
+            # Not `close`: it would cancel the tasks we hold, and an open that fails for want of tools is one of them.
+            self._closing = True
+            await self.connection.process.stop(HARD)
             return True
         if verb is CloseVerb.NONE:
             return False

@@ -54,6 +54,7 @@ PROVIDER = Provider(
     parallel_opens=2,
     load=LoadTrust(settle=2.0),
     close=CloseVerb.SESSION_CLOSE,
+    tokens_in_argv=True,
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
     auto_mode="bypassPermissions",
     faults=FaultReading(unknown_session=frozenset({-32603, -32002})),

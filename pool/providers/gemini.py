@@ -64,7 +64,7 @@ PROVIDER = Provider(
     replay_quiet=0.3,
     close=CloseVerb.NONE,
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
-    faults=FaultReading(unknown_session=frozenset({-32602})),
+    faults=FaultReading(unknown_session=frozenset({-32602, -32603})),
     keeps_cancelled_prompts=False,
     expected_start=0.7,
     seat_weight=0.02,

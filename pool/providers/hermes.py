@@ -2,6 +2,7 @@
 
 - One tool server per name for the whole process: the first session's token answers for all. Never shared.
 - Its `session/close` replies {} and the session goes on answering: only the end of the process ends a session.
+- It asks before a command that it thinks dangerous, and before no tool of a server: it cannot be made to ask.
 - A second prompt is queued behind a chatty answer; cancel takes 200 ms.
 """
 
@@ -33,7 +34,7 @@ PROVIDER = Provider(
     credential_files=(".hermes/config.yaml", ".hermes/.env"),
     sharing=Sharing.NONE,
     close=CloseVerb.KILL,
-    approvals=frozenset({Approval.ASK, Approval.AUTO}),
+    approvals=frozenset({Approval.AUTO}),
     expected_start=0.7,
     seat_weight=1.0,
 )

@@ -353,3 +353,15 @@ for method, frame, session in frames():
     session = await (await stable.scripted(script, provider=provider)).load(writer.memo, stable.order())
     assert list(session.replay) == [Text("old answer")]
     assert await say(session, "x") == "new answer"
+
+
+async def test_w39b_the_cancel_is_said_before_the_pending_question_is_answered(stable: Stable) -> None:
+    session = await (await stable.demo()).open(stable.order(ask(silence, deadline=60)))
+    turn = await prompt(session, "!ask x")
+    async for event in turn:
+        if isinstance(event, PermissionAsked):
+            turn.cancel()
+    frames = stable.frames()
+    cancel = next(at for at, frame in enumerate(frames) if frame.get("method") == "session/cancel")
+    answer = next(at for at, frame in enumerate(frames) if "outcome" in (frame.get("result") or {}))
+    assert cancel < answer
