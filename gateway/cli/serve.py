@@ -22,16 +22,16 @@ def run(argv: list[str]) -> int:
 async def round_trip(folder: Path) -> str:
     """One prompt, answered by a real process."""
     from ostler.pool.events import Text  # noqa: PLC0415 - only who serves pays for these
-    from ostler.pool.gate import OpenGates  # noqa: PLC0415
-    from ostler.pool.keys import TransportKey  # noqa: PLC0415
-    from ostler.pool.launch import launch  # noqa: PLC0415
-    from ostler.pool.order import SeatOrder  # noqa: PLC0415
-    from ostler.pool.permission import allow  # noqa: PLC0415
-    from ostler.pool.process import Keeper  # noqa: PLC0415
-    from ostler.pool.prompt import TextPart  # noqa: PLC0415
-    from ostler.pool.providers import load  # noqa: PLC0415
-    from ostler.pool.settings import ProviderSettings  # noqa: PLC0415
-    from ostler.pool.transport import Transport  # noqa: PLC0415
+    from ostler.pool.gate import OpenGates  # noqa: PLC0415 - as above
+    from ostler.pool.keys import TransportKey  # noqa: PLC0415 - as above
+    from ostler.pool.launch import launch  # noqa: PLC0415 - as above
+    from ostler.pool.order import SeatOrder  # noqa: PLC0415 - as above
+    from ostler.pool.permission import allow  # noqa: PLC0415 - as above
+    from ostler.pool.process import Keeper  # noqa: PLC0415 - as above
+    from ostler.pool.prompt import TextPart  # noqa: PLC0415 - as above
+    from ostler.pool.providers import load  # noqa: PLC0415 - as above
+    from ostler.pool.settings import ProviderSettings  # noqa: PLC0415 - as above
+    from ostler.pool.transport import Transport  # noqa: PLC0415 - as above
 
     keeper = await Keeper.open(folder / "run", "serve")
     try:

@@ -116,7 +116,7 @@ async def test_w02_a_native_tool_call_reaches_the_session_that_its_thread_names(
 
 async def test_an_unfinished_tool_call_is_answered_when_its_turn_is_cancelled(stable: Stable) -> None:
     class Endless(PlainTicket):
-        async def call(self, name: str, arguments: object, *, call_id: str) -> object:  # type: ignore[override]
+        async def call(self, name: str, arguments: object, *, call_id: str) -> object:  # type: ignore[override] - a broken port
             self.calls.append((name, {}))
             return await asyncio.Event().wait()
 

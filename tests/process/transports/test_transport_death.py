@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from ostler.pool.errors import AgentSilent, Phase, TransportLost
-from ostler.pool.events import Finished, Reason
+from ostler.pool.events import Finished, Reason, Text
 from ostler.pool.prompt import TextPart
 from tests.support.stable import Stable, end_of, hear, say
 
@@ -69,7 +69,7 @@ async def test_wm1_exit_code_0_is_no_clean_end(stable: Stable) -> None:
 async def test_what_came_before_the_death_is_not_lost(stable: Stable) -> None:
     session = await (await stable.demo()).open(stable.order())
     events = await hear(await session.prompt([TextPart("last words\n!die 3")]))
-    assert "last words" in "".join(getattr(event, "text", "") for event in events)
+    assert "last words" in "".join(event.text for event in events if isinstance(event, Text))
     assert isinstance(events[-1], Finished)
 
 
