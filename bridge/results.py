@@ -133,4 +133,3 @@ def _weight(block: JsonObject, limit: int) -> tuple[int, int]:
 
 def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
-

@@ -54,6 +54,7 @@ class SessionBinding:
         "_attached",
         "_binding",
         "_conversation",
+        "_farewells",
         "_grace",
         "_listeners",
         "_on_revoked",
@@ -89,6 +90,7 @@ class SessionBinding:
         self._conversation: Conversation | None = None
         self._grace: asyncio.TimerHandle | None = None
         self._listeners: list[Callable[[], None]] = []
+        self._farewells: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
         return f"<SessionBinding {self._binding.state.value}, {len(self._binding.tools.names)} tools>"
@@ -131,10 +133,19 @@ class SessionBinding:
         self._listeners.clear()
         self._attached.set()
         self._on_revoked(self)
+        farewells, self._farewells = self._farewells, []
+        for farewell in farewells:
+            farewell()
 
     def on_definitions(self, listener: Callable[[], None]) -> None:
         """Called after the definitions changed."""
         self._listeners.append(listener)
+
+    def on_revoked(self, farewell: Callable[[], None]) -> None:
+        """Called once, after the binding has ended; for channels that keep something for it."""
+        if self._binding.state is BindingState.REVOKED:
+            raise BindingRevoked
+        self._farewells.append(farewell)
 
     async def call(
         self, name: str, arguments: JsonObject, *, call_id: str, progress: Progress | None = None

@@ -113,8 +113,10 @@ def described(inner: tuple[Any, st.SearchStrategy[Case]]) -> tuple[Any, st.Searc
 annotations = st.recursive(
     st.sampled_from(LEAVES),
     lambda inner: inner.flatmap(
-        lambda each: st.sampled_from([lists_of(each), mappings_of(each), described(each)])
-        | (st.just(optional(each)) if each[0] is not None else st.just(lists_of(each)))
+        lambda each: (
+            st.sampled_from([lists_of(each), mappings_of(each), described(each)])
+            | (st.just(optional(each)) if each[0] is not None else st.just(lists_of(each)))
+        )
     ),
     max_leaves=4,
 )
@@ -185,7 +187,7 @@ def test_a_broken_place_is_named(case: Case, data: st.DataObject) -> None:
     found = problems(schema, put({"not": "wanted"} if path.endswith(("x", "y", "colour", "]")) else 7.5))
     if path.endswith("]") and "points" in path:
         assert found[0].startswith((f"{path}.x: missing", f"{path}.not: unknown"))
-    elif path.endswith((".x", ".y")) or path.endswith("colour"):
+    elif path.endswith((".x", ".y", "colour")):
         assert found[0].startswith(f"{path}: expected ")
         assert '{"not":"wanted"}' in found[0]
     else:
