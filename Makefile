@@ -29,6 +29,7 @@ check: setup
 
 agents: setup
 	$(BIN)/python -m tests.agents
+	$(BIN)/python -m tests.conformance
 
 bench: setup
 	$(BIN)/python -m bench

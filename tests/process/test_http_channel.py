@@ -33,6 +33,20 @@ async def channel() -> AsyncIterator[HttpChannel]:
         yield running
 
 
+class Watched(Held):
+    """Says when a call of it is over."""
+
+    def __init__(self, mark: str) -> None:
+        super().__init__(mark)
+        self.ended = asyncio.Event()
+
+    async def __call__(self, call: ToolCall) -> CallResult:
+        try:
+            return await super().__call__(call)
+        finally:
+            self.ended.set()
+
+
 async def talkative(call: ToolCall) -> CallResult:
     call.progress(1, 2, "half")
     call.log("warning", "careful")
@@ -132,7 +146,7 @@ async def test_list_changed_is_heard_by_a_stateless_listener(bridge: Bridge, cha
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_cancelled_call_is_stopped(bridge: Bridge, channel: HttpChannel, mode: str) -> None:
-    held = Held("A")
+    held = Watched("A")
     binding = bridge.open(ECHO)
     bridge.publish(binding, ECHO, held)
     async with official(channel.open(binding), mode=mode) as client:
@@ -140,8 +154,8 @@ async def test_a_cancelled_call_is_stopped(bridge: Bridge, channel: HttpChannel,
         await held.begun.wait()
         asking.cancel()
         await asyncio.wait([asking])
-        while not held.cancelled:
-            await asyncio.sleep(0)
+        await held.ended.wait()
+        assert held.cancelled == 1
         bridge.publish(binding, ECHO, Echo("A"))
         assert text(await client.call_tool("echo")) == "A:None:"
 
