@@ -26,15 +26,18 @@ from ostler.bridge.channels.http_request import (
     refusal,
 )
 from ostler.bridge.channels.http_session import HttpSession, Place
+from ostler.bridge.channels.http_stateless import check, is_stateless, status_of
 from ostler.bridge.channels.http_stream import Exchange, Stream
-from ostler.bridge.mcp import STATELESS_VERSION, VERSION_KEY, Fault, fault_frame, messages_of
+from ostler.bridge.mcp import Fault, fault_frame, is_request_id, messages_of
 from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.tokens import TokenSource, digest, secret_token
 from ostler.wire.json import JsonObject
+from ostler.wire.rpc import RpcId
 
 METHODS = "GET, POST, DELETE"
 
 Lost: TypeAlias = Callable[[], None]
+Status: TypeAlias = Callable[[bytes], int]
 Work: TypeAlias = Coroutine[object, object, None]
 
 
@@ -61,6 +64,12 @@ class Posted:
     @property
     def first(self) -> JsonObject:
         return self.messages[0]
+
+    @property
+    def ident(self) -> RpcId:
+        """The id that an error about the whole body should carry."""
+        ident = self.first.get("id")
+        return ident if self.alone and is_request_id(ident) else None
 
     @property
     def alone(self) -> bool:
@@ -106,7 +115,6 @@ class HttpApp:
         place = self._place(request)
         if request.path != self._settings.path:
             raise refusal(404, "nothing here")
-        request.require_known_version()
         match request.method:
             case "POST":
                 await self._post(request, place, receive, send)
@@ -131,7 +139,8 @@ class HttpApp:
     async def _post(self, request: HttpRequest, place: Place, receive: Receive, send: Send) -> None:
         request.require_json()
         posted = _posted(await self._body(receive))
-        if _is_stateless(request, posted.first):
+        request.require_known_version(posted.ident)
+        if is_stateless(request, posted.first):
             await self._post_alone(request, place, posted, receive, send)
         elif any(each.get("method") == "initialize" for each in posted.messages):
             await self._shake_hands(place, posted, send)
@@ -143,11 +152,9 @@ class HttpApp:
     ) -> None:
         if not posted.alone:
             raise refusal(400, "one message in one request")
-        request.require_agreement(posted.first)
-        if "id" not in posted.first:
-            raise refusal(400, "this revision has no notifications from clients")
+        check(request, posted.first)
         exchange = place.exchange(posted.frame)
-        await self._finish(exchange, receive, send, alone=True, lost=exchange.abandon)
+        await self._finish(exchange, receive, send, status=status_of, lost=exchange.abandon)
 
     async def _shake_hands(self, place: Place, posted: Posted, send: Send) -> None:
         if not posted.alone:
@@ -164,15 +171,18 @@ class HttpApp:
             await _respond(send, 200, b"".join(session.answers(posted.frame)), {"content-type": JSON})
         else:
             exchange = session.exchange(posted.frame)
-            await self._finish(exchange, receive, send, alone=posted.alone, lost=exchange.stream.drop)
+            status = _always_ok if posted.alone else None
+            await self._finish(exchange, receive, send, status=status, lost=exchange.stream.drop)
 
     async def _get(self, request: HttpRequest, place: Place, receive: Receive, send: Send) -> None:
+        request.require_known_version()
         if not request.accepts(EVENTS):
             raise refusal(406, f"accept {EVENTS}")
         stream = _session(request, place).mailbox.open()
         await self._stream(stream, receive, send, lost=stream.drop)
 
     def _delete(self, request: HttpRequest, place: Place) -> None:
+        request.require_known_version()
         if request.session is None or not place.close(request.session):
             raise refusal(404, "no such session")
 
@@ -190,11 +200,15 @@ class HttpApp:
             if not message.get("more_body", False):
                 return b"".join(parts)
 
-    async def _finish(self, exchange: Exchange, receive: Receive, send: Send, *, alone: bool, lost: Lost) -> None:
+    async def _finish(
+        self, exchange: Exchange, receive: Receive, send: Send, *, status: Status | None, lost: Lost
+    ) -> None:
+        """`status` is that of a single answer; a batch has none, and always is a stream."""
         stream = exchange.stream
         await _watched(receive, stream.arrival(self._settings.stream_after), lost)
-        if alone and stream.closed and len(stream) == 1:
-            await _respond(send, 200, b"".join(stream.take()), {"content-type": JSON})
+        if status is not None and stream.closed and len(stream) == 1:
+            answer = stream.take()[0]
+            await _respond(send, status(answer), answer, {"content-type": JSON})
         else:
             await self._stream(stream, receive, send, lost=lost)
 
@@ -238,13 +252,8 @@ def _posted(body: bytes) -> Posted:
         raise Refusal(400, fault_frame(None, fault.code, fault.message, fault.data)) from fault
 
 
-def _is_stateless(request: HttpRequest, message: JsonObject) -> bool:
-    if request.session is not None:
-        return False
-    params = message.get("params")
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    named = isinstance(meta, dict) and VERSION_KEY in meta
-    return named or request.version == STATELESS_VERSION
+def _always_ok(_answer: bytes) -> int:
+    return 200
 
 
 def _session(request: HttpRequest, place: Place) -> HttpSession:

@@ -5,8 +5,6 @@ is not this machine is refused before anything else is read. A header that decid
 Tokens that are missing, malformed, unknown or revoked get the same answer, byte for byte.
 """
 
-import base64
-import binascii
 import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
@@ -17,19 +15,17 @@ from ostler.bridge.mcp import (
     HANDSHAKE_VERSIONS,
     STATELESS_VERSION,
     UNSUPPORTED_VERSION,
-    VERSION_KEY,
     fault_frame,
     refusal_frame,
 )
 from ostler.wire.json import JsonObject
-from ostler.wire.rpc import INVALID_REQUEST
+from ostler.wire.rpc import INVALID_REQUEST, RpcId
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
-HEADER_MISMATCH: Final = -32020
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
 SESSION: Final = "mcp-session-id"
@@ -48,8 +44,15 @@ class Refusal(Exception):
         super().__init__(f"HTTP {status}")
 
 
-def refusal(status: int, message: str, *, code: int = INVALID_REQUEST, data: JsonObject | None = None) -> Refusal:
-    return Refusal(status, fault_frame(None, code, message, data))
+def refusal(
+    status: int,
+    message: str,
+    *,
+    code: int = INVALID_REQUEST,
+    data: JsonObject | None = None,
+    request_id: RpcId = None,
+) -> Refusal:
+    return Refusal(status, fault_frame(request_id, code, message, data))
 
 
 def not_bound() -> Refusal:
@@ -104,37 +107,14 @@ class HttpRequest:
         if not self.accepts(JSON) or not self.accepts(EVENTS):
             raise refusal(406, f"accept both {JSON} and {EVENTS}")
 
-    def require_known_version(self) -> None:
+    def require_known_version(self, ident: RpcId = None) -> None:
         """Which of the known ones is not compared with the session's: clients are not careful about it."""
         supported = [STATELESS_VERSION, *HANDSHAKE_VERSIONS]
         if self.version is not None and self.version not in supported:
             data = {"supported": supported, "requested": self.version}
-            raise refusal(400, "unsupported protocol version", code=UNSUPPORTED_VERSION, data=data)
-
-    def require_agreement(self, message: JsonObject) -> None:
-        """The stateless revision repeats method, name and version in headers, for whoever routes by them."""
-        params = message.get("params") or {}
-        said = {
-            "mcp-protocol-version": (params.get("_meta") or {}).get(VERSION_KEY),
-            "mcp-method": message.get("method"),
-        }
-        if message.get("method") == "tools/call":
-            said["mcp-name"] = params.get("name")
-        for name, value in said.items():
-            if _decoded(self.headers.get(name)) != value:
-                raise refusal(400, f"the header {name} does not match the request", code=HEADER_MISMATCH)
+            raise refusal(400, "unsupported protocol version", code=UNSUPPORTED_VERSION, data=data, request_id=ident)
 
 
 def _is_loopback_origin(origin: str) -> bool:
     scheme, separator, host = origin.partition("://")
     return scheme in ("http", "https") and bool(separator) and _LOOPBACK.match(host) is not None
-
-
-def _decoded(value: str | None) -> str | None:
-    """What a header cannot hold travels as `=?base64?...?=`."""
-    if value is None or not (value.startswith("=?base64?") and value.endswith("?=")):
-        return value
-    try:
-        return base64.b64decode(value[9:-2], validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        return None

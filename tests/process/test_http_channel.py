@@ -308,22 +308,44 @@ async def test_a_header_that_decides_may_come_once_only(bridge: Bridge, channel:
         assert response.status_code == 400
 
 
-async def test_stateless_headers_must_agree_with_the_request(bridge: Bridge, channel: HttpChannel) -> None:
+VERSION = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+META = {**VERSION, "io.modelcontextprotocol/clientCapabilities": {}}
+CALL = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "echo", "_meta": META}}
+AGREEING = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "=?base64?ZWNobw==?="}
+
+
+def stateless(method: str, meta: object = META, **headers: str) -> tuple[dict[str, Any], dict[str, str]]:
+    params = {} if meta is None else {"_meta": meta}
+    return {**PING, "method": method, "params": params}, {**AGREEING, "mcp-method": method, **headers}
+
+
+@pytest.mark.parametrize(
+    ("message", "headers", "expected"),
+    [
+        (CALL, AGREEING, (200, None)),
+        (CALL, {**AGREEING, "mcp-name": "other"}, (400, -32020)),
+        (CALL, {**AGREEING, "mcp-name": "=?base64?!?="}, (400, -32020)),
+        (CALL, {**AGREEING, "mcp-method": "ping"}, (400, -32020)),
+        (CALL, {**AGREEING, "mcp-protocol-version": "2025-11-25"}, (400, -32020)),
+        (*stateless("tools/list"), (200, None)),
+        (*stateless("tools/list", None), (400, -32602)),
+        (*stateless("tools/list", "meta"), (400, -32602)),
+        (*stateless("tools/list", VERSION), (400, -32602)),
+        (*stateless("initialize"), (404, -32601)),
+        (*stateless("ping"), (404, -32601)),
+        (*stateless("resources/list"), (404, -32601)),
+    ],
+)
+async def test_the_stateless_revision_brings_everything_with_the_request(
+    bridge: Bridge, channel: HttpChannel, message: Any, headers: dict[str, str], expected: tuple[int, int | None]
+) -> None:
     binding = bridge.open(ECHO)
     bridge.publish(binding, ECHO, Echo("A"))
     entry = channel.open(binding)
-    call = {
-        "jsonrpc": "2.0",
-        "id": 2,
-        "method": "tools/call",
-        "params": {"name": "echo", "_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}},
-    }
-    right = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "=?base64?ZWNobw==?="}
     async with bare(entry) as http:
-        assert "A:None:" in (await http.post(entry.url, json=call, headers=right)).text
-        for wrong in ({"mcp-name": "other"}, {"mcp-method": "ping"}, {"mcp-protocol-version": "2025-11-25"}):
-            response = await http.post(entry.url, json=call, headers={**right, **wrong})
-            assert (response.status_code, response.json()["error"]["code"]) == (400, -32020)
+        response = await http.post(entry.url, json=message, headers=headers)
+    document = response.json()
+    assert (response.status_code, document.get("error", {}).get("code"), document["id"]) == (*expected, 2)
 
 
 async def test_a_batch_is_answered_as_a_stream(bridge: Bridge, channel: HttpChannel) -> None:
