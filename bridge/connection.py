@@ -6,7 +6,7 @@ instead of hanging, and learns nothing. A peer that does not read is not read fr
 """
 
 import asyncio
-from typing import Protocol
+from typing import Protocol, cast
 
 from ostler.bridge import hello
 from ostler.bridge.bindings import Cause, Peer
@@ -27,6 +27,24 @@ class Door(Protocol):
     def leave(self, connection: "Connection") -> None: ...
 
 
+class Stream(Protocol):
+    """What we use of a transport. By shape: uvloop's transports do not inherit from asyncio's."""
+
+    def write(self, data: bytes, /) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def is_closing(self) -> bool: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def get_write_buffer_size(self) -> int: ...
+
+
 class Connection(asyncio.Protocol):
     __slots__ = ("_conversation", "_door", "_frame_limit", "_greeting", "_lines", "_transport", "peer", "serial")
 
@@ -38,7 +56,7 @@ class Connection(asyncio.Protocol):
         self._greeting: bytes | None = b""
         self._lines = LineSplitter(frame_limit)
         self._conversation: Conversation | None = None
-        self._transport: asyncio.Transport | None = None
+        self._transport: Stream | None = None
 
     @property
     def waiting(self) -> int:
@@ -58,8 +76,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - what a stream socket gives; tells the type
-        self._transport = transport
+        self._transport = cast("Stream", transport)
         self._door.arrive(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why it was lost changes nothing

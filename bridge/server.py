@@ -83,7 +83,7 @@ class Bridge:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         await self._dismiss()
-        await self._runner.stop()
+        await self._runner.stop(FAREWELL)
         place.close()
 
     def open(self, definitions: Sequence[JsonObject] = ()) -> SessionBinding:
@@ -181,7 +181,8 @@ class Bridge:
 
     def _refuse(self, cause: Cause) -> None:
         self.stats.refused[cause.value] += 1
-        logger.warning("bridge connection refused: %s", cause.value)
+        # Counted, and logged for those who look closely only: whoever knocks must not be able to fill the log.
+        logger.debug("bridge connection refused: %s", cause.value)
 
     def _forget(self, session: SessionBinding) -> None:
         binding, serial = self._table.forget(self._digest(session.token))
@@ -218,7 +219,13 @@ class Bridge:
                 self._evict()
                 await asyncio.sleep(BREATH)
                 continue
-            await self._receive(loop, accepted)
+            try:
+                await self._receive(loop, accepted)
+            except OSError as error:
+                # The peer went away between two system calls. Its loss, and only its.
+                self.stats.refused["lost"] += 1
+                logger.warning("bridge connection lost while it was accepted: %s", error)
+                accepted.close()
 
     async def _receive(self, loop: asyncio.AbstractEventLoop, accepted: socket.socket) -> None:
         uid = peers.uid_of(accepted)

@@ -107,6 +107,10 @@ class SessionBinding:
         """From here on only this process and its descendants may connect with the token."""
         self._binding.own(ProcessIdentity(owner.pid, owner.start_time))
 
+    def witnessed_by(self, agent_session: str) -> None:
+        """The agent's own id of the session. A call that states another one is refused: the token is not enough."""
+        self._binding.witness = agent_session
+
     async def attached(self) -> None:
         """Returns when the relay is connected and has been told the tools. The caller adds the deadline."""
         await self._attached.wait()

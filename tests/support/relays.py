@@ -47,6 +47,8 @@ class Client:
             for future in self._waiting.values():
                 if not future.done():
                     future.set_exception(ConnectionError("closed"))
+                    # Seen here, so that a test may leave a question unanswered.
+                    future.exception()
 
     def _take(self, message: Message) -> None:
         if "method" in message:
@@ -196,13 +198,13 @@ class Held(Echo):
 
     def __init__(self, mark: str) -> None:
         super().__init__(mark)
-        self.begun = asyncio.Event()
+        self.begun = asyncio.Semaphore(0)
         self.release = asyncio.Event()
         self.cancelled = 0
 
     async def __call__(self, call: ToolCall) -> CallResult:
         self.seen.append(call)
-        self.begun.set()
+        self.begun.release()
         try:
             await self.release.wait()
         except asyncio.CancelledError:
