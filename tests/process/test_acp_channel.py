@@ -114,7 +114,7 @@ async def test_a_cancelled_call_is_stopped(bridge: Bridge) -> None:
     bridge.publish(binding, ECHO, held)
     connection = await agent.ready(declared(agent, binding))
     asked = agent.call(connection)
-    await held.begun.wait()
+    await held.begun.acquire()
     cancelled = {"connectionId": connection, "method": "notifications/cancelled", "params": {"requestId": agent._id}}
     agent.channel.notice("mcp/message", cancelled)
     assert (await asked).code == -32800
@@ -127,7 +127,7 @@ async def test_f08_revoking_answers_what_was_asked(bridge: Bridge) -> None:
     bridge.publish(binding, ECHO, held)
     connection = await agent.ready(declared(agent, binding))
     asked = agent.call(connection)
-    await held.begun.wait()
+    await held.begun.acquire()
     binding.revoke()
     assert (await asked).code == -32012
 
@@ -137,7 +137,7 @@ async def test_when_the_process_is_gone_its_calls_are_stopped(bridge: Bridge) ->
     bridge.publish(binding, ECHO, held)
     connection = await agent.ready(declared(agent, binding))
     asked = agent.call(connection)
-    await held.begun.wait()
+    await held.begun.acquire()
     agent.channel.close()
     assert (await asked).code == -32010
     await asyncio.sleep(0)

@@ -151,7 +151,7 @@ async def test_a_cancelled_call_is_stopped(bridge: Bridge, channel: HttpChannel,
     bridge.publish(binding, ECHO, held)
     async with official(channel.open(binding), mode=mode) as client:
         asking = asyncio.create_task(client.call_tool("echo"))
-        await held.begun.wait()
+        await held.begun.acquire()
         asking.cancel()
         await asyncio.wait([asking])
         await held.ended.wait()
@@ -190,7 +190,7 @@ async def test_f08_revoking_ends_calls_and_streams_and_then_the_token_is_nothing
         call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "echo"}}
         async with http.stream("GET", entry.url, headers=mine) as listening:
             asking = asyncio.create_task(http.post(entry.url, json=call, headers=mine))
-            await held.begun.wait()
+            await held.begun.acquire()
             binding.revoke()
             assert "withdrew" in (await asking).text
             assert [line async for line in listening.aiter_lines() if line.startswith("data")] == []
