@@ -108,9 +108,12 @@ async def running(
                 stdin.close()
                 os.close(control)
                 control = -1
-                # The leash needs its grace at most; a thread waits for it, whatever cancels us.
-                await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, popen.wait))
-                await hearing
+                # The leash needs its grace at most; a thread waits for it, whatever cancels us. A helper that left the
+                # group may hold stderr open for ever: nobody listens to it any longer.
+                try:
+                    await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, popen.wait))
+                finally:
+                    hearing.cancel()
     finally:
         if control >= 0:
             os.close(control)

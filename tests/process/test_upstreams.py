@@ -112,7 +112,7 @@ async def test_a_change_of_tools_is_told_to_every_binding_that_shows_them(bridge
             await at_a.text("small_grow")
             await at_a.notice("notifications/tools/list_changed")
             await at_b.notice("notifications/tools/list_changed")
-            assert "small_more7" in await at_b.names()
+            assert "small_more8" in await at_b.names()
             assert not at_c.notices
 
 
@@ -173,6 +173,15 @@ def test_stopping_leaves_no_process_behind_on_either_loop(loop: Any) -> None:
         runner.run(ended(stubborn))
 
 
+async def test_a_helper_that_got_away_does_not_hold_up_the_stop() -> None:
+    async with upstreams(small()) as servers:
+        session = await servers.open(provider="gemini", session="s")
+        server, escaped = [int(text(await ask(session, name))) for name in ("small_whoami", "small_escape")]
+    await ended(server)
+    os.kill(escaped, signal.SIGKILL)
+    await ended(escaped)
+
+
 async def test_a_killed_gateway_leaves_no_process_behind() -> None:
     gateway = await asyncio.to_thread(
         subprocess.Popen,
@@ -208,7 +217,7 @@ async def test_who_may_see_what() -> None:
         small("files", allow=("e*", "die"), deny=("die",), prefix="f-", sessions=("team-*",)),
         small("codex_only", providers=("codex*",), allow=("echo",)),
     ) as servers:
-        assert names(await servers.open(provider="gemini", session="team-1")) == ["f-echo", "f-env"]
+        assert names(await servers.open(provider="gemini", session="team-1")) == ["f-echo", "f-escape", "f-env"]
         assert names(await servers.open(provider="codex-acp", session="alone")) == ["codex_only_echo"]
         assert names(await servers.open(provider="gemini", session="alone")) == []
         session = await servers.open(provider="gemini", session="team-1")

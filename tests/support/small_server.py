@@ -1,7 +1,7 @@
 """A tool server in a few lines, standard library only: quick to start, and it does what it is told.
 
-Its tools: `echo`, `whoami` (pid and start count of this process), `die`, `hold` (never answers), `grow` (one tool more,
-and says so), `spawn` (a helper that ignores SIGTERM; returns its pid), `env` (the names in its environment).
+Its tools: `echo`, `whoami` (its pid), `die`, `hold` (never answers), `grow` (one tool more, and says so), `spawn` (a
+helper that ignores SIGTERM; returns its pid), `escape` (one that also leaves the group), `env` (its names).
 With `--mute` it answers nothing; with `--die` it ends at once with some words on stderr.
 """
 
@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
-TOOLS = ["echo", "whoami", "die", "hold", "grow", "spawn", "env"]
+TOOLS = ["echo", "whoami", "die", "hold", "grow", "spawn", "escape", "env"]
 
 
 def tell(**message: Any) -> None:
@@ -35,11 +35,13 @@ def call(name: str, arguments: dict[str, Any]) -> str | None:
             TOOLS.append(f"more{len(TOOLS)}")
             tell(method="notifications/tools/list_changed")
             return "grown"
-        case "spawn":
-            ignore = (
-                "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
+        case "spawn" | "escape":
+            helper = subprocess.Popen(
+                [sys.executable, "-c", STUBBORN],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                start_new_session=name == "escape",
             )
-            helper = subprocess.Popen([sys.executable, "-c", ignore], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
             assert helper.stdout is not None
             helper.stdout.read(1)
             return str(helper.pid)
