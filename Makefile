@@ -34,6 +34,7 @@ cover: setup
 
 agents: setup
 	$(BIN)/python -m tests.agents
+	$(BIN)/python -m tests.conformance
 
 bench: setup
 	$(BIN)/python -m bench

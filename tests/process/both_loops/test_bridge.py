@@ -620,7 +620,7 @@ async def test_a_client_that_does_not_read_waits_alone_and_bounded(tmp_path: Pat
                 await asyncio.sleep(0)
         async with connection(bridge.socket_path, keen.token) as client:
             assert await client.text("echo") == "B:None:"
-        reader._transport.resume_reading()  # type: ignore[attr-defined]
+        reader._transport.resume_reading()  # type: ignore[attr-defined] - streams hide it
         answered = set()
         while len(answered) < 40:
             answered.add(json.loads(await _line(reader))["id"])
