@@ -92,7 +92,7 @@ LEAVES: list[tuple[Any, st.SearchStrategy[Case]]] = [
 
 def lists_of(inner: tuple[Any, st.SearchStrategy[Case]]) -> tuple[Any, st.SearchStrategy[Case]]:
     cases = st.lists(inner[1], max_size=3).map(lambda pairs: ([a for a, _ in pairs], [b for _, b in pairs]))
-    return list[inner[0]], cases  # type: ignore[name-defined]
+    return list[inner[0]], cases  # type: ignore[name-defined] - made at run time
 
 
 def mappings_of(inner: tuple[Any, st.SearchStrategy[Case]]) -> tuple[Any, st.SearchStrategy[Case]]:
