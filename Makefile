@@ -46,6 +46,7 @@ fuzz: setup
 lock:
 	uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate --generate-hashes --group dev pyproject.toml -o requirements/dev.txt
 	uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate --generate-hashes pyproject.toml -o requirements/base.txt
+	uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate --generate-hashes --all-extras pyproject.toml -o requirements/all.txt
 
 format: setup
 	$(BIN)/ruff check --fix .

@@ -63,11 +63,11 @@ def wheel(dist: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment that holds the wheel and links to the pinned runtime dependencies, nothing else."""
+    """An environment that holds the wheel and links to the pinned dependencies of all its extras, nothing else."""
     home = tmp_path_factory.mktemp("environment")
     venv.create(home, with_pip=False)
     (site,) = home.glob("lib/python*/site-packages")
-    pinned = [line.split("==")[0] for line in (ROOT / "requirements/base.txt").read_text().splitlines() if "==" in line]
+    pinned = [line.split("==")[0] for line in (ROOT / "requirements/all.txt").read_text().splitlines() if "==" in line]
     for name in pinned:
         installed = files(name)
         assert installed is not None

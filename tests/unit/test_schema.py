@@ -99,7 +99,7 @@ def mappings_of(inner: tuple[Any, st.SearchStrategy[Case]]) -> tuple[Any, st.Sea
     cases = st.dictionaries(st.text(), inner[1], max_size=3).map(
         lambda pairs: ({key: a for key, (a, _) in pairs.items()}, {key: b for key, (_, b) in pairs.items()})
     )
-    return dict[str, inner[0]], cases  # type: ignore[name-defined]
+    return dict[str, inner[0]], cases  # type: ignore[name-defined] - as above
 
 
 def optional(inner: tuple[Any, st.SearchStrategy[Case]]) -> tuple[Any, st.SearchStrategy[Case]]:
