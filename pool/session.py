@@ -30,13 +30,13 @@ from ostler.pool.errors import (
     TransportLost,
     UnknownSession,
 )
-from ostler.pool.events import Finished, Other, PermissionAnswered, Reason, Text, TurnEvent, UserText
+from ostler.pool.events import Finished, Other, Reason, Text, TurnEvent, UserText
 from ostler.pool.launch import Launch
 from ostler.pool.order import SeatOrder, SessionMemo
-from ostler.pool.ports import PermissionChoice
 from ostler.pool.prompt import PromptCapabilities, PromptPart, check_prompt
+from ostler.pool.requests import OpenRequests
 from ostler.pool.turn import Turn
-from ostler.wire.rpc import INTERNAL_ERROR, RpcFault, RpcId
+from ostler.wire.rpc import RpcFault, RpcId
 
 log = logging.getLogger(__name__)
 
@@ -87,8 +87,7 @@ class AgentSession:
         self._closing: asyncio.Task[bool] | None = None
         self._quiet_until = 0.0
         self._timers: list[asyncio.TimerHandle] = []
-        self._permissions: dict[str, tuple[RpcId, PermissionWanted, asyncio.Task[None]]] = {}
-        self._tools: set[asyncio.Task[None]] = set()
+        self._requests = OpenRequests(host, session_id, order, self._announce)
         self._opened_at = memo.opened_at if memo else host.wall()
         self._last_turn_at = memo.last_turn_at if memo else self._opened_at
 
@@ -174,17 +173,14 @@ class AgentSession:
         """The agent asks for a decision; without a turn that wants one, the answer is no."""
         turn = self._turn
         if turn is None or turn.cancelling or not self._sent:
-            self._host.connection.answer(request_id, self._host.codec.permission_answer(wanted, None))
+            self._requests.decline(request_id, wanted)
             return
         self.receive(wanted.asked)
-        task = self._host.hold(self._decide(turn, request_id, wanted))
-        self._permissions[wanted.asked.id] = (request_id, wanted, task)
+        self._requests.decide(request_id, wanted)
 
     def tool(self, request_id: RpcId, wanted: ToolWanted) -> None:
         """The agent calls a tool of ours without a relay."""
-        task = self._host.hold(self._call_tool(request_id, wanted))
-        self._tools.add(task)
-        task.add_done_callback(self._tools.discard)
+        self._requests.call(request_id, wanted)
 
     async def replayed(self) -> None:
         """Wait until the agent has told what it remembers; from then on nothing is replay any more."""
@@ -206,10 +202,14 @@ class AgentSession:
         turn = self._turn
         if turn is not None:
             self._release(turn, end or Finished(Reason.CANCELLED if turn.cancelling else Reason.FAILED, why))
-        for task in list(self._tools):
-            task.cancel()
+        self._requests.drop_calls()
 
     # The turn.
+
+    def _announce(self, event: TurnEvent) -> None:
+        """What we did ourselves in the running turn."""
+        if self._turn is not None:
+            self._turn.put(event)
 
     def _require_free(self) -> None:
         if self._host.connection.ended:
@@ -277,9 +277,8 @@ class AgentSession:
         """The session is free again; the consumer gets its end."""
         if self._turn is not turn:
             return
-        self._drop_permissions()
-        for task in list(self._tools):
-            task.cancel()
+        self._requests.drop_permissions()
+        self._requests.drop_calls()
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
@@ -294,7 +293,7 @@ class AgentSession:
         """`Turn.cancel` was called, or its consumer left."""
         if self._turn is not turn:
             return
-        self._drop_permissions()
+        self._requests.drop_permissions()
         if self._sent:
             self._tell_cancel()
             self._timers.append(self._loop.call_later(self._deadlines.cancel_grace, self._lose_patience, turn))
@@ -321,7 +320,7 @@ class AgentSession:
         if self._turn is not turn:
             return
         limit = self._deadlines.prompt_inactivity
-        if turn.count != seen or self._permissions or self._tools:
+        if turn.count != seen or self._requests.waiting:
             silent = 0
         elif silent >= SILENCE_TICKS:
             cause = AgentSilent(provider=self._provider.name, method="prompt", waited=limit)
@@ -349,48 +348,6 @@ class AgentSession:
             return
         if len(self._replay) < REPLAY:
             self._replay.append(event)
-
-    # Permissions and tools.
-
-    async def _decide(self, turn: Turn, request_id: RpcId, wanted: PermissionWanted) -> None:
-        choice = PermissionChoice(None, "error")
-        try:
-            choice = await self.order.policy(self.id, wanted.asked)
-        finally:
-            # Cancelled means that `_drop_permissions` has answered already.
-            if self._permissions.pop(wanted.asked.id, None) is not None:
-                self._answer_permission(turn, request_id, wanted, choice)
-
-    def _answer_permission(
-        self, turn: Turn, request_id: RpcId, wanted: PermissionWanted, choice: PermissionChoice
-    ) -> None:
-        option = next((each for each in wanted.asked.options if each.id == choice.option), None)
-        chosen = None if option is None else option.id
-        self._host.connection.answer(request_id, self._host.codec.permission_answer(wanted, chosen))
-        if self._turn is turn:
-            turn.put(PermissionAnswered(wanted.asked.id, option, choice.by))
-
-    def _drop_permissions(self) -> None:
-        turn = self._turn
-        pending, self._permissions = self._permissions, {}
-        for request_id, wanted, task in pending.values():
-            task.cancel()
-            if turn is not None:
-                self._answer_permission(turn, request_id, wanted, PermissionChoice(None, "cancel"))
-
-    async def _call_tool(self, request_id: RpcId, wanted: ToolWanted) -> None:
-        ticket, connection = self.order.ticket, self._host.connection
-        if ticket is None:
-            connection.refuse(request_id, RpcFault(INTERNAL_ERROR, "this session has no tools"))
-            return
-        answered = False
-        try:
-            result = await ticket.call(wanted.name, wanted.arguments, call_id=wanted.call_id)
-            connection.answer(request_id, self._host.codec.tool_answer(result))
-            answered = True
-        finally:
-            if not answered:
-                connection.refuse(request_id, RpcFault(INTERNAL_ERROR, f"the call of {wanted.name} was not completed"))
 
     async def _close(self) -> bool:
         turn = self._turn
