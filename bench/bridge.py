@@ -329,7 +329,7 @@ def flooded(loop: str, count: int = 3000) -> None:
 
 
 def start_up(loop: str, count: int = 40) -> None:
-    spans, sizes = [], []
+    spans, sizes, floor = [], [], []
     with server(loop) as running:
         for opened in running.open(count):
             start = time.perf_counter()
@@ -341,8 +341,14 @@ def start_up(loop: str, count: int = 40) -> None:
                 spans.append(time.perf_counter() - start)
                 sizes.append(private_bytes(process.pid))
                 process.stdin.close()
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-I", "-S", "-E", "-c", ""], check=True)
+            floor.append(time.perf_counter() - start)
     size = statistics.median(sizes) / 2**20
     print(f"relay: start to tools   {micro(spans)}   USS {size:.2f} MB   (wanted: <= 10 ms, <= 4 MB)")
+    print(
+        f"an empty interpreter    {micro(floor)}   relay: {statistics.median(spans) / statistics.median(floor):.2f} x"
+    )
 
 
 def main(loop: str) -> None:
