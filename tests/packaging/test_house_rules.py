@@ -58,7 +58,6 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed("sleeping_test", "tests/contracts/test_loading.py", "agents write their records by their own clock"),
     Allowed("sleeping_test", "tests/process/test_bridge_attacks.py", "a slow attacker is slow; counters send no event"),
     Allowed("sleeping_test", "tests/process/test_bridge_relay.py", "shows that nothing happens for a while"),
-    Allowed("sleeping_test", "tests/process/transports/*.py", "lets the agent begin what is then interrupted"),
 )
 
 

@@ -169,7 +169,7 @@ def paths(value: Any, path: str = "") -> list[tuple[str, Callable[[Any], Any]]]:
         for place, each in enumerate(value):
             for inner, put in paths(each, f"{path}[{place}]"):
                 found.append(
-                    (inner, lambda new, put=put, place=place: [*value[:place], put(new), *value[place + 1 :]])  # type: ignore[misc]
+                    (inner, lambda new, put=put, place=place: [*value[:place], put(new), *value[place + 1 :]])  # type: ignore[misc] - a nonsense on purpose
                 )
     if isinstance(value, dict):
         for key, each in value.items():
