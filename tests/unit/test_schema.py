@@ -174,7 +174,7 @@ def paths(value: Any, path: str = "") -> list[tuple[str, Callable[[Any], Any]]]:
     if isinstance(value, dict):
         for key, each in value.items():
             for inner, put in paths(each, f"{path}.{key}" if path else key):
-                found.append((inner, lambda new, put=put, key=key: {**value, key: put(new)}))  # type: ignore[misc]
+                found.append((inner, lambda new, put=put, key=key: {**value, key: put(new)}))  # type: ignore[misc] - made at run time
     return found
 
 
@@ -317,8 +317,8 @@ def test_what_has_no_schema_is_refused_by_name(annotation: Any, reason: str) -> 
 def test_signatures_that_cannot_be_called_by_name_are_refused() -> None:
     def starred(*values: int) -> None: ...
     def positional(value: int, /) -> None: ...
-    def bare(value) -> None: ...  # type: ignore[no-untyped-def]
-    def wrong(value: int = "x") -> None: ...  # type: ignore[assignment]
+    def bare(value) -> None: ...  # type: ignore[no-untyped-def] - made at run time
+    def wrong(value: int = "x") -> None: ...  # type: ignore[assignment] - made at run time
     def unknown(value: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa: F821 - a name that is not there is what is tested
 
     for function, reason in [
