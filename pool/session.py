@@ -293,10 +293,11 @@ class AgentSession:
         """`Turn.cancel` was called, or its consumer left."""
         if self._turn is not turn:
             return
-        self._requests.drop_permissions()
         if self._sent:
             self._tell_cancel()
             self._timers.append(self._loop.call_later(self._deadlines.cancel_grace, self._lose_patience, turn))
+        # After the cancel: an agent that hears "cancelled" for its question first may end the turn as if it were done.
+        self._requests.drop_permissions()
 
     def _tell_cancel(self) -> None:
         said = self._host.codec.cancel(self.id)
