@@ -261,6 +261,8 @@ class AgentSession:
         reading = self._provider.faults
         message = described(fault)
         if turn.cancelling and fault.code in reading.cancelled:
+            if fault.code in reading.spoiled:
+                self._sealed = self._sealed or "the agent went on with a cancelled turn"
             return Finished(Reason.CANCELLED)
         cause: PoolError = AgentFault(provider=self._provider.name, method="prompt", code=fault.code, message=message)
         if fault.code in reading.unknown_session and reading.session_words.search(message):

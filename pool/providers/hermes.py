@@ -3,7 +3,8 @@
 - One tool server per name for the whole process: the first session's token answers for all. Never shared.
 - Its `session/close` replies {} and the session goes on answering: only the end of the process ends a session.
 - It asks before a command that it thinks dangerous, and before no tool of a server: it cannot be made to ask.
-- A prompt cancelled before it reached the model is answered with error -32603.
+- A prompt cancelled before it reached the model is answered with error -32603, and the turn
+  goes on: the next prompt would be queued behind it.
 - A second prompt is queued behind a chatty answer; cancel takes 200 ms.
 """
 
@@ -36,7 +37,7 @@ PROVIDER = Provider(
     sharing=Sharing.NONE,
     close=CloseVerb.KILL,
     approvals=frozenset({Approval.AUTO}),
-    faults=FaultReading(cancelled=frozenset({-32800, -32603})),
+    faults=FaultReading(cancelled=frozenset({-32800, -32603}), spoiled=frozenset({-32603})),
     expected_start=0.7,
     seat_weight=1.0,
 )
