@@ -91,3 +91,15 @@ async def test_unknown_session(yard: Yard, provider: Provider) -> None:
         await soon(transport.load(memo, yard.order()), "an answer about an unknown session", PATIENCE)
     assert transport.sessions == 0
     assert "echo: well" in (await say(await yard.open(transport), "well")).text
+
+
+async def test_m4_cancel_at_once_is_not_lost(yard: Yard, provider: Provider) -> None:
+    session = await yard.open(await yard.start())
+    turn = await begin(session, ENDLESS)
+    turn.cancel()
+    end = await soon(turn.ended(), "the end of a turn cancelled before its first sign", 15)
+    assert (end.reason, end.cause) == (Reason.CANCELLED, None)
+    if session.sealed is not None:
+        assert provider.faults.spoiled, "declared as good after any cancel"
+        return
+    assert "echo: well" in (await say(session, "well")).text
