@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NoReturn
 
 import psutil
 
@@ -128,6 +129,12 @@ def inside(plan: str) -> int:
     return 1 if bad or not verdicts else 0
 
 
+def go_on_as(argv: Sequence[str]) -> NoReturn:
+    """In our place, not beside us: whoever ends this command ends the run."""
+    os.chdir(ROOT)
+    os.execvp(argv[0], argv)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     given = parse(argv)
     if given.inside:
@@ -141,10 +148,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     extra = [*(["-k", given.chosen] if given.chosen else []), *(["-x"] if given.first else [])]
     plan = {"homes": ordered, "reasons": reasons, "jobs": given.jobs, "extra": extra, "alone": way is not None}
     again = [sys.executable, "-m", "tests.agents", "--inside", json.dumps(plan)]
-    os.chdir(ROOT)
-    argv = [*(way or ()), *again]
-    # In our place, not beside us: whoever ends this command ends the run.
-    os.execvp(argv[0], argv)
+    go_on_as([*(way or ()), *again])
 
 
 if __name__ == "__main__":
