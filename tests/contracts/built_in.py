@@ -1,0 +1,21 @@
+"""Recipes of what ships with the package: the demo agent, and the generic provider playing it."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ostler.pool.finder import PathFinder
+from ostler.pool.providers import demo
+from ostler.pool.settings import ProviderSettings
+from tests.agents.recipes import Recipe
+
+
+def as_itself(home: Path) -> Recipe:
+    return Recipe(ProviderSettings(home=str(home)), "demo", asks="!ask")
+
+
+def as_generic(home: Path) -> Recipe:
+    command = demo.find(PathFinder(""))
+    return Recipe(ProviderSettings(home=str(home), command=command), "demo", asks="!ask")
+
+
+BUILT_IN: Mapping[str, Callable[[Path], Recipe]] = {"demo": as_itself, "acp": as_generic}

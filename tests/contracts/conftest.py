@@ -1,0 +1,64 @@
+"""Which providers the contract runs for.
+
+Rules:
+- With `-p tests.agents.plugin` and `--agent NAME`: that real agent, marked `agents`. Without: the demo agent, by its own
+  provider and by the generic one that knows nothing but its command.
+- A provider that `load()` finds and nobody can run is not silently left out: `test_coverage.py` fails.
+"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ostler.pool.process import Keeper
+from ostler.pool.provider import Provider
+from ostler.pool.providers import load
+from ostler.pool.settings import ProviderSettings
+from tests.agents.recipes import RECIPES, Place, Recipe
+from tests.contracts.built_in import BUILT_IN
+from tests.support.tool_stage import stage_at
+from tests.support.yard import Yard
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "provider" not in metafunc.fixturenames:
+        return
+    known = load()
+    agent = metafunc.config.getoption("--agent", default=None)
+    chosen = [
+        pytest.param(known[name], id=name, marks=[pytest.mark.agents] if agent else [])
+        for name in ([agent] if agent else BUILT_IN)
+    ]
+    metafunc.parametrize("provider", chosen)
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """One scratch HOME for the whole run, as a pool's processes share one."""
+    given = request.config.getoption("--agent-home", default=None)
+    return Path(given) if given else tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture
+def recipe(provider: Provider, home: Path, request: pytest.FixtureRequest) -> Recipe:
+    """How this provider is started."""
+    if provider.name in BUILT_IN:
+        return BUILT_IN[provider.name](home)
+    install, llm = (request.config.getoption(f"--agent-{name}") for name in ("install", "llm"))
+    return RECIPES[provider.name](Place(Path(install), home, llm))
+
+
+@pytest.fixture
+async def yard(provider: Provider, recipe: Recipe, tmp_path: Path) -> AsyncIterator[Yard]:
+    """The provider under test, and the end of everything that was started."""
+    runtime = tmp_path / "run"
+    runtime.mkdir(mode=0o700)
+    keeper = await Keeper.open(runtime, "contract")
+    try:
+        async with stage_at(tmp_path) as stage:
+            yard = Yard(provider, recipe, keeper, stage, tmp_path)
+            yield yard
+            await yard.clear()
+    finally:
+        await keeper.aclose()

@@ -1,0 +1,75 @@
+"""Contract: a process starts clean, shakes hands, and opens sessions."""
+
+import asyncio
+import os
+
+import psutil
+import pytest
+
+from ostler.pool.provider import Provider, Sharing
+from ostler.pool.providers import load
+from tests.support.witness import arguments, environment, open_files
+from tests.support.waiting import within
+from tests.support.yard import Yard, say
+
+
+async def test_handshake(yard: Yard) -> None:
+    transport = await yard.start()
+    assert transport.info.name
+    assert transport.info.version
+    assert transport.lost is None
+    assert (transport.sessions, transport.opened, transport.leaked) == (0, 0, 0)
+    assert transport.identity.pid == transport.pid
+    assert psutil.pid_exists(transport.pid)
+    assert await transport.probe(10)
+
+
+async def test_session(yard: Yard) -> None:
+    transport = await yard.start()
+    session = await yard.open(transport)
+    assert session.id
+    assert session.cwd == yard.cwd()
+    assert session.turn is None
+    assert session.sealed is None
+    assert (transport.sessions, transport.opened) == (1, 1)
+
+
+async def test_e05_no_secret_of_another_provider(yard: Yard, provider: Provider) -> None:
+    every = {name for known in load().values() for name in known.credentials}
+    decoys = {name: f"decoy-{name}" for name in every}
+    transport = await yard.start(environ={**os.environ, **decoys})
+    foreign = {f"decoy-{name}" for name in every - set(provider.credentials)}
+    assert not foreign & set(environment(transport.pid).values())
+    assert not [word for word in arguments(transport.pid) if "decoy-" in word or "sk-fake" in word]
+
+
+async def test_child_inherits_nothing_but_its_three_pipes(yard: Yard) -> None:
+    decoy = os.pipe()
+    try:
+        for end in decoy:
+            os.set_inheritable(end, True)
+        transport = await yard.start()
+        wires = {target for target in open_files().values() if target.startswith(("pipe:", "socket:"))}
+        shared = {fd for fd, target in open_files(transport.pid).items() if target in wires}
+    finally:
+        for end in decoy:
+            os.close(end)
+    assert shared == {0, 1, 2}
+
+
+async def test_m1_w29c_eight_opens_at_once_keep_their_own_tools(yard: Yard, provider: Provider) -> None:
+    if provider.sharing is Sharing.NONE:
+        pytest.skip("one session for each process")
+    count = min(8, provider.seats_per_process)
+    transport = await yard.start()
+    words = [f"canary-{number}" for number in range(count)]
+    tickets = [yard.tools("peek", word=word) for word in words]
+    async with within(90, f"{count} sessions opened at once"), asyncio.TaskGroup() as opens:
+        tasks = [
+            opens.create_task(yard.open(transport, cwd=cwd, ticket=ticket))
+            for cwd, ticket in zip(yard.cwds(count), tickets, strict=True)
+        ]
+    sessions = [task.result() for task in tasks]
+    assert len({session.id for session in sessions}) == count
+    heard = await asyncio.gather(*(say(session, "!call peek {}") for session in sessions))
+    assert [[word for word in words if word in one.text] for one in heard] == [[word] for word in words]

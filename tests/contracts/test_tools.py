@@ -1,0 +1,70 @@
+"""Contract: a session's tools are there when it is ready, and a call comes back."""
+
+from dataclasses import replace
+
+import pytest
+
+from ostler.pool.errors import AgentStartFailed, Phase
+from ostler.pool.events import ToolEnded, ToolStarted, ToolStatus
+from ostler.pool.provider import Provider, ToolChannel
+from ostler.wire.json import JsonObject
+from tests.support.witness import arguments, tree
+from tests.support.tool_stage import StageRelay, tool
+from tests.support.waiting import soon
+from tests.support.yard import DEADLINES, Yard, say
+
+CALL = '!call peek {"text": "asked"}'
+
+
+async def test_tool_call(yard: Yard) -> None:
+    ticket = yard.tools("peek", word="tool-canary")
+    session = await yard.open(await yard.start(), ticket=ticket)
+    heard = await say(session, CALL)
+    assert ticket.calls == [("peek", {"text": "asked"})]
+    assert "tool-canary" in heard.text
+    (started,) = heard.of(ToolStarted)
+    assert [(end.id, end.status) for end in heard.of(ToolEnded)] == [(started.id, ToolStatus.COMPLETED)]
+
+
+async def test_wm8_a_session_is_ready_when_its_relay_has_told_the_tools(yard: Yard) -> None:
+    transport = await yard.start(channel=ToolChannel.RELAY)
+    ticket = yard.tools("peek", word="tool-canary")
+    session = await yard.open(transport, ticket=ticket)
+    assert ticket.listed.is_set()
+    assert ticket.pids
+    assert {ticket.pids[-1]} <= {process.pid for process in tree(transport.pid)}
+    assert not [word for process in tree(transport.pid) for word in arguments(process.pid) if ticket.token in word]
+    assert "tool-canary" in (await say(session, CALL)).text
+
+
+async def test_wm8_a_tool_server_that_never_comes_fails_the_open(yard: Yard) -> None:
+    transport = await yard.start(channel=ToolChannel.RELAY, deadlines=replace(DEADLINES, tools=1.5))
+    ticket = yard.tools("peek")
+    ticket.relay = StageRelay("gw", ["/bin/false"], {})
+    with pytest.raises(AgentStartFailed) as caught:
+        await soon(transport.open(yard.order(ticket=ticket)), "the failure of an open without tools", 40)
+    assert caught.value.phase in (Phase.TOOLS, Phase.SESSION_OPEN)
+    assert transport.sessions == 0
+
+
+async def test_a_failing_tool_is_an_error_for_its_caller_only(yard: Yard) -> None:
+    async def fail(_name: str, _arguments: JsonObject) -> str:
+        raise LookupError("no such heron")
+
+    ticket = yard.tools("peek", handler=fail)
+    session = await yard.open(await yard.start(), ticket=ticket)
+    heard = await say(session, CALL)
+    assert len(ticket.calls) == 1
+    assert "no such heron" in heard.text
+    assert (await say(session, "well")).text.strip() == "echo: well"
+
+
+async def test_list_changed_is_followed_as_declared(yard: Yard, provider: Provider) -> None:
+    ticket = yard.tools("peek", word="tool-canary")
+    session = await yard.open(await yard.start(), ticket=ticket)
+    assert "later" not in (await say(session, "!tools")).text
+    ticket.change([tool("peek"), tool("later")])
+    if provider.follows_list_changed:
+        await soon(ticket.listed.wait(), "the agent asking for the changed tools")
+    heard = await say(session, "!call later {}")
+    assert ("tool-canary" in heard.text, bool(ticket.calls)) == (provider.follows_list_changed,) * 2
