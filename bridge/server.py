@@ -22,7 +22,7 @@ from ostler.bridge.calls import Dispatcher
 from ostler.bridge.connection import Connection
 from ostler.bridge.conversation import Conversation
 from ostler.bridge.errors import BridgeNotRunning, TokenCollision
-from ostler.bridge.hello import Hello
+from ostler.bridge.hello import OVER, Hello
 from ostler.bridge.runner import Runner
 from ostler.bridge.session_binding import SessionBinding, relay_command
 from ostler.bridge.settings import BridgeSettings
@@ -189,7 +189,11 @@ class Bridge:
         if serial is not None:
             # Its requests are refused from now on, like those of any other guest.
             self.stats.connected -= 1
-            self._seat_guest(self._bound.pop(serial))
+            connection = self._bound.pop(serial)
+            self._seat_guest(connection)
+            if self._place is not None:
+                # Not at once: an agent that sees its tool server leave before it has closed the session may restart it.
+                asyncio.get_running_loop().call_later(self.settings.farewell_after, connection.send, OVER)
 
     def _seat_guest(self, connection: Connection) -> None:
         self._guests[connection] = None

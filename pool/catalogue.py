@@ -86,11 +86,13 @@ def traits_of(known: Launch, *, private: bool) -> Traits:
     return Traits(
         sharing=Sharing.NONE if private else Sharing(provider.sharing.value),
         seats_per_process=1 if alone else provider.seats_per_process,
-        recycle_after_seats=provider.recycle_after,
+        # Where nothing ends a session, the dead ones are what weighs: forty that are alive are no reason to move anybody.
+        recycle_after_seats=provider.recycle_after if ends else None,
         recycle_after_leaks=None if ends else provider.recycle_after,
         can_close=ends,
         open_group=f"{provider.name}:{known.home}",
         parallel_opens=provider.parallel_opens,
+        refill_pause=provider.refill_pause,
         start_seconds=provider.expected_start,
         start_bytes=PROCESS_BYTES,
         seat_bytes=max(SEAT_BYTES, int(PROCESS_BYTES * provider.seat_weight)),

@@ -57,6 +57,7 @@ PROVIDER = Provider(
     seats_per_process=20,
     recycle_after=40,
     parallel_opens=1,
+    refill_pause=0.25,
     load=LoadTrust(next_minute=True),
     replays_noise=re.compile(r"\s*<session_context>"),
     close=CloseVerb.NONE,
