@@ -57,8 +57,10 @@ def main() -> None:
     report = Report("the pool: parked, cold, off, and a plain client with one process per session")
     with fake_llm(folder) as llm:
         ground = Ground(folder, Path(plan["install"]), llm, plan["quick"])
-        asyncio.run(scenes(ground, report, plan["scenes"]))
-    Path(plan["report"]).write_text(json.dumps(asdict(report)))
+        try:
+            asyncio.run(scenes(ground, report, plan["scenes"]))
+        finally:
+            Path(plan["report"]).write_text(json.dumps(asdict(report)))
 
 
 if __name__ == "__main__":

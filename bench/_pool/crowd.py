@@ -23,6 +23,7 @@ async def run(ground: Ground, report: Report) -> None:
     """Adds the figures of the crowd and of the memory of twenty."""
     count = 12 if ground.quick else 50
     few = 6 if ground.quick else FEW
+    one = await together(ground, few)
     shared, processes = await pooled(ground, count)
     separate, separate_memory = await apart(ground, count, few)
     off = await switched_off(ground, count)
@@ -31,7 +32,6 @@ async def run(ground: Ground, report: Report) -> None:
     theirs = report.row(f"{count} at once, plain client", "ms", [one * 1e3 for one in separate])
     report.claim(f"{count} at once: agent processes", processes, at_most=3)
     report.claim(f"{count} at once: p95, pool / plain client", ours.p95 / theirs.p95, at_most=1 / 8)
-    one = await together(ground, few)
     report.row(f"{few} sessions with tools, one shared process", "MB PSS", [one / MIB])
     report.row(f"{few} sessions with tools, {few} processes", "MB PSS", [separate_memory / MIB])
     if not ground.quick:
