@@ -13,6 +13,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from typing import Final
 
 from ostler.bridge import peers
@@ -193,7 +194,9 @@ class Bridge:
             self._seat_guest(connection)
             if self._place is not None:
                 # Not at once: an agent that sees its tool server leave before it has closed the session may restart it.
-                asyncio.get_running_loop().call_later(self.settings.farewell_after, connection.send, OVER)
+                # In a context of its own: that of whoever releases must not live on for it.
+                loop = asyncio.get_running_loop()
+                loop.call_later(self.settings.farewell_after, connection.send, OVER, context=Context())
 
     def _seat_guest(self, connection: Connection) -> None:
         self._guests[connection] = None

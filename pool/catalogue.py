@@ -86,7 +86,7 @@ def traits_of(known: Launch, *, private: bool) -> Traits:
     return Traits(
         sharing=Sharing.NONE if private else Sharing(provider.sharing.value),
         seats_per_process=1 if alone else provider.seats_per_process,
-        # Where nothing ends a session, the dead ones are what weighs: forty that are alive are no reason to move anybody.
+        # Where nothing ends a session, the dead ones are what weighs; the living are no reason to move anybody.
         recycle_after_seats=provider.recycle_after if ends else None,
         recycle_after_leaks=None if ends else provider.recycle_after,
         can_close=ends,

@@ -1,4 +1,4 @@
-"""`python -m bench._pool PLAN`: all scenes one after the other; the report goes to a file as JSON, progress to stderr."""
+"""`python -m bench._pool PLAN`: the scenes one after the other; a report as JSON in a file, progress on stderr."""
 
 import asyncio
 import json
@@ -19,20 +19,13 @@ from tests.agents.suite import fake_llm
 
 async def scenes(ground: Ground, report: Report, chosen: list[str]) -> None:
     """Every scene, or the chosen ones."""
-    Path(ground.work).mkdir()
     await prime(ground)
-    cold = 0.0
-
-    async def first() -> None:
-        nonlocal cold
-        cold = await first_prompt.run(ground, report)
-
     plays: dict[str, Callable[[], Awaitable[None]]] = {
         "claims": lambda: claims.run(ground, report),
-        "first": first,
+        "first": lambda: first_prompt.run(ground, report),
         "crowd": lambda: crowd.run(ground, report),
         "sequence": lambda: sequence.run(ground, report),
-        "death": lambda: death.run(ground, report, cold),
+        "death": lambda: death.run(ground, report),
     }
     for name, play in plays.items():
         if not chosen or name in chosen:
@@ -57,6 +50,7 @@ def main() -> None:
     report = Report("the pool: parked, cold, off, and a plain client with one process per session")
     with fake_llm(folder) as llm:
         ground = Ground(folder, Path(plan["install"]), llm, plan["quick"])
+        Path(ground.work).mkdir()
         try:
             asyncio.run(scenes(ground, report, plan["scenes"]))
         finally:

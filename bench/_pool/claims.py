@@ -1,7 +1,8 @@
 """What a claim of a parked seat costs inside the gateway's process, with a thousand leases live.
 
-Rules: the clock is the wall's. A claim waits for nothing, so a sample in which the kernel gave the processor to somebody
-else measures the machine and not the pool: those are counted, kept out of the claims and shown in a row of their own.
+Rules: the clock is the wall's. A claim waits for nothing, so a sample in which the kernel gave the processor to
+somebody else measures the machine and not the pool: those are counted, kept out of the claims and shown in a row
+of their own.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Many new sessions at once, tools attached: how long each waits for its first text, how many processes serve them,
 and what the memory of twenty is.
 
-The plain client's processes get a primed HOME each: on one HOME they would fight for gemini's registry lock as well, and
-the comparison would be even more in our favour.
+The plain client's processes get a primed HOME each: on one HOME they would fight for gemini's registry lock as
+well, and the comparison would be even more in our favour.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """The first prompt of a brand-new session, tools attached: every way to serve it, in turn, round by round.
 
-"Bare" is the agent itself: a process that is up, driven directly on its pipe, with a session that is open and has its
-tools. A pool cannot be faster; how much slower it is, is what the pool costs. Those two alternate in rounds of their own,
-with nothing else running: the starts of the other ways would fall on one of them.
+"Bare" is the agent itself: a process that is up, driven directly on its pipe, with a session that is open and has
+its tools. A pool cannot be faster; how much slower it is, is what the pool costs. Those two alternate in rounds of
+their own, with nothing else running: the starts of the other ways would fall on one of them.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ async def through(house: House, key: TransportKey, name: str) -> tuple[float, st
     return said_at - began, lease.warmth
 
 
-async def run(ground: Ground, report: Report) -> float:
-    """Adds the figures; returns the seconds of a cold start."""
+async def run(ground: Ground, report: Report) -> None:
+    """Adds the figures."""
     settings = PoolSettings(limits=GENEROUS, warm=(WarmKey(ground.key, TOOLS, 2),))
     async with open_house(ground, settings) as house:
         starts = await from_nothing(ground, house, rounds=2 if ground.quick else 8, within=15 if ground.quick else 60)
@@ -41,7 +41,6 @@ async def run(ground: Ground, report: Report) -> float:
     cold, parked, bare = median(starts["pool cold"]), median(warm["pool parked"]), median(warm["agent bare"])
     report.claim("first text: pool cold / pool parked, times", cold / parked, at_least=15)
     report.claim("first text: pool parked / agent bare", parked / bare, at_most=1.3)
-    return cold
 
 
 async def from_nothing(ground: Ground, house: House, *, rounds: int, within: float) -> dict[str, list[float]]:

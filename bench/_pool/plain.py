@@ -1,7 +1,7 @@
 """What a gateway without a pool does: one agent process for each session, over a plain ACP client of a hundred lines.
 
-Rules: as quick as it can honestly be. The same command, environment, HOME contents, tools and relay as the pool's agents
-get; no supervision, no limits, no second thoughts.
+Rules: as quick as it can honestly be. The same command, environment, HOME contents, tools and relay as the pool's
+agents get; no supervision, no limits, no second thoughts.
 """
 
 import asyncio
@@ -45,7 +45,10 @@ class PlainSession:
         )
         self = cls(process)
         try:
-            about = {"protocolVersion": 1, "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}}}
+            about = {
+                "protocolVersion": 1,
+                "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}},
+            }
             await self._ask("initialize", about)
             await self.sit(cwd, bridge, who)
         except BaseException:

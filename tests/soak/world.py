@@ -1,5 +1,5 @@
-"""A pool and a bridge over demo agents, with one kind that can end sessions and one that cannot, and the checks that must
-hold at every moment: what the core says, what the shell holds, and what the system's process table shows.
+"""A pool and a bridge over demo agents, with one kind that can end sessions and one that cannot, and the checks that
+must hold at every moment: what the core says, what the shell holds, and what the system's process table shows.
 """
 
 import asyncio

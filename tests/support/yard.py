@@ -27,9 +27,9 @@ from ostler.pool.transport import Transport
 from ostler.pool.turn import Turn
 from ostler.wire.json import JsonObject
 from tests.agents.recipes import Recipe
-from tests.support.witness import Witness, gone, tree
 from tests.support.tool_stage import Handler, Stage, StageTicket, tool
 from tests.support.waiting import soon, within
+from tests.support.witness import Witness, gone, tree
 
 E = TypeVar("E")
 DEADLINES = Deadlines(start=30, session_open=30, session_load=30, tools=20, prompt_inactivity=60, cancel_grace=10)
