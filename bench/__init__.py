@@ -1,1 +1,1 @@
-"""Every claimed number, runnable: `python -m bench [--quick] [NAME ...]`."""
+"""Every claimed number, runnable."""

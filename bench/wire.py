@@ -133,14 +133,15 @@ def run(quick: bool) -> Report:
         ours = samples["ostler peer"]
         if not long_every:
             report.claim("framing and decode of a text update, us", report.rows[0].median, at_most=2.0)
-            report.claim("faster than the json loop, times", ratio(samples["json readline loop"], ours), at_least=1.0)
+        loop = samples["json readline loop"]
+        report.claim(f"faster than the json loop ({label}), times", ratio(loop, ours), at_least=1.0)
         report.claim(f"faster than the sdk ({label}), times", ratio(samples["acp sdk reader"], ours), at_least=3.0)
     grown = interleave(
         {"4": lambda: one_line(4 * MIB, 100), "32": lambda: one_line(32 * MIB - 100, 100)}, rounds=min(rounds, 5)
     )
     report.row("a 4 MiB line in 100 B portions", "ns/byte", grown["4"])
     report.row("a 32 MiB line in 100 B portions", "ns/byte", grown["32"])
-    report.claim("8 x the line costs per byte, times", ratio(grown["32"], grown["4"]), at_most=1.5)
+    report.claim("8 x the line costs per byte, times", ratio(grown["32"], grown["4"]), at_most=3)
     held = report.row("a 20 MiB message holds the loop", "ms", [hear_20_mib() for _ in range(rounds)])
     report.claim("a 20 MiB message holds the loop, ms", held.median, at_most=50)
     return report

@@ -78,11 +78,22 @@ class Publication:
 
 
 class Binding:
-    __slots__ = ("__weakref__", "_publication", "calls", "generation", "max_calls", "owner", "state", "tools")
+    __slots__ = (
+        "__weakref__",
+        "_publication",
+        "calls",
+        "generation",
+        "max_calls",
+        "owner",
+        "state",
+        "tools",
+        "witness",
+    )
 
     def __init__(self, tools: Toolbox, *, max_calls: int) -> None:
         self.state = BindingState.ISSUED
         self.owner: ProcessIdentity | None = None
+        self.witness: str | None = None
         self.calls: set[Call] = set()
         self.max_calls = max_calls
         self.tools = tools
@@ -92,6 +103,10 @@ class Binding:
     def own(self, owner: ProcessIdentity) -> None:
         self._require_live()
         self.owner = owner
+
+    def contradicts(self, stated: object) -> bool:
+        """The agent states with a call which of its sessions calls, and it is not the one this binding is for."""
+        return self.witness is not None and isinstance(stated, str) and stated != self.witness
 
     def attach(self) -> bool:
         """The relay is there and has listed the tools. True the first time."""

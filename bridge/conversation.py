@@ -12,7 +12,6 @@ from ostler.bridge.binding import Binding, Call
 from ostler.bridge.calls import CallResult
 from ostler.bridge.errors import CallRefused
 from ostler.bridge.mcp import Attached, Begin, End, McpSession, Send
-from ostler.bridge.runner import Runner
 from ostler.bridge.settings import BridgeSettings
 from ostler.bridge.stats import Stats
 
@@ -26,6 +25,14 @@ class Outlet(Protocol):
     def waiting(self) -> int: ...
 
 
+class Runs(Protocol):
+    """What a conversation asks of the `Runner`."""
+
+    def start(self, binding: Binding, call: Call) -> None: ...
+
+    def cancel(self, call: Call) -> None: ...
+
+
 class Conversation:
     __slots__ = ("_held", "_limit", "_on_attached", "_outlet", "_runner", "_stats", "binding", "session")
 
@@ -34,7 +41,7 @@ class Conversation:
         binding: Binding,
         *,
         settings: BridgeSettings,
-        runner: Runner,
+        runner: Runs,
         stats: Stats,
         on_attached: Callable[[], None],
     ) -> None:

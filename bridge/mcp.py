@@ -269,11 +269,13 @@ class McpSession:
         if request_id in self.calls:
             raise Fault(INVALID_REQUEST, "a call with this id is still running")
         self._adopt(params)
+        meta = meta if isinstance(meta, dict) else {}
+        if self.binding.contradicts(meta.get("threadId", meta.get("sessionId"))):
+            raise NotBound
         call = self.binding.begin(name, arguments, str(request_id), self.origin)
         call.request_id = request_id
-        if isinstance(meta, dict):
-            token = meta.get("progressToken")
-            call.progress_token = token if is_request_id(token) else None
+        token = meta.get("progressToken")
+        call.progress_token = token if is_request_id(token) else None
         self.calls[request_id] = call
         return [Begin(call)]
 

@@ -12,6 +12,7 @@ has been away for long, requests are answered with an error, so that no model wa
 import _socket
 import posix
 import select
+import sys
 import time
 
 STDIN, STDOUT = 0, 1
@@ -19,10 +20,11 @@ CHUNK = 262144
 HELD_LIMIT = 1 << 20
 FIRST_DELAY, LAST_DELAY = 0.02, 1.0
 PATIENCE = 10.0
-POLLRDHUP = 0x2000
 # No frame can be mistaken for it: a frame begins with a brace.
 OVER = b"OSTLER/1 over\n"
-GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL | POLLRDHUP
+# A socket as stdin, half closed, is only told by this one; elsewhere the next read tells.
+HALF_CLOSED = select.POLLRDHUP if sys.platform == "linux" else 0
+GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL | HALF_CLOSED
 
 
 class Relay:
@@ -95,7 +97,7 @@ class Relay:
         return max(0.0, self.next_try - time.monotonic()) * 1000 + 1
 
     def watch(self, descriptor: int, events: int) -> None:
-        events |= POLLRDHUP if descriptor == STDIN and not events else 0
+        events |= HALF_CLOSED if descriptor == STDIN and not events else 0
         if self.interest.get(descriptor) != events:
             self.interest[descriptor] = events
             self.poll.register(descriptor, events)

@@ -21,13 +21,14 @@ ERROR_TEXT_LIMIT = 2000
 
 
 class Runner:
-    __slots__ = ("_clock", "_deadline", "_stats", "_tasks")
+    __slots__ = ("_clock", "_deadline", "_ending", "_stats", "_tasks")
 
     def __init__(self, *, deadline: float, clock: Callable[[], float], stats: Stats) -> None:
         self._deadline = deadline
         self._clock = clock
         self._stats = stats
         self._tasks: dict[Call, asyncio.Task[None]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
 
     def start(self, binding: Binding, call: Call) -> None:
         task = asyncio.get_running_loop().create_task(self._run(binding, call), context=call.ambient.copy())
@@ -36,37 +37,44 @@ class Runner:
         self._stats.calls_running += 1
 
     def cancel(self, call: Call) -> None:
-        task = self._tasks.get(call)
+        # Taken out here and not by the task: one that is cancelled before its first step never runs a line.
+        task = self._tasks.pop(call, None)
         if task is not None:
+            self._stats.calls_running -= 1
             self._stats.calls_ended += 1
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
             task.cancel()
 
-    async def stop(self) -> None:
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async def stop(self, patience: float) -> None:
+        """End everything. A tool that will not be cancelled is named and left behind."""
+        for call in tuple(self._tasks):
+            self.cancel(call)
+        if self._ending:
+            _, stuck = await asyncio.wait(self._ending, timeout=patience)
+            if stuck:
+                logger.error("%d tool calls do not end although they were cancelled", len(stuck))
 
     async def _run(self, binding: Binding, call: Call) -> None:
         started = self._clock()
         try:
             result = await self._result(call)
         finally:
-            del self._tasks[call]
-            self._stats.calls_running -= 1
             self._stats.call_seconds += self._clock() - started
-        if result.is_error:
-            self._stats.calls_failed += 1
+        if self._tasks.pop(call, None) is None:
+            return
+        self._stats.calls_running -= 1
+        self._stats.calls_failed += result.is_error
         if binding.finish(call):
             call.origin.answer(call, result)
 
     async def _result(self, call: Call) -> CallResult:
         try:
             async with asyncio.timeout(None) as limit:
-                # In an empty context: a cancelled timer stays in the heap of the loop until its time has come, and for an
-                # hour it would hold the session that the call was made for.
+                # In an empty context: a cancelled timer stays in the heap of the loop until its time has come, and for
+                # an hour it would hold the session that the call was made for.
                 Context().run(limit.reschedule, asyncio.get_running_loop().time() + self._deadline)
-                return await call.dispatcher(
+                result: object = await call.dispatcher(
                     ToolCall(
                         call.name,
                         call.arguments,
@@ -80,11 +88,19 @@ class Runner:
             if limit.expired():
                 return CallResult.error(f"{call.name} did not finish within {self._deadline:g} s and was stopped")
             return _failure(call, error)
-        except Exception as error:  # noqa: BLE001 - a tool may raise anything; it is an answer to its own caller
+        except asyncio.CancelledError as error:
+            if call not in self._tasks:
+                raise
+            # Not by us: something that the tool waited for was cancelled. Its caller still waits.
             return _failure(call, error)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool may raise anything; its caller is answered
+            return _failure(call, error)
+        if isinstance(result, CallResult):
+            return result
+        return CallResult.error(f"{call.name} failed: it returned {type(result).__name__} instead of a result")
 
 
-def _failure(call: Call, error: Exception) -> CallResult:
+def _failure(call: Call, error: BaseException) -> CallResult:
     text = redacted(f"{call.name} failed: {type(error).__name__}: {error}"[:ERROR_TEXT_LIMIT])
     logger.warning("tool call failed: %s", text)
     return CallResult.error(text)

@@ -54,8 +54,10 @@ class SessionBinding:
         "_attached",
         "_binding",
         "_conversation",
+        "_farewells",
         "_grace",
         "_listeners",
+        "_mourners",
         "_on_revoked",
         "_runner",
         "_settings",
@@ -89,6 +91,8 @@ class SessionBinding:
         self._conversation: Conversation | None = None
         self._grace: asyncio.TimerHandle | None = None
         self._listeners: list[Callable[[], None]] = []
+        self._mourners: list[Callable[[], None]] = []
+        self._farewells: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
         return f"<SessionBinding {self._binding.state.value}, {len(self._binding.tools.names)} tools>"
@@ -104,6 +108,10 @@ class SessionBinding:
     def owned_by(self, owner: Identity) -> None:
         """From here on only this process and its descendants may connect with the token."""
         self._binding.own(ProcessIdentity(owner.pid, owner.start_time))
+
+    def witnessed_by(self, agent_session: str) -> None:
+        """The agent's own id of the session. A call that states another one is refused: the token is not enough."""
+        self._binding.witness = agent_session
 
     async def attached(self) -> None:
         """Returns when the relay is connected and has been told the tools. The caller adds the deadline."""
@@ -129,12 +137,26 @@ class SessionBinding:
         self._cancel_grace()
         self._conversation = None
         self._listeners.clear()
+        self._mourners.clear()
         self._attached.set()
         self._on_revoked(self)
+        farewells, self._farewells = self._farewells, []
+        for farewell in farewells:
+            farewell()
 
     def on_definitions(self, listener: Callable[[], None]) -> None:
         """Called after the definitions changed."""
         self._listeners.append(listener)
+
+    def on_gone(self, listener: Callable[[], None]) -> None:
+        """Called when the relay's connection ended, whether or not it will come back."""
+        self._mourners.append(listener)
+
+    def on_revoked(self, farewell: Callable[[], None]) -> None:
+        """Called once, after the binding has ended; for channels that keep something for it."""
+        if self._binding.state is BindingState.REVOKED:
+            raise BindingRevoked
+        self._farewells.append(farewell)
 
     async def call(
         self, name: str, arguments: JsonObject, *, call_id: str, progress: Progress | None = None
@@ -165,6 +187,8 @@ class SessionBinding:
         if self._conversation is None:
             return
         self._conversation.disconnect()
+        for mourner in tuple(self._mourners):
+            mourner()
         loop = asyncio.get_running_loop()
         self._grace = loop.call_later(self._settings.reconnect_grace, self._conversation.abandon)
 

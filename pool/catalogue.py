@@ -44,6 +44,10 @@ class Catalogue:
             known = self._launches[key] = self._build(key)
         return known
 
+    def spare(self, key: TransportKey) -> Launch:
+        """How a process is started that any key of this provider, model and making may adopt."""
+        return self._build(key, spare=True)
+
     def refresh(self, key: TransportKey) -> bool:
         """Build the launch anew; True when it differs from the one before."""
         fresh = self._build(key)
@@ -69,13 +73,14 @@ class Catalogue:
             provider=known.provider.name,
             fingerprint=known.fingerprint,
             traits=traits,
+            spares=0 if key.private or not traits.cwd_per_session else self._settings.spares.get(key.key.provider, 0),
             max_processes=limits.max_processes if key.private else None,
         )
 
-    def _build(self, key: TransportKey) -> Launch:
+    def _build(self, key: TransportKey, *, spare: bool = False) -> Launch:
         provider = self._providers[key.provider]
         settings = self._settings.providers.get(provider.name) or ProviderSettings()
-        return launch(provider, settings, key, self._environ)
+        return launch(provider, settings, key, self._environ, spare=spare)
 
 
 def traits_of(known: Launch, *, private: bool) -> Traits:
@@ -93,6 +98,9 @@ def traits_of(known: Launch, *, private: bool) -> Traits:
         open_group=f"{provider.name}:{known.home}",
         parallel_opens=provider.parallel_opens,
         refill_pause=provider.refill_pause,
+        # Every dialect we speak names the cwd when it opens a session; where sessions are shared by cwd, or not at
+        # all, a process is bound to its first one.
+        cwd_per_session=not alone,
         start_seconds=provider.expected_start,
         start_bytes=PROCESS_BYTES,
         seat_bytes=max(SEAT_BYTES, int(PROCESS_BYTES * provider.seat_weight)),

@@ -111,6 +111,9 @@ class Codec(Protocol):
     def open(self, order: SeatOrder) -> Call:
         """Make a session."""
 
+    def unearth(self, session_id: str) -> Sequence[Call]:
+        """What may have to come before a load; an error in answer means that it did not have to."""
+
     def load(self, session_id: str, order: SeatOrder) -> Call:
         """Bring a session of an earlier process back."""
 
@@ -130,7 +133,7 @@ class Codec(Protocol):
         """The prompt was answered with an error: no turn runs."""
 
     def cancel(self, session_id: str) -> Call | Notice | None:
-        """End the running turn; None while the agent has not named the turn yet (asked again after `replied`)."""
+        """End the running turn; None while the agent's turn is not yet to be cancelled: asked again at each event."""
 
     def close(self, session_id: str, *, offered: bool) -> Sequence[Call]:
         """End the session for good; empty when the agent has no way to."""

@@ -35,6 +35,8 @@ class PoolSettings:
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
     warm: tuple[WarmKey, ...] = ()
     roots: tuple[str, ...] = ()
+    spares: Mapping[str, int] = field(default_factory=dict)
+    """Provider to the number of started processes that wait for a directory; for keys that nobody can foresee."""
     claim_deadline: float = 120.0
     watch_every: float = 10.0
     """Seconds between looks at the memory of the processes and at the files that shape them."""

@@ -1,8 +1,8 @@
 """A process and the JSON-RPC spoken with it: requests with deadlines, messages in the order of the wire, one death.
 
 Rules:
-- The reader never stops: whoever is slow has its own backlog. What a line means is decided while it is read, so a session
-  is registered before the next line is looked at.
+- The reader never stops: whoever is slow has its own backlog. What a line means is decided while it is read, so a
+  session is registered before the next line is looked at.
 - Everything that waits for an answer learns the death, each with an error of its own, exactly once.
 - A write never blocks. Prompts and opens first wait for a free road, with a deadline; answers and cancels go at once. A
   process that lets more than `HELD_LIMIT` pile up does not read any more and is ended.
@@ -10,11 +10,11 @@ Rules:
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ostler.pool.codec import Call, Notice
-from ostler.pool.errors import AgentFault, AgentSilent, Phase, TransportLost
+from ostler.pool.errors import AgentFault, AgentSilent, AgentStartFailed, Phase, TransportLost
 from ostler.pool.launch import Launch
 from ostler.pool.process.errors import StdinClosed
 from ostler.pool.process.exit import Exit
@@ -67,12 +67,17 @@ class Connection:
         self._held = 0
         self._exit: Exit | None = None
         self._process: AgentProcess | None = None
+        self._early: list[bytes] = []
+        """Said before `start` has come back: a process may speak, and even end, in the moment in between."""
         self.sample = ""
         """The first thing on stdout that was no message; what a wrong program has to say for itself."""
 
     async def start(self, keeper: Keeper) -> None:
         """Start the process. Raises `StartError`."""
         self._process = await AgentProcess.start(self._launch.command, self, keeper=keeper)
+        early, self._early = self._early, []
+        for frame in early:
+            self._write(frame)
 
     @property
     def started(self) -> bool:
@@ -84,6 +89,11 @@ class Connection:
         if self._process is None:
             raise RuntimeError("the connection has no process yet")
         return self._process
+
+    @property
+    def pid(self) -> int:
+        """The process's, also when it ended before `start` had come back."""
+        return self.process.pid if self._exit is None else self._exit.pid
 
     @property
     def junk(self) -> int:
@@ -106,9 +116,24 @@ class Connection:
         return TransportLost(
             key=str(self._launch.key),
             provider=self._launch.provider.name,
-            pid=self.process.pid,
+            pid=self.pid,
             phase=phase,
             exit_code=code,
+            stderr=stderr,
+        )
+
+    def failure(self, phase: Phase, why: str, waited: float, lost: TransportLost | None = None) -> AgentStartFailed:
+        """What went wrong on the way to a usable process or session, with all that is known."""
+        stderr: Sequence[str] = () if lost is None else lost.stderr
+        if lost is None and self._process is not None:
+            stderr = self._process.stderr_tail(STDERR_LINES)
+        return AgentStartFailed(
+            provider=self._launch.provider.name,
+            phase=phase,
+            command=self._launch.command.line,
+            why=why,
+            waited=waited,
+            exit_code=None if lost is None else lost.exit_code,
             stderr=stderr,
         )
 
@@ -170,10 +195,10 @@ class Connection:
         """Send something whose answer nobody needs. Nothing happens when the process is gone."""
         if self.ended:
             return
-        if type(said) is Notice:
+        if isinstance(said, Notice):
             self._write(self._peer.notify(said.method, said.params))
         else:
-            self._peer_call_unheard(said)
+            self.call(said, Pending(said.method, Phase.IDLE, _ignore_answer, _ignore_death))
 
     def answer(self, request_id: RpcId, result: JsonObject) -> None:
         """Answer a request of the agent."""
@@ -228,10 +253,6 @@ class Connection:
             pending.fail(self.lost(pending.phase))
         self._receiver.died(exit_code(exit), exit.stderr[-STDERR_LINES:])
 
-    def _peer_call_unheard(self, call: Call) -> None:
-        pending = Pending(call.method, Phase.IDLE, _ignore_answer, _ignore_death)
-        self.call(call, pending)
-
     def _write(self, frame: bytes) -> None:
         if not self._road.is_set():
             self._held += len(frame)
@@ -239,11 +260,14 @@ class Connection:
                 log.error("%s does not read: %d bytes wait for it; it is ended", self._launch.key, self._held)
                 self.process.kill()
                 return
+        if self._process is None:
+            self._early.append(frame)
+            return
         try:
-            self.process.write(frame)
+            self._process.write(frame)
         except StdinClosed:
             # It closed its stdin and may live on, deaf: of no use to anybody. Its end is told as any other.
-            self.process.kill()
+            self._process.kill()
 
     def _see_junk(self, junk: Junk) -> None:
         if junk.answer is not None:

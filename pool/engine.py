@@ -209,7 +209,8 @@ class Engine:
 
     def _start_slot(self, action: actions.StartSlot) -> None:
         key = pool_key(action.key)
-        running = Running(action.slot, key, self._catalogue.launch(key.key), self._clock())
+        made = self._catalogue.spare(key.key) if action.spare else self._catalogue.launch(key.key)
+        running = Running(action.slot, key, made, self._clock())
         self.roster.slots[action.slot] = running
         running.task = self._work(self._hand.start_slot(running), f"start {action.slot}")
 
@@ -241,6 +242,7 @@ class Engine:
 
     def _grant(self, action: actions.Grant) -> None:
         if action.seat is not None:
+            self.roster.chairs[action.seat].taken = True
             self.roster.tenures[action.lease] = Tenure(
                 lease=action.lease,
                 generation=action.generation,

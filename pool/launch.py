@@ -1,10 +1,10 @@
 """The one builder of what is started. The warm path and the claim path both come through here, so they cannot differ.
 
 Every input that shapes a process has a class, and there are only three:
-- in the key: provider, model. (cwd is in the key but shapes the session, not the process: a process starts in a
-  directory of its own that nobody deletes under it.)
+- in the key: provider, model, cwd. A process starts in its key's directory, as it would if a person typed the command
+  there; a spare, which has no key yet, starts in its HOME.
 - in the fingerprint: everything else that reaches the process. A changed fingerprint is a new generation.
-- per call: deadlines, cwd, tools, permission policy, prompt. They never reach the spawn.
+- per call: deadlines, tools, permission policy, prompt. They never reach the spawn.
 
 Secret values are hashed before they enter the fingerprint, so that it may be logged.
 """
@@ -18,7 +18,7 @@ import orjson
 
 from ostler.pool.codec import Codec
 from ostler.pool.codecs import choose
-from ostler.pool.errors import UnknownProvider
+from ostler.pool.errors import AgentMissing, AgentStartFailed, Phase, UnknownProvider
 from ostler.pool.finder import PathFinder
 from ostler.pool.keys import TransportKey
 from ostler.pool.process.command import Command
@@ -62,8 +62,15 @@ def model_of(key: TransportKey) -> str | None:
     return None if key.model in ("", DEFAULT_MODEL) else key.model
 
 
-def launch(provider: Provider, settings: ProviderSettings, key: TransportKey, environ: Mapping[str, str]) -> Launch:
-    """Build the command and its fingerprint. Raises `AgentMissing`, `BadSetting`."""
+def launch(
+    provider: Provider,
+    settings: ProviderSettings,
+    key: TransportKey,
+    environ: Mapping[str, str],
+    *,
+    spare: bool = False,
+) -> Launch:
+    """Build the command and its fingerprint. Raises `AgentStartFailed` (not installed), `BadSetting`."""
     _check(provider, settings, key)
     home = settings.home or environ.get("HOME", "/")
     base = build_environment(
@@ -75,7 +82,7 @@ def launch(provider: Provider, settings: ProviderSettings, key: TransportKey, en
     env = {**base, **cache, **provider.fixed_env, **recipe.env, **settings.env}
     command = Command(
         argv=(*program, *recipe.args, *settings.args),
-        cwd=Path(home),
+        cwd=Path(home if spare else key.cwd),
         env=env,
         label=str(key),
         prefix=settings.prefix,
@@ -100,7 +107,6 @@ def fingerprint(
     document = {
         "argv": command.argv,
         "prefix": command.prefix,
-        "cwd": str(command.cwd),
         "env": {name: _digest(value.encode()) for name, value in command.env.items()},
         "rlimits": {str(kind): limits for kind, limits in command.rlimits.items()},
         "approval": approval.value,
@@ -126,13 +132,18 @@ def _check(provider: Provider, settings: ProviderSettings, key: TransportKey) ->
 
 
 def _program(provider: Provider, settings: ProviderSettings, path: str) -> tuple[str, ...]:
-    finder = PathFinder(path)
-    if settings.command is not None:
-        name, *arguments = settings.command
-        return (finder.program(name, install=provider.install), *arguments)
-    if provider.find is None:
+    if provider.find is None and settings.command is None:
         raise BadSetting("command", f"{provider.name} has no command of its own: configure one")
-    return provider.find(finder)
+    finder = PathFinder(path)
+    try:
+        if settings.command is not None:
+            name, *arguments = settings.command
+            return (finder.program(name, install=provider.install), *arguments)
+        return () if provider.find is None else provider.find(finder)
+    except AgentMissing as missing:
+        raise AgentStartFailed(
+            provider=provider.name, phase=Phase.SPAWN, command=(missing.program,), why=str(missing), waited=0.0
+        ) from missing
 
 
 def _credentials(provider: Provider, home: str) -> Mapping[str, str]:

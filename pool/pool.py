@@ -160,6 +160,8 @@ class TransportPool:
 
     async def _lease(self, wish: Wish) -> Lease:
         shared = self._settings.enabled
+        # What cannot be started as configured is said here, before anything counts as a failure of the pool.
+        self._engine.register(PoolKey(wish.key, private=not shared))
         try:
             return await self._seat(wish, PoolKey(wish.key, private=not shared), None)
         except AgentStartFailed as error:

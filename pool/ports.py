@@ -84,6 +84,9 @@ class ToolTicket(Protocol):
     def on_definitions(self, listener: Callable[[], None]) -> None:
         """Called after the definitions changed."""
 
+    def on_gone(self, listener: Callable[[], None]) -> None:
+        """Called when the relay's connection ended, whether or not it will come back."""
+
     def revoke(self) -> None:
         """End of the seat: the token is worth nothing from here on. Idempotent."""
 

@@ -2,8 +2,8 @@
 
 Rules:
 - No code outside `pool/providers/` compares a provider's name: a difference between agents is a field of this file.
-- Every field is a measured fact of a pinned version, or the careful value where nothing was measured. The contract suite
-  proves the declarations by acting (close, then prompt), because advertised flags are hints and not promises.
+- Every field is a measured fact of a pinned version, or the careful value where nothing was measured. The contract
+  suite proves the declarations by acting (close, then prompt), because advertised flags are hints and not promises.
 - A declaration holds no secret and no path of a machine; settings and environment come in through `launch`.
 """
 
@@ -69,6 +69,8 @@ class LoadTrust:
     offered: bool = True
     settle: float = 0.0
     """Seconds of calm after the session's last turn before its record on disk is whole."""
+    tells: bool = False
+    """A load that repeats nothing has found nothing: the agent makes a new session of an id that it does not know."""
     next_minute: bool = False
     """Never within the clock minute in which the session was opened: the agent would reset its record."""
 
@@ -99,10 +101,12 @@ class FaultReading:
     """How this agent's errors are to be read, where JSON-RPC codes mean different things to each."""
 
     unknown_session: frozenset[int] = frozenset({-32002})
-    session_words: re.Pattern[str] = re.compile(r"session|thread", re.IGNORECASE)
+    session_words: re.Pattern[str] = re.compile(r"session|thread|not found", re.IGNORECASE)
     """What the message must name besides the code, since agents use the same codes for everything else too."""
     cancelled: frozenset[int] = frozenset({-32800})
     """Codes that answer a cancelled prompt instead of a stop reason."""
+    spoiled: frozenset[int] = frozenset()
+    """Those of them after which the agent goes on with the turn unseen: nobody prompts that session again."""
 
 
 class Finder(Protocol):
@@ -115,7 +119,8 @@ class Finder(Protocol):
         """A Node command as (node, script): no launcher in between. A command that is no script is taken as it is."""
 
     def native(self, name: str, *, pattern: str, install: str) -> str:
-        """The native binary that a Node launcher would start (`pattern` is looked up beside the package), or the command."""
+        """The native binary that a Node launcher would start (`pattern` is looked up beside the package), or the
+        command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +181,16 @@ class Provider:
     load: LoadTrust = NEVER
     replays_noise: re.Pattern[str] | None = None
     """User texts the agent adds by itself when it replays a loaded session."""
+    replay_quiet: float = 0.0
+    """Seconds of quiet after an answered load before its replay is over, for agents that answer before they are
+    done."""
     follows_list_changed: bool = False
     close: CloseVerb = CloseVerb.NONE
+    close_ends_tools: bool = True
+    """Whether the tool servers of a session go with it. Where not, they stay until the process ends."""
+    tokens_in_argv: bool = False
+    """The agent puts the environment of tool servers into the arguments of a child, where every user of the machine can
+    read it: the token is then protected by the socket's directory and the peer check alone."""
     tool_channel: ToolChannel = ToolChannel.RELAY
     prompt_limit: PromptLimit | None = None
     approvals: frozenset[Approval] = frozenset({Approval.ASK})
@@ -206,7 +219,8 @@ class Provider:
     def advice(self) -> str:
         """What to do when the agent says that it is not logged in."""
         if self.credentials:
-            return f"set {' or '.join(self.credentials)} in the gateway's environment, or log in with the agent's own command"
+            names = " or ".join(self.credentials)
+            return f"set {names} in the gateway's environment, or log in with the agent's own command"
         return "log in with the agent's own command"
 
 

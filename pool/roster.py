@@ -74,6 +74,7 @@ class Chair:
     ready_at: float | None = None
     restored: bool = False
     unwanted: bool = False
+    taken: bool = False
 
 
 @dataclass

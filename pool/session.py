@@ -15,6 +15,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Coroutine, Sequence
+from contextvars import Context
 from typing import Any, Protocol
 
 from ostler.pool.codec import Codec, PermissionWanted, ToolWanted
@@ -29,13 +30,13 @@ from ostler.pool.errors import (
     TransportLost,
     UnknownSession,
 )
-from ostler.pool.events import Finished, Other, PermissionAnswered, Reason, Text, TurnEvent, UserText
+from ostler.pool.events import Finished, Other, Reason, Text, TurnEvent, UserText
 from ostler.pool.launch import Launch
 from ostler.pool.order import SeatOrder, SessionMemo
-from ostler.pool.ports import PermissionChoice
 from ostler.pool.prompt import PromptCapabilities, PromptPart, check_prompt
+from ostler.pool.requests import OpenRequests
 from ostler.pool.turn import Turn
-from ostler.wire.rpc import INTERNAL_ERROR, RpcFault, RpcId
+from ostler.wire.rpc import RpcFault, RpcId
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ REPLAY = 10_000
 SILENCE_TICKS = 4
 """A turn's silence is looked at this many times within its limit, so it is noticed at most a quarter late."""
 QUIET_AT_MOST = 1.0
+REPLAY_AT_MOST = 10.0
 
 
 class Host(Protocol):
@@ -63,7 +65,7 @@ class Host(Protocol):
 class AgentSession:
     """Opened by `Transport.open` or `Transport.load`."""
 
-    def __init__(self, host: Host, session_id: str, order: SeatOrder, *, loading: bool = False) -> None:
+    def __init__(self, host: Host, session_id: str, order: SeatOrder, *, memo: SessionMemo | None = None) -> None:
         self.id = session_id
         self.order = order
         self.mode: str | None = None
@@ -75,18 +77,20 @@ class AgentSession:
         self._loop = asyncio.get_running_loop()
         self._provider = host.launch.provider
         self._deadlines = host.launch.settings.deadlines
-        self._loading = loading
+        self._loading = memo is not None
         self._replay: list[TurnEvent] = []
+        self._told = 0
         self._turn: Turn | None = None
         self._sent = False
+        self._cancel_said = False
         self._call_id = 0
         self._sealed: str | None = None
         self._closing: asyncio.Task[bool] | None = None
         self._quiet_until = 0.0
         self._timers: list[asyncio.TimerHandle] = []
-        self._permissions: dict[str, tuple[RpcId, PermissionWanted, asyncio.Task[None]]] = {}
-        self._tools: set[asyncio.Task[None]] = set()
-        self._opened_at = self._last_turn_at = host.wall()
+        self._requests = OpenRequests(host, session_id, order, self._announce)
+        self._opened_at = memo.opened_at if memo else host.wall()
+        self._last_turn_at = memo.last_turn_at if memo else self._opened_at
 
     @property
     def cwd(self) -> str:
@@ -116,17 +120,17 @@ class AgentSession:
     async def prompt(self, parts: Sequence[PromptPart]) -> Turn:
         """Send a prompt.
 
-        Raises `SessionBusy`, `SessionEnded`, `PromptTooLarge`, `PromptUnsupported` (nothing was sent), `AgentSilent` (the
-        agent takes no more bytes) or `TransportLost`. What goes wrong later is the turn's `Finished`.
+        Raises `SessionBusy`, `SessionEnded`, `PromptTooLarge`, `PromptUnsupported` (nothing was sent), `AgentSilent`
+        (the agent takes no more bytes) or `TransportLost`. What goes wrong later is the turn's `Finished`.
         """
         self._require_free()
         check_prompt(parts, self._provider, self._host.capabilities)
         turn = self._turn = Turn(self._stop)
-        self._sent = False
+        self._sent = self._cancel_said = False
         try:
             await self._quiet()
             await self._host.connection.free_road("prompt", Phase.PROMPT)
-            self._require_unsealed()
+            self.require_good()
             if turn.cancelling:
                 self._release(turn, Finished(Reason.CANCELLED))
             else:
@@ -144,9 +148,11 @@ class AgentSession:
             await turn.ended()
 
     async def close(self) -> bool:
-        """End the session. True: the agent really ended it. False: it is forgotten and counted as leaked. Idempotent."""
+        """End the session. True: the agent really ended it. False: it is forgotten and counted as leaked.
+        Idempotent."""
         if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._close())
+            # Its own task, in an empty context: neither a caller that gives up nor the end of the transport cuts it.
+            self._closing = self._loop.create_task(self._close(), context=Context())
         return await asyncio.shield(self._closing)
 
     # What the transport delivers.
@@ -163,30 +169,31 @@ class AgentSession:
         elif not turn.put(event):
             why = "the consumer is too slow: more waits for it than may be held; the turn was cancelled"
             self._give_up(turn, Finished(Reason.FAILED, why))
+        elif turn.cancelling and not self._cancel_said:
+            # The cancel came before the agent's turn could be cancelled; it may be so from this event on.
+            self._tell_cancel()
 
     def permission(self, request_id: RpcId, wanted: PermissionWanted) -> None:
         """The agent asks for a decision; without a turn that wants one, the answer is no."""
         turn = self._turn
         if turn is None or turn.cancelling or not self._sent:
-            self._host.connection.answer(request_id, self._host.codec.permission_answer(wanted, None))
+            self._requests.decline(request_id, wanted)
             return
         self.receive(wanted.asked)
-        task = self._host.hold(self._decide(turn, request_id, wanted))
-        self._permissions[wanted.asked.id] = (request_id, wanted, task)
+        self._requests.decide(request_id, wanted)
 
     def tool(self, request_id: RpcId, wanted: ToolWanted) -> None:
         """The agent calls a tool of ours without a relay."""
-        task = self._host.hold(self._call_tool(request_id, wanted))
-        self._tools.add(task)
-        task.add_done_callback(self._tools.discard)
+        self._requests.call(request_id, wanted)
 
-    def loaded(self) -> None:
-        """From here on nothing is replay any more."""
+    async def replayed(self) -> None:
+        """Wait until the agent has told what it remembers; from then on nothing is replay any more."""
+        quiet, latest = self._provider.replay_quiet, self._loop.time() + REPLAY_AT_MOST
+        seen = -1
+        while quiet and seen != self._told and self._loop.time() < latest:
+            seen = self._told
+            await asyncio.sleep(quiet)
         self._loading = False
-
-    def remember(self, memo: SessionMemo) -> None:
-        """It is older than this process."""
-        self._opened_at, self._last_turn_at = memo.opened_at, memo.last_turn_at
 
     def die(self, lost: TransportLost) -> None:
         """The process is gone."""
@@ -199,25 +206,31 @@ class AgentSession:
         turn = self._turn
         if turn is not None:
             self._release(turn, end or Finished(Reason.CANCELLED if turn.cancelling else Reason.FAILED, why))
-        for task in list(self._tools):
-            task.cancel()
+        self._requests.drop_calls()
 
     # The turn.
+
+    def _announce(self, event: TurnEvent) -> None:
+        """What we did ourselves in the running turn."""
+        if self._turn is not None:
+            self._turn.put(event)
 
     def _require_free(self) -> None:
         if self._host.connection.ended:
             raise self._host.connection.lost(Phase.IDLE)
-        self._require_unsealed()
+        self.require_good()
         if self._turn is not None:
             raise SessionBusy(self.id)
 
-    def _require_unsealed(self) -> None:
+    def require_good(self) -> None:
+        """Raise `SessionEnded` for a sealed session."""
         if self._sealed is not None:
             raise SessionEnded(self.id, self._sealed)
 
     async def _quiet(self) -> None:
         latest = self._loop.time() + QUIET_AT_MOST
-        while (wait := min(self._quiet_until, latest) - self._loop.time()) > 0:
+        # Not an event: quiet is the absence of one, and each late piece moves the moment.
+        while (wait := min(self._quiet_until, latest) - self._loop.time()) > 0:  # noqa: ASYNC110 (see above)
             await asyncio.sleep(wait)
 
     def _send(self, turn: Turn, parts: Sequence[PromptPart]) -> None:
@@ -241,14 +254,15 @@ class AgentSession:
         finished = self._host.codec.replied(self.id, result)
         if finished is not None:
             self._settle(turn, finished)
-        elif turn.cancelling:
-            # The cancel came before the agent had named the turn.
+        elif turn.cancelling and not self._cancel_said:
             self._tell_cancel()
 
     def _read_fault(self, turn: Turn, fault: RpcFault) -> Finished:
         reading = self._provider.faults
         message = described(fault)
         if turn.cancelling and fault.code in reading.cancelled:
+            if fault.code in reading.spoiled:
+                self._sealed = self._sealed or "the agent went on with a cancelled turn"
             return Finished(Reason.CANCELLED)
         cause: PoolError = AgentFault(provider=self._provider.name, method="prompt", code=fault.code, message=message)
         if fault.code in reading.unknown_session and reading.session_words.search(message):
@@ -268,9 +282,8 @@ class AgentSession:
         """The session is free again; the consumer gets its end."""
         if self._turn is not turn:
             return
-        self._drop_permissions()
-        for task in list(self._tools):
-            task.cancel()
+        self._requests.drop_permissions()
+        self._requests.drop_calls()
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
@@ -285,14 +298,16 @@ class AgentSession:
         """`Turn.cancel` was called, or its consumer left."""
         if self._turn is not turn:
             return
-        self._drop_permissions()
         if self._sent:
             self._tell_cancel()
             self._timers.append(self._loop.call_later(self._deadlines.cancel_grace, self._lose_patience, turn))
+        # After the cancel: an agent that hears "cancelled" for its question first may end the turn as if it were done.
+        self._requests.drop_permissions()
 
     def _tell_cancel(self) -> None:
         said = self._host.codec.cancel(self.id)
         if said is not None:
+            self._cancel_said = True
             self._host.connection.tell(said)
 
     def _lose_patience(self, turn: Turn) -> None:
@@ -312,7 +327,7 @@ class AgentSession:
         if self._turn is not turn:
             return
         limit = self._deadlines.prompt_inactivity
-        if turn.count != seen or self._permissions or self._tools:
+        if turn.count != seen or self._requests.waiting:
             silent = 0
         elif silent >= SILENCE_TICKS:
             cause = AgentSilent(provider=self._provider.name, method="prompt", waited=limit)
@@ -334,53 +349,12 @@ class AgentSession:
             if self._quiet_until > self._loop.time():
                 self._quiet_until = self._loop.time() + self._provider.cancel_quiet
             return
+        self._told += 1
         noise = self._provider.replays_noise
         if type(event) is Other or (type(event) is UserText and noise is not None and noise.match(event.text)):
             return
         if len(self._replay) < REPLAY:
             self._replay.append(event)
-
-    # Permissions and tools.
-
-    async def _decide(self, turn: Turn, request_id: RpcId, wanted: PermissionWanted) -> None:
-        choice = PermissionChoice(None, "error")
-        try:
-            choice = await self.order.policy(self.id, wanted.asked)
-        finally:
-            # Cancelled means that `_drop_permissions` has answered already.
-            if self._permissions.pop(wanted.asked.id, None) is not None:
-                self._answer_permission(turn, request_id, wanted, choice)
-
-    def _answer_permission(
-        self, turn: Turn, request_id: RpcId, wanted: PermissionWanted, choice: PermissionChoice
-    ) -> None:
-        option = next((each for each in wanted.asked.options if each.id == choice.option), None)
-        chosen = None if option is None else option.id
-        self._host.connection.answer(request_id, self._host.codec.permission_answer(wanted, chosen))
-        if self._turn is turn:
-            turn.put(PermissionAnswered(wanted.asked.id, option, choice.by))
-
-    def _drop_permissions(self) -> None:
-        turn = self._turn
-        pending, self._permissions = self._permissions, {}
-        for request_id, wanted, task in pending.values():
-            task.cancel()
-            if turn is not None:
-                self._answer_permission(turn, request_id, wanted, PermissionChoice(None, "cancel"))
-
-    async def _call_tool(self, request_id: RpcId, wanted: ToolWanted) -> None:
-        ticket, connection = self.order.ticket, self._host.connection
-        if ticket is None:
-            connection.refuse(request_id, RpcFault(INTERNAL_ERROR, "this session has no tools"))
-            return
-        answered = False
-        try:
-            result = await ticket.call(wanted.name, wanted.arguments, call_id=wanted.call_id)
-            connection.answer(request_id, self._host.codec.tool_answer(result))
-            answered = True
-        finally:
-            if not answered:
-                connection.refuse(request_id, RpcFault(INTERNAL_ERROR, f"the call of {wanted.name} was not completed"))
 
     async def _close(self) -> bool:
         turn = self._turn

@@ -141,9 +141,10 @@ class Stablehand:
         """Open an agent session on a running process."""
         running = self._roster.slots.get(chair.slot)
         wish = self._wishes.get(chair.tools)
+        if running is None or running.transport is None or wish is None:
+            self._report_failed_open(chair, running, SeatNotOpened(chair))
+            return
         try:
-            if running is None or running.transport is None or wish is None:
-                raise SeatNotOpened(chair)
             await self._enter(running.transport, chair, wish, running.key.key.cwd)
         except BaseException as error:
             self._report_failed_open(chair, running, error)
@@ -154,8 +155,15 @@ class Stablehand:
         self._observer.opened(running.launch.provider.name, "opened", chair.ready_at - chair.begun)
         if chair.unwanted:
             await self.close_seat(chair)
-        else:
-            self._tell(events.SeatOpened(chair.seat))
+            return
+        if chair.ticket is not None:
+            chair.ticket.on_gone(lambda: self._tell_broken(chair))
+        self._tell(events.SeatOpened(chair.seat))
+
+    def _tell_broken(self, chair: Chair) -> None:
+        """Agents do not start a tool server again: a seat whose relay is gone before anybody sits there is no good."""
+        if not chair.taken and not chair.unwanted:
+            self._tell(events.SeatBroken(chair.seat))
 
     def _report_failed_open(self, chair: Chair, running: Running | None, error: BaseException) -> None:
         self._roster.chairs.pop(chair.seat, None)

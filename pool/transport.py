@@ -1,11 +1,8 @@
 """One live agent process that has answered its handshake, and the sessions on it.
 
 Rules:
-- A transport dies once. Every open, load and turn learns it with key, pid, exit code and the last stderr lines; then the
-  listeners of `on_lost` do. Exit code 0 is no clean end.
-- An open that its caller has given up is carried through and its session ended: an agent has no way to take back a
-  session that nobody knows of.
-- Ready means: the agent has made the session *and* our relay is connected with this session's token.
+- A transport dies once. Every open, load and turn learns it with key, pid, exit code and the last stderr lines; then
+  the listeners of `on_lost` do. Exit code 0 is no clean end.
 - Updates of sessions that we have not opened reach nobody, and are counted (`strays`).
 - Tasks run in an empty context: nothing of the request that happened to start a process lives on in it.
 """
@@ -17,36 +14,33 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any
 
-from ostler.pool.codec import AgentInfo, BadReply, Opened, PermissionWanted, ToolWanted
+from ostler.pool.codec import AgentInfo, BadReply, PermissionWanted, ToolWanted
 from ostler.pool.connection import Connection
 from ostler.pool.errors import (
     AgentFault,
     AgentSilent,
     AgentStartFailed,
-    LoadRefused,
     Phase,
     PoolError,
-    SessionEnded,
     TransportLost,
-    UnknownSession,
 )
 from ostler.pool.gate import OpenGates
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch import Launch
+from ostler.pool.opening import Opening, check_load
 from ostler.pool.order import SeatOrder, SessionMemo
-from ostler.pool.ports import Identity
+from ostler.pool.ports import Identity, ToolTicket
 from ostler.pool.process.errors import ProcessError, StartError
 from ostler.pool.process.keeper import Keeper
 from ostler.pool.process.ladder import StopDeadlines
 from ostler.pool.prompt import PromptCapabilities
-from ostler.pool.provider import Approval, CloseVerb, Provider, ToolChannel
+from ostler.pool.provider import CloseVerb, Provider
 from ostler.pool.session import AgentSession
 from ostler.wire.json import JsonObject
 from ostler.wire.rpc import INVALID_PARAMS, RpcFault, RpcId
 
 log = logging.getLogger(__name__)
 
-AUTH_REQUIRED = -32000
 HARD = StopDeadlines(eof=0, terminate=0)
 
 
@@ -78,7 +72,8 @@ class Transport:
     async def start(
         cls, launch: Launch, *, keeper: Keeper, gates: OpenGates, wall: Callable[[], float] = time.time
     ) -> "Transport":
-        """Start the process and shake hands, or raise `AgentStartFailed` within `deadlines.start`, with nothing left."""
+        """Start the process and shake hands, or raise `AgentStartFailed` within `deadlines.start`, with nothing
+        left."""
         transport = cls(launch, gates=gates, wall=wall)
         began = asyncio.get_running_loop().time()
         try:
@@ -106,7 +101,7 @@ class Transport:
 
     @property
     def pid(self) -> int:
-        return self.connection.process.pid
+        return self.connection.pid
 
     @property
     def identity(self) -> Identity:
@@ -151,13 +146,14 @@ class Transport:
         return self._lost or self.connection.lost(Phase.IDLE)
 
     async def open(self, order: SeatOrder) -> AgentSession:
-        """A session with its tools attached. Raises `AgentStartFailed` (phase session_open or tools), `TransportLost`."""
-        return await self._carried_through(self._open(order))
+        """A session with its tools attached. Raises `AgentStartFailed` (phase session_open or tools),
+        `TransportLost`."""
+        return await self._carried_through(Opening(self, self._gate, order).new())
 
     async def load(self, memo: SessionMemo, order: SeatOrder) -> AgentSession:
         """A session of an earlier process. Raises `LoadRefused` (nothing was asked), `UnknownSession`, or as `open`."""
-        self._check_load(memo, order)
-        return await self._carried_through(self._load(memo, order))
+        check_load(self, memo, order, offered=self.info.loads, now=self._wall())
+        return await self._carried_through(Opening(self, self._gate, order).load(memo))
 
     async def probe(self, timeout: float | None = None) -> bool:
         """True when the agent answers anything at all in time, also that it does not know the question."""
@@ -244,6 +240,23 @@ class Transport:
         task.add_done_callback(self._drop)
         return task
 
+    def enter(self, session: AgentSession) -> None:
+        """From here on its updates find it."""
+        self._sessions[session.id] = session
+
+    def leave(self, session_id: str) -> None:
+        """Its updates are strays from here on."""
+        self._sessions.pop(session_id, None)
+        self.codec.forget(session_id)
+
+    def holds(self, session_id: str) -> bool:
+        """Whether it is open here."""
+        return session_id in self._sessions
+
+    def own(self, ticket: ToolTicket) -> None:
+        """Only descendants of this process may use the ticket."""
+        ticket.owned_by(self.identity)
+
     async def end_session(self, session: AgentSession) -> bool:
         """By the strongest verb that the agent really has."""
         if self._sessions.pop(session.id, None) is None:
@@ -263,7 +276,9 @@ class Transport:
     async def _say_goodbye(self, session_id: str) -> bool:
         verb = self.provider.close
         if verb is CloseVerb.KILL:
-            await self.close(hard=True)
+            # Not `close`: it would cancel the tasks we hold, and an open that fails for want of tools is one of them.
+            self._closing = True
+            await self.connection.process.stop(HARD)
             return True
         if verb is CloseVerb.NONE:
             return False
@@ -292,174 +307,28 @@ class Transport:
             why = "it did not answer initialize in time; is this an agent, and was it started as one?"
         if self.connection.sample:
             why += f"; it said instead: {self.connection.sample!r}"
-        return self._failure(phase, why, waited, lost)
-
-    def _failure(self, phase: Phase, why: str, waited: float, lost: TransportLost | None = None) -> AgentStartFailed:
-        stderr: tuple[str, ...] = () if lost is None else lost.stderr
-        if lost is None and self.connection.started:
-            stderr = tuple(self.connection.process.stderr_tail(5))
-        return AgentStartFailed(
-            provider=self.provider.name,
-            phase=phase,
-            command=self.launch.command.line,
-            why=why,
-            waited=waited,
-            exit_code=None if lost is None else lost.exit_code,
-            stderr=stderr,
-        )
+        return self.connection.failure(phase, why, waited, lost)
 
     async def _carried_through(self, work: Coroutine[Any, Any, AgentSession]) -> AgentSession:
         if self._lost is not None:
             work.close()
             raise self.connection.lost(Phase.SESSION_OPEN)
+        self._opening += 1
         task: asyncio.Task[AgentSession] = self.hold(work)
+        task.add_done_callback(self._opening_done)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             task.add_done_callback(self._end_orphan)
             raise
 
+    def _opening_done(self, _task: "asyncio.Task[AgentSession]") -> None:
+        self._opening -= 1
+
     def _end_orphan(self, task: "asyncio.Task[AgentSession]") -> None:
         """Its caller is gone, so nobody would ever close it."""
         if not task.cancelled() and task.exception() is None and not self._closing:
             self.hold(task.result().close())
-
-    async def _open(self, order: SeatOrder) -> AgentSession:
-        made: list[AgentSession] = []
-
-        def register(result: Any) -> None:
-            made.append(self._register(self.codec.opened(result), order))
-
-        self._claim(order)
-        await self._exchange(Phase.SESSION_OPEN, self.codec.open(order), register)
-        return await self._make_ready(made[0], order)
-
-    async def _load(self, memo: SessionMemo, order: SeatOrder) -> AgentSession:
-        # Registered before it is asked for: the agent tells the conversation before it answers.
-        session = AgentSession(self, memo.session_id, order, loading=True)
-        session.remember(memo)
-        self._sessions[memo.session_id] = session
-        self._claim(order)
-
-        def register(result: Any) -> None:
-            self._adopt(session, self.codec.opened(result, memo.session_id))
-
-        try:
-            await self._exchange(Phase.SESSION_LOAD, self.codec.load(memo.session_id, order), register)
-        except BaseException:
-            self._sessions.pop(memo.session_id, None)
-            raise
-        return await self._make_ready(session, order)
-
-    def _claim(self, order: SeatOrder) -> None:
-        if order.ticket is not None:
-            order.ticket.owned_by(self.identity)
-
-    async def _exchange(self, phase: Phase, call: Any, register: Callable[[Any], None]) -> None:
-        deadlines = self.launch.settings.deadlines
-        deadline = deadlines.session_open if phase is Phase.SESSION_OPEN else deadlines.session_load
-        loop = asyncio.get_running_loop()
-        self._opening += 1
-        try:
-            async with self._gate:
-                began = loop.time()
-                await self.connection.free_road(call.method, phase)
-                await self.connection.ask(call, deadline=deadline, phase=phase, at_once=register)
-        except AgentFault as fault:
-            raise self._open_failure(phase, fault, loop.time() - began, call.params) from fault
-        except (AgentSilent, BadReply) as error:
-            # The agent may have made a session that we know nothing of.
-            self.leaked += 1
-            raise self._failure(phase, str(error), loop.time() - began) from error
-        finally:
-            self._opening -= 1
-
-    def _open_failure(self, phase: Phase, fault: AgentFault, waited: float, params: JsonObject) -> PoolError:
-        reading = self.provider.faults
-        if phase is Phase.SESSION_LOAD and fault.code in reading.unknown_session:
-            named = params.get("sessionId") or params.get("threadId")
-            return UnknownSession(provider=self.provider.name, session_id=str(named))
-        why = str(fault)
-        if fault.code == AUTH_REQUIRED:
-            why = f"{why}; {self.provider.advice()}"
-        return self._failure(phase, why, waited)
-
-    def _register(self, opened: Opened, order: SeatOrder) -> AgentSession:
-        session = AgentSession(self, opened.session_id, order)
-        if opened.session_id in self._sessions:
-            raise BadReply(f"it gave the id of another live session, {opened.session_id!r}, to a new one")
-        self._sessions[opened.session_id] = session
-        self._adopt(session, opened)
-        return session
-
-    def _adopt(self, session: AgentSession, opened: Opened) -> None:
-        session.mode, session.model = opened.mode, opened.model
-        session.loaded()
-        self.opened += 1
-
-    async def _make_ready(self, session: AgentSession, order: SeatOrder) -> AgentSession:
-        try:
-            await self._set_mode(session, order)
-            await self._attach_tools(session, order)
-        except BaseException:
-            await session.close()
-            raise
-        return session
-
-    async def _set_mode(self, session: AgentSession, order: SeatOrder) -> None:
-        auto = self.provider.auto_mode if self.launch.settings.approval is Approval.AUTO else None
-        mode = order.mode or auto
-        if mode is None or mode == session.mode:
-            return
-        began = asyncio.get_running_loop().time()
-        try:
-            for call in self.codec.set_mode(session.id, mode):
-                await self.connection.ask(
-                    call, deadline=self.launch.settings.deadlines.session_open, phase=Phase.SESSION_OPEN
-                )
-        except (AgentFault, AgentSilent) as error:
-            waited = asyncio.get_running_loop().time() - began
-            raise self._failure(Phase.SESSION_OPEN, str(error), waited) from error
-        session.mode = mode
-
-    async def _attach_tools(self, session: AgentSession, order: SeatOrder) -> None:
-        if order.ticket is None or self.launch.channel is not ToolChannel.RELAY:
-            return
-        deadline = self.launch.settings.deadlines.tools
-        attached = asyncio.ensure_future(order.ticket.attached())
-        gone = asyncio.ensure_future(self._gone.wait())
-        try:
-            await asyncio.wait((attached, gone), timeout=deadline, return_when=asyncio.FIRST_COMPLETED)
-            if attached.done():
-                attached.result()
-            elif gone.done():
-                raise self.connection.lost(Phase.TOOLS)
-            else:
-                why = (
-                    "the agent made the session but did not connect to its tools; does it trust the working directory?"
-                )
-                raise self._failure(Phase.TOOLS, why, deadline)
-        finally:
-            attached.cancel()
-            gone.cancel()
-        if session.sealed is not None:
-            raise SessionEnded(session.id, session.sealed)
-
-    def _check_load(self, memo: SessionMemo, order: SeatOrder) -> None:
-        name = self.provider.name
-        if memo.cwd != order.cwd:
-            why = (
-                f"it lives in {memo.cwd!r} and was asked for in {order.cwd!r}: agents answer that with a split session"
-            )
-            raise LoadRefused(provider=name, session_id=memo.session_id, why=why)
-        if memo.session_id in self._sessions:
-            raise LoadRefused(provider=name, session_id=memo.session_id, why="it is open on this very process")
-        ready = self.provider.load.ready_at(memo)
-        if ready is None or not self.info.loads:
-            raise LoadRefused(provider=name, session_id=memo.session_id, why="this agent's load is not to be trusted")
-        if (wait := ready - self._wall()) > 0:
-            why = f"its record is not safe to load for another {wait:.1f} s"
-            raise LoadRefused(provider=name, session_id=memo.session_id, why=why, ready_at=ready)
 
     def _call_tool(self, request_id: RpcId, wanted: ToolWanted) -> None:
         session = self._sessions.get(wanted.session_id)

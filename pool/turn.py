@@ -2,8 +2,8 @@
 
 Rules:
 - `async for event in turn`: events in order; the last one is `Finished`, exactly once, however the turn ends.
-- A turn is iterated once, by one consumer. Leaving the loop early cancels the turn: at once with `async with turn:`, else
-  when the iterator is dropped.
+- A turn is iterated once, by one consumer. Leaving the loop early cancels the turn: at once with `async with turn:`,
+  else when the iterator is dropped.
 - A slow consumer stops nobody: text piles up in joined pieces, and past the budget the turn is failed and cancelled.
 """
 

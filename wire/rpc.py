@@ -222,7 +222,7 @@ class Peer(Generic[Token]):
         if "method" in header and "id" in header:
             junk.answer = encode_line(self._fault_document(call_id, fault))
         yield junk
-        if "method" not in header and type(call_id) is int and call_id in self._pending:
+        if "method" not in header and call_id in self._pending:
             yield Reply(self._pending.pop(call_id), None, fault)
 
     def _sort(self, document: JsonObject, line: bytes) -> Incoming[Token]:

@@ -63,6 +63,6 @@ def _message(line: str) -> tuple[str, str] | None:
         return None
     try:
         text = json.loads(quoted)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return (role, text) if isinstance(text, str) else None

@@ -1,4 +1,5 @@
-"""Agent dialects and the pool's vocabulary, two-way. Sans-io; `choose` is the one place that knows which codec is which."""
+"""Agent dialects and the pool's vocabulary, two-way. Sans-io; `choose` is the one place that knows which codec is
+which."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType

@@ -107,6 +107,9 @@ class AcpCodec:
     def open(self, order: SeatOrder) -> Call:
         return Call("session/new", _placed(order))
 
+    def unearth(self, session_id: str) -> Sequence[Call]:  # noqa: ARG002 (other dialects need it)
+        return ()
+
     def load(self, session_id: str, order: SeatOrder) -> Call:
         return Call("session/load", {"sessionId": session_id, **_placed(order)})
 
@@ -158,7 +161,7 @@ class AcpCodec:
             return None
         update = params.get("update")
         try:
-            return session_id, READERS[update["sessionUpdate"]](update)  # type: ignore[index] # told by TypeError
+            return session_id, READERS[update["sessionUpdate"]](update)  # type: ignore[index,arg-type] # a TypeError tells
         except (KeyError, TypeError, AttributeError, ValueError):
             # A kind of tomorrow, or a known one in a shape of tomorrow: the same to us.
             return session_id, _other(update)
@@ -224,8 +227,9 @@ def _text_of(update: JsonObject) -> str | None:
 
 
 def _message(update: JsonObject) -> TurnEvent:
+    # Empty pieces are what some agents send before a tool call: no answer has begun with them.
     text = _text_of(update)
-    return _other(update) if text is None else Text(text)
+    return Text(text) if text else _other(update)
 
 
 def _thought(update: JsonObject) -> TurnEvent:

@@ -3,8 +3,8 @@
 Rules:
 - A thread is our session. Its turn has an id, so a late event of an earlier turn is told apart from the running one and
   dropped here (`stale` counts them): no other dialect can do that.
-- Tools go in as `dynamicTools` and come back as `item/tool/call`, named by thread: no process, no token. Without them the
-  relay is configured per thread with `required: true`: otherwise a slow tool server is silently left out.
+- Tools go in as `dynamicTools` and come back as `item/tool/call`, named by thread: no process, no token. Without them
+  the relay is configured per thread with `required: true`: otherwise a slow tool server is silently left out.
 - never + read-only would hide every tool from the model without a word, so that pair is never sent.
 """
 
@@ -101,6 +101,8 @@ class Thread:
     """What must be remembered of one thread."""
 
     turn: str | None = None
+    running: bool = False
+    """The agent has said that the turn runs. Named in an answer, but not yet running, it cannot be interrupted."""
     past: str | None = None
     spoken: set[str] = field(default_factory=set)
     """Answers of the running turn that came in pieces: their whole text is not repeated."""
@@ -141,6 +143,10 @@ class CodexCodec:
             params["dynamicTools"] = [_tool(definition) for definition in order.ticket.definitions]
         return Call("thread/start", params)
 
+    def unearth(self, session_id: str) -> Sequence[Call]:
+        # Closing archives a thread, and an archived one cannot be resumed.
+        return (Call("thread/unarchive", {"threadId": session_id}),)
+
     def load(self, session_id: str, order: SeatOrder) -> Call:
         return Call("thread/resume", {"threadId": session_id, "excludeTurns": True, **self._placed(order)})
 
@@ -159,7 +165,7 @@ class CodexCodec:
 
     def prompt(self, session_id: str, parts: Sequence[PromptPart]) -> Call:
         thread = self._thread(session_id)
-        thread.past, thread.turn = thread.turn or thread.past, None
+        thread.past, thread.turn, thread.running = thread.turn or thread.past, None, False
         thread.spoken.clear()
         return Call("turn/start", {"threadId": session_id, "input": [_input(part) for part in parts]})
 
@@ -175,8 +181,10 @@ class CodexCodec:
         self._thread(session_id).turn = None
 
     def cancel(self, session_id: str) -> Call | Notice | None:
-        turn_id = self._thread(session_id).turn
-        return None if turn_id is None else Call("turn/interrupt", {"threadId": session_id, "turnId": turn_id})
+        thread = self._thread(session_id)
+        if thread.turn is None or not thread.running:
+            return None
+        return Call("turn/interrupt", {"threadId": session_id, "turnId": thread.turn})
 
     def close(self, session_id: str, *, offered: bool) -> Sequence[Call]:  # noqa: ARG002 (every version has them)
         # Unsubscribing alone keeps tool servers for a minute; archiving alone keeps the thread loaded.
@@ -309,7 +317,7 @@ def _thought(_thread: Thread, params: JsonObject) -> TurnEvent:
 
 def _turn_started(thread: Thread, params: JsonObject) -> TurnEvent:
     if params["turn"]["id"] != thread.past:
-        thread.turn = _needed(params["turn"]["id"])
+        thread.turn, thread.running = _needed(params["turn"]["id"]), True
     return Other("turn/started", params)
 
 
@@ -317,7 +325,7 @@ def _turn_completed(thread: Thread, params: JsonObject) -> TurnEvent:
     turn = params["turn"]
     if turn["id"] == thread.past or (thread.turn is not None and turn["id"] != thread.turn):
         return Other("turn/completed", params)
-    thread.past, thread.turn = turn["id"], None
+    thread.past, thread.turn, thread.running = turn["id"], None, False
     error = turn.get("error")
     message = error.get("message") if type(error) is dict else None
     return Finished(STOPS.get(turn["status"], Reason.FAILED), message if type(message) is str else "")

@@ -93,6 +93,7 @@ class Seat:
     """One agent-side session."""
 
     id: SeatId
+    stable: "Stable"
     slot: Slot
     line: "Line"
     group: str | SlotId
@@ -253,10 +254,16 @@ class Books:
         self.nested.pop(waiting.claim, None)
         ring.remove(waiting)
         self.turns.leave(waiting.owner)
+        if not ring.count:
+            self.freed = True  # its key's process may be idle now, and make way
 
     def ring_of(self, waiting: Waiting) -> Ring:
         stable = self.stables[waiting.key]
         return stable.transports if waiting.tools is None else stable.lines[waiting.tools].ring
+
+    def rank(self, stable: Stable) -> int:
+        """The key whose waiting owner had its last turn longest ago comes first."""
+        return min(self.turns.of(ring.head()) for ring in stable.rings())
 
     # slots
 
@@ -303,9 +310,9 @@ class Books:
 
     # seats
 
-    def add_seat(self, slot: Slot, line: Line) -> Seat:
+    def add_seat(self, stable: Stable, slot: Slot, line: Line) -> Seat:
         group = open_group(slot)
-        seat = Seat(SeatId(self.new_id()), slot, line, group, self.now)
+        seat = Seat(SeatId(self.new_id()), stable, slot, line, group, self.now)
         self.seats[seat.id] = slot.seats[seat.id] = self.opening[seat.id] = seat
         slot.opened += 1
         slot.opening += 1

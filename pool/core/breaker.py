@@ -31,9 +31,9 @@ class Breaker:
 
 
 def _pause(failures: int, limits: Limits) -> float:
+    if failures >= limits.breaker_after:
+        longest = max(limits.backoff_cap, limits.breaker_cooldown)
+        return min(limits.breaker_cooldown * 2.0 ** min(failures - limits.breaker_after, 30), longest)
     if failures <= 1:
         return 0.0
-    if failures < limits.breaker_after:
-        return min(limits.backoff_base * 2.0 ** min(failures - 2, 30), limits.backoff_cap)
-    longest = max(limits.backoff_cap, limits.breaker_cooldown)
-    return min(limits.breaker_cooldown * 2.0 ** min(failures - limits.breaker_after, 30), longest)
+    return min(limits.backoff_base * 2.0 ** min(failures - 2, 30), limits.backoff_cap)

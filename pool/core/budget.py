@@ -27,12 +27,25 @@ def make_room(books: Books, stable: Stable, short: int, *, elsewhere: bool) -> b
 
 
 def _least_used(books: Books, stable: Stable) -> Slot | None:
+    rank = books.rank(stable)
     idle = [
         slot
         for slot in books.slots.values()
         if slot.state is SlotState.READY and slot.idle and slot.stable is not stable
     ]
-    return min(idle, key=_keep_rank, default=None)
+    return min((slot for slot in idle if not _promised(books, slot, rank)), key=_keep_rank, default=None)
+
+
+def _promised(books: Books, slot: Slot, rank: int) -> bool:
+    """Whether its own key's waiters are to be served here first: what is promised is not idle.
+
+    A process that was started for somebody serves somebody before it makes way (else two keys with one place
+    between them would evict each other for ever), and then the owner whose turn is longest ago comes first.
+    """
+    own = slot.stable
+    if own is None or own.paused or not own.waiting:
+        return False
+    return not slot.served or books.rank(own) <= rank
 
 
 def _keep_rank(slot: Slot) -> tuple[bool, bool, float]:

@@ -55,20 +55,18 @@ def _death(books: Books, slot: Slot, text: str) -> None:
 
 def seat_opened(event: events.SeatOpened, books: Books) -> Stable | None:
     seat = books.find_seat(event.seat, SeatState.OPENING)
-    stable = seat.slot.stable
-    if stable is not None:
-        stable.open_seconds += 0.3 * (books.now - seat.since - stable.open_seconds)
+    seat.stable.open_seconds += 0.3 * (books.now - seat.since - seat.stable.open_seconds)
     seat.line.failures, seat.line.open_after = 0, 0.0
     prove(books, seat.slot)
     books.park(seat)
-    return stable
+    return seat.stable
 
 
 def seat_open_failed(event: events.SeatOpenFailed, books: Books) -> Stable | None:
     seat = books.find_seat(event.seat, SeatState.OPENING)
     open_failed(books, seat, event.text)
     judge_seats(books, seat.slot)
-    return seat.slot.stable
+    return seat.stable
 
 
 def seat_closed(event: events.SeatClosed, books: Books) -> Stable | None:
@@ -78,14 +76,14 @@ def seat_closed(event: events.SeatClosed, books: Books) -> Stable | None:
     else:
         leak_seat(books, seat)
     judge_seats(books, seat.slot)
-    return seat.slot.stable
+    return seat.stable
 
 
 def seat_broken(event: events.SeatBroken, books: Books) -> Stable | None:
     seat = books.find_seat(event.seat, SeatState.PARKED)
     broken(books, seat)
     judge_seats(books, seat.slot)
-    return seat.slot.stable
+    return seat.stable
 
 
 def memory_sampled(event: events.MemorySampled, books: Books) -> Stable | None:

@@ -18,6 +18,8 @@ from ostler.pool.core.values import Cause, KeySpec, Refusal, SlotState
 
 
 def key_registered(event: events.KeyRegistered, books: Books) -> Stable | None:
+    if books.closed:
+        raise StaleEvent
     books.limits.check(event.spec)
     books.recount_spares = True
     stable = books.stables.get(event.key)

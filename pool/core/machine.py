@@ -45,6 +45,7 @@ class PoolCore:
             settle_fairly(books, touched)
             if books.nested:
                 refuse_deadlocked(books)
+                settle_fairly(books, None)
         self._announce()
         return books.out
 

@@ -16,8 +16,9 @@ def open_seats(books: Books, stable: Stable) -> None:
         if slot is None:
             break
         _open(books, stable, slot, line)
-    for line in stable.lines.values():
-        _open_ahead(books, stable, line)
+    if _roomy(books, stable, fresh_only=True) is not None:
+        for line in stable.lines.values():
+            _open_ahead(books, stable, line)
 
 
 def _neediest(books: Books, stable: Stable) -> Line | None:
@@ -46,7 +47,7 @@ def _roomy(books: Books, stable: Stable, *, fresh_only: bool) -> Slot | None:
 
 
 def _open(books: Books, stable: Stable, slot: Slot, line: Line) -> None:
-    seat = books.add_seat(slot, line)
+    seat = books.add_seat(stable, slot, line)
     books.alarm(books.now + min(books.limits.open_timeout, books.limits.slow_open_after))
     books.emit(OpenSeat(seat.id, slot.id, stable.key, line.tools))
 

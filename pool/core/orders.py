@@ -25,6 +25,7 @@ def _set_paused(books: Books, key: Key | None, *, to: bool) -> Stable | None:
         return None
     stable = books.find_stable(key)
     stable.paused = to
+    books.freed = True
     books.recount_spares = True
     return stable
 

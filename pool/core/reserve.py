@@ -48,7 +48,7 @@ def processes_wanted(books: Books, stable: Stable) -> int:
     seats, moving, recurring = 0, 0, False
     for line in stable.lines.values():
         seats += target(books, stable, line)
-        recurring = recurring or now < line.hint_until or line.arrivals.recurring(now)
+        recurring = recurring or now < line.hint_until or line.arrivals.recurring(now, refill_seconds(stable))
     for slot in stable.slots.values():
         if slot.retire is not None or slot.state is not SlotState.READY:
             moving += len(slot.leases)

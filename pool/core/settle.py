@@ -13,8 +13,8 @@ def settle(books: Books, stable: Stable) -> None:
     if books.paused or stable.paused:
         return
     serve(books, stable)
-    adopt_spares(books, stable)
-    serve(books, stable)
+    if adopt_spares(books, stable):
+        serve(books, stable)
     open_seats(books, stable)
     start_missing(books, stable)
 
@@ -28,7 +28,9 @@ def settle_fairly(books: Books, touched: Stable | None) -> None:
             settle(books, touched)
     while books.freed and books.hungry:
         books.freed = False
-        waiting = sorted(books.hungry.values(), key=lambda stable: _rank(books, stable))
+        waiting = list(books.hungry.values())
+        if len(waiting) > 1:
+            waiting.sort(key=books.rank)
         books.hungry = {}
         for stable in waiting:
             settle(books, stable)
@@ -36,8 +38,3 @@ def settle_fairly(books: Books, touched: Stable | None) -> None:
     if books.recount_spares and not books.paused:
         books.recount_spares = False
         ensure_spares(books)
-
-
-def _rank(books: Books, stable: Stable) -> int:
-    """The owner whose last turn is longest ago decides which key comes first."""
-    return min(books.turns.of(ring.head()) for ring in stable.rings())

@@ -8,6 +8,7 @@ Rules:
 - Bursts are no Poisson stream: the most arrivals ever seen within one refill are remembered with a slow
   decay, and count only while a burst goes on. So silence is cheap, and the first arrival after it calls the
   whole crowd's seats.
+- The silence since the last arrival is evidence too: no rate above one arrival per that silence is believed.
 - Everything decays: a line without traffic ends at zero and its floor is what is left.
 """
 
@@ -16,6 +17,9 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from ostler.pool.core.values import SettingsError
+
+# Seconds for which a target stands unless there is an arrival: all that could change it is much slower.
+JUDGED_FOR = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,8 @@ class Arrivals:
     last: float = -math.inf
     peak: float = 0.0
     recent: deque[float] = field(default_factory=deque)
+    judged_at: float = -math.inf
+    wanted: int = 0
 
     def record(self, now: float, refill: float) -> None:
         """One arrival; `refill` is how long a new seat takes at present."""
@@ -63,6 +69,7 @@ class Arrivals:
         while len(self.recent) > self.rule.most or now - self.recent[0] > refill:
             self.recent.popleft()
         self.peak = max(self.peak, float(len(self.recent)))
+        self.judged_at = -math.inf
 
     def rate(self, now: float) -> float:
         """Arrivals per second, corrected for a short history (else a new line looks idle for its first
@@ -75,18 +82,26 @@ class Arrivals:
         mass = self.mass * _halved(now - self.last, half_life)
         return mass * math.log(2) / half_life / (1.0 - _halved(seen, half_life))
 
-    def recurring(self, now: float) -> bool:
+    def recurring(self, now: float, refill: float) -> bool:
         """Whether the next arrival is near enough to keep something warm for it."""
-        return self.rate(now) * self.rule.keep_seconds >= 1.0
+        return self.target(now, refill) > 0
 
     def target(self, now: float, refill: float) -> int:
         """Seats to keep parked now."""
+        if now - self.judged_at >= JUDGED_FOR:
+            self.judged_at, self.wanted = now, self._judge(now, refill)
+        return self.wanted
+
+    def _judge(self, now: float, refill: float) -> int:
         rate = self.rate(now)
         if rate * self.rule.keep_seconds < 1.0:
             return 0
+        silence = now - self.last
+        if silence > 0.0:
+            rate = min(rate, 1.0 / silence)
         wanted = seats_for(rate * refill, self.rule.miss_chance, self.rule.most)
-        if now - self.last <= self.rule.burst_hold:
-            remembered = self.peak * _halved(now - self.last, self.rule.burst_half_life)
+        if silence <= self.rule.burst_hold:
+            remembered = self.peak * _halved(silence, self.rule.burst_half_life)
             wanted = max(wanted, math.ceil(remembered))
         return min(wanted, self.rule.most)
 

@@ -56,21 +56,27 @@ def supply(stable: Stable) -> int:
     return sum(slot.capacity if slot.state is SlotState.STARTING else slot.room for slot in stable.slots.values())
 
 
-def adopt_spares(books: Books, stable: Stable) -> None:
-    """Give the key the started spares it needs, a ready one before one that still starts."""
-    if not stable.spec.traits.cwd_per_session:
-        return
-    while books.spares and demand(stable) > supply(stable) and len(stable.slots) < key_cap(books, stable):
-        fitting = [
-            slot
-            for slot in books.spares.values()
-            if slot.spec.group == stable.spec.group and slot.state in {SlotState.READY, SlotState.STARTING}
-        ]
-        if not fitting:
-            return
-        slot = min(fitting, key=lambda slot: (slot.state is SlotState.STARTING, slot.id))
+def adopt_spares(books: Books, stable: Stable) -> bool:
+    """Give the key the spares it needs, a ready one before one that still starts. True if it got any."""
+    adopted = False
+    while books.spares and (slot := _fitting_spare(books, stable)) is not None:
         books.adopt(slot, stable)
         books.emit(AdoptSlot(slot.id, stable.key))
+        adopted = True
+    return adopted
+
+
+def _fitting_spare(books: Books, stable: Stable) -> Slot | None:
+    if not stable.spec.traits.cwd_per_session or demand(stable) <= supply(stable):
+        return None
+    if len(stable.slots) >= key_cap(books, stable):
+        return None
+    fitting = [
+        slot
+        for slot in books.spares.values()
+        if slot.spec.group == stable.spec.group and slot.state in {SlotState.READY, SlotState.STARTING}
+    ]
+    return min(fitting, key=lambda slot: (slot.state is SlotState.STARTING, slot.id), default=None)
 
 
 def start_missing(books: Books, stable: Stable) -> None:

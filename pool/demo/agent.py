@@ -34,7 +34,7 @@ VERSION = "0.1.0"
 EOF_GRACE = 0.25
 
 
-class Later(Exception):  # noqa: N818 - no error: the answer comes from another thread
+class Later(Exception):
     """Raised by a handler whose answer is under way."""
 
 
@@ -47,7 +47,8 @@ class Agent:
         self._store = store
         self._recorder = recorder
         self._sessions: dict[str, Session] = {}
-        self._opening: list[Session] = []
+        # On their way in or out: nobody can use them, but their tool servers are ours to end.
+        self._unlisted: list[Session] = []
         self._sharing = threading.Lock()
         self._shared = Session("shared", os.getcwd(), Conversation())
         self._asked: dict[object, Turn] = {}
@@ -83,7 +84,7 @@ class Agent:
             session.close_servers()
 
     def _everyone(self) -> list[Session]:
-        return [*self._sessions.values(), *self._opening, self._shared]
+        return [*self._sessions.values(), *self._unlisted, self._shared]
 
     def _known_methods(self) -> dict[str, Callable[[object, Params], Params]]:
         methods = {
@@ -216,11 +217,11 @@ class Agent:
         check_servers(entries)
 
         def work() -> Params:
-            self._opening.append(session)
+            self._unlisted.append(session)
             time.sleep(self._flags.slow_session_new)
             self._equip(session, entries)
             self._sessions[session.id] = session
-            self._opening.remove(session)
+            self._unlisted.remove(session)
             return reply()
 
         if entries or self._flags.slow_session_new:
@@ -252,8 +253,11 @@ class Agent:
         if not session.servers:
             return {}
 
+        self._unlisted.append(session)
+
         def work() -> Params:
             session.close_servers()
+            self._unlisted.remove(session)
             return {}
 
         raise self._answer_later(number, work)

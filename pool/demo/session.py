@@ -36,11 +36,13 @@ class Session:
             self._start_server(entry, flags, recorder)
 
     def close_servers(self) -> None:
-        servers, self.servers = self.servers, []
+        """End the tool servers, all at once. They stay ours until they are gone: stdin may end meanwhile."""
+        servers = list(self.servers)
         for server in servers:
             server.hang_up()
         for server in servers:
             server.close()
+        self.servers = [server for server in self.servers if server not in servers]
 
     def modes(self) -> dict[str, object]:
         available = [{"id": mode, "name": name} for mode, name in MODES.items()]

@@ -4,6 +4,7 @@ from ostler.pool.process.command import Command
 from ostler.pool.process.environment import build_environment
 from ostler.pool.process.errors import (
     CommandError,
+    KeeperClosed,
     MissingDirectory,
     MissingProgram,
     NotPermitted,
@@ -29,6 +30,7 @@ __all__ = [
     "Ending",
     "Exit",
     "Keeper",
+    "KeeperClosed",
     "MissingDirectory",
     "MissingProgram",
     "NotPermitted",

@@ -45,7 +45,7 @@ class Guard:
         return self._child.pid if self._child else None
 
     def open(self) -> None:
-        """Raises `OSError`. What is known is in the pipe before the reaper exists: it has no ignorant moment."""
+        """Raises `OSError`. All that is known is in the pipe before the reaper exists."""
         self._retry = None
         theirs, ours = os.pipe2(os.O_CLOEXEC)
         try:

@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from ostler.pool.process.errors import ProcessError
+from ostler.pool.process.errors import KeeperClosed, ProcessError
 from ostler.pool.process.guard import Guard
 from ostler.pool.process.ledger import Estate, Ledger, Run, find_estates, prepare
 from ostler.pool.process.reaper.hunt import Hunt
-from ostler.pool.process.reaper.kin import Identity, Stat
+from ostler.pool.process.reaper.kin import Census, Identity, Stat, take_census
 from ostler.pool.process.reaper.strike import PAUSE, Family, send
 
 log = logging.getLogger(__name__)
@@ -39,8 +39,11 @@ class Keeper:
         self._guard = guard
         self._threads = threads
         self._spawned = 0
+        self._closing = False
         self._living: dict[int, Stoppable] = {}
         self._tasks: set[asyncio.Task[object]] = set()
+        self._next_census: asyncio.Task[Census] | None = None
+        self._census_turn = asyncio.Lock()
 
     @classmethod
     async def open(cls, runtime_dir: Path, instance_id: str, *, python: str = sys.executable) -> "Keeper":
@@ -50,8 +53,12 @@ class Keeper:
         try:
             await asyncio.get_running_loop().run_in_executor(threads, settle_estates, runtime_dir, run)
             ledger = Ledger.open(runtime_dir, run)
-            guard = Guard(run, python)
-            guard.open()
+            try:
+                guard = Guard(run, python)
+                guard.open()
+            except BaseException:
+                ledger.close()
+                raise
         except BaseException:
             threads.shutdown(wait=False)
             raise
@@ -68,6 +75,8 @@ class Keeper:
 
     def announce(self, label: str) -> int:
         """Before every start: if we die from here on, the process is found though nobody knows its pid."""
+        if self._closing:
+            raise KeeperClosed(f"cannot start {label}: gateway run {self.run.name} is shutting down")
         self._spawned += 1
         self._ledger.announce(self._spawned, label)
         self._guard.expect(self._spawned)
@@ -76,8 +85,12 @@ class Keeper:
     def mark(self, number: int) -> str:
         return f"{self.run.mark}{number}"
 
-    def complete(self, number: int, identity: Identity, process: Stoppable) -> None:
+    def adopt(self, number: int, process: Stoppable) -> None:
+        """It runs: `aclose` will stop it."""
         self._living[number] = process
+
+    def complete(self, number: int, identity: Identity) -> None:
+        """Record who it is. Until then the marker alone stands for it."""
         self._guard.ward(number, identity)
         self._ledger.complete(number, identity)
 
@@ -99,7 +112,10 @@ class Keeper:
         return task
 
     async def look(self, family: Family) -> list[Stat]:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, family.look)
+        """One census serves all who asked before it began: twenty stops at once cost what one does."""
+        if self._next_census is None:
+            self._next_census = self.hold(self._take_census())
+        return family.find(await asyncio.shield(self._next_census))
 
     async def end(self, family: Family, *, grace: float, bound: float) -> list[Stat]:
         """The whole family gone; answers with those that could not be ended within grace + bound."""
@@ -116,6 +132,7 @@ class Keeper:
 
     async def aclose(self) -> None:
         """Stop every process, wait for every family's end, dismiss the reaper."""
+        self._closing = True
         for process in list(self._living.values()):
             self.hold(process.stop())
         while self._tasks:
@@ -123,6 +140,11 @@ class Keeper:
         await self._guard.aclose()
         self._ledger.close()
         self._threads.shutdown(wait=False)
+
+    async def _take_census(self) -> Census:
+        async with self._census_turn:
+            self._next_census = None  # whoever asks from here on must not be answered with an older look
+            return await asyncio.get_running_loop().run_in_executor(self._threads, take_census)
 
     def _release(self, task: "asyncio.Task[object]") -> None:
         self._tasks.discard(task)

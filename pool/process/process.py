@@ -28,6 +28,7 @@ from ostler.pool.process.tree import TreeMemory, measure
 log = logging.getLogger(__name__)
 
 LINGER = 0.25
+EXEC_TIME = 0.002  # half a millisecond is usual; more only costs latency, less may stop the loop
 MUTE = 1.0
 DEFAULT_DEADLINES = StopDeadlines()
 TAIL = 20
@@ -51,7 +52,7 @@ class AgentProcess:
     def __init__(self, command: Command, child: Child, number: int, listener: ProcessListener, keeper: Keeper) -> None:
         self.command = command
         self.pid = child.pid
-        self.identity: Identity = child.identity
+        self.identity = Identity(child.pid, 0)
         self.exit: Exit | None = None
         self._child = child
         self._number = number
@@ -60,7 +61,7 @@ class AgentProcess:
         self._loop = asyncio.get_running_loop()
         self._started_at = self._loop.time()
         self._ended_at = 0.0
-        self._family = Family(keeper.mark(number), [child.identity], vouched=True)
+        self._family = Family(keeper.mark(number), (), vouched=True)
         self._tail = StderrTail(Redaction((*command.secrets, *secret_values(command.env))))
         self._pipes = Pipes(
             Inflow(listener.stdout_received, self._on_end_of_pipe),
@@ -88,7 +89,7 @@ class AgentProcess:
             keeper.forget(number)
             raise
         process = cls(command, child, number, listener, keeper)
-        keeper.complete(number, child.identity, process)
+        keeper.adopt(number, process)
         # The keeper's task, not ours: cancelled halfway, a pipe end would have two owners or none.
         attached = keeper.hold(process._attach())
         try:
@@ -146,6 +147,10 @@ class AgentProcess:
         try:
             self._child.set_limits(self.command.rlimits)
             await self._pipes.connect()
+            await asyncio.sleep(EXEC_TIME)
+            self.identity = self._child.identify()
+            self._family.include(self.identity)
+            self._keeper.complete(self._number, self.identity)
             self._listening = True
         except (OSError, ValueError) as error:
             raise explain_limits(self.command, error) from error

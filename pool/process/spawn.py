@@ -50,9 +50,6 @@ class Child:
         self.pid = popen.pid
         self.pidfd = pidfd
         self.buried = False
-        stat = read_stat(popen.pid)
-        # Our own child that nobody has waited for is always there, as a zombie at least.
-        self.identity = Identity(popen.pid, stat.start if stat else 0)
 
     @property
     def pipes(self) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
@@ -61,6 +58,12 @@ class Child:
         if stdin is None or stdout is None or stderr is None:
             raise ValueError("this child was started without pipes")
         return stdin, stdout, stderr
+
+    def identify(self) -> Identity:
+        """Not straight after the spawn: until the exec is through, this read of `/proc` waits for it."""
+        stat = read_stat(self.pid)
+        # Unless our host program collects all children, it is there as a zombie at least. 0 fits nobody.
+        return Identity(self.pid, stat.start if stat else 0)
 
     def status(self) -> int | None:
         """Exit code, or minus the signal; None if somebody else in this program collected it. Only once it

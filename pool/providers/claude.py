@@ -1,6 +1,7 @@
 """claude-agent-acp, measured at 0.49.0.
 
-- Each session is a child process of ~110 MB and costs 273 ms of CPU to open: budgeted like a process, opened two at a time.
+- Each session is a child process of ~110 MB and costs 273 ms of CPU to open: budgeted like a process, opened two at a
+  time.
 - It hands its whole environment, key included, to its tool servers: only our relay is trusted.
 - A session needs two seconds of calm before its file is whole.
 - A SIGKILL of the parent leaves children behind: ended by group.
@@ -53,6 +54,7 @@ PROVIDER = Provider(
     parallel_opens=2,
     load=LoadTrust(settle=2.0),
     close=CloseVerb.SESSION_CLOSE,
+    tokens_in_argv=True,
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
     auto_mode="bypassPermissions",
     faults=FaultReading(unknown_session=frozenset({-32603, -32002})),

@@ -5,7 +5,7 @@ from ostler.pool.provider import TRUSTED, Approval, CloseVerb, CodecName, Finder
 
 
 def find(_finder: Finder) -> tuple[str, ...]:
-    """The module of this very installation."""
+    """The agent of this very installation, in a bare interpreter."""
     return tuple(command_line([]))
 
 
@@ -15,6 +15,7 @@ PROVIDER = Provider(
     codec=CodecName.ACP,
     find=find,
     install="it is part of ostler",
+    pass_env=("OSTLER_DEMO_STATE",),
     sharing=Sharing.SESSIONS,
     seats_per_process=200,
     parallel_opens=8,

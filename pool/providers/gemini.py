@@ -2,9 +2,13 @@
 
 - Without NO_RELAUNCH it is two processes, the first of which ignores signals. Without TRUST_WORKSPACE it drops tool
   servers without a word.
-- Parallel opens on one HOME fight for a file lock with exponential retries: 8 took 12.8 s, one after another 23 ms each.
+- Parallel opens on one HOME fight for a file lock with exponential retries: 8 took 12.8 s, one after another 23 ms
+  each.
 - No verb ends a session; each one left behind makes the next slower and the process bigger: see the numbers below.
 - A load within the minute of the open wipes the saved turns: the record's file name holds the minute.
+- It answers a load before it has told the conversation: what comes then would be the first piece of the next answer.
+- About 4.2 million characters (a million tokens at four ASCII characters each) end a turn as "max_tokens" before the
+  model is called: refused before sending. Text of other alphabets reaches that cap earlier, and ends as a limit.
 - `--model` always: its automatic choice costs a call to a second model before each turn.
 """
 
@@ -17,6 +21,7 @@ from ostler.pool.provider import (
     FaultReading,
     Finder,
     LoadTrust,
+    PromptLimit,
     Provider,
     Recipe,
     Sharing,
@@ -31,9 +36,9 @@ DEFAULT_MODEL = "gemini-2.5-flash"
 # session that was ever opened. `bench/pool` measures what they lead to.
 
 SEATS = 40
-"""Alive at once, parked ones included: twenty sessions and a full reserve of sixteen fit into one process at about twice
-its fresh size. More would save little (a second process costs as much as 35 seats), make every open slower, and leave
-one thread to too many turns; a crowd of fifty and its reserve still need two processes only."""
+"""Alive at once, parked ones included: twenty sessions and a full reserve of sixteen fit into one process at about
+twice its fresh size. More would save little (a second process costs as much as 35 seats), make every open slower, and
+leave one thread to too many turns; a crowd of fifty and its reserve still need two processes only."""
 LEAKS = 20
 """Dead ones. Recycling brings the successor up first, so for a moment there are two: a fresh process, and one that has
 grown by 20 dead sessions and those that came while the successor started, together 2.4 times a fresh one. Forty made it
@@ -77,10 +82,12 @@ PROVIDER = Provider(
     parallel_opens=1,
     refill_pause=REFILL_PAUSE,
     load=LoadTrust(next_minute=True),
-    replays_noise=re.compile(r"\s*<session_context>"),
+    replays_noise=re.compile(r"\s*(<session_context>|\[Function Response: )"),
+    prompt_limit=PromptLimit(4_000_000),
+    replay_quiet=0.3,
     close=CloseVerb.NONE,
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
-    faults=FaultReading(unknown_session=frozenset({-32602})),
+    faults=FaultReading(unknown_session=frozenset({-32602, -32603})),
     keeps_cancelled_prompts=False,
     expected_start=0.7,
     seat_weight=0.02,

@@ -1,7 +1,7 @@
 """opencode, measured at 1.18.33.
 
-- Tool servers belong to (cwd, name): two sessions in one cwd see each other's tools, and the first one's calls arrive with
-  the second one's token. Only a cwd of its own isolates a session.
+- Tool servers belong to (cwd, name): two sessions in one cwd see each other's tools, and the first one's calls arrive
+  with the second one's token. Only a cwd of its own isolates a session.
 - `session/close` ends the session, not its tool server, and gives no memory back: replaced by memory, not by count.
 - The heaviest of all: 340 MB empty.
 """
@@ -35,8 +35,9 @@ def arguments(wanted: Wanted) -> Recipe:
     overlay: dict[str, object] = {}
     if wanted.model is not None:
         overlay["model"] = wanted.model
-    if wanted.approval is Approval.AUTO:
-        overlay["permission"] = {"edit": "allow", "bash": "allow", "webfetch": "allow"}
+    if wanted.approval is not Approval.AGENT:
+        # By itself it asks for nothing, tools of servers included.
+        overlay["permission"] = {"*": "allow" if wanted.approval is Approval.AUTO else "ask"}
     return Recipe(("acp",), {"OPENCODE_CONFIG_CONTENT": json.dumps(overlay)} if overlay else {})
 
 
@@ -60,9 +61,11 @@ PROVIDER = Provider(
     seats_per_process=8,
     parallel_opens=2,
     load=TRUSTED,
+    follows_list_changed=True,
     close=CloseVerb.SESSION_CLOSE,
+    close_ends_tools=False,
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
-    faults=FaultReading(unknown_session=frozenset({-32602, -32002})),
+    faults=FaultReading(unknown_session=frozenset({-32602, -32603}), cancelled=frozenset({-32800, -32603})),
     late_updates=0.03,
     expected_start=1.4,
     seat_weight=0.1,

@@ -3,6 +3,7 @@
 - Without NO_RELAUNCH it is two processes, and the first orphans the second.
 - Tools of servers are hidden behind a search tool unless that is excluded.
 - A cancelled prompt is answered with error -32603 instead of a stop reason.
+- A load of an id that it does not know is answered with a fresh, empty session.
 - No verb ends a session; `resume` is advertised and does not exist. A SIGKILL right after a turn loses it.
 """
 
@@ -49,10 +50,10 @@ PROVIDER = Provider(
     seats_per_process=20,
     recycle_after=40,
     parallel_opens=1,
-    load=LoadTrust(settle=2.0),
+    load=LoadTrust(settle=2.0, tells=True),
     close=CloseVerb.NONE,
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
-    faults=FaultReading(unknown_session=frozenset({-32602, -32002}), cancelled=frozenset({-32603})),
+    faults=FaultReading(unknown_session=frozenset({-32603, -32002}), cancelled=frozenset({-32603})),
     expected_start=0.7,
     seat_weight=0.02,
 )

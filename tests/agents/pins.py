@@ -107,14 +107,15 @@ class PipPin(Pin):
         run([*pip, "--require-hashes", "-r", str(self.lock)], folder)
 
 
+# The slowest first, so that the last one to be tested is a short one.
 PINS: tuple[Pin, ...] = (
-    NpmPin("gemini-acp"),
-    NpmPin("codex-app-server"),
-    NpmPin("codex-acp"),
-    NpmPin("claude-acp"),
-    NpmPin("qwen-acp"),
     NpmPin("opencode-acp", scripted="opencode-ai"),
     PipPin("hermes-acp"),
+    NpmPin("qwen-acp"),
+    NpmPin("gemini-acp"),
+    NpmPin("claude-acp"),
+    NpmPin("codex-acp"),
+    NpmPin("codex-app-server"),
 )
 
 

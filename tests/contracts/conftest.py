@@ -1,8 +1,8 @@
 """Which providers the contract runs for.
 
 Rules:
-- With `-p tests.agents.plugin` and `--agent NAME`: that real agent, marked `agents`. Without: the demo agent, by its own
-  provider and by the generic one that knows nothing but its command.
+- With `-p tests.agents.plugin` and `--agent NAME`: that real agent, marked `agents`. Without: the demo agent, by its
+  own provider and by the generic one that knows nothing but its command.
 - A provider that `load()` finds and nobody can run is not silently left out: `test_coverage.py` fails.
 """
 
@@ -14,7 +14,6 @@ import pytest
 from ostler.pool.process import Keeper
 from ostler.pool.provider import Provider
 from ostler.pool.providers import load
-from ostler.pool.settings import ProviderSettings
 from tests.agents.recipes import RECIPES, Place, Recipe
 from tests.contracts.built_in import BUILT_IN
 from tests.support.tool_stage import stage_at

@@ -8,8 +8,8 @@ import pytest
 
 from ostler.pool.provider import Provider, Sharing
 from ostler.pool.providers import load
-from tests.support.witness import arguments, environment, open_files
 from tests.support.waiting import within
+from tests.support.witness import arguments, environment, open_files
 from tests.support.yard import Yard, say
 
 
@@ -49,12 +49,14 @@ async def test_child_inherits_nothing_but_its_three_pipes(yard: Yard) -> None:
         for end in decoy:
             os.set_inheritable(end, True)
         transport = await yard.start()
-        wires = {target for target in open_files().values() if target.startswith(("pipe:", "socket:"))}
-        shared = {fd for fd, target in open_files(transport.pid).items() if target in wires}
+        ours, theirs = open_files(), open_files(transport.pid)
     finally:
         for end in decoy:
             os.close(end)
-    assert shared == {0, 1, 2}
+    shared = {
+        target for target in theirs.values() if target in ours.values() and target.startswith(("pipe:", "socket:"))
+    }
+    assert shared == {theirs[0], theirs[1], theirs[2]}
 
 
 async def test_m1_w29c_eight_opens_at_once_keep_their_own_tools(yard: Yard, provider: Provider) -> None:

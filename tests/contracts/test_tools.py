@@ -8,9 +8,9 @@ from ostler.pool.errors import AgentStartFailed, Phase
 from ostler.pool.events import ToolEnded, ToolStarted, ToolStatus
 from ostler.pool.provider import Provider, ToolChannel
 from ostler.wire.json import JsonObject
-from tests.support.witness import arguments, tree
-from tests.support.tool_stage import StageRelay, tool
+from tests.support.tool_stage import StageRelay, ToolFailed, tool
 from tests.support.waiting import soon
+from tests.support.witness import arguments, tree
 from tests.support.yard import DEADLINES, Yard, say
 
 CALL = '!call peek {"text": "asked"}'
@@ -26,14 +26,15 @@ async def test_tool_call(yard: Yard) -> None:
     assert [(end.id, end.status) for end in heard.of(ToolEnded)] == [(started.id, ToolStatus.COMPLETED)]
 
 
-async def test_wm8_a_session_is_ready_when_its_relay_has_told_the_tools(yard: Yard) -> None:
+async def test_wm8_a_session_is_ready_when_its_relay_has_told_the_tools(yard: Yard, provider: Provider) -> None:
     transport = await yard.start(channel=ToolChannel.RELAY)
     ticket = yard.tools("peek", word="tool-canary")
     session = await yard.open(transport, ticket=ticket)
     assert ticket.listed.is_set()
     assert ticket.pids
     assert {ticket.pids[-1]} <= {process.pid for process in tree(transport.pid)}
-    assert not [word for process in tree(transport.pid) for word in arguments(process.pid) if ticket.token in word]
+    shown = [word for process in tree(transport.pid) for word in arguments(process.pid) if ticket.token in word]
+    assert bool(shown) is provider.tokens_in_argv
     assert "tool-canary" in (await say(session, CALL)).text
 
 
@@ -49,7 +50,7 @@ async def test_wm8_a_tool_server_that_never_comes_fails_the_open(yard: Yard) -> 
 
 async def test_a_failing_tool_is_an_error_for_its_caller_only(yard: Yard) -> None:
     async def fail(_name: str, _arguments: JsonObject) -> str:
-        raise LookupError("no such heron")
+        raise ToolFailed("no such heron")
 
     ticket = yard.tools("peek", handler=fail)
     session = await yard.open(await yard.start(), ticket=ticket)
@@ -60,6 +61,8 @@ async def test_a_failing_tool_is_an_error_for_its_caller_only(yard: Yard) -> Non
 
 
 async def test_list_changed_is_followed_as_declared(yard: Yard, provider: Provider) -> None:
+    if provider.find is None:
+        pytest.skip("nothing was measured, so nothing is declared")
     ticket = yard.tools("peek", word="tool-canary")
     session = await yard.open(await yard.start(), ticket=ticket)
     assert "later" not in (await say(session, "!tools")).text

@@ -12,7 +12,7 @@ FORBIDDEN = (
     *(".".join(host) for host in (("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("npmmirror", "com"))),
     *(".".join(host) for host in (("yarnpkg", "com"), ("crates", "io"), ("jfrog", "io"), ("pkg", "dev"))),
     *(f"/{folder}/" for folder in ("work", "root")),
-    f'"{"resol" + "ved"}"',
+    f'"{"resol" + "ved"}":',
     "--index-" + "url",
 )
 

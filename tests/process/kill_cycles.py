@@ -14,7 +14,6 @@ from pathlib import Path
 from ostler.pool.process import Keeper
 from ostler.pool.process.ledger import spawns_folder
 from ostler.pool.process.reaper.kin import Identity, read_table
-
 from tests.support.gateways import launch
 from tests.support.processes import open_files
 
@@ -64,7 +63,7 @@ def _now() -> int:
 
 
 def _left(runtime_dir: Path, born_after: int) -> list[Identity]:
-    """Judged without markers or ledger: every scripted child works in the runtime dir, whatever else it sheds."""
+    """Judged without markers or ledger: every scripted child works in the runtime dir, come what may."""
     found = []
     for stat in read_table().values():
         try:

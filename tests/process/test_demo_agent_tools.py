@@ -180,3 +180,27 @@ def test_input_that_ends_during_a_handshake_ends_the_server_too(tmp_path: Path) 
         agent.end_input()
         assert agent.wait() == 0
         assert psutil.wait_procs([server], PATIENCE)[1] == []
+
+
+def test_a_server_that_ignores_everything_polite_is_killed(tmp_path: Path) -> None:
+    stubborn = tmp_path / "stubborn.py"
+    stubborn.write_text(f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{STUBBORN}")
+    entry = {"name": "stubborn", "command": sys.executable, "args": ["-I", str(stubborn), PEER], "env": []}
+    with Driver(state=tmp_path) as agent:
+        agent.initialize()
+        session = agent.open(entry)
+        assert agent.prompt(session, '!call add {"a":1,"b":1}') == "2"
+        [server] = children(agent)
+        closing = agent.send("session/close", {"sessionId": session})
+        agent.end_input()
+        agent.until(closing)
+        assert agent.wait() == 0
+        assert psutil.wait_procs([server], PATIENCE)[1] == []
+
+
+STUBBORN = """
+import runpy, sys
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+signal.pause()
+"""

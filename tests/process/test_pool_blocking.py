@@ -13,7 +13,7 @@ import pytest
 from ostler.pool import PoolClosed, PoolSettings, TransportKey, UnknownProvider, open_pool
 from ostler.pool.blocking import BlockingPool
 from ostler.pool.events import Finished, Reason, Text
-from tests.support.stable import alive, demo_settings
+from tests.support.pools import alive, demo_settings
 
 
 @contextmanager

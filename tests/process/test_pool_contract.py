@@ -11,7 +11,7 @@ import pytest
 from ostler.pool import Limits, PoolClosed, TransportKey, UnknownProvider, WarmKey
 from ostler.pool.errors import AgentStartFailed, BadDirectory, BreakerOpen, PoolError, PoolSaturated
 from ostler.pool.events import Finished, Reason
-from tests.support.stable import alive, open_stable, say
+from tests.support.pools import alive, open_stable, say
 
 
 async def test_e01_the_same_key_is_the_same_transport(tmp_path: Path) -> None:

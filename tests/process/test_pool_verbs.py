@@ -10,7 +10,7 @@ import pytest
 from ostler.pool import Limits, PoolSettings, ToolSet
 from ostler.pool.errors import PoolPaused
 from ostler.pool.events import Finished, Reason
-from tests.support.stable import alive, demo_settings, open_stable, say
+from tests.support.pools import alive, demo_settings, open_stable, say
 
 
 async def test_recycle_brings_the_successor_up_before_the_old_one_drains(tmp_path: Path) -> None:
@@ -112,15 +112,13 @@ async def test_the_snapshot_is_plain_data_without_tokens(tmp_path: Path) -> None
 
 async def test_m09_an_agent_that_cannot_close_is_recycled_by_count(tmp_path: Path) -> None:
     async with open_stable(tmp_path, "--no-close", recycle_after=5) as stable:
-        pids = set()
+        first = (await stable.pool.get(stable.key())).pid
         for number in range(12):
             async with await stable.pool.lease(stable.key()) as lease:
-                pids.add(lease.pid)
                 assert await say(lease, f"turn {number}") == f"echo: turn {number}"
-        await stable.settled(lambda: len(stable.starts()) >= 2)
-        await stable.settled(lambda: not any(alive(pid) for pid in pids) or len(stable.pids()) == 1)
+        await stable.settled(lambda: not alive(first))
         async with await stable.pool.lease(stable.key()) as lease:
-            assert lease.pid not in pids
+            assert lease.pid != first
 
 
 async def test_resume_brings_the_agents_own_session_back_on_a_new_process(tmp_path: Path) -> None:
@@ -153,3 +151,19 @@ async def test_a_start_that_is_called_off_at_any_moment_leaves_no_slot(tmp_path:
             for process in stable.pool.snapshot().processes:
                 stable.pool.kill(process.slot)
             await stable.settled(lambda: stable.pool.snapshot().processes == ())
+
+
+async def test_a_spare_serves_a_directory_that_nobody_foresaw(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, spares={"demo": 1}) as stable:
+        first = await stable.pool.lease(stable.key("known"))
+        await stable.settled(lambda: len(stable.pool.snapshot().core.spares) == 1)
+        (spare,) = [one.pid for one in stable.pool.snapshot().processes if one.pid != first.pid]
+        await stable.settled(lambda: len(stable.pids()) == 2)
+        second = await stable.pool.lease(stable.key("unforeseen"))
+        assert second.warmth == "spare"
+        assert second.pid in stable.pids() - {first.pid}
+        assert spare is None or second.pid == spare
+        assert second.session.cwd == stable.key("unforeseen").cwd
+        assert await say(second, "hello") == "echo: hello"
+        for lease in (first, second):
+            lease.release()

@@ -1,7 +1,7 @@
 """A stand-in for the gateway that tests may kill: a keeper, several nasty agents, and nothing else.
 
-Run as `python -m tests.support.gateways RUNTIME_DIR COUNT`; prints a JSON line once it keeps `COUNT` agents, or, with
-`COUNT` 0, starts agents without end and says nothing.
+Run as `python -m tests.support.gateways RUNTIME_DIR COUNT`; prints a JSON line once it keeps `COUNT` agents,
+or, with `COUNT` 0, starts agents without end and says nothing.
 """
 
 import asyncio
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ostler.pool.process import AgentProcess, Keeper, ProcessIdentity
-
 from tests.support.processes import ESCAPES, Recorder, identify, python
 
 ROOT = Path(__file__).resolve().parents[2]

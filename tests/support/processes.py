@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from ostler.pool.process import AgentProcess, Command, Exit, Keeper, ProcessIdentity, build_environment
-from ostler.pool.process.reaper.kin import is_alive, read_marked, read_stat, read_table
+from ostler.pool.process.reaper.kin import is_alive, read_stat, take_census
 
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
 # Each prints the pid of what it leaves behind, then sits.
@@ -33,7 +33,7 @@ if os.fork() == 0:
     os._exit(0)
 time.sleep(600)
 """
-# Like a tool server of codex: an environment of its own, in a group of its own, but in the session of its agent.
+# Like a tool server of codex: its own environment, its own group, but the session of its agent.
 OWN_GROUP_BARE = """
 import os, subprocess, sys, time
 tool = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env={}, process_group=0)
@@ -60,7 +60,7 @@ class Recorder:
         self.levels.append(ok)
         self._heard.set()
 
-    def process_exited(self, exit: Exit) -> None:
+    def process_exited(self, exit: Exit) -> None:  # noqa: A002 (the protocol's name)
         self.exits.append(exit)
         self._heard.set()
 
@@ -106,9 +106,16 @@ def alive(identity: ProcessIdentity) -> bool:
 
 
 def marked(mark: str) -> list[int]:
-    table = read_table()
-    return [pid for pid in read_marked(table, mark) if not table[pid].dead]
+    census = take_census()
+    return [pid for pid in census.marked(mark) if not census.table[pid].dead]
 
 
 def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+async def eventually(condition: Callable[[], object], within: float = 10.0) -> None:
+    """For what other processes do, which no event of ours can tell."""
+    async with asyncio.timeout(within):
+        while not condition():  # noqa: ASYNC110 (see above)
+            await asyncio.sleep(0.02)

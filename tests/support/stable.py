@@ -1,111 +1,174 @@
-"""A real pool over real demo agents, with what a test needs to know of the processes behind it."""
+"""Transports for tests: the demo agent, and small scripted agents that misbehave in one way each. Real processes."""
 
-import asyncio
+import dataclasses
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from ostler.pool import PoolSettings, ProviderSettings, TransportKey, TransportPool, open_pool
 from ostler.pool.events import Finished, Text, TurnEvent
-from ostler.pool.lease import Lease
-from ostler.pool.ports import ToolPort
-from ostler.pool.provider import CloseVerb
-from ostler.pool.providers import load
+from ostler.pool.gate import OpenGates
+from ostler.pool.keys import TransportKey
+from ostler.pool.launch import Launch, launch
+from ostler.pool.order import SeatOrder
+from ostler.pool.permission import allow
+from ostler.pool.ports import PermissionPolicy, ToolTicket
+from ostler.pool.process import Keeper
+from ostler.pool.prompt import TextPart
+from ostler.pool.provider import TRUSTED, Provider, Sharing
+from ostler.pool.providers.acp import PROVIDER as ACP
+from ostler.pool.providers.demo import PROVIDER as DEMO
+from ostler.pool.session import AgentSession
+from ostler.pool.settings import Deadlines, ProviderSettings
+from ostler.pool.transport import Transport
+from ostler.pool.turn import Turn
+from tests.support.acp_oracle import check_client_frame
+from tests.support.waiting import eventually
+
+SCRIPTED = dataclasses.replace(ACP, sharing=Sharing.SESSIONS, seats_per_process=99, load=TRUSTED, parallel_opens=9)
+
+PRELUDE = """
+import json, os, sys, threading, time
+def say(**frame):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **frame}) + "\\n")
+    sys.stdout.flush()
+def answer(frame, result):
+    say(id=frame["id"], result=result)
+def refuse(frame, code, message, **more):
+    say(id=frame["id"], error={"code": code, "message": message, **more})
+def update(session, kind, **fields):
+    say(method="session/update", params={"sessionId": session, "update": {"sessionUpdate": kind, **fields}})
+def text(session, words):
+    update(session, "agent_message_chunk", content={"type": "text", "text": words})
+def done(frame, reason="end_turn"):
+    answer(frame, {"stopReason": reason})
+ABLE = {"loadSession": True, "sessionCapabilities": {"close": {}}}
+opened = 0
+def frames(*own):
+    global opened
+    for line in sys.stdin:
+        frame = json.loads(line)
+        method = frame.get("method")
+        if method in own:
+            yield method, frame, frame.get("params", {}).get("sessionId")
+        elif method == "initialize":
+            answer(frame, {"protocolVersion": 1, "agentCapabilities": ABLE})
+        elif method == "session/new":
+            opened += 1
+            answer(frame, {"sessionId": f"s{opened}"})
+        elif method == "session/close":
+            answer(frame, {})
+        else:
+            yield method, frame, frame.get("params", {}).get("sessionId")
+"""
 
 
-@dataclass
 class Stable:
-    """One pool and the traces its agents leave."""
+    """Starts transports and ends them all."""
 
-    pool: TransportPool
-    folder: Path
-    record: Path
-    settings: PoolSettings
-    environ: Mapping[str, str]
+    def __init__(self, keeper: Keeper, folder: Path) -> None:
+        self.keeper = keeper
+        self.folder = folder
+        self.gates = OpenGates()
+        self.now = 1_800_000_000.0
+        self._started: list[Transport] = []
+        self._records = 0
 
-    def key(self, name: str = "work", model: str = "demo") -> TransportKey:
-        """A key whose directory exists."""
-        cwd = self.folder / name
-        cwd.mkdir(exist_ok=True)
-        return TransportKey("demo", model, str(cwd))
+    def plan(self, provider: Provider, settings: ProviderSettings) -> Launch:
+        """One launch in this stable's own HOME."""
+        settings = dataclasses.replace(settings, home=str(self.folder))
+        return launch(provider, settings, TransportKey(provider.name, "m", str(self.folder)), os.environ)
 
-    def pids(self) -> set[int]:
-        """The agent processes that the pool knows."""
-        return {process.pid for process in self.pool.snapshot().processes if process.pid is not None}
+    async def start(self, plan: Launch) -> Transport:
+        """Started, and ended with the stable."""
+        transport = await Transport.start(plan, keeper=self.keeper, gates=self.gates, wall=lambda: self.now)
+        self._started.append(transport)
+        return transport
 
-    def tree(self) -> set[int]:
-        """The agent processes and everything below them."""
-        return {pid for agent in self.pids() for pid in (agent, *(child.pid for child in below(agent)))}
+    async def demo(self, *flags: str, provider: Provider = DEMO, **deadlines: float) -> Transport:
+        """A demo agent that records what it is told."""
+        self._records += 1
+        record = self.folder / f"record-{self._records}"
+        state = ("--state-dir", str(self.folder / "state"))
+        settings = ProviderSettings(args=("--record", str(record), *state, *flags), deadlines=Deadlines(**deadlines))
+        return await self.start(self.plan(provider, settings))
 
-    def relays(self) -> list[psutil.Process]:
-        """The tool relays that the agents launched."""
-        return [child for agent in self.pids() for child in below(agent) if "relay" in child.cmdline()]
+    async def scripted(self, script: str, *, provider: Provider = SCRIPTED, **deadlines: float) -> Transport:
+        """A small agent of the test's own."""
+        return await self.start(self.script_plan(script, provider=provider, **deadlines))
 
-    async def settled(self, condition: Callable[[], bool], deadline: float = 10.0) -> None:
-        """Wait until the pool has come to rest in the state that is asked for."""
-        async with asyncio.timeout(deadline):
-            while not condition():  # noqa: ASYNC110 (what is waited for is the state of other processes: it sends no event)
-                await asyncio.sleep(0.005)
+    def script_plan(self, script: str, *, provider: Provider = SCRIPTED, **deadlines: float) -> Launch:
+        """Not started yet."""
+        command = (sys.executable, "-c", PRELUDE + script)
+        return self.plan(provider, ProviderSettings(command=command, deadlines=Deadlines(**deadlines)))
 
-    def starts(self) -> list[dict[str, Any]]:
-        """What every agent process recorded when it came up."""
-        if not self.record.exists():
-            return []
-        lines = [json.loads(line) for line in self.record.read_text().splitlines()]
-        return [line for line in lines if "argv" in line]
+    def order(self, policy: PermissionPolicy = allow, ticket: ToolTicket | None = None) -> SeatOrder:
+        """A seat in this stable's folder."""
+        return SeatOrder(str(self.folder), policy, ticket=ticket)
 
+    def frames(self) -> list[dict[str, Any]]:
+        """Every frame that any recorded agent was sent."""
+        lines = [line for path in self.folder.glob("record-*") for line in path.read_text().splitlines()]
+        return [entry["frame"] for entry in map(json.loads, lines) if entry.get("kind", entry.get("event")) == "in"]
 
-def demo_settings(record: Path, *flags: str, **settings: Any) -> ProviderSettings:
-    """The demo agent with a record and perhaps a fault."""
-    return ProviderSettings(args=("--record", str(record), *flags), **settings)
+    def asked(self, method: str) -> int:
+        """How often recorded agents were asked for something."""
+        return sum(frame.get("method") == method for frame in self.frames())
+
+    async def close(self) -> None:
+        """End what was started."""
+        for transport in self._started:
+            await transport.close(hard=True)
 
 
 @asynccontextmanager
-async def open_stable(
-    folder: Path,
-    *flags: str,
-    tool_port: ToolPort | None = None,
-    recycle_after: int | None = None,
-    **settings: Any,
-) -> AsyncIterator[Stable]:
-    """A started pool; everything it started is gone afterwards."""
-    record = folder / "record.jsonl"
-    pool_settings = PoolSettings(providers={"demo": demo_settings(record, *flags)}, **settings)
-    environ = {"PATH": os.environ["PATH"], "HOME": str(folder)}
-    providers = load()
-    if recycle_after is not None:
-        unending = replace(providers["demo"], close=CloseVerb.NONE, recycle_after=recycle_after)
-        providers = {**providers, "demo": unending}
-    async with open_pool(
-        pool_settings, runtime_dir=folder / "run", environ=environ, tool_port=tool_port, providers=providers
-    ) as pool:
-        yield Stable(pool, folder, record, pool_settings, environ)
+async def stable_in(folder: Path) -> AsyncIterator[Stable]:
+    """A stable whose every sent frame is checked by the oracle when it closes."""
+    keeper = await Keeper.open(folder / "run", "test")
+    stable = Stable(keeper, folder)
+    try:
+        yield stable
+        await stable.close()
+        check_sent(stable.frames())
+    finally:
+        await stable.close()
+        await keeper.aclose()
 
 
-async def say(lease: Lease, prompt: str) -> str:
-    """The whole answer to one prompt; AssertionError when the turn does not end well."""
-    turn = await lease.prompt(prompt)
-    events: list[TurnEvent] = [event async for event in turn]
-    end = events[-1]
-    assert isinstance(end, Finished)
-    assert end.reason.value == "done", end
+def check_sent(frames: Sequence[Mapping[str, Any]]) -> None:
+    """Our requests and notifications; answers need the agent's requests beside them and are checked with the codecs."""
+    for frame in frames:
+        if "method" in frame and not frame["method"].startswith("_"):
+            check_client_frame(frame)
+
+
+async def say(session: AgentSession, words: str) -> str:
+    """One whole turn; the answer's text."""
+    events = await hear(await session.prompt([TextPart(words)]))
+    return text_of(events)
+
+
+async def hear(turn: Turn) -> list[TurnEvent]:
+    """Every event of a turn."""
+    return [event async for event in turn]
+
+
+def text_of(events: Sequence[TurnEvent]) -> str:
+    """The answer."""
     return "".join(event.text for event in events if isinstance(event, Text))
 
 
-def alive(pid: int) -> bool:
-    """Whether a process runs; a zombie does not."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+def end_of(events: Sequence[TurnEvent]) -> Finished:
+    """The one end of a turn, which is its last event."""
+    ends = [event for event in events if isinstance(event, Finished)]
+    assert len(ends) == 1
+    assert events[-1] is ends[0]
+    return ends[0]
 
 
-def below(pid: int) -> list[psutil.Process]:
-    """The living descendants of a process."""
-    return [child for child in psutil.Process(pid).children(recursive=True) if alive(child.pid)]
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for what only another process can bring about."""
+    await eventually(lambda: bool(condition()), "what another process was to do")

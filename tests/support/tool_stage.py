@@ -17,6 +17,12 @@ from typing import Any
 from ostler.wire.json import JsonObject
 
 SERVER = Path(__file__).with_name("tool_server.py")
+
+
+class ToolFailed(Exception):
+    """What a handler raises to answer with an error for the model to read."""
+
+
 Handler = Callable[[str, JsonObject], Awaitable[str]]
 
 
@@ -49,6 +55,7 @@ class StageTicket:
     pids: list[int] = field(default_factory=list)
     """The servers that came with this token, in order."""
     listed: asyncio.Event = field(default_factory=asyncio.Event)
+    called: asyncio.Event = field(default_factory=asyncio.Event)
     owner: Any = None
     revoked: bool = False
     _wires: list[asyncio.StreamWriter] = field(default_factory=list)
@@ -62,7 +69,11 @@ class StageTicket:
 
     async def call(self, name: str, arguments: JsonObject, *, call_id: str) -> StageResult:
         self.calls.append((name, arguments))
-        return StageResult([{"type": "text", "text": await self.handler(name, arguments)}])
+        self.called.set()
+        try:
+            return StageResult([{"type": "text", "text": await self.handler(name, arguments)}])
+        except ToolFailed as failure:
+            return StageResult([{"type": "text", "text": str(failure)}], is_error=True)
 
     def on_definitions(self, listener: Callable[[], None]) -> None:
         self._listeners.append(listener)

@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
 from ostler.gateway.__main__ import command, command_names, main
+from ostler.pool.demo.agent import VERSION
 from ostler.pool.demo.launch import command_line
 
 
@@ -33,6 +35,10 @@ def test_every_command_says_what_it_does(name: str) -> None:
     module = command(name)
     assert module.SUMMARY
     assert callable(module.run)
+
+
+def test_the_demo_agent_names_the_installed_version() -> None:
+    assert version("ostler") == VERSION
 
 
 def test_the_table_itself_imports_no_command() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 MARKER = "OSTLER_SPAWN_ID"
+_NEEDLE = f"\0{MARKER}=".encode()
 
 
 class Identity(NamedTuple):
@@ -59,10 +60,27 @@ def is_alive(identity: Identity) -> bool:
     return stat is not None and stat.identity == identity and not stat.dead
 
 
-def read_marked(table: Table, mark: str) -> set[int]:
-    """Whose environment at exec held the marker; `mark` ends in `.` for all spawns of a gateway run."""
-    needle = f"\0{MARKER}={mark}".encode() + (b"" if mark.endswith(".") else b"\0")
-    return {pid for pid in table if needle in b"\0" + _read(pid, "environ") + b"\0"}
+class Census(NamedTuple):
+    """One look at all processes: the table, and the marks that environments held at exec."""
+
+    table: Table
+    marks: Mapping[int, str]
+
+    def marked(self, mark: str) -> set[int]:
+        """With exactly this mark; a mark that ends in `.` stands for all spawns of its gateway run."""
+        every = mark.endswith(".")
+        return {pid for pid, found in self.marks.items() if found == mark or (every and found.startswith(mark))}
+
+
+def take_census() -> Census:
+    table = read_table()
+    found = ((pid, read_mark(pid)) for pid in table)
+    return Census(table, {pid: mark for pid, mark in found if mark is not None})
+
+
+def read_mark(pid: int) -> str | None:
+    _, found, rest = (b"\0" + _read(pid, "environ")).partition(_NEEDLE)
+    return rest.partition(b"\0")[0].decode(errors="replace") if found else None
 
 
 def find_kin(table: Table, marked: Iterable[int], wards: Collection[Identity], *, vouched: bool) -> set[int]:

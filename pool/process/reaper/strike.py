@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection
 
 from .hunt import Hunt
-from .kin import Identity, Stat, find_kin, read_marked, read_stat, read_table
+from .kin import Census, Identity, Stat, find_kin, read_stat, take_census
 
 PAUSE = 0.02
 
@@ -35,11 +35,17 @@ class Family:
         self._seen = set(wards)
         self._vouched = vouched
 
+    def include(self, identity: Identity) -> None:
+        self._seen.add(identity)
+
     def look(self) -> list[Stat]:
-        table = read_table()
-        own = os.getpid()
-        kin = find_kin(table, read_marked(table, self._mark), self._seen, vouched=self._vouched) - {own}
-        found = [table[pid] for pid in kin]
+        """Blocking."""
+        return self.find(take_census())
+
+    def find(self, census: Census) -> list[Stat]:
+        table = census.table
+        kin = find_kin(table, census.marked(self._mark), tuple(self._seen), vouched=self._vouched)
+        found = [table[pid] for pid in kin - {os.getpid()}]
         self._seen.update(stat.identity for stat in found)
         return found
 

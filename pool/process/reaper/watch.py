@@ -18,18 +18,20 @@ from .wards import Wards
 GRACE = 2.0
 BOUND = 2.5
 LINGER = 1.0
+READ_EVERY_MS = 1000
 
 
 def wait_for_end(gateway: Identity, wards: Wards) -> None:
     poll = select.poll()
-    poll.register(0, select.POLLIN | select.POLLHUP)
+    # Only its end wakes us, not every line: woken by each start, we would fight the new child for a core.
+    poll.register(0, 0)
     try:
         pin = os.pidfd_open(gateway.pid)
     except ProcessLookupError:
         return
     poll.register(pin, select.POLLIN)
     while is_alive(gateway):
-        poll.poll()
+        poll.poll(READ_EVERY_MS)
         if not drain(wards):
             return
 

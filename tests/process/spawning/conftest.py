@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import uvloop
+
 from ostler.pool.process import Keeper
 
 

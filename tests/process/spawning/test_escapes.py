@@ -1,12 +1,13 @@
 """What real agents leave behind, and that none of it is left: by group, session, descent and marker."""
 
+import asyncio
 import os
 import signal
 from pathlib import Path
 
 import pytest
-from ostler.pool.process import AgentProcess, Keeper
 
+from ostler.pool.process import AgentProcess, Keeper
 from tests.support.processes import ESCAPES, Recorder, alive, identify, marked, python
 
 
@@ -21,13 +22,24 @@ async def test_w30abc_no_descendant_outlives_its_agent(escape: str, end: str, tm
             process.kill()
         case "died":
             os.kill(process.pid, signal.SIGKILL)
+            await listener.exited()  # dead before anyone looked: descent says nothing any more
         case "closed":
             await keeper.aclose()
         case _:
             pass
-    exit = await process.stop()
+    ended = await process.stop()
     assert not alive(left)
     assert not alive(process.identity)
-    assert listener.exits == [exit]
+    assert listener.exits == [ended]
     assert marked(keeper.run.mark) == []
     assert not keeper.folder.exists() or list(keeper.folder.iterdir()) == []
+
+
+async def test_e13_twenty_ends_at_once_share_their_looks(tmp_path: Path, keeper: Keeper) -> None:
+    listeners = [Recorder() for _ in range(20)]
+    starts = (AgentProcess.start(python(ESCAPES["bare"], tmp_path), one, keeper=keeper) for one in listeners)
+    processes = await asyncio.gather(*starts)
+    left = [identify(int(await listener.line())) for listener in listeners]
+    await asyncio.gather(*(process.stop() for process in processes))
+    assert not any(map(alive, left))
+    assert [len(listener.exits) for listener in listeners] == [1] * 20

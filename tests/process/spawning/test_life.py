@@ -8,10 +8,23 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ostler.pool.process import AgentProcess, Command, Ending, Keeper, MissingDirectory, MissingProgram
-from ostler.pool.process import NotPermitted, NotRunnable, StartError, StdinClosed, StopDeadlines
 
-from tests.support.processes import STUBBORN, Recorder, alive, marked, open_files, python, running
+from ostler.pool.process import (
+    AgentProcess,
+    Command,
+    Ending,
+    Keeper,
+    KeeperClosed,
+    MissingDirectory,
+    MissingProgram,
+    NotPermitted,
+    NotRunnable,
+    StartError,
+    StdinClosed,
+    StopDeadlines,
+)
+from ostler.pool.process.reaper.kin import read_stat
+from tests.support.processes import STUBBORN, Recorder, alive, eventually, marked, open_files, python, running
 
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
 ANSWER = "print('x', flush=True); import time; time.sleep(600)"
@@ -39,8 +52,8 @@ async def test_a_child_that_never_reads_stdin_blocks_nobody_and_stops(tmp_path: 
         await listener.line()
         process.write(b"x" * 4_000_000)
         waiting = asyncio.ensure_future(process.drain())
-        exit = await process.stop()
-        assert exit.ending is Ending.ON_TERMINATE
+        ended = await process.stop()
+        assert ended.ending is Ending.ON_TERMINATE
         with pytest.raises(StdinClosed):
             await waiting
 
@@ -51,8 +64,7 @@ async def test_a_paused_reader_loses_nothing_when_the_process_ends(tmp_path: Pat
     process = await AgentProcess.start(python(code, tmp_path), listener, keeper=keeper)
     process.pause_reading()
     process.write(b"\n")
-    while process.is_alive:
-        await asyncio.sleep(0.01)
+    await eventually(lambda: not process.is_alive)
     await asyncio.sleep(0.3)  # longer than the linger: what is tested is that the exit is held back
     assert listener.exits == []
     process.resume_reading()
@@ -60,13 +72,30 @@ async def test_a_paused_reader_loses_nothing_when_the_process_ends(tmp_path: Pat
     assert len(listener.out) == 60_000
 
 
+async def test_w32_the_pid_stays_ours_until_the_burial(tmp_path: Path, keeper: Keeper) -> None:
+    """While the zombie stands, no stranger can get its pid, group or session."""
+    async with running("print('bye', flush=True)", tmp_path, keeper) as (process, _):
+        process.pause_reading()
+        await eventually(lambda: not process.is_alive)
+        stat = read_stat(process.pid)
+        assert stat is not None
+        assert stat.dead
+        await process.stop()
+        assert read_stat(process.pid) is None
+
+
 async def test_exits_at_once_is_reported_once_with_code_and_stderr(tmp_path: Path, keeper: Keeper) -> None:
     code = "import sys; print('no key', file=sys.stderr); sys.exit(3)"
     async with running(code, tmp_path, keeper) as (process, listener):
-        exit = await listener.exited()
-        assert (exit.code, exit.signal, exit.ending, exit.stderr) == (3, None, Ending.BY_ITSELF, ("no key",))
-        assert await process.stop() is exit
-        assert listener.exits == [exit]
+        ended = await listener.exited()
+        assert (ended.code, ended.signal, ended.ending, ended.stderr) == (
+            3,
+            None,
+            Ending.BY_ITSELF,
+            ("no key",),
+        )
+        assert await process.stop() is ended
+        assert listener.exits == [ended]
         with pytest.raises(StdinClosed):
             process.write(b"x")
 
@@ -74,40 +103,37 @@ async def test_exits_at_once_is_reported_once_with_code_and_stderr(tmp_path: Pat
 async def test_a_grandchild_that_holds_stdout_does_not_hold_back_the_exit(tmp_path: Path, keeper: Keeper) -> None:
     code = f"import os, time\nif os.fork() == 0:\n    {STUBBORN}\n    time.sleep(600)"
     async with running(code, tmp_path, keeper) as (_, listener):
-        exit = await listener.exited()
-        assert exit.code == 0
+        ended = await listener.exited()
+        assert ended.code == 0
 
 
 async def test_a_process_that_closes_stdout_and_stays_is_stopped(tmp_path: Path, keeper: Keeper) -> None:
     async with running("import os, time; os.close(1); time.sleep(600)", tmp_path, keeper) as (_, listener):
-        exit = await listener.exited()
-        assert exit.ending is Ending.ON_TERMINATE
+        ended = await listener.exited()
+        assert ended.ending is Ending.ON_TERMINATE
 
 
 async def test_sigkill_from_outside_is_a_signal_not_a_code(tmp_path: Path, keeper: Keeper) -> None:
     async with running(ANSWER, tmp_path, keeper) as (process, listener):
         process.kill()
-        exit = await listener.exited()
-        assert (exit.code, exit.signal, exit.ending) == (None, signal.SIGKILL, Ending.ON_KILL)
+        ended = await listener.exited()
+        assert (ended.code, ended.signal, ended.ending) == (None, signal.SIGKILL, Ending.ON_KILL)
 
 
-async def test_the_ladder_ends_where_the_process_gives_in(tmp_path: Path, keeper: Keeper) -> None:
-    short = StopDeadlines(eof=0.2, terminate=0.2)
-    endings = []
-    for code in (ECHO, ANSWER, STUBBORN + ANSWER):
-        listener = Recorder()
-        process = await AgentProcess.start(
-            python("print('up', flush=True);" + code if code != ECHO else code, tmp_path),
-            listener,
-            keeper=keeper,
-        )
-        if code != ECHO:
-            await listener.line()
-        else:
-            process.write(b"x\n")
-            await listener.line()
-        endings.append((await process.stop(short)).ending)
-    assert endings == [Ending.ON_EOF, Ending.ON_TERMINATE, Ending.ON_KILL]
+@pytest.mark.parametrize(
+    ("code", "deadlines", "ending"),
+    [
+        ("print('up', flush=True); input()", StopDeadlines(eof=30), Ending.ON_EOF),
+        (ANSWER, StopDeadlines(eof=0.05, terminate=30), Ending.ON_TERMINATE),
+        (STUBBORN + ANSWER, StopDeadlines(eof=0.05, terminate=0.05), Ending.ON_KILL),
+    ],
+)
+async def test_the_ladder_ends_where_the_process_gives_in(
+    code: str, deadlines: StopDeadlines, ending: Ending, tmp_path: Path, keeper: Keeper
+) -> None:
+    async with running(code, tmp_path, keeper) as (process, listener):
+        await listener.line()
+        assert (await process.stop(deadlines)).ending is ending
 
 
 async def test_e13_stop_is_shared_and_a_cancelled_caller_stops_nothing(tmp_path: Path, keeper: Keeper) -> None:
@@ -135,7 +161,7 @@ async def test_the_child_leads_its_own_session_and_is_marked(tmp_path: Path, kee
 
 
 async def test_limits_are_set_from_outside(tmp_path: Path, keeper: Keeper) -> None:
-    code = "import sys, resource; sys.stdin.readline(); print(*resource.getrlimit(resource.RLIMIT_NOFILE), flush=True)"
+    code = "import resource as r; input(); print(*r.getrlimit(r.RLIMIT_NOFILE), flush=True)"
     listener = Recorder()
     command = replace(python(code, tmp_path), rlimits={resource.RLIMIT_NOFILE: (123, 124)})
     process = await AgentProcess.start(command, listener, keeper=keeper)
@@ -244,10 +270,39 @@ for number, line in enumerate(sys.stdin):
 
 
 async def test_w34c_memory_is_that_of_the_whole_tree(tmp_path: Path, keeper: Keeper) -> None:
-    code = "import os, time\nif os.fork() == 0:\n    x = bytearray(30_000_000)\n    print('up', flush=True)\ntime.sleep(600)"
+    hog = "x = bytearray(30_000_000)\n    print('up', flush=True)"
+    code = f"import os, time\nif os.fork() == 0:\n    {hog}\ntime.sleep(600)"
     async with running(code, tmp_path, keeper) as (process, listener):
         await listener.line()
         memory = await asyncio.to_thread(process.memory)
         assert memory.processes == 2
         assert memory.rss > memory.pss > 30_000_000
         assert memory.largest_rss < memory.rss
+
+
+async def test_e13_a_closing_keeper_ends_all_takes_no_more_and_closes_twice(tmp_path: Path) -> None:
+    first = await Keeper.open(tmp_path / "run", "first")
+    async with running(ECHO, tmp_path, first):
+        pass  # the loop opens a descriptor of its own at the first use of a pipe
+    await first.aclose()
+    before = open_files()
+    keeper = await Keeper.open(tmp_path / "run", "closing")
+    listener = Recorder()
+    process = await AgentProcess.start(python(STUBBORN + ANSWER, tmp_path), listener, keeper=keeper)
+    await listener.line()
+    closing = asyncio.ensure_future(keeper.aclose())
+    await asyncio.sleep(0)
+    with pytest.raises(KeeperClosed):
+        await AgentProcess.start(python(ANSWER, tmp_path), Recorder(), keeper=keeper)
+    await closing
+    await keeper.aclose()
+    assert not alive(process.identity)
+    assert (await process.stop()).ending is Ending.ON_KILL
+    assert list((tmp_path / "run" / "spawns").iterdir()) == []
+    assert open_files() == before
+
+
+async def test_a_keeper_without_a_reaper_does_not_open(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        await Keeper.open(tmp_path / "run", "gw", python="/no/such/python")
+    assert list((tmp_path / "run" / "spawns").iterdir()) == []

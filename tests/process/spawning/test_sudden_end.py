@@ -1,4 +1,4 @@
-"""The gateway dies without a word: by its reaper, or else by the next start's ledger, nothing of it is left."""
+"""The gateway dies without a word: its reaper, or else the next start's ledger, leaves nothing of it."""
 
 import asyncio
 import os
@@ -7,16 +7,13 @@ from pathlib import Path
 
 from ostler.pool.process import Keeper, ProcessIdentity
 from ostler.pool.process.ledger import Run, spawns_folder
-
 from tests.process.kill_cycles import run_cycles
 from tests.support.gateways import stand_in
-from tests.support.processes import alive, identify, marked
+from tests.support.processes import alive, eventually, identify, marked
 
 
 async def gone(identities: list[ProcessIdentity], within: float = 5.0) -> None:
-    async with asyncio.timeout(within):
-        while any(map(alive, identities)):
-            await asyncio.sleep(0.02)
+    await eventually(lambda: not any(map(alive, identities)), within)
 
 
 async def test_e15_w30d_five_seconds_after_kill_nine_nothing_is_left(tmp_path: Path) -> None:
@@ -55,10 +52,8 @@ async def test_w30d_without_a_reaper_the_next_start_settles_the_ledger(tmp_path:
 async def test_a_killed_reaper_is_replaced_and_told_everything(tmp_path: Path) -> None:
     with stand_in(tmp_path / "run") as gateway:
         os.kill(gateway.reaper.pid, signal.SIGKILL)
-        async with asyncio.timeout(10):
-            while not (found := [pid for pid in reapers_of(gateway.mark) if pid != gateway.reaper.pid]):
-                await asyncio.sleep(0.02)
-        replacement = identify(found[0])
+        await eventually(lambda: set(reapers_of(gateway.mark)) - {gateway.reaper.pid})
+        (replacement,) = map(identify, set(reapers_of(gateway.mark)) - {gateway.reaper.pid})
         gateway.kill()
         await gone([*gateway.agents, replacement])
 

@@ -114,7 +114,7 @@ def test_a_different_stream_breaks_the_run() -> None:
 
 def test_clear_gives_everything_back() -> None:
     queue = backlog()
-    queue.put(("a", "1"))
+    queue.put(("a", "heavier than what comes later"))
     queue.put(("", "2"))
     queue.clear()
     assert (len(queue), queue.cost) == (0, 0)

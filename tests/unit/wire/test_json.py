@@ -194,3 +194,4 @@ def test_w37b_what_can_be_read_can_be_wrapped_printed_and_written(opening: bytes
 def test_many_brackets_are_not_depth() -> None:
     assert len(decode(b"[" + b"[{}]," * 10_000 + b'"[[["]')) == 10_001
     assert decode(b'["' + b"[{" * 10_000 + b'"]') == ["[{" * 10_000]
+    assert decode(b"[" + b"{}," * 10_000 + b"1]")[-1] == 1

@@ -238,6 +238,19 @@ async def test_f10_nothing_in_a_call_and_no_second_hello_moves_a_connection(brid
     assert only_b.seen == []
 
 
+async def test_w02_the_agents_own_word_about_its_session_is_a_second_witness(bridge: Bridge) -> None:
+    binding = bridge.open()
+    echo = Echo("A")
+    bridge.publish(binding, ECHO, echo)
+    binding.witnessed_by("thread-1")
+    async with relay(binding) as client:
+        assert outcome(await client.call("echo", _meta={"threadId": "thread-2"})) == "-32010"
+        assert outcome(await client.call("echo", _meta={"sessionId": "thread-2"})) == "-32010"
+        assert echo.seen == []
+        for meta in ({"threadId": "thread-1"}, {"sessionId": "thread-1"}, {}):
+            assert outcome(await client.call("echo", _meta=meta)) == "A:None:"
+
+
 async def test_f11_after_release_dispatcher_and_session_are_gone(bridge: Bridge) -> None:
     class Session:
         pass
@@ -391,13 +404,20 @@ async def test_f15_what_a_tool_does_wrong_is_an_answer_to_its_caller(
     async def bad(call: ToolCall) -> CallResult:
         if call.name == "slow":
             await asyncio.Event().wait()
+        if call.name == "exit":
+            raise SystemExit(3)
+        if call.name == "cancelled":
+            raise asyncio.CancelledError
+        if call.name == "nothing":
+            return None  # type: ignore[return-value] - a tool that breaks its promise
         if call.name == "nonsense":
             return CallResult(({"type": "text", "text": {1, 2}},))
         raise RuntimeError(f"401 with {key}, api_key={key[3:]}, Bearer {call.arguments['token']}")
 
     async with running_bridge(tmp_path, call_deadline=0.05) as bridge:
         binding = bridge.open()
-        bridge.publish(binding, [tool("raise"), tool("slow"), tool("nonsense")], bad)
+        names = ["raise", "slow", "nonsense", "exit", "cancelled", "nothing"]
+        bridge.publish(binding, [tool(name) for name in names], bad)
         async with relay(binding) as client:
             raised = await client.call("raise", {"token": binding.token})
             assert raised["result"]["isError"] is True
@@ -406,7 +426,9 @@ async def test_f15_what_a_tool_does_wrong_is_an_answer_to_its_caller(
                 assert secret not in json.dumps(raised) + caplog.text
             assert "did not finish" in outcome(await client.call("slow"))
             assert (await client.call("nonsense"))["error"]["code"] == -32603
-            assert await client.names() == ["raise", "slow", "nonsense"]
+            for name in ("exit", "cancelled", "nothing"):
+                assert "failed" in outcome(await client.call(name))
+            assert await client.names() == names
 
 
 async def test_f16_a_slow_call_of_a_delays_nobody(bridge: Bridge) -> None:
@@ -503,6 +525,23 @@ async def test_cancelling_ends_the_call_and_nobody_is_answered(bridge: Bridge) -
         assert client.stray == []
 
 
+async def test_a_call_cancelled_before_it_ran_leaves_nothing(bridge: Bridge) -> None:
+    binding = bridge.open()
+    held = Held("A")
+    bridge.publish(binding, ECHO, held)
+    async with relay(binding) as client:
+        for _ in range(100):
+            client.raw(
+                b'{"id":1,"method":"tools/call","params":{"name":"echo"}}\n'
+                b'{"method":"notifications/cancelled","params":{"requestId":1}}\n'
+            )
+        await client.ask("ping")
+        assert bridge.stats.calls_running == 0
+        assert bridge.stats.calls_ended == 100
+        held.release.set()
+        assert await client.text("echo") == "A:None"
+
+
 async def test_unpublishing_ends_the_calls_with_an_error(bridge: Bridge) -> None:
     binding = bridge.open()
     held = Held("A")
@@ -572,7 +611,7 @@ async def test_a_client_that_does_not_read_waits_alone_and_bounded(tmp_path: Pat
         bridge.publish(keen, ECHO, Echo("B"))
         reader, writer = await asyncio.open_unix_connection(bridge.socket_path, limit=1000)
         writer.write(hello(deaf.token))
-        reader._transport.pause_reading()  # type: ignore[attr-defined]
+        reader._transport.pause_reading()  # type: ignore[attr-defined] - streams hide it
         for ident in range(40):
             call = {"jsonrpc": "2.0", "id": ident, "method": "tools/call", "params": {"name": "echo"}}
             writer.write(json.dumps(call).encode() + b"\n")
@@ -581,7 +620,7 @@ async def test_a_client_that_does_not_read_waits_alone_and_bounded(tmp_path: Pat
                 await asyncio.sleep(0)
         async with connection(bridge.socket_path, keen.token) as client:
             assert await client.text("echo") == "B:None:"
-        reader._transport.resume_reading()  # type: ignore[attr-defined]
+        reader._transport.resume_reading()  # type: ignore[attr-defined] - streams hide it
         answered = set()
         while len(answered) < 40:
             answered.add(json.loads(await _line(reader))["id"])

@@ -1,0 +1,195 @@
+"""How a session comes to be: asked for, registered, put into its mode, its tools attached.
+
+Rules:
+- A new session is registered while its answer is read, a loaded one before it is asked for: updates that come in the
+  same breath find it.
+- An open that its caller has given up is carried through and its session ended: an agent has no way to take back a
+  session that nobody knows of. Where even that is impossible, it is counted as leaked.
+- Ready means: the agent has made the session *and* our relay is connected with this session's token.
+- A load is asked for only where it is safe: never with another cwd, never before the agent's record is whole.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ostler.pool.codec import BadReply, Call, Opened
+from ostler.pool.errors import (
+    AgentFault,
+    AgentSilent,
+    LoadRefused,
+    Phase,
+    PoolError,
+    UnknownSession,
+)
+from ostler.pool.gate import OpenGate
+from ostler.pool.order import SeatOrder, SessionMemo
+from ostler.pool.ports import ToolTicket
+from ostler.pool.provider import Approval, ToolChannel
+from ostler.pool.session import AgentSession, Host
+
+AUTH_REQUIRED = -32000
+
+
+class OpeningHost(Host, Protocol):
+    """What an opening needs of its transport."""
+
+    opened: int
+    leaked: int
+
+    def enter(self, session: AgentSession) -> None: ...
+    def leave(self, session_id: str) -> None: ...
+    def holds(self, session_id: str) -> bool: ...
+    def own(self, ticket: ToolTicket) -> None: ...
+    async def wait_lost(self) -> object: ...
+
+
+class Opening:
+    """One session on its way."""
+
+    def __init__(self, host: OpeningHost, gate: OpenGate, order: SeatOrder) -> None:
+        self._host = host
+        self._gate = gate
+        self._order = order
+        self._deadlines = host.launch.settings.deadlines
+        self._provider = host.launch.provider
+        self._loop = asyncio.get_running_loop()
+
+    async def new(self) -> AgentSession:
+        """A session that never was."""
+        made: list[AgentSession] = []
+
+        def register(result: Any) -> None:
+            opened = self._host.codec.opened(result)
+            if self._host.holds(opened.session_id):
+                raise BadReply(f"it gave the id of another live session, {opened.session_id!r}, to a new one")
+            session = AgentSession(self._host, opened.session_id, self._order)
+            self._host.enter(session)
+            self._adopt(session, opened)
+            made.append(session)
+
+        await self._exchange(Phase.SESSION_OPEN, self._host.codec.open(self._order), register)
+        return await self._make_ready(made[0])
+
+    async def load(self, memo: SessionMemo) -> AgentSession:
+        """A session of an earlier process."""
+        session = AgentSession(self._host, memo.session_id, self._order, memo=memo)
+        self._host.enter(session)
+
+        def register(result: Any) -> None:
+            self._adopt(session, self._host.codec.opened(result, memo.session_id))
+
+        try:
+            await self._unearth(memo.session_id)
+            call = self._host.codec.load(memo.session_id, self._order)
+            await self._exchange(Phase.SESSION_LOAD, call, register)
+            await session.replayed()
+            self._require_told(session)
+        except BaseException:
+            self._host.leave(memo.session_id)
+            raise
+        return await self._make_ready(session)
+
+    async def _unearth(self, session_id: str) -> None:
+        for call in self._host.codec.unearth(session_id):
+            try:
+                await self._host.connection.ask(call, deadline=self._deadlines.session_load, phase=Phase.SESSION_LOAD)
+            except AgentFault:
+                continue  # it was not buried
+
+    def _require_told(self, session: AgentSession) -> None:
+        if self._provider.load.tells and not session.replay:
+            self._host.leaked += 1
+            raise UnknownSession(provider=self._provider.name, session_id=session.id)
+
+    async def _exchange(self, phase: Phase, call: Call, register: Callable[[Any], None]) -> None:
+        deadlines, connection = self._deadlines, self._host.connection
+        deadline = deadlines.session_open if phase is Phase.SESSION_OPEN else deadlines.session_load
+        if self._order.ticket is not None:
+            self._host.own(self._order.ticket)
+        async with self._gate:
+            began = self._loop.time()
+            try:
+                await connection.free_road(call.method, phase)
+                await connection.ask(call, deadline=deadline, phase=phase, at_once=register)
+            except AgentFault as fault:
+                raise self._refused(phase, fault, self._loop.time() - began, call) from fault
+            except (AgentSilent, BadReply) as error:
+                # The agent may have made a session that we know nothing of.
+                self._host.leaked += 1
+                raise connection.failure(phase, str(error), self._loop.time() - began) from error
+
+    def _refused(self, phase: Phase, fault: AgentFault, waited: float, call: Call) -> PoolError:
+        if phase is Phase.SESSION_LOAD and fault.code in self._provider.faults.unknown_session:
+            named = call.params.get("sessionId") or call.params.get("threadId")
+            return UnknownSession(provider=self._provider.name, session_id=str(named))
+        why = str(fault)
+        if fault.code == AUTH_REQUIRED:
+            why = f"{why}; {self._provider.advice()}"
+        return self._host.connection.failure(phase, why, waited)
+
+    def _adopt(self, session: AgentSession, opened: Opened) -> None:
+        session.mode, session.model = opened.mode, opened.model
+        self._host.opened += 1
+
+    async def _make_ready(self, session: AgentSession) -> AgentSession:
+        try:
+            await self._set_mode(session)
+            await self._attach_tools()
+            session.require_good()
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+    async def _set_mode(self, session: AgentSession) -> None:
+        auto = self._provider.auto_mode if self._host.launch.settings.approval is Approval.AUTO else None
+        mode = self._order.mode or auto
+        if mode is None or mode == session.mode:
+            return
+        began, connection = self._loop.time(), self._host.connection
+        try:
+            for call in self._host.codec.set_mode(session.id, mode):
+                await connection.ask(call, deadline=self._deadlines.session_open, phase=Phase.SESSION_OPEN)
+        except (AgentFault, AgentSilent) as error:
+            raise connection.failure(Phase.SESSION_OPEN, str(error), self._loop.time() - began) from error
+        session.mode = mode
+
+    async def _attach_tools(self) -> None:
+        ticket, connection = self._order.ticket, self._host.connection
+        if ticket is None or self._host.launch.channel is not ToolChannel.RELAY:
+            return
+        attached = asyncio.ensure_future(ticket.attached())
+        gone = asyncio.ensure_future(self._host.wait_lost())
+        try:
+            done, _ = await asyncio.wait(
+                (attached, gone), timeout=self._deadlines.tools, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            attached.cancel()
+            gone.cancel()
+        if attached in done:
+            attached.result()
+        elif gone in done:
+            raise connection.lost(Phase.TOOLS)
+        else:
+            why = "the agent made the session but did not connect to its tools; does it trust the directory?"
+            raise connection.failure(Phase.TOOLS, why, self._deadlines.tools)
+
+
+def check_load(host: OpeningHost, memo: SessionMemo, order: SeatOrder, *, offered: bool, now: float) -> None:
+    """Raise `LoadRefused` for a load that would be answered wrongly."""
+    provider = host.launch.provider
+    ready = provider.load.ready_at(memo)
+    if memo.cwd != order.cwd:
+        why = f"it lives in {memo.cwd!r}, not in {order.cwd!r}: loaded elsewhere it would be split in two"
+    elif host.holds(memo.session_id):
+        why = "it is open on this very process"
+    elif ready is None or not offered:
+        why = "this agent's load is not to be trusted"
+    elif now < ready:
+        why = f"its record is not safe to load for another {ready - now:.1f} s"
+        raise LoadRefused(provider=provider.name, session_id=memo.session_id, why=why, ready_at=ready)
+    else:
+        return
+    raise LoadRefused(provider=provider.name, session_id=memo.session_id, why=why)

@@ -1,0 +1,101 @@
+"""What the agent asks of one session and has not been answered yet: decisions, and calls of tools without a relay.
+
+Rules:
+- Every request is answered exactly once, whatever happens to the turn, the policy or the tool: an agent that waits for
+  an answer that never comes holds its session for ever.
+- A permission that is dropped is answered "cancelled", as the protocol wants it; a call that is dropped gets an error.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from ostler.pool.codec import Codec, PermissionWanted, ToolWanted
+from ostler.pool.connection import Connection
+from ostler.pool.events import PermissionAnswered, TurnEvent
+from ostler.pool.order import SeatOrder
+from ostler.pool.ports import PermissionChoice
+from ostler.wire.rpc import INTERNAL_ERROR, RpcFault, RpcId
+
+
+class Asked(Protocol):
+    """What requests need of their transport."""
+
+    codec: Codec
+    connection: Connection
+
+    def hold(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]": ...
+
+
+class OpenRequests:
+    """One session's."""
+
+    def __init__(self, host: Asked, session_id: str, order: SeatOrder, announce: Callable[[TurnEvent], None]) -> None:
+        self._host = host
+        self._session_id = session_id
+        self._order = order
+        self._announce = announce
+        self._permissions: dict[str, tuple[RpcId, PermissionWanted, asyncio.Task[None]]] = {}
+        self._calls: set[asyncio.Task[None]] = set()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it is our move and not the agent's."""
+        return bool(self._permissions or self._calls)
+
+    def decide(self, request_id: RpcId, wanted: PermissionWanted) -> None:
+        """Ask the policy."""
+        task = self._host.hold(self._decide(request_id, wanted))
+        self._permissions[wanted.asked.id] = (request_id, wanted, task)
+
+    def decline(self, request_id: RpcId, wanted: PermissionWanted) -> None:
+        """There is no turn that could want it."""
+        self._host.connection.answer(request_id, self._host.codec.permission_answer(wanted, None))
+
+    def call(self, request_id: RpcId, wanted: ToolWanted) -> None:
+        """Run a tool."""
+        task = self._host.hold(self._call(request_id, wanted))
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+
+    def drop_permissions(self) -> None:
+        """The turn is cancelled or over."""
+        pending, self._permissions = self._permissions, {}
+        for request_id, wanted, task in pending.values():
+            task.cancel()
+            self._answer(request_id, wanted, PermissionChoice(None, "cancel"))
+
+    def drop_calls(self) -> None:
+        """Nobody waits for their results."""
+        for task in list(self._calls):
+            task.cancel()
+
+    async def _decide(self, request_id: RpcId, wanted: PermissionWanted) -> None:
+        choice = PermissionChoice(None, "error")
+        try:
+            choice = await self._order.policy(self._session_id, wanted.asked)
+        finally:
+            # Not there any more: `drop_permissions` has answered already.
+            if self._permissions.pop(wanted.asked.id, None) is not None:
+                self._answer(request_id, wanted, choice)
+
+    def _answer(self, request_id: RpcId, wanted: PermissionWanted, choice: PermissionChoice) -> None:
+        option = next((each for each in wanted.asked.options if each.id == choice.option), None)
+        chosen = None if option is None else option.id
+        self._host.connection.answer(request_id, self._host.codec.permission_answer(wanted, chosen))
+        self._announce(PermissionAnswered(wanted.asked.id, option, choice.by))
+
+    async def _call(self, request_id: RpcId, wanted: ToolWanted) -> None:
+        ticket, connection = self._order.ticket, self._host.connection
+        if ticket is None:
+            connection.refuse(request_id, RpcFault(INTERNAL_ERROR, "this session has no tools"))
+            return
+        answered = False
+        try:
+            result = await ticket.call(wanted.name, wanted.arguments, call_id=wanted.call_id)
+            connection.answer(request_id, self._host.codec.tool_answer(result))
+            answered = True
+        finally:
+            if not answered:
+                fault = RpcFault(INTERNAL_ERROR, f"the call of {wanted.name} was not completed")
+                connection.refuse(request_id, fault)

@@ -1,0 +1,83 @@
+"""Contract: the real bridge behind the real relay, started by the agent: each call lands in its own session."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from ostler.bridge.calls import CallResult, ToolCall
+from ostler.bridge.server import Bridge
+from ostler.bridge.session_binding import SessionBinding
+from ostler.bridge.settings import BridgeSettings
+from ostler.pool.provider import Provider, Sharing, ToolChannel
+from tests.support.tool_stage import tool
+from tests.support.yard import Yard, say
+
+
+@dataclass
+class Desk:
+    """The dispatcher of one session: answers with its word and remembers who called."""
+
+    word: str
+    calls: list[ToolCall] = field(default_factory=list)
+
+    async def __call__(self, call: ToolCall, /) -> CallResult:
+        self.calls.append(call)
+        return CallResult.text(self.word)
+
+
+@pytest.fixture
+async def bridge(tmp_path: Path) -> AsyncIterator[Bridge]:
+    bridge = Bridge(BridgeSettings(data_directory=tmp_path))
+    await bridge.start()
+    try:
+        yield bridge
+    finally:
+        await bridge.stop()
+
+
+def seat(bridge: Bridge, word: str) -> tuple[SessionBinding, Desk]:
+    """A binding with a tool of a common name."""
+    desk = Desk(word)
+    binding = bridge.open([tool("peek")])
+    binding.publish([tool("peek")], desk, context=word)
+    return binding, desk
+
+
+async def test_f02_a_call_comes_by_relay_and_token_to_its_dispatcher(yard: Yard, bridge: Bridge) -> None:
+    binding, desk = seat(bridge, "tool-canary")
+    session = await yard.open(await yard.start(channel=ToolChannel.RELAY), ticket=binding)
+    heard = await say(session, '!call peek {"text": "asked"}')
+    assert "tool-canary" in heard.text
+    assert [(call.name, call.arguments, call.context) for call in desk.calls] == [
+        ("peek", {"text": "asked"}, "tool-canary")
+    ]
+
+
+async def test_f05_w2_calls_of_two_sessions_do_not_cross(yard: Yard, bridge: Bridge, provider: Provider) -> None:
+    if provider.sharing is Sharing.NONE:
+        pytest.skip("declared as not shared: one session for each process")
+    transport = await yard.start(channel=ToolChannel.RELAY)
+    seats = [seat(bridge, f"tool-canary-{name}") for name in ("a", "b")]
+    sessions = [
+        await yard.open(transport, cwd=cwd, ticket=binding)
+        for cwd, (binding, _) in zip(yard.cwds(2), seats, strict=True)
+    ]
+    for _ in range(2):
+        heard = await asyncio.gather(*(say(session, "!call peek {}\n!call peek {}") for session in sessions))
+        assert ["tool-canary-a" in one.text for one in heard] == [True, False]
+        assert ["tool-canary-b" in one.text for one in heard] == [False, True]
+    assert [{call.context for call in desk.calls} for _, desk in seats] == [{"tool-canary-a"}, {"tool-canary-b"}]
+    assert [len(desk.calls) for _, desk in seats] == [4, 4]
+
+
+async def test_f08_a_revoked_binding_serves_nobody(yard: Yard, bridge: Bridge) -> None:
+    binding, desk = seat(bridge, "tool-canary")
+    session = await yard.open(await yard.start(channel=ToolChannel.RELAY), ticket=binding)
+    binding.revoke()
+    heard = await say(session, "!call peek {}")
+    assert "tool-canary" not in heard.text
+    assert not desk.calls
+    assert "echo: well" in (await say(session, "well")).text

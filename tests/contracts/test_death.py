@@ -1,0 +1,99 @@
+"""Contract: however a process ends, it is known at once, told once, and nothing of it is left."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from ostler.pool.errors import TransportLost
+from ostler.pool.events import Reason, Text
+from ostler.pool.provider import Provider, ToolChannel
+from ostler.pool.session import AgentSession
+from ostler.pool.transport import Transport
+from ostler.pool.turn import Turn
+from tests.support.tool_stage import StageTicket
+from tests.support.waiting import soon
+from tests.support.witness import Witness, gone, open_files, tree
+from tests.support.yard import Yard, begin, hear, say
+
+
+async def in_mid_turn(yard: Yard) -> tuple[Transport, AgentSession, Turn, set[Witness]]:
+    """A process with a tool server, in a turn that has begun and will not end by itself."""
+    transport = await yard.start(channel=ToolChannel.RELAY)
+    ticket = yard.tools("peek", word="tool-canary")
+    session = await yard.open(transport, ticket=ticket)
+    turn = await begin(session, "!call peek {}\n!stream 1\n!sleep 40")
+    async for event in turn:
+        if isinstance(event, Text) and "t0" in event.text:
+            break
+    return transport, session, turn, family(transport, ticket)
+
+
+def family(transport: Transport, ticket: StageTicket) -> set[Witness]:
+    """Everything that must go with it."""
+    found = tree(transport.pid)
+    assert set(ticket.pids) <= {process.pid for process in found}
+    return found
+
+
+async def test_e17_sigkill_in_mid_turn(yard: Yard) -> None:
+    transport = await yard.start(channel=ToolChannel.RELAY)
+    ticket = yard.tools("peek", word="tool-canary")
+    session = await yard.open(transport, ticket=ticket)
+    told: list[TransportLost] = []
+    transport.on_lost(told.append)
+    turn = await begin(session, "!call peek {}\n!stream 1\n!sleep 40")
+    hearing = asyncio.create_task(hear(turn))
+    await soon(ticket.called.wait(), "the turn being in its middle")
+    left = family(transport, ticket)
+    os.kill(transport.pid, signal.SIGKILL)
+    heard = await soon(hearing, "the end of a turn whose process was killed", 2)
+    assert heard.finished.reason is Reason.FAILED
+    assert isinstance(heard.finished.cause, TransportLost)
+    assert (heard.finished.cause.pid, heard.finished.cause.exit_code) == (transport.pid, -signal.SIGKILL)
+    assert await soon(transport.wait_lost(), "the loss", 2) is told[0]
+    with pytest.raises(TransportLost):
+        await transport.open(yard.order())
+    await gone(left)
+    assert len(told) == 1
+
+
+async def test_sigterm_to_the_group_leaves_nothing(yard: Yard) -> None:
+    transport, _, _, left = await in_mid_turn(yard)
+    os.killpg(os.getpgid(transport.pid), signal.SIGTERM)
+    await soon(transport.wait_lost(), "the end of a process asked to end", 30)
+    await gone(left, 30)
+
+
+@pytest.mark.parametrize("hard", [False, True], ids=["soft", "hard"])
+async def test_e13_close_in_mid_turn_leaves_nothing(yard: Yard, hard: bool) -> None:
+    transport, session, _, left = await in_mid_turn(yard)
+    await soon(transport.close(hard=hard), "the end of a closed transport", 40)
+    await gone(left)
+    assert session.sealed is not None
+    with pytest.raises(TransportLost):
+        await session.prompt([])
+    await soon(transport.close(), "a second close")
+
+
+async def test_e28_noise_on_its_pipes_ends_no_turn(yard: Yard, provider: Provider) -> None:
+    if yard.recipe.asks != "!ask":
+        pytest.skip("a real agent makes noise of its own accord, or not at all")
+    transport = await yard.start()
+    session = await yard.open(transport)
+    heard = await say(session, "!junk\n!badutf8\n!bigline 2\n!stderr 4\nstill here")
+    assert heard.text.strip().endswith("echo: still here")
+    assert heard.finished.reason is Reason.DONE
+    assert transport.junk >= 2
+
+
+async def test_fds_return_to_where_they_were(yard: Yard) -> None:
+    first = await yard.start()
+    await first.close()
+    before = len(open_files())
+    for _ in range(3):
+        transport = await yard.start()
+        await yard.open(transport)
+        await transport.close()
+    assert len(open_files()) == before

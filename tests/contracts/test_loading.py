@@ -1,0 +1,74 @@
+"""Contract: a session of an earlier process comes back whole and once, where its provider is trusted with that."""
+
+import asyncio
+from time import time
+
+import pytest
+
+from ostler.pool.errors import LoadRefused
+from ostler.pool.events import Reason, UserText
+from ostler.pool.order import SessionMemo
+from ostler.pool.provider import Provider
+from ostler.pool.session import AgentSession
+from ostler.pool.transport import Transport
+from tests.support.waiting import soon
+from tests.support.yard import PATIENCE, Yard, say
+
+WORD = "canary-bittern"
+
+
+async def remembered(yard: Yard) -> SessionMemo:
+    """A session with one turn, whose process is gone."""
+    transport = await yard.start()
+    session = await yard.open(transport)
+    await say(session, WORD)
+    ready = yard.provider.load.ready_at(session.memo)
+    # The agent writes its record by its own clock; there is nothing to wait on but that clock.
+    await asyncio.sleep(0 if ready is None else max(0.0, min(ready, session.memo.last_turn_at + 5) - time()))
+    await transport.close()
+    return session.memo
+
+
+async def reload(yard: Yard, memo: SessionMemo) -> tuple[Transport, AgentSession]:
+    transport = await yard.start()
+    ready = yard.provider.load.ready_at(memo)
+    assert ready is not None
+    await asyncio.sleep(max(0.0, ready - time()))
+    session = await soon(transport.load(memo, yard.order()), "a loaded session", PATIENCE)
+    return transport, session
+
+
+async def test_w41d_w41f_w3a_a_loaded_session_has_its_history_once(yard: Yard, provider: Provider) -> None:
+    if not provider.load.offered:
+        pytest.skip("declared as not to be trusted with loads")
+    memo = await remembered(yard)
+    for turns in (1, 2):
+        transport, session = await reload(yard, memo)
+        told = "".join(event.text for event in session.replay if isinstance(event, UserText))
+        assert told.count(WORD) == (1 if told else 0)
+        assert told or not provider.load.tells
+        heard = await say(session, f"!recall\n!stream 3\nround {turns}")
+        assert heard.text.count(WORD) == 1
+        assert heard.text.count("t0 t1 t2 ") == 1
+        assert heard.finished.reason is Reason.DONE
+        memo = session.memo
+        await asyncio.sleep(provider.load.settle)
+        await transport.close()
+
+
+async def test_a_load_that_cannot_be_trusted_is_refused_before_it_is_asked(yard: Yard, provider: Provider) -> None:
+    transport = await yard.start()
+    now = time()
+    memo = SessionMemo("of-no-matter", yard.cwd(), opened_at=now, last_turn_at=now)
+    if provider.load.ready_at(memo) == now:
+        pytest.skip("trusted at any time")
+    with pytest.raises(LoadRefused):
+        await transport.load(memo, yard.order())
+    assert transport.connection.pending == 0
+
+
+async def test_w28b_a_load_from_another_directory_is_refused(yard: Yard) -> None:
+    transport = await yard.start()
+    memo = SessionMemo("of-no-matter", yard.cwd("elsewhere"), opened_at=0, last_turn_at=0)
+    with pytest.raises(LoadRefused):
+        await transport.load(memo, yard.order())

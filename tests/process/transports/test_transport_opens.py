@@ -1,0 +1,195 @@
+"""Sessions coming to be: one after another where they must, ready when they say so, never lost."""
+
+import asyncio
+import dataclasses
+
+import pytest
+
+from ostler.pool.errors import AgentStartFailed, LoadRefused, Phase, UnknownSession
+from ostler.pool.permission import ask
+from ostler.pool.prompt import TextPart
+from ostler.pool.provider import NEVER, LoadTrust
+from tests.support.stable import SCRIPTED, Stable, say, until
+from tests.support.tickets import PlainTicket
+
+# Answers each open after a moment and says how many were asked for at once.
+COUNTS_OPENS = """
+import collections
+waiting, most, number = 0, 0, 0
+def later(frame):
+    global waiting
+    time.sleep(0.05)
+    waiting -= 1
+    answer(frame, {"sessionId": f"n{frame['id']}"})
+for method, frame, session in frames("session/new"):
+    if method == "session/new":
+        waiting += 1; most = max(most, waiting)
+        threading.Thread(target=later, args=(frame,)).start()
+    else:
+        text(session, str(most)); done(frame)
+"""
+
+
+@pytest.mark.parametrize(("width", "most"), [(1, "1"), (3, "3")])
+async def test_m01_opens_on_one_home_are_as_parallel_as_declared(stable: Stable, width: int, most: str) -> None:
+    provider = dataclasses.replace(SCRIPTED, parallel_opens=width)
+    transport = await stable.scripted(COUNTS_OPENS, provider=provider)
+    sessions = await asyncio.gather(*(transport.open(stable.order()) for _ in range(6)))
+    assert len({session.id for session in sessions}) == 6
+    assert await say(sessions[0], "x") == most
+
+
+async def test_m01_two_processes_of_one_home_share_the_gate(stable: Stable) -> None:
+    provider = dataclasses.replace(SCRIPTED, parallel_opens=1)
+    first, second = [await stable.scripted(COUNTS_OPENS, provider=provider) for _ in range(2)]
+    gate = stable.gates.of(provider, str(stable.folder))
+    async with gate:
+        opens = [asyncio.create_task(each.open(stable.order())) for each in (first, second)]
+        await until(lambda: gate.waiting >= 2)
+    assert len(await asyncio.gather(*opens)) == 2
+
+
+async def test_w38a_a_pending_permission_does_not_hold_up_an_open(stable: Stable) -> None:
+    transport = await stable.demo()
+    asked = asyncio.Event()
+
+    async def person(_session: str, _asked: object) -> str | None:
+        asked.set()
+        await asyncio.Event().wait()
+        return None
+
+    waiting = await transport.open(stable.order(ask(person, deadline=60)))
+    turn = await waiting.prompt([TextPart("!ask x")])
+    await asked.wait()
+    async with asyncio.timeout(1):
+        other = await transport.open(stable.order())
+    assert await say(other, "hello") == "echo: hello"
+    turn.cancel()
+    await turn.ended()
+
+
+async def test_wm8_a_session_is_ready_when_its_tools_are(stable: Stable) -> None:
+    transport = await stable.scripted("for _ in frames(): pass")
+    ticket = PlainTicket("secret")
+    opening = asyncio.create_task(transport.open(stable.order(ticket=ticket)))
+    await until(lambda: transport.opened > 0)
+    assert not opening.done()
+    ticket.ready.set()
+    session = await opening
+    assert ticket.owners == [transport.identity]
+    assert session.sealed is None
+
+
+async def test_wm8_tools_that_never_come_fail_the_open_and_end_the_session(stable: Stable) -> None:
+    transport = await stable.scripted("for _ in frames(): pass", tools=0.1)
+    with pytest.raises(AgentStartFailed, match="did not connect to its tools") as caught:
+        await transport.open(stable.order(ticket=PlainTicket("secret")))
+    assert caught.value.phase is Phase.TOOLS
+    assert (transport.sessions, transport.leaked) == (0, 0)
+
+
+async def test_an_update_in_the_same_breath_as_the_open_finds_its_session(stable: Stable) -> None:
+    script = """
+for method, frame, session in frames("session/new"):
+    both = [{"jsonrpc": "2.0", "id": frame["id"], "result": {"sessionId": "s"}},
+            {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update":
+             {"sessionUpdate": "available_commands_update", "availableCommands": []}}}]
+    sys.stdout.write("".join(json.dumps(each) + "\\n" for each in both)); sys.stdout.flush()
+"""
+    transport = await stable.scripted(script)
+    session = await transport.open(stable.order())
+    await until(lambda: session.between)
+    assert transport.strays == 0
+
+
+async def test_wm5_an_open_that_is_given_up_is_carried_through_and_closed(stable: Stable) -> None:
+    transport = await stable.demo("--slow-session-new", "0.2")
+    opening = asyncio.create_task(transport.open(stable.order()))
+    await until(lambda: stable.asked("session/new"))
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    await until(lambda: stable.asked("session/close"))
+    await until(lambda: not transport.sessions)
+    assert transport.leaked == 0
+
+
+async def test_w33b_an_open_that_is_never_answered_is_counted(stable: Stable) -> None:
+    transport = await stable.scripted("for _ in frames('session/new'): pass", session_open=0.1)
+    with pytest.raises(AgentStartFailed, match="did not answer session/new"):
+        await transport.open(stable.order())
+    assert (transport.sessions, transport.leaked) == (0, 1)
+
+
+async def test_an_id_given_twice_is_no_session(stable: Stable) -> None:
+    script = """
+for method, frame, session in frames("session/new"):
+    answer(frame, {"sessionId": "same"})
+"""
+    transport = await stable.scripted(script)
+    await transport.open(stable.order())
+    with pytest.raises(AgentStartFailed, match="another live session"):
+        await transport.open(stable.order())
+
+
+async def test_m05_a_close_is_believed_only_where_it_is_offered(stable: Stable) -> None:
+    closing, keeping = await stable.demo(), await stable.demo("--no-close")
+    assert await (await closing.open(stable.order())).close() is True
+    session = await keeping.open(stable.order())
+    assert await session.close() is False
+    assert await session.close() is False
+    assert (closing.leaked, keeping.leaked, keeping.sessions) == (0, 1, 0)
+
+
+async def test_a_close_ends_the_running_turn(stable: Stable) -> None:
+    session = await (await stable.demo()).open(stable.order())
+    turn = await session.prompt([TextPart("!sleep 30")])
+    assert await session.close() is True
+    assert turn.finished is not None
+
+
+async def test_w28b_a_load_in_another_directory_is_never_asked_for(stable: Stable) -> None:
+    transport = await stable.demo()
+    session = await transport.open(stable.order())
+    elsewhere = dataclasses.replace(stable.order(), cwd="/")
+    with pytest.raises(LoadRefused, match="split"):
+        await (await stable.demo()).load(session.memo, elsewhere)
+    assert not any(frame.get("method") == "session/load" for frame in stable.frames())
+
+
+async def test_w03a_a_session_is_not_loaded_twice_on_one_process(stable: Stable) -> None:
+    transport = await stable.demo()
+    session = await transport.open(stable.order())
+    with pytest.raises(LoadRefused, match="open on this very process"):
+        await transport.load(session.memo, stable.order())
+
+
+async def test_m02_a_load_too_early_says_when(stable: Stable) -> None:
+    provider = dataclasses.replace(SCRIPTED, load=LoadTrust(next_minute=True))
+    script = "for method, frame, session in frames(): answer(frame, {})"
+    memo = (await (await stable.scripted(script, provider=provider)).open(stable.order())).memo
+    transport = await stable.scripted(script, provider=provider)
+    with pytest.raises(LoadRefused) as caught:
+        await transport.load(memo, stable.order())
+    assert caught.value.ready_at == memo.opened_at // 60 * 60 + 60
+    stable.now = caught.value.ready_at
+    assert (await transport.load(memo, stable.order())).id == memo.session_id
+
+
+async def test_w41e_an_agent_that_cannot_load_is_not_asked_to(stable: Stable) -> None:
+    memo = (await (await stable.demo()).open(stable.order())).memo
+    with pytest.raises(LoadRefused):
+        await (await stable.demo("--no-load")).load(memo, stable.order())
+    never = dataclasses.replace(SCRIPTED, load=NEVER)
+    with pytest.raises(LoadRefused):
+        await (await stable.scripted("for _ in frames(): pass", provider=never)).load(memo, stable.order())
+
+
+async def test_a_load_of_what_the_agent_does_not_know(stable: Stable) -> None:
+    provider = dataclasses.replace(SCRIPTED)
+    script = "for method, frame, session in frames(): refuse(frame, -32002, 'Resource not found')"
+    memo = (await (await stable.demo()).open(stable.order())).memo
+    transport = await stable.scripted(script, provider=provider)
+    with pytest.raises(UnknownSession):
+        await transport.load(memo, stable.order())
+    assert transport.sessions == 0

@@ -1,0 +1,143 @@
+"""Starts that fail: typed, in time, with the facts, and nothing left behind."""
+
+import asyncio
+import dataclasses
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ostler.pool.errors import AgentStartFailed, Phase
+from ostler.pool.provider import Provider
+from ostler.pool.providers.demo import PROVIDER as DEMO
+from ostler.pool.providers.gemini import PROVIDER as GEMINI
+from ostler.pool.settings import Deadlines, ProviderSettings
+from tests.support.stable import SCRIPTED, Stable, say, until
+
+WEB_SERVER = (sys.executable, "-u", "-m", "http.server", "--bind", "127.0.0.1", "0")
+
+
+def fds() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def children() -> set[int]:
+    return {child.pid for child in psutil.Process().children(recursive=True)}
+
+
+async def first_start(stable: Stable) -> None:
+    """What a loop opens once, for all processes to come."""
+    await (await stable.demo()).close()
+
+
+async def fails(stable: Stable, command: tuple[str, ...], provider: Provider = SCRIPTED) -> AgentStartFailed:
+    """One failed start that leaves no process and no descriptor."""
+    settings = ProviderSettings(command=command, deadlines=Deadlines(start=2.0))
+    plan = stable.plan(provider, settings)
+    await first_start(stable)
+    before, kids = fds(), children()
+    with pytest.raises(AgentStartFailed) as caught:
+        await stable.start(plan)
+    # A loop closes what it was told to close in its next rounds.
+    await until(lambda: fds() == before)
+    assert children() == kids
+    assert caught.value.waited <= 3.0
+    assert caught.value.provider == provider.name
+    assert caught.value.command[0] == plan.command.line[0]
+    return caught.value
+
+
+async def test_a_handshake_names_the_agent(stable: Stable) -> None:
+    transport = await stable.demo()
+    assert transport.info.name == "ostler-demo"
+    assert psutil.pid_exists(transport.pid)
+    assert transport.identity.start_time > 0
+    assert await transport.probe()
+    assert await transport.memory() > 0
+
+
+async def test_a_program_that_repeats_what_it_hears_is_no_agent(stable: Stable) -> None:
+    error = await fails(stable, ("cat",))
+    assert error.phase is Phase.HANDSHAKE
+
+
+async def test_wm1_a_program_that_ends_at_once_has_code_0_and_failed(stable: Stable) -> None:
+    error = await fails(stable, ("true",))
+    assert (error.phase, error.exit_code) == (Phase.HANDSHAKE, 0)
+
+
+async def test_a_web_server_is_no_agent_and_is_quoted(stable: Stable) -> None:
+    error = await fails(stable, WEB_SERVER)
+    assert error.phase is Phase.HANDSHAKE
+    assert "Serving HTTP" in str(error)
+
+
+async def test_the_last_words_of_a_failed_start_are_told(stable: Stable) -> None:
+    error = await fails(stable, (sys.executable, "-c", "import sys; sys.exit('no luck today')"))
+    assert error.exit_code == 1
+    assert "no luck today" in str(error)
+
+
+async def test_a_refused_handshake(stable: Stable) -> None:
+    plan = stable.plan(DEMO, ProviderSettings(args=("--refuse-initialize",)))
+    with pytest.raises(AgentStartFailed, match="refuse initialize") as caught:
+        await stable.start(plan)
+    assert caught.value.phase is Phase.HANDSHAKE
+
+
+async def test_another_version_of_the_protocol(stable: Stable) -> None:
+    script = "json.loads(input()); say(id=1, result={'protocolVersion': 9}); time.sleep(60)"
+    with pytest.raises(AgentStartFailed, match="version 9"):
+        await stable.scripted(script)
+
+
+async def test_a_missing_working_directory(stable: Stable, tmp_path: Path) -> None:
+    plan = stable.plan(DEMO, ProviderSettings())
+    gone = dataclasses.replace(plan, command=dataclasses.replace(plan.command, cwd=tmp_path / "gone"))
+    with pytest.raises(AgentStartFailed, match="working directory") as caught:
+        await stable.start(gone)
+    assert caught.value.phase is Phase.SPAWN
+
+
+async def test_w33a_fifty_silent_programs_leave_no_descriptor(stable: Stable) -> None:
+    settings = ProviderSettings(command=("sleep", "60"), deadlines=Deadlines(start=0.11))
+    plan = stable.plan(SCRIPTED, settings)
+    await first_start(stable)
+    before, kids = fds(), children()
+    for _ in range(50):
+        with pytest.raises(AgentStartFailed, match="did not answer initialize"):
+            await stable.start(plan)
+    await until(lambda: fds() == before)
+    assert children() == kids
+
+
+async def test_a_start_that_is_given_up_leaves_nothing(stable: Stable) -> None:
+    kids = children()
+    plan = stable.plan(SCRIPTED, ProviderSettings(command=("sleep", "60")))
+    task = asyncio.create_task(stable.start(plan))
+    await until(lambda: children() != kids)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert children() == kids
+
+
+async def test_no_key_is_said_when_the_session_is_opened(stable: Stable) -> None:
+    provider = dataclasses.replace(SCRIPTED, credentials=GEMINI.credentials)
+    script = """
+for method, frame, session in frames("session/new"):
+    refuse(frame, -32000, "Authentication required")
+"""
+    transport = await stable.scripted(script, provider=provider)
+    with pytest.raises(AgentStartFailed, match="GEMINI_API_KEY") as caught:
+        await transport.open(stable.order())
+    assert caught.value.phase is Phase.SESSION_OPEN
+    assert transport.sessions == 0
+
+
+async def test_w29b_the_child_sees_only_what_is_allowed(stable: Stable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODEL_OF_THE_GATEWAY", "x")
+    transport = await stable.demo()
+    assert await say(await transport.open(stable.order()), "hello") == "echo: hello"
+    assert "MODEL_OF_THE_GATEWAY" not in psutil.Process(transport.pid).environ()

@@ -1,0 +1,368 @@
+"""Turns: one at a time, one end each, and nothing of one in the next."""
+
+import asyncio
+import dataclasses
+import gc
+import re
+
+import pytest
+
+from ostler.pool.errors import AgentFault, AgentSilent, PromptUnsupported, SessionBusy, SessionEnded, UnknownSession
+from ostler.pool.events import (
+    Finished,
+    PermissionAnswered,
+    PermissionAsked,
+    Reason,
+    Text,
+    Thought,
+    UserText,
+)
+from ostler.pool.permission import allow, ask, deny
+from ostler.pool.ports import PermissionChoice
+from ostler.pool.prompt import AudioPart, ImagePart, TextPart
+from ostler.pool.provider import FaultReading
+from ostler.pool.session import AgentSession
+from ostler.pool.turn import Turn
+from tests.support.stable import SCRIPTED, Stable, end_of, hear, say, text_of, until
+
+
+async def prompt(session: AgentSession, words: str) -> Turn:
+    return await session.prompt([TextPart(words)])
+
+
+async def opened(stable: Stable, script: str) -> AgentSession:
+    return await (await stable.scripted(script)).open(stable.order())
+
+
+async def test_events_come_in_order_and_end_once(stable: Stable) -> None:
+    session = await (await stable.demo()).open(stable.order())
+    events = await hear(await prompt(session, "!think hm\n!stream 500"))
+    assert events[0] == Thought("hm")
+    assert text_of(events) == "".join(f"t{number} " for number in range(500))
+    assert end_of(events).reason is Reason.DONE
+
+
+async def test_images_arrive_and_sounds_are_refused_unsent(stable: Stable) -> None:
+    transport = await stable.demo()
+    session = await transport.open(stable.order())
+    events = await hear(await session.prompt([TextPart("!image"), ImagePart.of(b"12345", "image/png")]))
+    assert "5" in text_of(events)
+    with pytest.raises(PromptUnsupported):
+        await session.prompt([AudioPart("eA==", "audio/wav")])
+    assert await say(session, "still good") == "echo: still good"
+
+
+async def test_m03_a_second_prompt_is_refused_and_never_sent(stable: Stable) -> None:
+    session = await (await stable.demo()).open(stable.order())
+    turn = await prompt(session, "!sleep 30")
+    with pytest.raises(SessionBusy):
+        await prompt(session, "second")
+    turn.cancel()
+    assert end_of(await hear(turn)).reason is Reason.CANCELLED
+    sent = [frame for frame in stable.frames() if frame.get("method") == "session/prompt"]
+    assert len(sent) == 1
+
+
+async def test_w04_a_cancel_stops_one_session_only(stable: Stable) -> None:
+    transport = await stable.demo()
+    first, second = [await transport.open(stable.order()) for _ in range(2)]
+    long, short = await prompt(first, "!sleep 30"), await prompt(second, "!sleep 0.2\ndone")
+    await first.cancel()
+    assert long.finished is not None
+    assert long.finished.reason is Reason.CANCELLED
+    assert text_of(await hear(short)).strip() == "echo: done"
+
+
+async def test_w20_leaving_the_loop_early_cancels_the_turn(stable: Stable) -> None:
+    session = await (await stable.demo()).open(stable.order())
+    turn = await prompt(session, "first\n!sleep 30")
+    async for event in turn:
+        assert isinstance(event, Text)
+        break
+    gc.collect()
+    assert (await turn.ended()).reason is Reason.CANCELLED
+    assert await say(session, "next") == "echo: next"
+
+
+async def test_w20_leaving_the_context_cancels_the_turn(stable: Stable) -> None:
+    session = await (await stable.demo()).open(stable.order())
+    async with await prompt(session, "!sleep 30") as turn:
+        pass
+    assert (await turn.ended()).reason is Reason.CANCELLED
+
+
+async def test_a_turn_is_iterated_once(stable: Stable) -> None:
+    turn = await prompt(await (await stable.demo()).open(stable.order()), "x")
+    await hear(turn)
+    with pytest.raises(RuntimeError, match="once"):
+        aiter(turn)
+
+
+async def test_w40a_updates_behind_the_reply_belong_to_the_turn_where_declared(stable: Stable) -> None:
+    script = """
+for method, frame, session in frames():
+    text(session, "early "); done(frame); time.sleep(0.02); text(session, "late")
+"""
+    provider = dataclasses.replace(SCRIPTED, late_updates=0.5)
+    session = await (await stable.scripted(script, provider=provider)).open(stable.order())
+    assert await say(session, "x") == "early late"
+    assert session.late == 0
+
+
+async def test_w40b_updates_between_turns_are_filed_under_the_session(stable: Stable) -> None:
+    script = """
+for method, frame, session in frames():
+    text(session, "answer"); done(frame); text(session, "late")
+"""
+    session = await opened(stable, script)
+    assert await say(session, "one") == "answer"
+    await until(lambda: session.between)
+    assert (session.late, list(session.between)) == (1, [Text("late")])
+    assert await say(session, "two") == "answer"
+
+
+async def test_w40c_late_pieces_after_a_cancel_do_not_enter_the_next_turn(stable: Stable) -> None:
+    session = await (await stable.demo()).open(stable.order())
+    turn = await prompt(session, "!late")
+    await until(lambda: stable.asked("session/prompt"))
+    await session.cancel()
+    assert turn.finished is not None
+    assert await say(session, "next") == "echo: next"
+    assert session.late == 3
+
+
+async def test_w40d_a_cancel_that_never_settles_seals_the_session(stable: Stable) -> None:
+    transport = await stable.demo(cancel_grace=0.2)
+    session, other = [await transport.open(stable.order()) for _ in range(2)]
+    turn = await prompt(session, "!hang")
+    await until(lambda: stable.asked("session/prompt"))
+    await session.cancel()
+    assert turn.finished is not None
+    assert turn.finished.reason is Reason.CANCELLED
+    assert session.sealed is not None
+    assert "0.2 s" in session.sealed
+    with pytest.raises(SessionEnded):
+        await prompt(session, "x")
+    assert await say(other, "well") == "echo: well"
+
+
+async def test_m04_an_error_may_mean_cancelled_where_declared(stable: Stable) -> None:
+    script = """
+asked = None
+for method, frame, session in frames():
+    if method == "session/cancel":
+        refuse(asked, -32603, "Internal error")
+    else:
+        asked = frame; text(session, "x")
+"""
+    provider = dataclasses.replace(SCRIPTED, faults=FaultReading(cancelled=frozenset({-32603})))
+    session = await (await stable.scripted(script, provider=provider)).open(stable.order())
+    turn = await prompt(session, "x")
+    async for event in turn:
+        if isinstance(event, Text):
+            turn.cancel()
+    assert turn.finished == Finished(Reason.CANCELLED)
+
+
+async def test_a_failed_prompt_says_what_the_agent_said(stable: Stable) -> None:
+    script = """
+for method, frame, session in frames():
+    refuse(frame, -32603, "Internal error", data={"details": "quota exceeded"})
+"""
+    session = await opened(stable, script)
+    end = end_of(await hear(await prompt(session, "x")))
+    assert end.reason is Reason.FAILED
+    assert isinstance(end.cause, AgentFault)
+    assert "quota exceeded" in end.detail
+    assert session.sealed is None
+
+
+async def test_w41a_a_session_the_agent_forgot_is_named_and_sealed(stable: Stable) -> None:
+    script = """
+for method, frame, session in frames():
+    refuse(frame, -32002, "Session not found")
+"""
+    session = await opened(stable, script)
+    end = end_of(await hear(await prompt(session, "x")))
+    assert isinstance(end.cause, UnknownSession)
+    with pytest.raises(SessionEnded):
+        await prompt(session, "x")
+
+
+async def test_a_silent_agent_is_given_up_and_told_to_stop(stable: Stable) -> None:
+    transport = await stable.demo(prompt_inactivity=0.2, cancel_grace=5)
+    session = await transport.open(stable.order())
+    end = end_of(await hear(await prompt(session, "!sleep 30")))
+    assert end.reason is Reason.FAILED
+    assert isinstance(end.cause, AgentSilent)
+    await until(lambda: session.turn is None)
+    assert await say(session, "next") == "echo: next"
+
+
+async def test_a_slow_consumer_loses_nothing_and_stops_nobody(stable: Stable) -> None:
+    transport = await stable.demo()
+    slow, quick = [await transport.open(stable.order()) for _ in range(2)]
+    turn = await prompt(slow, "!stream 20000")
+    assert await say(quick, "hello") == "echo: hello"
+    await turn.ended()
+    events = await hear(turn)
+    assert text_of(events) == "".join(f"t{number} " for number in range(20000))
+    assert len(events) < 1000
+
+
+async def test_a_consumer_too_far_behind_is_failed_and_the_agent_is_stopped(stable: Stable) -> None:
+    script = """
+big = "x" * (8 << 20)
+for method, frame, session in frames():
+    if method == "session/prompt":
+        for _ in range(9):
+            text(session, big)
+        asked = frame
+    elif method == "session/cancel":
+        done(asked, "cancelled")
+"""
+    session = await opened(stable, script)
+    turn = await prompt(session, "x")
+    end = await turn.ended()
+    assert end.reason is Reason.FAILED
+    assert "too slow" in end.detail
+    await until(lambda: session.turn is None)
+    assert session.sealed is None
+
+
+async def test_w03b_updates_of_unknown_sessions_reach_nobody(stable: Stable) -> None:
+    script = """
+for method, frame, session in frames():
+    text("someone else", "secret"); text(session, "mine"); done(frame)
+"""
+    transport = await stable.scripted(script)
+    session = await transport.open(stable.order())
+    assert await say(session, "x") == "mine"
+    assert (transport.strays, session.late) == (1, 0)
+
+
+async def test_permission_is_asked_and_answered(stable: Stable) -> None:
+    transport = await stable.demo()
+    yes = await transport.open(stable.order(allow))
+    no = await transport.open(stable.order(deny))
+    events = await hear(await prompt(yes, "!ask may I"))
+    asked, answered = events[0], events[1]
+    assert isinstance(asked, PermissionAsked)
+    assert isinstance(answered, PermissionAnswered)
+    assert (answered.id, answered.by) == (asked.id, "allow")
+    assert "allow" in text_of(events)
+    assert "reject" in text_of(await hear(await prompt(no, "!ask may I")))
+
+
+async def test_w05_two_pending_approvals_are_answered_crosswise(stable: Stable) -> None:
+    waiting: dict[str, asyncio.Future[str]] = {}
+
+    async def person(session: str, asked: PermissionAsked) -> str:
+        waiting[session] = asyncio.get_running_loop().create_future()
+        kind = await waiting[session]
+        return next(option.id for option in asked.options if option.kind == kind)
+
+    transport = await stable.demo()
+    policy = ask(person, deadline=30)
+    first, second = [await transport.open(stable.order(policy)) for _ in range(2)]
+    turns = [await prompt(session, "!ask x") for session in (first, second)]
+    await until(lambda: len(waiting) >= 2)
+    waiting[second.id].set_result("reject_once")
+    assert "reject" in text_of(await hear(turns[1]))
+    waiting[first.id].set_result("allow_once")
+    assert "allow" in text_of(await hear(turns[0]))
+
+
+async def silence(_session: str, _asked: PermissionAsked) -> str | None:
+    await asyncio.Event().wait()
+    return None
+
+
+async def test_w39b_a_cancel_settles_the_pending_permission(stable: Stable) -> None:
+    session = await (await stable.demo()).open(stable.order(ask(silence, deadline=60)))
+    turn = await prompt(session, "!ask x")
+    seen: list[object] = []
+    async for event in turn:
+        seen.append(event)
+        if isinstance(event, PermissionAsked):
+            turn.cancel()
+    assert isinstance(seen[1], PermissionAnswered)
+    assert (seen[1].option, seen[1].by) == (None, "cancel")
+    assert turn.finished is not None
+    assert turn.finished.reason is Reason.CANCELLED
+    assert session.sealed is None
+
+
+async def test_w39c_silence_chooses_the_reject_option(stable: Stable) -> None:
+    session = await (await stable.demo()).open(stable.order(ask(silence, deadline=0.05)))
+    events = await hear(await prompt(session, "!ask x"))
+    assert [event.by for event in events if isinstance(event, PermissionAnswered)] == ["timeout"]
+    assert "reject" in text_of(events)
+
+
+async def test_w39a_a_permission_for_a_session_we_do_not_hold_is_refused_at_once(stable: Stable) -> None:
+    script = """
+asked = None
+for method, frame, session in frames():
+    if method == "session/prompt":
+        asked = frame, session
+        say(id=9, method="session/request_permission", params={"sessionId": "child",
+            "toolCall": {"toolCallId": "c"}, "options": [{"optionId": "y", "name": "y", "kind": "allow_once"}]})
+    elif frame.get("id") == 9:
+        text(asked[1], frame["result"]["outcome"]["outcome"]); done(asked[0])
+"""
+    assert await say(await opened(stable, script), "x") == "cancelled"
+
+
+async def test_a_policy_that_fails_does_not_leave_the_agent_waiting(
+    stable: Stable, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(_session: str, _asked: PermissionAsked) -> PermissionChoice:
+        raise ZeroDivisionError
+
+    session = await (await stable.demo()).open(stable.order(broken))
+    events = await hear(await prompt(session, "!ask x"))
+    assert [event.by for event in events if isinstance(event, PermissionAnswered)] == ["error"]
+    assert "ZeroDivisionError" in caplog.text
+
+
+async def test_w41d_w41f_a_loaded_session_tells_its_past_once_and_answers(stable: Stable) -> None:
+    first = await stable.demo()
+    session = await first.open(stable.order())
+    await say(session, "mark-one")
+    memo = session.memo
+    await first.close()
+    again = await (await stable.demo()).load(memo, stable.order())
+    assert [event.text for event in again.replay if isinstance(event, UserText)] == ["mark-one"]
+    assert await say(again, "!recall") == "mark-one"
+    assert again.memo.opened_at == memo.opened_at
+
+
+async def test_a_replay_that_is_told_after_the_answer_stays_out_of_the_first_turn(stable: Stable) -> None:
+    script = """
+for method, frame, session in frames():
+    if method == "session/load":
+        answer(frame, {}); time.sleep(0.05)
+        update(session, "user_message_chunk", content={"type": "text", "text": "<noise> of the agent"})
+        text(session, "old answer")
+    elif method == "session/prompt":
+        text(session, "new answer"); done(frame)
+"""
+    provider = dataclasses.replace(SCRIPTED, replay_quiet=0.3, replays_noise=re.compile("<noise>"))
+    writer = await (await stable.scripted(script, provider=provider)).open(stable.order())
+    session = await (await stable.scripted(script, provider=provider)).load(writer.memo, stable.order())
+    assert list(session.replay) == [Text("old answer")]
+    assert await say(session, "x") == "new answer"
+
+
+async def test_w39b_the_cancel_is_said_before_the_pending_question_is_answered(stable: Stable) -> None:
+    session = await (await stable.demo()).open(stable.order(ask(silence, deadline=60)))
+    turn = await prompt(session, "!ask x")
+    async for event in turn:
+        if isinstance(event, PermissionAsked):
+            turn.cancel()
+    await until(lambda: any("result" in frame for frame in stable.frames()))
+    frames = stable.frames()
+    cancel = next(at for at, frame in enumerate(frames) if frame.get("method") == "session/cancel")
+    answer = next(at for at, frame in enumerate(frames) if "outcome" in (frame.get("result") or {}))
+    assert cancel < answer

@@ -1,0 +1,164 @@
+"""What must hold after every step, whatever the event was, and the recount of the books."""
+
+from typing import Any
+
+from tests.unit.core.mirror import (
+    EPSILON,
+    BrokenInvariantError,
+    Mirror,
+    require,
+)
+
+
+class Levels(Mirror):
+    # the level questions
+
+    def _level(self) -> None:
+        if self.closed:
+            return
+        if type(self.event) is self.events.Tick:
+            self._check_overdue()
+        if not self.claims:
+            return
+        books, limits = self.books, self.limits
+        require(
+            self.wake <= min(claim.deadline for claim in self.claims.values()) + 1.0,
+            "a deadline wakes",
+            self.wake,
+        )
+        short: set[Any] = set()
+        for (key, tools), owners in self.lines.items():
+            if not owners or self._is_paused(key):
+                continue
+            slots = [
+                (number, slot)
+                for number, slot in self.slots.items()
+                if slot.key == key and not slot.spare and slot.state == "ready" and slot.draining_since is None
+            ]
+            if tools is None:
+                usable = [number for number, _ in slots if not books.slots[number].shunned]
+                require(not usable, "no waiter beside a shared process", key)
+            else:
+                self._check_line(key, tools, owners, slots)
+            short.add(key)
+        for key in short:
+            self._check_starved(key, limits)
+        if books.nested:
+            self._check_deadlock()
+
+    def _check_line(self, key: Any, tools: str, owners: Any, slots: Any) -> None:
+        opening = 0
+        for _, slot in slots:
+            for seat in slot.seats.values():
+                if seat.tools == tools:
+                    require(seat.state != "parked", "no waiter beside a parked seat", key, tools)
+                    opening += seat.state == "opening"
+        if sum(map(len, owners.values())) <= opening:
+            return
+        for number, slot in slots:
+            room = len(slot.seats) < slot.capacity and not (slot.single_use and slot.opened)
+            if not room or self.books.slots[number].shunned:
+                continue
+            group = sum(
+                seat.state == "opening" and self.slots[seat.slot].group == slot.group for seat in self.seats.values()
+            )
+            require(group >= slot.parallel, "no waiter beside a free seat", key, tools, number)
+
+    def _check_starved(self, key: Any, limits: Any) -> None:
+        """A key with waiters and no process at all must get one, unless something that is measurable forbids
+        it.
+        """
+        mine = [slot for slot in self.slots.values() if slot.key == key and not slot.spare]
+        if mine or self._group(key) in self.books.breakers:
+            return
+        starting = [slot for slot in self.slots.values() if slot.state == "starting"]
+        provider = self.specs[key].provider
+        alike = sum(slot.provider == provider for slot in starting)
+        if len(starting) >= limits.max_starting or alike >= limits.max_starting_per_provider:
+            return
+        earned = (self.now - 0.05 - self.tokens_at) * limits.starts_per_second
+        if min(float(limits.start_burst), self.tokens + earned) < 1.0 - EPSILON:
+            return
+        dying = any(slot.state == "stopping" for slot in self.slots.values())
+        idle = [
+            number
+            for number, slot in self.slots.items()
+            if slot.state == "ready"
+            and not slot.leases
+            and not any(seat.state == "opening" for seat in slot.seats.values())
+            and (slot.spare or self._is_paused(slot.key) or not self.books.stables[slot.key].waiting)
+        ]
+        expected = self.books.stables[key].start_bytes or 100
+        budget = limits.memory_budget
+        if len(self.slots) >= limits.max_processes or (budget is not None and self.books.charged + expected > budget):
+            require(dying or not idle, "an idle process makes way for a waiter", key, idle)
+            return
+        raise BrokenInvariantError(
+            f"a waiter's process is not started though nothing forbids it: {key} {self.core.describe()}"
+        )
+
+    def _check_deadlock(self) -> None:
+        if any(slot.state in {"starting", "stopping"} for slot in self.slots.values()):
+            return
+        if any(seat.state in {"opening", "closing"} for seat in self.seats.values()):
+            return
+        parents = {claim.parent for claim in self.claims.values() if claim.parent is not None}
+        full = len(self.slots) >= self.limits.max_processes
+        if full and self.leases and parents >= set(self.leases):
+            nested = [claim for claim in self.claims.values() if claim.parent is not None]
+            stuck = [
+                one
+                for one in nested
+                if not self._is_paused(one.key) and self._group(one.key) not in self.books.breakers
+            ]
+            require(not stuck, "no self-deadlock", self.core.describe(), stuck)
+
+    def _check_overdue(self) -> None:
+        limits, now = self.limits, self.now
+        for number, claim in self.claims.items():
+            require(claim.deadline > now, "a deadline refuses", number)
+        for number, slot in self.slots.items():
+            if slot.state == "ready" and slot.draining_since is not None:
+                require(now - slot.draining_since < limits.drain_timeout, "every drain ends", number)
+            core = self.books.slots[number]
+            if slot.state == "starting":
+                require(now - core.since < limits.start_timeout, "every start ends", number)
+            if slot.state == "stopping":
+                require(now - core.since < limits.stop_timeout, "a stop that is not answered is repeated", number)
+        for number, seat in self.seats.items():
+            if seat.state == "opening":
+                require(now - seat.since < limits.open_timeout, "every open ends", number)
+
+    # recounting the books
+
+    def _recount(self) -> None:
+        books, lib = self.books, self.lib
+        same = books.slots.keys() == self.slots.keys() and books.leases.keys() == self.leases.keys()
+        require(same, "books and mirror agree", self.core.describe())
+        require(books.claims.keys() == self.claims.keys(), "claims agree")
+        require(books.seats.keys() == self.seats.keys(), "seats agree", set(books.seats) ^ set(self.seats))
+        require({lease.claim for lease in books.leases.values()} == books.granted.keys(), "grants agree")
+        require(sum(slot.charge for slot in books.slots.values()) == books.charged, "memory adds up")
+        require(sum(books.open_groups.values()) == len(books.opening), "open groups add up")
+        states = [seat.state for seat in books.seats.values()]
+        require(states.count(lib.SeatState.OPENING) == len(books.opening), "opening adds up")
+        require(states.count(lib.SeatState.CLOSING) == len(books.closing), "closing adds up")
+        parked = sum(len(line.parked) for stable in books.stables.values() for line in stable.lines.values())
+        require(states.count(lib.SeatState.PARKED) == parked, "parked adds up")
+        for number, slot in books.slots.items():
+            mine = [seat.state for seat in slot.seats.values()]
+            require(mine.count(lib.SeatState.OPENING) == slot.opening, "opening per slot", number)
+            require(mine.count(lib.SeatState.PARKED) == slot.parked, "parked per slot", number)
+            held = {lease for lease, one in books.leases.items() if one.slot is slot}
+            require(held == slot.leases.keys(), "leases per slot", number)
+            for lease in slot.leases.values():
+                require(slot.stable is not None and lease.key == slot.stable.key, "a lease's key", number)
+        for stable in books.stables.values():
+            for line in stable.lines.values():
+                opening = sum(seat.line is line for seat in books.opening.values())
+                require(opening == line.opening, "opening per line", stable.key, line.tools)
+        owners = {claim.owner for claim in self.claims.values()}
+        require(books.turns.last.keys() == owners == books.turns.waiting.keys(), "turns are of waiters only")
+        require(set(books.nested) <= set(books.claims), "nested claims wait")
+        require(len(books.breakers) <= len(books.stables) + 8, "breakers do not pile up", len(books.breakers))
+        self.core.snapshot()

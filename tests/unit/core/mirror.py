@@ -1,0 +1,150 @@
+"""What the walk believes of the pool, from actions alone: it never copies from the books it judges."""
+
+import random
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from tests.unit.core.worlds import make_limits
+
+TOOLS = ("", "t1", "t2")
+OWNERS = ("ann", "bob", "cho", "dan")
+EPSILON = 1e-6
+
+
+class BrokenInvariantError(AssertionError):
+    """An invariant does not hold."""
+
+
+def require(holds: object, what: str, *facts: object) -> None:
+    if not holds:
+        raise BrokenInvariantError(f"{what}: {facts}")
+
+
+@dataclass(slots=True, eq=False)
+class MirrorSlot:
+    key: Any
+    fingerprint: str
+    provider: str
+    capacity: int
+    single_use: bool
+    group: Any
+    parallel: int
+    can_close: bool
+    generation: int
+    spare: bool
+    mute: bool
+    used_at: float
+    state: str = "starting"
+    ready_at: float = 0.0
+    ready_step: int = -1
+    adopted_step: int = -1
+    draining_since: float | None = None
+    opened: int = 0
+    served: int = 0
+    cancelled_step: int = -1
+    seats: dict[int, "MirrorSeat"] = field(default_factory=dict)
+    leases: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True, eq=False)
+class MirrorSeat:
+    slot: int
+    tools: str
+    since: float
+    mute: bool
+    state: str = "opening"
+    parked_step: int = -1
+
+
+@dataclass(slots=True, eq=False)
+class MirrorLease:
+    generation: int
+    claim: int
+    key: Any
+    slot: int
+    seat: int | None
+
+
+@dataclass(slots=True, eq=False)
+class MirrorClaim:
+    key: Any
+    tools: str | None
+    owner: str
+    deadline: float
+    parent: int | None
+    step: int
+    since: float = 0.0
+
+
+class Mirror:
+    def __init__(self, lib: ModuleType, seed: int) -> None:
+        self.lib, self.events, self.seed = lib, lib.events, seed
+        self.rng = random.Random(seed)
+        self.now, self.step, self.outcomes, self.asked = 0.0, 0, 0, 0
+        self.limits = make_limits(self.rng, lib)
+        self.core = lib.PoolCore(self.limits)
+        self.books = self.core.books
+        self.specs: dict[Any, Any] = {}
+        self.slots: dict[int, MirrorSlot] = {}
+        self.seats: dict[int, MirrorSeat] = {}
+        self.leases: dict[int, MirrorLease] = {}
+        self.claims: dict[int, MirrorClaim] = {}
+        self.lines: dict[tuple[Any, str | None], dict[str, dict[int, MirrorClaim]]] = {}
+        self.marks: dict[tuple[Any, str | None, str], int] = {}
+        self.paused: set[Any] = set()
+        self.fails: dict[Any, tuple[int, float]] = {}
+        self.tokens, self.tokens_at = float(self.limits.start_burst), 0.0
+        self.wake = float("inf")
+        self.closed = False
+        self.event: Any = None
+        self.last_answer: Any = None
+        self.dead: deque[int] = deque([999_999_999], maxlen=200)
+        self.marked = 0
+        self.ceilings: dict[Any, int] = defaultdict(int)
+
+    # mirror bookkeeping
+
+    def _next_mark(self) -> int:
+        """Owners stand in line in the order of their last grant, or of joining."""
+        self.marked += 1
+        return self.marked
+
+    def _is_paused(self, key: Any) -> bool:
+        return None in self.paused or key in self.paused
+
+    def _group(self, key: Any) -> Any:
+        spec = self.specs[key]
+        return (spec.provider, spec.fingerprint)
+
+    def _slot_group(self, slot: MirrorSlot) -> Any:
+        return (slot.provider, slot.fingerprint)
+
+    def _failed(self, slot: MirrorSlot) -> None:
+        count, _ = self.fails.get(self._slot_group(slot), (0, 0.0))
+        self.fails[self._slot_group(slot)] = (count + 1, self.now)
+
+    def _prove_old(self) -> None:
+        for slot in self.slots.values():
+            if slot.state == "ready" and self.now - slot.ready_at > 10.0:
+                self.fails.pop(self._slot_group(slot), None)
+
+    def _forget_claim(self, number: int) -> None:
+        claim = self.claims.pop(number)
+        owners = self.lines[claim.key, claim.tools]
+        del owners[claim.owner][number]
+        if not owners[claim.owner]:
+            del owners[claim.owner]
+
+    def _end_lease(self, number: int) -> None:
+        lease = self.leases.pop(number)
+        slot = self.slots[lease.slot]
+        slot.leases.discard(number)
+        slot.used_at = self.now
+        self.dead.append(number)
+
+    def _drop_seat(self, number: int) -> None:
+        seat = self.seats.pop(number)
+        self.slots[seat.slot].seats.pop(number)
+        self.dead.append(number)

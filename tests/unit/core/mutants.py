@@ -1,0 +1,193 @@
+"""Seeded defects of the pool core: each is one patch of one module, and the walk must see it.
+
+A mutant is a whole copy of the package under a name of its own, so its events, enums and records are its own
+too.
+"""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+import ostler.pool.core as original
+
+HOME = Path(str(original.__file__)).parent
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    module: str
+    old: str
+    new: str
+
+
+class _Copy(MetaPathFinder, Loader):
+    """Imports the package's patched sources under another name."""
+
+    def __init__(self, package: str, sources: dict[str, str]) -> None:
+        self.package, self.sources = package, sources
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != self.package and not fullname.startswith(self.package + "."):
+            return None
+        return ModuleSpec(fullname, self, is_package=fullname == self.package)
+
+    def exec_module(self, module: ModuleType) -> None:
+        name = module.__name__.removeprefix(self.package).lstrip(".") or "__init__"
+        exec(compile(self.sources[name], f"<{module.__name__}>", "exec"), module.__dict__)
+
+
+def load(mutant: Mutant) -> ModuleType:
+    package = f"mutated_{mutant.name}"
+    sources = {path.stem: path.read_text() for path in HOME.glob("*.py")}
+    assert sources[mutant.module].count(mutant.old) == 1, f"{mutant.name} does not apply exactly once"
+    sources[mutant.module] = sources[mutant.module].replace(mutant.old, mutant.new)
+    renamed = {name: text.replace("ostler.pool.core", package) for name, text in sources.items()}
+    finder = _Copy(package, renamed)
+    sys.meta_path.insert(0, finder)
+    try:
+        return importlib.import_module(package)
+    finally:
+        sys.meta_path.remove(finder)
+        for name in [name for name in sys.modules if name.split(".")[0] == package]:
+            del sys.modules[name]
+
+
+MUTANTS = (
+    Mutant("pool_cap_by_one", "starts", ">= books.limits.max_processes:", "> books.limits.max_processes:"),
+    Mutant(
+        "dying_not_counted",
+        "starts",
+        "if len(books.slots) >= books.limits.max_processes:",
+        "if sum(s.state.value != 'closing' for s in books.slots.values()) >= books.limits.max_processes:",
+    ),
+    Mutant(
+        "key_cap_by_one",
+        "starts",
+        "if not spare and len(stable.slots) >= key_cap(books, stable):",
+        "if not spare and len(stable.slots) > key_cap(books, stable):",
+    ),
+    Mutant(
+        "adoption_over_key_cap",
+        "starts",
+        "    if len(stable.slots) >= key_cap(books, stable):\n        return None\n",
+        "",
+    ),
+    Mutant("starting_by_one", "starts", "if books.starting >= limits", "if books.starting > limits"),
+    Mutant("provider_by_one", "starts", "if alike >= limits", "if alike > limits"),
+    Mutant("free_starts", "starts", "books.tokens -= 1.0", "books.tokens -= 0.0"),
+    Mutant("weightless_start", "starts", "is_tight(books, _expected(stable))", "is_tight(books, 0)"),
+    Mutant("many_trials", "starts", "return Denial.STARTING if trying else None", "return None"),
+    Mutant("no_backoff", "breaker", "if failures <= 1:", "if failures <= 2:"),
+    Mutant("overfull_process", "books", "self.capacity - len(self.seats)", "self.capacity + 1 - len(self.seats)"),
+    Mutant("unshared_shared", "books", "is Sharing.NONE and self.opened:", "is Sharing.NONE and self.opened > 1:"),
+    Mutant("idle_though_promised", "books", "not self.leases and not self.opening", "not self.leases"),
+    Mutant("gone_frees_nobody", "books", "self.recount_spares = True\n        self.freed = True", "pass"),
+    Mutant(
+        "lease_stays_on_slot",
+        "books",
+        "del self.leases[lease.id], lease.slot.leases[lease.id]",
+        "del self.leases[lease.id]",
+    ),
+    Mutant("memory_never_freed", "books", "        self.charge(slot, 0)\n", ""),
+    Mutant(
+        "last_first",
+        "queueing",
+        "return next(iter(claims.values()))",
+        "return next(reversed(claims.values()))",
+    ),
+    Mutant("no_round_robin", "queueing", "self.owners.move_to_end(owner)", "pass"),
+    Mutant("turns_kept", "queueing", "del self.waiting[owner], self.last[owner]", "del self.waiting[owner]"),
+    Mutant(
+        "stale_release_obeyed",
+        "intake",
+        "if lease.generation != event.generation:",
+        "if not lease.generation:",
+    ),
+    Mutant("used_seat_kept", "intake", "        close_seat(books, lease.seat)\n", "        pass\n"),
+    Mutant(
+        "used_seat_parked",
+        "intake",
+        "        close_seat(books, lease.seat)\n",
+        "        lease.seat.line.parked[lease.seat.id] = lease.seat\n",
+    ),
+    Mutant(
+        "grant_lost_on_abandon",
+        "intake",
+        "    return _release(books, books.find_lease(books.granted",
+        "    return None and (books.find_lease(books.granted",
+    ),
+    Mutant("endless_queue", "intake", "len(books.claims) > books.limits.max_queue", "len(books.claims) > 10**6"),
+    Mutant(
+        "old_generation_used",
+        "intake",
+        "elif slot.state is SlotState.READY:",
+        "elif slot.state is SlotState.GONE:",
+    ),
+    Mutant("drain_still_served", "draining", "    shun(books, slot)\n    books.enter", "    books.enter"),
+    Mutant("lost_untold", "draining", "    if leases:\n", "    if not leases:\n"),
+    Mutant("lost_only_once_in_a_while", "draining", "        books.end_lease(lease)\n", "        pass\n"),
+    Mutant("endless_drain", "sweep", "if _due(books, slot.since, books.limits.drain_timeout):", "if False:"),
+    Mutant("endless_start", "sweep", "if _due(books, slot.since, books.limits.start_timeout):", "if False:"),
+    Mutant("unanswered_stop", "sweep", "if _due(books, slot.since, books.limits.stop_timeout):", "if False:"),
+    Mutant("endless_open", "sweep", "if _due(books, seat.since, books.limits.open_timeout)", "if False"),
+    Mutant(
+        "deadline_ignored",
+        "sweep",
+        "if books.now >= waiting.deadline:",
+        "if books.now >= waiting.deadline + 9:",
+    ),
+    Mutant(
+        "idle_from_birth",
+        "sweep",
+        "_due(books, slot.used_at, books.limits.idle_after)",
+        "_due(books, slot.born, books.limits.idle_after)",
+    ),
+    Mutant("pause_ignored", "settle", "if books.paused or stable.paused:", "if books.paused:"),
+    Mutant("nobody_fed", "settle", "while books.freed and books.hungry:", "while False:"),
+    Mutant("waiters_forgotten", "orders", "        refuse(books, waiting, Refusal.CLOSED)\n", "        pass\n"),
+    Mutant(
+        "alive_after_shutdown",
+        "orders",
+        "stop(books, slot, Cause.SHUTDOWN, hard=True, text",
+        "(lambda *a, **k: 0)(books, slot, hard=True, text",
+    ),
+    Mutant(
+        "failure_untold",
+        "failures",
+        "        refuse_unserved(books, slot.stable, phase, text)\n",
+        "        pass\n",
+    ),
+    Mutant("cold_called_warm", "outcomes", "if slot.ready_step > waiting.step:", "if slot.ready_step < 0:"),
+    Mutant(
+        "parked_too_soon",
+        "outcomes",
+        "seat.parked_step < waiting.step",
+        "seat.parked_step <= waiting.step + 1",
+    ),
+    Mutant("opens_in_parallel", "opens", "open_group(slot), 0) >= limit", "open_group(slot), 0) > limit"),
+    Mutant(
+        "waiters_not_opened_for",
+        "opens",
+        "line.ring.count > line.opening]",
+        "line.ring.count > line.opening + 1]",
+    ),
+    Mutant(
+        "leased_evicted",
+        "budget",
+        "and slot.idle and slot.stable is not stable",
+        "and slot.stable is not stable",
+    ),
+    Mutant("promised_evicted", "budget", "return not slot.served or books", "return books"),
+    Mutant("nothing_evicted", "budget", "victim = _least_used(books, stable)", "victim = None"),
+    Mutant("ceiling_said_again", "recycling", "            stable.ceiling_off = True\n", ""),
+    Mutant("deadlock_waits", "machine", "if books.nested:", "if False:"),
+    Mutant("leak_keeps_seat", "opens", "    books.remove_seat(seat)\n    books.note", "    books.note"),
+)

@@ -1,0 +1,317 @@
+"""Processes and seats from ready to gone: death, drains, recycling, idleness, opens that fail."""
+
+from dataclasses import fields
+
+import pytest
+
+from ostler.pool.core import Limits, Replacement, SeatId, Sharing, SlotId, events
+from tests.unit.core.driver import Pool
+
+
+def ready(**facts: object) -> Pool:
+    """A pool with process #1, seat 2 and lease 3."""
+    pool = Pool(**{name: facts.pop(name) for name in list(facts) if name in LIMITS})
+    pool.register(**facts)
+    assert pool.leased() == 3
+    return pool
+
+
+LIMITS = {item.name for item in fields(Limits)}
+
+
+def test_w17_a_death_loses_each_lease_once_and_the_floor_is_restored() -> None:
+    pool = ready()
+    pool.register(floor=1)
+    said = pool.do(events.SlotDied(SlotId(1), "pid 7 exit 139"))
+    assert said == ["note slot_died died", "lost 3 died pid 7 exit 139", "stop #1 hard died", "start #4 k"]
+    assert pool.do(events.SlotDied(SlotId(1), "again")) == ["note stale"]
+    assert pool.release(3) == ["note stale"]
+    assert pool.gone(1) == []
+
+
+def test_a_process_that_is_gone_without_a_word_has_died() -> None:
+    assert ready().gone(1) == ["note slot_died died", "lost 3 died gone without a word", "stop #1 hard died"]
+
+
+def test_a_process_that_dies_before_it_proved_itself_is_a_failed_start() -> None:
+    pool = Pool()
+    pool.register(floor=1)
+    pool.started(1)
+    assert pool.do(events.SlotDied(SlotId(1), "x")) == ["note slot_died died", "stop #1 hard died"]
+    assert pool.gone(1) == []
+
+
+@pytest.mark.parametrize("event", [events.SlotDied(SlotId(1), "x"), events.SlotGone(SlotId(1))])
+def test_a_process_that_dies_while_it_starts_is_a_failed_start(event: events.Event) -> None:
+    pool = Pool()
+    pool.register()
+    pool.claim()
+    assert pool.do(event)[0] == "note start_failed start_failed"
+
+
+def test_w27a_another_fingerprint_drains_the_old_generation_and_serves_from_the_new() -> None:
+    pool = ready()
+    assert pool.register(fingerprint="g") == ["note retired fingerprint", "start #4 k"]
+    assert pool.claim() == []
+    assert pool.started(4) == ["move 3 fingerprint", "open 5 on #4"]
+    assert pool.opened(5) == ["grant c2 lease 6 on #4 cold starting"]
+    assert pool.do(events.TurnBoundary(3)) == ["move 3 fingerprint"]  # type: ignore[arg-type] - tests name leases by number
+    assert pool.release(3) == ["close 2", "stop #1 soft fingerprint"]
+
+
+def test_another_fingerprint_stops_a_start_in_flight() -> None:
+    pool = Pool()
+    pool.register()
+    pool.claim()
+    assert pool.register(fingerprint="g") == ["stop #1 hard fingerprint", "start #2 k"]
+
+
+def test_the_same_spec_changes_nothing_and_other_numbers_apply_at_once() -> None:
+    pool = ready()
+    assert pool.register() == []
+    assert pool.register(seats_per_process=1) == []
+    assert pool.claim() == ["start #4 k"]
+
+
+def test_w15_age_replaces_before_it_retires_and_the_reserve_moves_first() -> None:
+    pool = ready(max_age=100.0)
+    pool.do(events.Warm("k", "t", 1))
+    pool.opened(4)
+    assert pool.tick(100.0) == ["note retired age", "start #5 k"]
+    assert pool.started(5) == ["open 6 on #5 t"]
+    assert pool.opened(6) == ["close 4", "move 3 age"]
+
+
+def test_age_has_jitter() -> None:
+    pool = Pool(max_age=100.0)
+    pool.register()
+    pool.claim(tools=None)
+    pool.started(1, jitter=0.5)
+    assert pool.tick(89.0) == []
+    assert pool.tick(1.0) == ["note retired age", "start #3 k"]
+
+
+def test_at_the_cap_the_old_one_drains_first() -> None:
+    pool = ready(max_processes=1)
+    assert pool.do(events.Recycle(SlotId(1))) == ["note retired operator", "move 3 operator"]
+    assert pool.claim() == []
+    pool.release(3)
+    assert pool.gone(1) == ["start #4 k"]
+
+
+def test_what_nobody_needs_is_retired_without_a_successor() -> None:
+    pool = ready()
+    pool.release(3)
+    pool.closed(2)
+    assert pool.do(events.Recycle(SlotId(1))) == ["note retired operator", "stop #1 soft operator"]
+
+
+def test_an_empty_pool_asks_for_no_tick() -> None:
+    assert Pool().core.handle(events.Tick(), 1.0) == []
+
+
+def test_a_provider_may_ask_to_drain_first() -> None:
+    pool = ready(replacement=Replacement.DRAIN_FIRST)
+    assert pool.do(events.Recycle(SlotId(1)))[:2] == ["note retired operator", "move 3 operator"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "clean", "cause"),
+    [
+        ({"recycle_after_seats": 1}, True, "seats_served"),
+        ({"recycle_after_leaks": 1}, False, "seats_leaked"),
+        ({"recycle_after_leaks": 1, "can_close": False}, True, "seats_leaked"),
+    ],
+)
+def test_m9_served_and_leaked_seats_recycle(facts: dict[str, object], clean: bool, cause: str) -> None:
+    pool = ready(**facts)
+    pool.leased(owner="bob")
+    said = pool.release(3) + pool.closed(2, clean=clean)
+    assert f"note retired {cause}" in said
+
+
+def test_w02_an_unshared_process_ends_with_its_only_seat() -> None:
+    pool = ready(sharing=Sharing.NONE, seats_per_process=1)
+    assert pool.release(3) == ["close 2"]
+    assert pool.closed(2) == ["note retired used_up", "stop #1 soft used_up"]
+
+
+def test_w02_a_process_shared_per_cwd_serves_again_after_a_clean_close_only() -> None:
+    pool = ready(sharing=Sharing.PER_CWD, seats_per_process=1)
+    pool.release(3)
+    pool.closed(2)
+    assert pool.claim() == ["open 4 on #1"]
+    pool.opened(4)
+    pool.release(5)
+    assert pool.closed(4, clean=False)[-1] == "stop #1 soft used_up"
+
+
+def test_memory_growth_over_its_own_baseline_recycles_with_a_pause_between() -> None:
+    pool = ready()
+    assert pool.do(events.MemorySampled(SlotId(1), 100)) == []
+    assert pool.do(events.MemorySampled(SlotId(1), 201)) == ["note retired memory_growth", "start #4 k"]
+    pool.started(4)
+    pool.do(events.MemorySampled(SlotId(4), 100))
+    assert pool.do(events.MemorySampled(SlotId(4), 500)) == []
+
+
+def test_w31_a_ceiling_below_a_fresh_process_is_said_once_and_switched_off() -> None:
+    pool = ready(memory_ceiling=50)
+    assert pool.do(events.MemorySampled(SlotId(1), 100)) == ["note ceiling_too_low"]
+    assert pool.do(events.MemorySampled(SlotId(1), 110), after=90.0) == []
+
+
+def test_a_true_ceiling_recycles() -> None:
+    pool = ready(memory_ceiling=150)
+    pool.do(events.MemorySampled(SlotId(1), 100))
+    assert pool.do(events.MemorySampled(SlotId(1), 160))[0] == "note retired memory_growth"
+
+
+def test_w18c_silence_while_others_answer_retires_and_alone_it_takes_twice_as_long() -> None:
+    pool = ready(probe_misses=1, probe_every=5.0)
+    assert pool.tick(5.0) == ["probe #1"]
+    assert pool.do(events.ProbeMissed(SlotId(1))) == []
+    assert pool.do(events.ProbeAnswered(SlotId(1))) == []
+    pool.do(events.ProbeMissed(SlotId(1)))
+    pool.register("other")
+    pool.leased("other")
+    assert pool.do(events.ProbeMissed(SlotId(1)))[0] == "note retired wedged"
+
+
+def test_w38b_a_slow_open_moves_the_key_to_another_process() -> None:
+    pool = ready(slow_open_after=5.0)
+    assert pool.claim() == ["open 4 on #1"]
+    assert pool.tick(5.0) == ["note retired slow_opens", "close 4", "start #5 k"]
+
+
+def test_w27b_a_drain_ends_at_its_deadline() -> None:
+    pool = ready(drain_timeout=60.0)
+    assert pool.do(events.DrainSlot(SlotId(1))) == ["move 3 operator", "start #4 k"]
+    pool.started(4)
+    assert pool.tick(59.0) == []
+    assert pool.tick(1.0) == ["lost 3 drain_deadline drained for 60 s", "stop #1 hard drain_deadline"]
+
+
+def test_a_stop_that_is_not_answered_is_said_again() -> None:
+    pool = ready(stop_timeout=5.0)
+    assert pool.do(events.Kill(SlotId(1))) == [
+        "lost 3 operator killed by the operator",
+        "stop #1 hard operator",
+    ]
+    assert pool.tick(5.0) == ["note stop_overdue", "stop #1 hard operator"]
+
+
+def test_draining_a_key_stops_its_starts_too() -> None:
+    pool = Pool()
+    pool.register(floor=1)
+    assert pool.do(events.DrainKey("k"))[0] == "stop #1 soft operator"
+
+
+def test_a_start_that_never_answers_fails() -> None:
+    pool = Pool(start_timeout=10.0)
+    pool.register()
+    pool.claim()
+    assert pool.tick(10.0)[-1] == "refuse c1 start_failed not ready after 10 s"
+
+
+def test_w15_idle_counts_from_the_last_use_and_drains_to_zero() -> None:
+    pool = ready(idle_after=100.0)
+    pool.do(events.TurnBoundary(3), after=90.0)  # type: ignore[arg-type] - tests name leases by number
+    pool.release(3)
+    pool.closed(2)
+    assert pool.tick(90.0) == []
+    assert pool.tick(10.0) == ["stop #1 soft idle"]
+    pool.gone(1)
+    assert pool.do(events.Hint("k", "t")) == ["start #4 k"]
+
+
+def test_w18a_no_idle_stop_beside_a_lease_or_below_the_floor() -> None:
+    pool = ready(idle_after=10.0)
+    assert pool.tick(50.0) == []
+    pool.register(floor=1)
+    pool.release(3)
+    pool.closed(2)
+    assert pool.tick(50.0) == []
+
+
+def test_w25_a_hint_is_for_a_while_and_its_seat_is_closed_after() -> None:
+    pool = ready(hint_seconds=20.0)
+    assert pool.do(events.Hint("k", "t")) == ["open 4 on #1 t"]
+    pool.opened(4)
+    assert pool.tick(21.0) == ["close 4"]
+
+
+def test_a_floor_is_taken_away_and_seats_that_cannot_be_closed_stay() -> None:
+    pool = ready(can_close=False)
+    pool.do(events.Warm("k", "t", 1))
+    pool.opened(4)
+    assert pool.do(events.Warm("k", "t", 0)) + pool.tick(2.0) == []
+
+
+def test_a_broken_parked_seat_is_replaced_after_a_pause() -> None:
+    pool = ready()
+    pool.do(events.Warm("k", "t", 1))
+    pool.opened(4)
+    assert pool.do(events.SeatBroken(SeatId(4))) == ["note seat_broken", "close 4"]
+    assert pool.tick(2.0) == ["open 5 on #1 t"]
+
+
+def test_a_failed_open_costs_one_claim_and_three_cost_the_process() -> None:
+    pool = ready(open_failures=2)
+    assert pool.claim() == ["open 4 on #1"]
+    said = pool.do(events.SeatOpenFailed(SeatId(4), "no key"))
+    assert said == ["note open_failed opens_fail", "close 4", "refuse c2 open_failed no key"]
+    assert pool.claim() == ["open 5 on #1"]
+    assert "note retired opens_fail" in pool.do(events.SeatOpenFailed(SeatId(5), "no key"))
+
+
+def test_an_open_or_close_that_is_never_answered_ends() -> None:
+    pool = Pool(open_timeout=5.0, slow_open_after=50.0, close_timeout=4.0)
+    pool.register()
+    pool.leased()
+    pool.claim()
+    assert pool.tick(5.0)[-1] == "refuse c2 open_failed no answer to the open for 5 s"
+    assert pool.tick(4.0) == ["note seat_leaked"]
+
+
+def test_memory_of_a_starting_process_never_counts_below_what_is_expected() -> None:
+    pool = Pool()
+    pool.register(start_bytes=100)
+    pool.claim()
+    pool.do(events.MemorySampled(SlotId(1), 10))
+    assert pool.core.census().memory == 100
+
+
+def test_an_unused_key_is_forgotten_with_its_lines() -> None:
+    pool = ready(forget_after=1000.0, idle_after=10.0)
+    pool.release(3)
+    pool.closed(2)
+    pool.tick(50.0)
+    pool.gone(1)
+    assert pool.tick(1000.0) == ["forget k"]
+    assert not pool.core.knows("k")
+
+
+def test_a_working_process_closes_the_breaker_even_if_nobody_opens_a_seat() -> None:
+    pool = Pool(breaker_after=1, breaker_cooldown=5.0)
+    pool.register()
+    pool.claim(tools=None)
+    pool.failed(1)
+    pool.now += 10.0
+    pool.claim(tools=None)
+    pool.started(2)
+    assert pool.tick(11.0) == ["note breaker_closed"]
+    pool.register("late")
+    assert pool.tick(0.1) == []
+
+
+def test_the_snapshot_tells_all_in_plain_data() -> None:
+    pool = ready()
+    pool.register(floor=1)
+    pool.do(events.Warm("k", "t", 1))
+    (key,) = pool.core.snapshot().keys
+    (slot,) = key.slots
+    assert (slot.leased, slot.opening, slot.capacity) == (1, 1, 3)
+    assert [(line.tools, line.target, line.opening) for line in key.lines] == [("", 0, 0), ("t", 1, 1)]
+    assert pool.core.snapshot().leases[0].owner == "ann"
+    assert pool.says() == "k: #1 ready 1+1o wait 0"

@@ -1,0 +1,203 @@
+"""Starts, their failures, caps, spares and the memory budget."""
+
+import pytest
+
+from ostler.pool.core import SlotId, events
+from tests.unit.core.driver import Pool
+
+
+def test_e09_w23e_a_failed_start_refuses_all_its_waiters_and_the_next_claim_tries_anew() -> None:
+    pool = Pool()
+    pool.register()
+    pool.claim()
+    pool.claim(owner="bob")
+    assert pool.failed(1) == [
+        "note start_failed start_failed",
+        "stop #1 hard start_failed",
+        "refuse c1 start_failed exit 1",
+        "refuse c2 start_failed exit 1",
+    ]
+    assert pool.says() == "k: - wait 0"
+    assert pool.claim() == ["start #2 k"]
+
+
+def test_e18_the_second_failure_backs_off_and_the_breaker_fails_fast_and_half_opens() -> None:
+    pool = Pool(breaker_after=3, backoff_base=2.0, breaker_cooldown=8.0)
+    pool.register()
+    for slot in (1, 2):
+        assert pool.claim() == [f"start #{slot} k"]
+        pool.failed(slot)
+    assert pool.claim(patience=1.0) == ["refuse c3 breaker_open exit 1"]
+    assert pool.claim() == []
+    assert pool.tick(1.9) == []
+    assert pool.tick(0.1) == ["start #3 k"]
+    assert "note breaker_opened start_failed" in pool.failed(3)
+    assert pool.claim() == ["refuse c5 breaker_open exit 1"]
+    pool.now += 8.0
+    assert pool.claim() == ["start #4 k"]
+    pool.started(4)
+    assert pool.opened(5) == ["note breaker_closed", "grant c6 lease 6 on #4 cold no_process"]
+
+
+def test_reconnect_forgets_the_failures() -> None:
+    pool = Pool(breaker_after=1)
+    pool.register()
+    pool.claim()
+    pool.failed(1)
+    assert pool.claim() == ["refuse c2 breaker_open exit 1"]
+    pool.do(events.Reconnect("k"))
+    assert pool.claim() == ["start #2 k"]
+
+
+def test_a_floor_is_not_the_first_to_try_again() -> None:
+    pool = Pool(breaker_cooldown=8.0)
+    assert pool.register(floor=1) == ["start #1 k"]
+    pool.failed(1, retryable=False)
+    assert pool.tick(7.0) == []
+    assert pool.tick(1.0) == ["start #2 k"]
+
+
+def test_a_partial_failure_refuses_only_those_whom_nothing_else_serves() -> None:
+    pool = Pool()
+    pool.register(seats_per_process=1)
+    pool.claim()
+    pool.claim()
+    said = pool.failed(2)
+    assert [line for line in said if line.startswith("refuse")] == ["refuse c1 start_failed exit 1"]
+    assert pool.says() == "k: #1 starting 0 wait 1"
+
+
+def test_w22_caps_count_reserved_live_and_dying() -> None:
+    pool = Pool(max_processes=1)
+    pool.register("a")
+    pool.register("b")
+    pool.claim("a")
+    pool.do(events.Kill(SlotId(1)))
+    assert pool.says() == "a: #1 closing 0 wait 1 | b: - wait 0"
+    assert pool.claim("b") == []
+    assert pool.gone(1) == ["start #2 a"]
+
+
+def test_w24a_the_start_rate_is_capped_after_a_mass_death() -> None:
+    pool = Pool(max_processes=20, max_starting=20, max_starting_per_provider=20, start_burst=2, starts_per_second=1.0)
+    for key in "abcdef":
+        pool.register(key)
+    started = [line for key in "abcdef" for line in pool.claim(key) if line.startswith("start")]
+    assert len(started) == 2
+    assert pool.tick(1.0) == ["start #3 c"]
+
+
+@pytest.mark.parametrize("limit", ["max_starting", "max_starting_per_provider"])
+def test_w24b_concurrent_starts_are_capped(limit: str) -> None:
+    pool = Pool(**{limit: 1})
+    pool.register("a")
+    pool.register("b")
+    assert pool.claim("a") == ["start #1 a"]
+    assert pool.claim("b") == []
+    assert "start #2 b" in pool.started(1)
+
+
+def test_wm3_an_idle_process_makes_way_for_a_waiter_but_a_promised_one_does_not() -> None:
+    pool = Pool(max_processes=1)
+    pool.register("a")
+    pool.register("b")
+    lease = pool.leased("a")
+    assert pool.claim("b") == []
+    pool.claim("a")
+    assert pool.release(lease) == ["close 2"]
+    assert pool.opened(4) == ["grant c3 lease 5 on #1 warm reserve_empty"]
+    assert pool.release(5) == ["close 4", "stop #1 soft evicted"]
+    assert pool.gone(1) == ["start #6 b"]
+
+
+def test_two_keys_with_one_place_do_not_evict_each_other_before_serving() -> None:
+    pool = Pool(max_processes=1)
+    pool.register("a")
+    pool.register("b")
+    pool.claim("a")
+    pool.claim("b", owner="bob")
+    assert pool.started(1) == ["open 2 on #1"]
+    assert pool.opened(2) == ["grant c1 lease 3 on #1 cold no_process"]
+
+
+def test_parked_seats_of_other_tools_make_way_on_a_full_key() -> None:
+    pool = Pool(max_processes=1)
+    pool.register(seats_per_process=1, floor=1)
+    pool.started(1)
+    pool.do(events.Warm("k", "t", 1))
+    pool.opened(2)
+    assert pool.claim(tools="u") == ["close 2"]
+    assert pool.closed(2) == ["open 3 on #1 u"]
+
+
+def test_spares_are_adopted_and_made_anew() -> None:
+    pool = Pool()
+    assert pool.register("a", spares=1, cwd_per_session=True) == ["start #1 a spare"]
+    pool.register("b", cwd_per_session=True)
+    pool.started(1)
+    assert pool.says() == "a: - wait 0 | b: - wait 0 | spare #1 ready 0"
+    assert pool.claim("b") == ["adopt #1 b", "open 2 on #1", "start #3 a spare"]
+    assert pool.opened(2) == ["grant c1 lease 4 on #1 spare no_process"]
+
+
+def test_a_spare_that_dies_or_is_no_longer_wanted_leaves_no_trace() -> None:
+    pool = Pool()
+    pool.register("a", spares=1, cwd_per_session=True)
+    pool.started(1)
+    assert pool.do(events.SlotDied(SlotId(1), "exit 9")) == ["note slot_died died", "stop #1 hard died"]
+    pool.gone(1)
+    assert pool.tick(2.0) == ["start #2 a spare"]
+    pool.started(2)
+    pool.register("a", spares=0, cwd_per_session=True)
+    assert "stop #2 soft surplus" in pool.tick()
+
+
+def test_memory_decides_admission_and_what_it_bars_is_refused_with_a_reason() -> None:
+    pool = Pool(memory_budget=150)
+    pool.register("a", start_bytes=100)
+    pool.register("b", start_bytes=100)
+    pool.leased("a")
+    assert pool.claim("b") == ["refuse c2 saturated a process more would exceed the memory budget"]
+
+
+def test_over_budget_sheds_parked_then_idle_and_never_leased() -> None:
+    pool = Pool(memory_budget=250)
+    for key in "ab":
+        pool.register(key, start_bytes=100, seat_bytes=10)
+    lease = pool.leased("a")
+    pool.release(pool.leased("b"))
+    pool.do(events.Warm("b", "t", 1))
+    (seat,) = pool.core.books.opening
+    pool.opened(seat)
+    said = pool.do(events.MemorySampled(SlotId(1), 220))
+    assert said == ["note over_budget", f"close {seat}", "stop #4 soft memory_budget"]
+    assert lease in pool.core.books.leases
+    assert "note over_budget" in pool.do(events.MemorySampled(SlotId(1), 300))
+    assert pool.says().startswith("a: #1 ready 1")
+
+
+def test_no_more_is_shed_than_is_needed() -> None:
+    pool = Pool(memory_budget=250)
+    pool.register("a", start_bytes=100, seat_bytes=10)
+    pool.leased("a")
+    pool.do(events.Warm("a", "t", 2))
+    pool.opened(4, 5)
+    assert pool.do(events.MemorySampled(SlotId(1), 255)) == ["note over_budget", "close 4"]
+
+
+def test_no_seat_is_opened_ahead_beyond_the_budget() -> None:
+    pool = Pool(memory_budget=105)
+    pool.register(start_bytes=100, seat_bytes=10)
+    pool.leased()
+    assert pool.do(events.Warm("k", "t", 1)) == []
+
+
+def test_m1_parallel_opens_are_counted_per_group() -> None:
+    pool = Pool()
+    for key in "ab":
+        pool.register(key, open_group="home", parallel_opens=1)
+    pool.claim("a")
+    pool.claim("b")
+    assert pool.started(1) == ["open 3 on #1"]
+    assert pool.started(2) == []
+    assert pool.opened(3) == ["grant c1 lease 4 on #1 cold no_process", "open 5 on #2"]

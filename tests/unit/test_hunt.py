@@ -1,0 +1,34 @@
+"""The end of a family, step by step."""
+
+import signal
+
+from ostler.pool.process.reaper.hunt import Hunt
+from ostler.pool.process.reaper.kin import Stat
+
+ONE = Stat(1, 0, 1, 5, dead=False)
+TWO = Stat(2, 0, 1, 6, dead=False)
+
+
+def test_each_is_terminated_once_then_killed_until_gone() -> None:
+    hunt = Hunt(0.0, grace=1.0, bound=1.0)
+    assert hunt.look([ONE], 0.0) == ([(ONE, signal.SIGTERM)], False)
+    assert hunt.look([ONE, TWO], 0.5) == ([(TWO, signal.SIGTERM)], False)
+    assert hunt.look([ONE, TWO], 1.0) == ([(ONE, signal.SIGKILL), (TWO, signal.SIGKILL)], False)
+    assert hunt.look([TWO], 1.1) == ([(TWO, signal.SIGKILL)], False)
+    assert hunt.look([], 1.2) == ([], True)
+
+
+def test_the_unkillable_are_given_up_in_time() -> None:
+    hunt = Hunt(0.0, grace=1.0, bound=1.0)
+    assert hunt.look([ONE], 2.0) == ([], True)
+
+
+def test_the_dead_are_nobody() -> None:
+    assert Hunt(0.0, grace=1.0, bound=1.0).look([ONE._replace(dead=True)], 0.0) == ([], True)
+
+
+def test_a_start_in_flight_is_waited_for() -> None:
+    hunt = Hunt(0.0, grace=1.0, bound=1.0, linger=0.5)
+    assert hunt.look([], 0.4) == ([], False)
+    assert hunt.look([ONE], 0.45) == ([(ONE, signal.SIGTERM)], False)
+    assert hunt.look([], 0.5) == ([], True)

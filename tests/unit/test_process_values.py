@@ -1,0 +1,167 @@
+"""The plain parts of a process: command, environment, stderr tail, ladder, wards, ledger names."""
+
+import signal
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ostler.pool.process import (
+    Command,
+    CommandError,
+    Ending,
+    Exit,
+    Keeper,
+    RuntimeDirError,
+    StopDeadlines,
+    build_environment,
+)
+from ostler.pool.process.environment import secret_values
+from ostler.pool.process.ledger import Run, prepare
+from ostler.pool.process.reaper import wards
+from ostler.pool.process.reaper.kin import Identity
+from ostler.pool.process.reaper.wards import Wards
+from ostler.pool.process.stderr import MAX_BYTES, MAX_LINE, MAX_LINES, Redaction, StderrTail
+
+
+def test_a_child_gets_the_allow_list_and_what_its_provider_declares() -> None:
+    parent = {
+        "HOME": "/h",
+        "LC_ALL": "C",
+        "XDG_CONFIG_HOME": "/x",
+        "OPENAI_API_KEY": "theirs",
+        "PATH": "/p",
+        "MINE": "m",
+    }
+    assert build_environment(parent, passed=("MINE",), extra={"HOME": "/other"}) == {
+        "HOME": "/other",
+        "LC_ALL": "C",
+        "XDG_CONFIG_HOME": "/x",
+        "PATH": "/p",
+        "MINE": "m",
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+    }
+
+
+def test_secrets_are_known_by_their_names() -> None:
+    env = {"GEMINI_API_KEY": "a" * 20, "PATH": "/usr/bin:/bin", "GH_TOKEN": "short"}
+    assert secret_values(env) == ("a" * 20,)
+
+
+@pytest.mark.parametrize("argv", [(), ("",), ("a\0b",)])
+def test_a_command_no_kernel_takes_is_refused(argv: tuple[str, ...]) -> None:
+    with pytest.raises(CommandError):
+        Command(argv, Path("/"), {})
+
+
+def test_a_command_shows_no_environment() -> None:
+    assert "hush" not in repr(Command(("x",), Path("/"), {"KEY": "hush"}, secrets=("hush",)))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "key hushhush-1234 here",
+        "OPENAI_API_KEY=abcdef123456",
+        "Authorization: Bearer abcdefghijkl",
+        "using sk-abcdefghijklmnop",
+        '{"token": "abcdef123456"}',
+        "AIzaSyA1234567890abcdefghijklmnopqrstuvw",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl",
+    ],
+)
+def test_keys_in_stderr_are_blotted_out(line: str) -> None:
+    tail = StderrTail(Redaction(["hushhush-1234"]))
+    tail.feed(line.encode() + b"\n")
+    (shown,) = tail.tail()
+    assert "[redacted]" in shown
+    for part in ("hushhush", "abcdef", "AIzaSy", "c2lnb"):
+        assert part not in shown
+
+
+def test_ordinary_lines_stay_as_they_are() -> None:
+    tail = StderrTail(Redaction())
+    lines = ["Error: cannot find module 'x'", "token expired", "at main.js:10:3", "warning: 3 keys loaded"]
+    tail.feed("\n".join(lines).encode())
+    assert tail.tail() == lines
+
+
+def test_a_secret_across_the_cut_of_a_long_line_leaves_no_half() -> None:
+    tail = StderrTail(Redaction(["hushhushhush"]))
+    tail.feed(b"x" * (MAX_LINE - 6) + b"hushhushhush" + b"y" * 10_000 + b"\n")
+    (shown,) = tail.tail()
+    assert "hush" not in shown
+
+
+@given(st.lists(st.binary(max_size=5_000), max_size=30))
+def test_w37a_the_tail_is_bounded_however_it_arrives(chunks: list[bytes]) -> None:
+    tail = StderrTail(Redaction())
+    for chunk in chunks:
+        tail.feed(chunk)
+    shown = tail.tail()
+    assert len(shown) <= MAX_LINES
+    assert sum(map(len, shown)) <= MAX_BYTES + MAX_LINE
+    assert tail.received == sum(map(len, chunks))
+
+
+@given(st.lists(st.text("ab", max_size=6), min_size=1, max_size=20), st.data())
+def test_lines_do_not_depend_on_how_the_bytes_arrive(lines: list[str], data: st.DataObject) -> None:
+    whole = "\n".join(lines).encode() + b"\n"
+    cut = data.draw(st.integers(0, len(whole)))
+    tail = StderrTail(Redaction())
+    tail.feed(whole[:cut])
+    tail.feed(whole[cut:])
+    assert tail.tail() == lines
+
+
+def test_e13_the_ladder_always_ends_in_a_kill() -> None:
+    assert [rung.ending for rung in StopDeadlines().rungs()] == [
+        Ending.ON_EOF,
+        Ending.ON_TERMINATE,
+        Ending.ON_KILL,
+    ]
+    assert [rung.ending for rung in StopDeadlines(eof=0, terminate=0, kill=0).rungs()] == [Ending.ON_KILL]
+
+
+def test_an_exit_reads_as_what_happened() -> None:
+    killed = Exit(7, None, signal.SIGKILL, Ending.BY_ITSELF, 1.25)
+    assert str(killed) == "pid 7 ended by itself with signal SIGKILL after 1.2 s"
+
+
+def test_the_reaper_understands_what_the_gateway_says() -> None:
+    told = Wards()
+    text = wards.expect(1) + wards.ward(1, Identity(10, 20)) + wards.expect(2) + wards.expect(3) + wards.gone(3)
+    for byte in text.encode() + b"nonsense\nward x y z\n":
+        told.feed(bytes([byte]))
+    assert told.identities == [Identity(10, 20)]
+    assert told.any_pending
+    told.feed(wards.gone(2).encode())
+    assert not told.any_pending
+
+
+def test_the_name_of_a_run_says_all_about_it() -> None:
+    run = Run.of_this_process("gw-1")
+    assert Run.parse(run.name) == run
+    assert Run.parse("something else") is None
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "a/b", "x" * 65])
+async def test_an_instance_id_is_a_plain_word(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="instance id"):
+        await Keeper.open(tmp_path / "run", name)
+
+
+def test_a_runtime_dir_that_others_can_enter_is_refused(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o755)
+    with pytest.raises(RuntimeDirError, match="0755"):
+        prepare(shared)
+    shared.chmod(0o700)
+    prepare(shared)
+    link = tmp_path / "link"
+    link.symlink_to(shared)
+    with pytest.raises(RuntimeDirError, match="not a directory"):
+        prepare(link)
