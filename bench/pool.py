@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.measure import Claim, Report, Row
 from tests.agents.offline import way_in
@@ -45,11 +46,10 @@ def run(quick: bool, scenes: Sequence[str] = ()) -> Report:
     return found
 
 
-def restored(kept: dict[str, list[dict[str, object]]]) -> Report:
+def restored(kept: dict[str, Any]) -> Report:
     """The report that the other process wrote."""
-    rows = [Row(**{**row, "samples": tuple(row["samples"])}) for row in kept["rows"]]  # type: ignore[arg-type]
-    claims = [Claim(**claim) for claim in kept["claims"]]  # type: ignore[arg-type]
-    return Report(str(kept["title"]), rows, claims, [str(note) for note in kept["notes"]])
+    rows = [Row(row["name"], row["unit"], tuple(row["samples"])) for row in kept["rows"]]
+    return Report(kept["title"], rows, [Claim(**claim) for claim in kept["claims"]], kept["notes"])
 
 
 def main() -> int:

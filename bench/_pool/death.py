@@ -16,7 +16,7 @@ from time import perf_counter
 from bench._pool.ground import Ground, House, first_text, open_house
 from bench.measure import Report
 from ostler.pool import Lease, Limits, PoolSettings, TransportKey, WarmKey
-from ostler.pool.events import Finished, Reason
+from ostler.pool.events import Finished, Reason, Text
 from ostler.pool.prompt import TextPart
 from ostler.wire.transcript import build_transcript
 
@@ -51,7 +51,7 @@ class Conversation:
         self.replayed = not self.lease.restored
         earlier = [TextPart(build_transcript(self.told))] if self.replayed else []
         turn = await self.lease.prompt([*earlier, TextPart("!recall")])
-        return "".join([getattr(event, "text", "") async for event in turn])
+        return "".join([event.text async for event in turn if isinstance(event, Text)])
 
 
 async def run(ground: Ground, report: Report) -> None:
