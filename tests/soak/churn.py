@@ -22,6 +22,8 @@ from ostler.pool.order import SessionMemo
 from tests.soak.world import TOOLS, World
 
 SESSIONS = 12
+PATIENCE = 90.0
+"""Seconds for the last turns and claims: far above every deadline that they have."""
 
 
 async def churn(world: World, seconds: float, chance: random.Random) -> None:
@@ -32,7 +34,11 @@ async def churn(world: World, seconds: float, chance: random.Random) -> None:
     # Whoever dies of a bug ends it early, and the gather raises it.
     await asyncio.wait([*others, *guests], timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
     over.set()
-    await asyncio.gather(*others, *guests)
+    _, hanging = await asyncio.wait([*others, *guests], timeout=PATIENCE)
+    for task in hanging:
+        world.expect(False, f"it never came back: {[str(frame) for frame in task.get_stack()]}")
+        task.cancel()
+    await asyncio.gather(*others, *guests, return_exceptions=bool(hanging))
 
 
 async def inspect(world: World, over: asyncio.Event, _chance: random.Random) -> None:
