@@ -13,6 +13,8 @@ from ostler.bridge.tokens import well_formed
 
 MARK = b"OSTLER/"
 VERSION = 1
+OVER = b"OSTLER/1 over\n"
+"""The last line to a relay whose session has ended."""
 LIMIT = 4096
 REFUSED_LIMIT = 65536  # what a client without a binding may ask in one frame, to be told no
 

@@ -7,6 +7,7 @@ A call that was ended gets no answer from here. The tasks are held in one table,
 import asyncio
 import logging
 from collections.abc import Callable
+from contextvars import Context
 from functools import partial
 
 from ostler.bridge.binding import Binding, Call
@@ -69,7 +70,10 @@ class Runner:
 
     async def _result(self, call: Call) -> CallResult:
         try:
-            async with asyncio.timeout(self._deadline) as limit:
+            async with asyncio.timeout(None) as limit:
+                # In an empty context: a cancelled timer stays in the heap of the loop until its time has come, and for
+                # an hour it would hold the session that the call was made for.
+                Context().run(limit.reschedule, asyncio.get_running_loop().time() + self._deadline)
                 result: object = await call.dispatcher(
                     ToolCall(
                         call.name,

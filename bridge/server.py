@@ -13,6 +13,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from typing import Final
 
 from ostler.bridge import peers
@@ -22,7 +23,7 @@ from ostler.bridge.calls import Dispatcher
 from ostler.bridge.connection import Connection
 from ostler.bridge.conversation import Conversation
 from ostler.bridge.errors import BridgeNotRunning, TokenCollision
-from ostler.bridge.hello import Hello
+from ostler.bridge.hello import OVER, Hello
 from ostler.bridge.runner import Runner
 from ostler.bridge.session_binding import SessionBinding, relay_command
 from ostler.bridge.settings import BridgeSettings
@@ -190,7 +191,13 @@ class Bridge:
         if serial is not None:
             # Its requests are refused from now on, like those of any other guest.
             self.stats.connected -= 1
-            self._seat_guest(self._bound.pop(serial))
+            connection = self._bound.pop(serial)
+            self._seat_guest(connection)
+            if self._place is not None:
+                # Not at once: an agent that sees its tool server leave before it has closed the session may restart it.
+                # In a context of its own: that of whoever releases must not live on for it.
+                loop = asyncio.get_running_loop()
+                loop.call_later(self.settings.farewell_after, connection.send, OVER, context=Context())
 
     def _seat_guest(self, connection: Connection) -> None:
         self._guests[connection] = None

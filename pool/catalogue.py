@@ -91,11 +91,13 @@ def traits_of(known: Launch, *, private: bool) -> Traits:
     return Traits(
         sharing=Sharing.NONE if private else Sharing(provider.sharing.value),
         seats_per_process=1 if alone else provider.seats_per_process,
-        recycle_after_seats=provider.recycle_after,
+        # Where nothing ends a session, the dead ones are what weighs; the living are no reason to move anybody.
+        recycle_after_seats=provider.recycle_after if ends else None,
         recycle_after_leaks=None if ends else provider.recycle_after,
         can_close=ends,
         open_group=f"{provider.name}:{known.home}",
         parallel_opens=provider.parallel_opens,
+        refill_pause=provider.refill_pause,
         # Every dialect we speak names the cwd when it opens a session; where sessions are shared by cwd, or not at
         # all, a process is bound to its first one.
         cwd_per_session=not alone,

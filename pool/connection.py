@@ -247,6 +247,8 @@ class Connection:
         """The end. Everybody who waits learns it now."""
         self._exit = exit
         self._road.set()
+        if self._process is None:
+            return  # it died under a start that was called off: whoever called it off knows
         for pending in self._peer.close(str(exit)):
             pending.fail(self.lost(pending.phase))
         self._receiver.died(exit_code(exit), exit.stderr[-STDERR_LINES:])

@@ -223,7 +223,7 @@ class Engine:
             return
         running.stopping = True
         if running.transport is None and running.task is not None:
-            running.task.cancel()
+            self._work(self._hand.call_off_start(running, running.task), f"call off {action.slot}")
         else:
             self._work(self._hand.stop_slot(running, hard=action.hard), f"stop {action.slot}")
 

@@ -175,6 +175,9 @@ class Provider:
     """Seats after which a process is replaced; None: by age and memory only."""
     parallel_opens: int = 1
     """How many sessions may be opened at once on one HOME."""
+    refill_pause: float = 0.0
+    """Seconds before a parked seat that was claimed is replaced: where opening a session holds the agent's only thread,
+    the claimer's first words would wait behind it."""
     load: LoadTrust = NEVER
     replays_noise: re.Pattern[str] | None = None
     """User texts the agent adds by itself when it replays a loaded session."""

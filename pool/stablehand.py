@@ -9,6 +9,7 @@ Rules:
   claim waits for ever, and then raised for the crew to report.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
@@ -114,6 +115,17 @@ class Stablehand:
         if not running.stopping:
             self._roster.failures[running.key] = lost
             self._tell(events.SlotDied(running.slot, str(lost)))
+
+    async def call_off_start(self, running: Running, start: "asyncio.Task[None]") -> None:
+        """Stop a process that has not come up.
+
+        Not by a bare `cancel` from where the core decides: a task that is cancelled before its first step never runs,
+        and nobody would ever be told that its slot is gone. By the time we run, it has begun.
+        """
+        start.cancel()
+        await asyncio.wait((start,))
+        if running.transport is None:
+            self._gone(running)
 
     async def stop_slot(self, running: Running, *, hard: bool) -> None:
         """End a process that had started."""

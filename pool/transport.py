@@ -266,7 +266,8 @@ class Transport:
         try:
             ended = await self._say_goodbye(session.id)
         except (AgentFault, AgentSilent, TransportLost) as error:
-            log.warning("%s: session %s was not ended: %s", self.key, session.id, error)
+            level = logging.DEBUG if self._closing else logging.WARNING
+            log.log(level, "%s: session %s was not ended: %s", self.key, session.id, error)
             ended = self._lost is not None
         if not ended:
             self.leaked += 1
