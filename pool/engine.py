@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
 
@@ -213,6 +214,8 @@ class Engine:
         running = Running(action.slot, key, made, self._clock())
         self.roster.slots[action.slot] = running
         running.task = self._work(self._hand.start_slot(running), f"start {action.slot}")
+        # Cancelled before its first step, the work never runs and tells nothing: the slot would close for ever.
+        running.task.add_done_callback(lambda _: self._hand.start_over(running), context=Context())
 
     def _adopt_slot(self, action: actions.AdoptSlot) -> None:
         self.roster.slots[action.slot].key = pool_key(action.key)

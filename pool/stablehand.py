@@ -2,7 +2,7 @@
 
 Rules:
 - Every piece of work ends by telling the core what came of it, whatever happened: a slot that starts is answered by
-  started, or failed and gone; a seat by opened or failed; a closing one by closed; a stopping one by gone.
+  started, or failed and gone; a seat by opened, or failed and closed; a closing one by closed; a stopping one by gone.
 - What fails halfway undoes its own half: the ticket of an open that failed is revoked, a process that did not shake
   hands is reaped by `Transport.start`.
 - Nothing here decides. A typed error becomes an event; anything else is a bug: it is told as a failure too, so that no
@@ -93,6 +93,11 @@ class Stablehand:
         self._tell(events.SlotStarted(running.slot, self._chance()))
         transport.on_lost(lambda lost: self._tell_death(running, lost))
 
+    def start_over(self, running: Running) -> None:
+        """The work of the start has ended, or was cancelled before it began; without a process the slot is gone."""
+        if running.transport is None:
+            self._gone(running)
+
     def _report_failed_start(self, running: Running, error: BaseException) -> None:
         phase = error.phase.value if isinstance(error, AgentStartFailed) else "spawn"
         if not running.stopping:
@@ -130,12 +135,13 @@ class Stablehand:
         running = self._roster.slots.get(chair.slot)
         wish = self._wishes.get(chair.tools)
         if running is None or running.transport is None or wish is None:
-            self._report_failed_open(chair, running, SeatNotOpened(chair))
+            self._report_failed_open(chair, running, SeatNotOpened(chair), clean=True)
             return
+        leaked = running.transport.leaked
         try:
             await self._enter(running.transport, chair, wish, running.key.key.cwd)
         except BaseException as error:
-            self._report_failed_open(chair, running, error)
+            self._report_failed_open(chair, running, error, clean=running.transport.leaked == leaked)
             if not isinstance(error, PoolError):
                 raise
             return
@@ -153,13 +159,17 @@ class Stablehand:
         if not chair.taken and not chair.unwanted:
             self._tell(events.SeatBroken(chair.seat))
 
-    def _report_failed_open(self, chair: Chair, running: Running | None, error: BaseException) -> None:
+    def _report_failed_open(
+        self, chair: Chair, running: Running | None, error: BaseException, *, clean: bool
+    ) -> None:
         self._roster.chairs.pop(chair.seat, None)
         if running is not None:
             if isinstance(error, PoolError):
                 self._roster.failures[running.key] = error
             self._observer.opened(running.launch.provider.name, "failed", self._clock() - chair.begun)
         self._tell(events.SeatOpenFailed(chair.seat, str(error) or type(error).__name__))
+        # The core closes what was opening, and there is nothing left that could answer it later.
+        self._tell(events.SeatClosed(chair.seat, clean))
 
     async def _enter(self, transport: Transport, chair: Chair, wish: SeatWish, cwd: str) -> None:
         if wish.resume is not None:

@@ -72,16 +72,18 @@ async def open_stable(
     *flags: str,
     tool_port: ToolPort | None = None,
     recycle_after: int | None = None,
+    traits: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Stable]:
     """A started pool; everything it started is gone afterwards."""
     record = folder / "record.jsonl"
     pool_settings = PoolSettings(providers={"demo": demo_settings(record, *flags)}, **settings)
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder)}
-    providers = load()
+    providers = dict(load())
+    providers["demo"] = replace(providers["demo"], **(traits or {}))
     if recycle_after is not None:
         unending = replace(providers["demo"], close=CloseVerb.NONE, recycle_after=recycle_after)
-        providers = {**providers, "demo": unending}
+        providers["demo"] = unending
     async with open_pool(
         pool_settings, runtime_dir=folder / "run", environ=environ, tool_port=tool_port, providers=providers
     ) as pool:
