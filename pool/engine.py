@@ -225,6 +225,9 @@ class Engine:
         if running is None:
             return
         running.stopping = True
+        # The core orders no close for the parked seats of a process that ends: they end with it.
+        for chair in [chair for chair in self.roster.chairs.values() if chair.slot == action.slot]:
+            self._leave_chair(chair)
         if running.transport is None and running.task is not None:
             running.task.cancel()
         else:
@@ -275,13 +278,17 @@ class Engine:
         for lease in action.leases:
             tenure = self.roster.tenures.pop(lease, None)
             if tenure is not None:
-                self._forget_chair(tenure)
+                if (chair := self.roster.chairs.get(tenure.seat)) is not None:
+                    self._leave_chair(chair)
                 tenure.lost = lost or PoolError(action.text or f"the process was ended: {action.cause.value}")
                 tenure.moved.set()
 
-    def _forget_chair(self, tenure: Tenure) -> None:
-        chair = self.roster.chairs.pop(tenure.seat, None)
-        if chair is not None and chair.ticket is not None:
+    def _leave_chair(self, chair: Chair) -> None:
+        chair.unwanted = True
+        if chair.ready_at is None:
+            return  # its open is under way, and closes it
+        self.roster.chairs.pop(chair.seat, None)
+        if chair.ticket is not None:
             chair.ticket.revoke()
 
     def _probe(self, action: actions.Probe) -> None:
