@@ -204,6 +204,8 @@ class Engine:
     def abandon(self, claim: ClaimId) -> None:
         """The claimer is gone, perhaps with a grant under way to it."""
         self._waiting.pop(claim, None)
+        for tenure in [tenure for tenure in self.roster.tenures.values() if tenure.claim == claim]:
+            del self.roster.tenures[tenure.lease]
         self.tell(events.ClaimAbandoned(claim))
 
     # --- actions out ---
@@ -251,6 +253,7 @@ class Engine:
             self.roster.chairs[action.seat].taken = True
             self.roster.tenures[action.lease] = Tenure(
                 lease=action.lease,
+                claim=action.claim,
                 generation=action.generation,
                 since=self._clock(),
                 key=pool_key(action.key).key,

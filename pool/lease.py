@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from ostler.pool.core.values import LeaseId, SeatId, SlotId
+from ostler.pool.core.values import ClaimId, LeaseId, SeatId, SlotId
 from ostler.pool.errors import PoolError
 from ostler.pool.home import CarriedTurn, Home
 from ostler.pool.keys import TransportKey
@@ -44,6 +44,7 @@ class Tenure:
     """What the pool keeps of a lease while it is held; shared with the handle, which must not be kept alive by it."""
 
     lease: LeaseId
+    claim: ClaimId
     generation: int
     since: float
     key: TransportKey

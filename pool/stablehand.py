@@ -159,9 +159,7 @@ class Stablehand:
         if not chair.taken and not chair.unwanted:
             self._tell(events.SeatBroken(chair.seat))
 
-    def _report_failed_open(
-        self, chair: Chair, running: Running | None, error: BaseException, *, clean: bool
-    ) -> None:
+    def _report_failed_open(self, chair: Chair, running: Running | None, error: BaseException, *, clean: bool) -> None:
         self._roster.chairs.pop(chair.seat, None)
         if running is not None:
             if isinstance(error, PoolError):

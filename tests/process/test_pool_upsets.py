@@ -1,16 +1,29 @@
 """What goes wrong at the worst moment: the pool forgets nothing, keeps nothing, and goes on."""
 
 import asyncio
+import gc
+import os
+import signal
 import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ostler.pool import Limits, PoolSettings
+from ostler.bridge.binding import BindingState
+from ostler.bridge.server import Bridge
+from ostler.bridge.session_binding import SessionBinding
+from ostler.bridge.settings import BridgeSettings
+from ostler.pool import Limits, PoolSettings, ToolSet
 from ostler.pool.errors import AgentStartFailed
+from ostler.pool.lease import Tenure
+from ostler.pool.roster import Chair
+from ostler.wire.json import JsonObject
 from tests.support.pools import demo_settings, open_stable, say
 
+TOOLS = ToolSet(({"name": "whoami", "description": "says whose call this is", "inputSchema": {"type": "object"}},))
 ONE = Limits(max_processes=1, max_processes_per_key=1)
 
 REFUSES_SESSIONS = """
@@ -23,6 +36,35 @@ for line in sys.stdin:
         said = {"result": {"protocolVersion": 1, "agentCapabilities": {"sessionCapabilities": {"close": {}}}}}
     print(json.dumps({"jsonrpc": "2.0", "id": frame["id"], **said}), flush=True)
 """
+
+
+class Tickets:
+    """A bridge that remembers every ticket it gave out."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+        self.issued: list[SessionBinding] = []
+
+    def open(self, definitions: Sequence[JsonObject]) -> SessionBinding:
+        ticket = self._bridge.open(definitions)
+        self.issued.append(ticket)
+        return ticket
+
+
+@asynccontextmanager
+async def bridge_in(folder: Path) -> AsyncIterator[Bridge]:
+    bridge = Bridge(BridgeSettings(data_directory=folder))
+    await bridge.start()
+    try:
+        yield bridge
+    finally:
+        await bridge.stop()
+
+
+def living(kind: type) -> int:
+    """How many of a kind somebody still holds."""
+    gc.collect()
+    return sum(isinstance(each, kind) for each in gc.get_objects())
 
 
 async def test_w33b_a_start_that_is_stopped_in_the_same_breath_leaves_no_slot(tmp_path: Path) -> None:
@@ -55,3 +97,38 @@ async def test_w34a_a_refused_open_gives_its_place_back_at_once(tmp_path: Path) 
                 await stable.pool.lease(stable.key(), deadline=5)
         leaked = [slot.leaked for key in stable.pool.snapshot().core.keys for slot in key.slots]
         assert leaked == [0]
+
+
+@pytest.mark.parametrize("how", ["died", "killed"])
+async def test_f20_the_tickets_of_parked_seats_end_with_their_process(tmp_path: Path, how: str) -> None:
+    async with bridge_in(tmp_path) as bridge:
+        port = Tickets(bridge)
+        before = living(Chair)
+        async with open_stable(tmp_path, tool_port=port) as stable:
+            stable.pool.warm(stable.key(), TOOLS, 2)
+            await stable.settled(lambda: stable.pool.snapshot().core.census.parked == 2)
+            (process,) = stable.pool.snapshot().processes
+            assert process.pid is not None
+            stable.pool.pause()
+            if how == "died":
+                os.kill(process.pid, signal.SIGKILL)
+            else:
+                stable.pool.kill(process.slot)
+            await stable.settled(lambda: not stable.pool.snapshot().processes)
+            assert [ticket.state for ticket in port.issued] == [BindingState.REVOKED] * 2
+            assert living(Chair) == before
+
+
+async def test_wm5_a_claim_cancelled_after_its_grant_leaves_nothing(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        await stable.pool.get(stable.key())
+        before = living(Tenure)
+        claim = asyncio.create_task(stable.pool.lease(stable.key()))
+        while not stable.pool.snapshot().core.leases:  # noqa: ASYNC110 (the very turn of the loop is the point)
+            await asyncio.sleep(0)
+        assert not claim.done()
+        claim.cancel()
+        await asyncio.wait([claim])
+        assert claim.cancelled()
+        assert stable.pool.snapshot().core.leases == ()
+        assert living(Tenure) == before
