@@ -19,7 +19,7 @@ from ostler.pool.catalogue import Catalogue
 from ostler.pool.core import actions, events
 from ostler.pool.core.machine import PoolCore
 from ostler.pool.core.settings import Limits
-from ostler.pool.core.values import ClaimId, LeaseId
+from ostler.pool.core.values import ClaimId, KeySpec, LeaseId
 from ostler.pool.crew import Crew
 from ostler.pool.errors import PoolClosed, PoolError
 from ostler.pool.lease import Tenure
@@ -72,7 +72,7 @@ class Engine:
             clock=clock,
             chance=chance,
         )
-        self._specs: set[PoolKey] = set()
+        self._specs: dict[PoolKey, KeySpec] = {}
         self._waiting: dict[ClaimId, asyncio.Future[Answer]] = {}
         self._early: dict[ClaimId, Answer] = {}
         self._inbox: deque[events.Event] = deque()
@@ -142,28 +142,37 @@ class Engine:
         try:
             while self._inbox:
                 for action in self.core.handle(self._inbox.popleft(), self._clock()):
-                    self._perform[type(action)](action)
+                    self._do(action)
         finally:
             self._pumping = False
         if not self.roster.slots:
             self._empty.set()
 
+    def _do(self, action: actions.Action) -> None:
+        try:
+            self._perform[type(action)](action)
+        except Exception as error:  # noqa: BLE001 (the core has booked this action and all that follow: they must be done)
+            self._work_died(type(action).__name__, error)
+
     def register(self, key: PoolKey) -> None:
-        """Make sure the core knows the key. Raises what the catalogue raises."""
+        """Make sure the core knows the key. Raises what the catalogue raises, and `SettingsError`."""
         if key not in self._specs:
-            spec = self._catalogue.spec(key)
-            self._specs.add(key)
-            self.tell(events.KeyRegistered(key, spec))
+            self._tell_spec(key, self._catalogue.spec(key))
 
     def refresh(self, key: PoolKey) -> None:
         """Tell the core when the key is made differently now."""
         try:
-            changed = self._catalogue.refresh(key.key)
+            self._catalogue.refresh(key.key)
+            self._tell_spec(key, self._catalogue.spec(key))
         except (PoolError, ValueError) as error:
             log.warning("%s cannot be started as configured now: %s", key, error)
-            return
-        if changed:
-            self.tell(events.KeyRegistered(key, self._catalogue.spec(key)))
+
+    def _tell_spec(self, key: PoolKey, spec: KeySpec) -> None:
+        # Compared with what the core was told, not with the launch before: two keys may share a launch.
+        if self._specs.get(key) != spec:
+            self.core.books.limits.check(spec)
+            self._specs[key] = spec
+            self.tell(events.KeyRegistered(key, spec))
 
     def remember(self, wish: SeatWish) -> str:
         """The core's name for what a seat is opened with."""
@@ -212,7 +221,11 @@ class Engine:
 
     def _start_slot(self, action: actions.StartSlot) -> None:
         key = pool_key(action.key)
-        made = self._catalogue.spare(key.key) if action.spare else self._catalogue.launch(key.key)
+        try:
+            made = self._catalogue.spare(key.key) if action.spare else self._catalogue.launch(key.key)
+        except (PoolError, ValueError) as error:
+            self._hand.not_launched(action.slot, key, error)
+            return
         running = Running(action.slot, key, made, self._clock())
         self.roster.slots[action.slot] = running
         running.task = self._work(self._hand.start_slot(running), f"start {action.slot}")
@@ -304,7 +317,8 @@ class Engine:
 
     def _forget_key(self, action: actions.ForgetKey) -> None:
         key = pool_key(action.key)
-        self._specs.discard(key)
+        self._specs.pop(key, None)
+        self.roster.failures.pop(key, None)
         self._catalogue.forget(key.key)
 
     def _note(self, action: actions.Note) -> None:

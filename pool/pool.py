@@ -99,7 +99,8 @@ class TransportPool:
         for warm in self._settings.warm:
             try:
                 self.warm(warm.key, warm.tools, warm.seats)
-            except PoolError as error:
+            except (PoolError, ValueError) as error:
+                self._observer.noted(warm.key.provider, "warm_failed", type(error).__name__)
                 log.warning("cannot keep %s warm: %s", warm.key, error)
 
     async def shutdown(self) -> None:

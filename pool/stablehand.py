@@ -14,12 +14,20 @@ from dataclasses import dataclass
 
 from ostler.pool.core import events
 from ostler.pool.core.values import SlotId
-from ostler.pool.errors import AgentMissing, AgentStartFailed, LoadRefused, PoolError, TransportLost, UnknownSession
+from ostler.pool.errors import (
+    AgentMissing,
+    AgentStartFailed,
+    LoadRefused,
+    Phase,
+    PoolError,
+    TransportLost,
+    UnknownSession,
+)
 from ostler.pool.launch import Launch
 from ostler.pool.observer import Observer
 from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.ports import ToolPort, ToolSet
-from ostler.pool.roster import Chair, Roster, Running
+from ostler.pool.roster import Chair, PoolKey, Roster, Running
 from ostler.pool.session import AgentSession
 from ostler.pool.transport import Transport
 
@@ -72,6 +80,14 @@ class Stablehand:
         self._observer = observer
         self._clock = clock
         self._chance = chance
+
+    def not_launched(self, slot: SlotId, key: PoolKey, error: PoolError | ValueError) -> None:
+        """A start that cannot even be put together any more: the program or a setting is gone."""
+        if isinstance(error, PoolError):
+            self._roster.failures[key] = error
+        self._observer.started(key.key.provider, "failed", Phase.SPAWN.value, 0.0)
+        self._tell(events.SlotStartFailed(slot, Phase.SPAWN.value, str(error), self._chance(), retryable=False))
+        self._tell(events.SlotGone(slot))
 
     async def start_slot(self, running: Running) -> None:
         """Start the process of a slot."""

@@ -16,8 +16,8 @@ from ostler.bridge.binding import BindingState
 from ostler.bridge.server import Bridge
 from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.settings import BridgeSettings
-from ostler.pool import Limits, PoolSettings, ToolSet
-from ostler.pool.errors import AgentStartFailed
+from ostler.pool import Limits, PoolSettings, ToolSet, TransportKey, WarmKey
+from ostler.pool.errors import AgentStartFailed, PoolError
 from ostler.pool.lease import Tenure
 from ostler.pool.roster import Chair
 from ostler.wire.json import JsonObject
@@ -132,3 +132,61 @@ async def test_wm5_a_claim_cancelled_after_its_grant_leaves_nothing(tmp_path: Pa
         assert claim.cancelled()
         assert stable.pool.snapshot().core.leases == ()
         assert living(Tenure) == before
+
+
+async def test_w16_a_key_that_the_limits_refuse_is_refused_the_same_way_twice(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, limits=Limits(start_timeout=0.0001)) as stable:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="start_timeout"):
+                await stable.pool.lease(stable.key())
+
+
+async def test_e22_a_warm_key_with_a_bad_setting_is_told_and_not_fatal(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    nothing_to_run = WarmKey(TransportKey("acp", "m", str(tmp_path)))
+    async with open_stable(tmp_path, warm=(nothing_to_run,)) as stable:
+        told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert len(told) == 1
+        assert "cannot keep acp/m" in told[0]
+        async with await stable.pool.lease(stable.key()) as lease:
+            assert await say(lease, "hello") == "echo: hello"
+
+
+async def test_w27a_after_a_fallback_a_reload_still_reaches_the_shared_process(tmp_path: Path) -> None:
+    flags = ("--fail-first-starts", "1", "--fail-state", str(tmp_path / "starts"))
+    async with open_stable(tmp_path, *flags) as stable:
+        private = await stable.pool.lease(stable.key())
+        shared = await stable.pool.lease(stable.key())
+        assert (private.pooled, shared.pooled) == (False, True)
+        changed = demo_settings(stable.record, env={"CHANGED": "yes"})
+        stable.pool.reload(replace(stable.settings, providers={"demo": changed}), stable.environ)
+        async with asyncio.timeout(10):
+            await asyncio.gather(shared.wait_moved(), private.wait_moved())
+        for lease in (private, shared):
+            assert lease.move == "fingerprint"
+            lease.release()
+
+
+async def test_a_reload_changes_the_spares(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        await stable.pool.get(stable.key())
+        stable.pool.reload(replace(stable.settings, spares={"demo": 1}), stable.environ)
+        await stable.settled(lambda: len(stable.pool.snapshot().core.spares) == 1)
+
+
+async def test_e09_a_start_that_cannot_be_put_together_any_more_wedges_nothing(tmp_path: Path) -> None:
+    program = tmp_path / "agent"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ostler.pool.demo "$@"\n')
+    program.chmod(0o700)
+    agent = replace(demo_settings(tmp_path / "record"), command=(str(program),))
+    async with open_stable(tmp_path, limits=ONE, spares={"demo": 1}) as stable:
+        stable.pool.reload(replace(stable.settings, providers={"demo": agent}), stable.environ)
+        await stable.pool.get(stable.key())
+        program.unlink()
+        # With the place that this frees the core orders the spare that there was no room for.
+        stable.pool.kill(stable.pool.snapshot().processes[0].slot)
+        await stable.settled(lambda: not stable.pool.snapshot().processes)
+        with pytest.raises(PoolError, match=r"no such program|not executable|no program"):
+            await stable.pool.get(stable.key(), deadline=5)
+        await stable.settled(lambda: stable.pool.snapshot().core.census.processes == 0)
