@@ -24,7 +24,7 @@ from ostler.pool.core import events
 from ostler.pool.core.actions import Grant, Refuse
 from ostler.pool.core.values import LeaseId, SeatId, SlotId
 from ostler.pool.engine import Engine
-from ostler.pool.errors import AgentStartFailed, PoolClosed, PoolError
+from ostler.pool.errors import AgentStartFailed, PoolError
 from ostler.pool.home import Home
 from ostler.pool.keys import TransportKey
 from ostler.pool.lease import Lease, Tenure, Waited
@@ -129,14 +129,16 @@ class TransportPool:
 
     async def _get(self, key: TransportKey, deadline: float | None) -> Transport:
         known = PoolKey(key)
-        self._engine.register(known)
-        grant = await self._claim(known, None, Wish(key, SeatWish(), "", self._until(deadline), None, None))
-        transport = self._engine.roster.transport(grant.slot)
-        # Whoever takes the transport itself promises nothing, so nothing is held for it.
-        self._engine.tell(events.LeaseReleased(grant.lease, grant.generation))
-        if transport is None:
-            raise self._engine.failure(known) or PoolClosed()
-        return transport
+        wish = Wish(key, SeatWish(), "", self._until(deadline), None, None)
+        while True:
+            self._engine.register(known)
+            grant = await self._claim(known, None, wish)
+            running = self._engine.roster.slots.get(grant.slot)
+            # Whoever takes the transport itself promises nothing, so nothing is held for it.
+            self._engine.tell(events.LeaseReleased(grant.lease, grant.generation))
+            if running is not None and running.transport is not None and not running.stopping:
+                return running.transport
+            # It died between the grant and now: nothing is lost but time, of which the claim keeps the count.
 
     async def lease(
         self,

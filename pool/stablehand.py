@@ -9,6 +9,7 @@ Rules:
   claim waits for ever, and then raised for the crew to report.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
@@ -27,9 +28,12 @@ from ostler.pool.launch import Launch
 from ostler.pool.observer import Observer
 from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.ports import ToolPort, ToolSet
+from ostler.pool.process.errors import Survivors
 from ostler.pool.roster import Chair, PoolKey, Roster, Running
 from ostler.pool.session import AgentSession
 from ostler.pool.transport import Transport
+
+log = logging.getLogger(__name__)
 
 StartTransport = Callable[[Launch], Awaitable[Transport]]
 
@@ -100,8 +104,7 @@ class Stablehand:
                 raise
             return
         if running.stopping:
-            await transport.close(hard=True)
-            self._gone(running)
+            await self._end(running, transport, hard=True)
             return
         running.transport = transport
         running.ready_at = self._clock()
@@ -139,8 +142,18 @@ class Stablehand:
     async def stop_slot(self, running: Running, *, hard: bool) -> None:
         """End a process that had started."""
         if running.transport is not None:
-            await running.transport.close(hard=hard)
-        self._gone(running)
+            await self._end(running, running.transport, hard=hard)
+
+    async def _end(self, running: Running, transport: Transport, *, hard: bool) -> None:
+        try:
+            await transport.close(hard=hard)
+        except Survivors as error:
+            # Nobody can end these: they stay in the ledger for the next start. To wait for them would keep the slot,
+            # and with it the shutdown of the pool, for ever.
+            log.error("%s: %s", running.key, error)  # noqa: TRY400 (the line names the processes; a trace adds nothing)
+            self._observer.noted(running.launch.provider.name, "survivors", "")
+        finally:
+            self._gone(running)
 
     def _gone(self, running: Running) -> None:
         if self._roster.slots.pop(running.slot, None) is not None:

@@ -175,13 +175,15 @@ class Transport:
     async def close(self, *, hard: bool = False) -> None:
         """End the process and everything below it; `hard` without waiting for politeness. Idempotent."""
         self._closing = True
-        if self.connection.started:
-            process = self.connection.process
-            await (process.stop(HARD) if hard else process.stop())
-        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            if self.connection.started:
+                process = self.connection.process
+                await (process.stop(HARD) if hard else process.stop())
+        finally:
+            tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     # What the connection delivers.
 

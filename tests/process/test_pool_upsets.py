@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,16 @@ from ostler.bridge.binding import BindingState
 from ostler.bridge.server import Bridge
 from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.settings import BridgeSettings
-from ostler.pool import Limits, PoolSettings, ToolSet, TransportKey, WarmKey
+from ostler.pool import Limits, PoolSettings, ToolSet, TransportKey, TransportPool, WarmKey
 from ostler.pool.errors import AgentStartFailed, PoolError
+from ostler.pool.gate import OpenGates
 from ostler.pool.lease import Tenure
+from ostler.pool.process import Keeper, Survivors
+from ostler.pool.providers import load
 from ostler.pool.roster import Chair
+from ostler.pool.transport import Transport
 from ostler.wire.json import JsonObject
-from tests.support.pools import demo_settings, open_stable, say
+from tests.support.pools import alive, demo_settings, open_stable, say
 
 TOOLS = ToolSet(({"name": "whoami", "description": "says whose call this is", "inputSchema": {"type": "object"}},))
 ONE = Limits(max_processes=1, max_processes_per_key=1)
@@ -190,3 +195,47 @@ async def test_e09_a_start_that_cannot_be_put_together_any_more_wedges_nothing(t
         with pytest.raises(PoolError, match=r"no such program|not executable|no program"):
             await stable.pool.get(stable.key(), deadline=5)
         await stable.settled(lambda: stable.pool.snapshot().core.census.processes == 0)
+
+
+class Undying(Transport):
+    """Ends, but says that something of it did not."""
+
+    async def close(self, *, hard: bool = False) -> None:
+        await super().close(hard=hard)
+        raise Survivors(str(self.key), [self.pid], 5.0)
+
+
+@pytest.mark.parametrize("moment", ["starting", "running"])
+async def test_e13_what_cannot_be_ended_does_not_hold_up_the_shutdown(tmp_path: Path, moment: str) -> None:
+    keeper = await Keeper.open(tmp_path / "run", "test")
+    settings = PoolSettings(providers={"demo": demo_settings(tmp_path / "record")})
+    pool = TransportPool(
+        settings,
+        providers=load(),
+        start_transport=partial(Undying.start, keeper=keeper, gates=OpenGates()),
+        environ={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+    )
+    await pool.start()
+    key = TransportKey("demo", "demo", str(tmp_path))
+    if moment == "running":
+        assert isinstance(await pool.get(key), Undying)
+    else:
+        pool.warm(key)
+        await asyncio.sleep(0)
+    async with asyncio.timeout(20):
+        await pool.shutdown()
+    assert pool.snapshot().processes == ()
+    await keeper.aclose()
+
+
+async def test_e01_a_process_killed_between_grant_and_return_is_not_handed_out(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, "--boot-delay", "0.2") as stable:
+        claim = asyncio.create_task(stable.pool.get(stable.key()))
+        while not stable.pids():  # noqa: ASYNC110 (the very turn of the loop is the point)
+            await asyncio.sleep(0)
+        assert not claim.done()
+        (first,) = stable.pool.snapshot().processes
+        stable.pool.kill(first.slot)
+        transport = await claim
+        assert transport.pid != first.pid
+        assert alive(transport.pid)
