@@ -121,7 +121,11 @@ class Engine:
         while True:
             await asyncio.sleep(every)
             for running in list(self.roster.slots.values()):
-                await self._hand.weigh_slot(running)
+                try:
+                    await self._hand.weigh_slot(running)
+                except OSError as error:
+                    # Out of descriptors, for instance: this look is lost, not all that follow.
+                    log.warning("cannot measure the memory of %s: %s", running.key, error)
             for key in list(self._specs):
                 self.refresh(key)
 
@@ -313,7 +317,9 @@ class Engine:
     def _wake_at(self, action: actions.WakeAt) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
-        self._alarm = self._bound.loop.call_later(max(0.0, action.time - self._clock()), self.tell, events.Tick())
+        delay = max(0.0, action.time - self._clock())
+        # In a context of its own: each Tick sets the next alarm, so a request's context would be handed on for ever.
+        self._alarm = self._bound.loop.call_later(delay, self.tell, events.Tick(), context=Context())
 
     def _forget_key(self, action: actions.ForgetKey) -> None:
         key = pool_key(action.key)

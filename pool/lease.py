@@ -115,7 +115,7 @@ class Lease:
 
     async def wait_moved(self) -> None:
         """Returns when the seat should be left, because it was lost or is to be moved."""
-        await self._tenure.moved.wait()
+        await self._home.run(self._tenure.moved.wait())
 
     async def prompt(self, prompt: str | Sequence[PromptPart]) -> Turn | CarriedTurn:
         """Start a turn on the seat's session; its events may be awaited on the loop that asked."""

@@ -238,10 +238,13 @@ class TransportPool:
         self.home.tell(self._engine.release, tenure)
 
     def _dropped(self, tenure: Tenure) -> None:
-        """Called by the collector, on whatever thread it runs."""
+        """Called by the collector, on whatever thread and in the midst of whatever it runs: nothing is done here."""
+        self.home.post(self._take_back, tenure)
+
+    def _take_back(self, tenure: Tenure) -> None:
         log.warning("a lease of %s was dropped without a release; releasing it", tenure.key)
         self._observer.noted(tenure.key.provider, "dropped_lease", "")
-        self.home.tell(self._engine.release, tenure)
+        self._engine.release(tenure)
 
     # --- an operator's verbs; on the pool's own loop ---
 

@@ -5,8 +5,11 @@ import gc
 import os
 import signal
 import sys
+import threading
+import weakref
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +24,7 @@ from ostler.pool import Limits, PoolSettings, ToolSet, TransportKey, TransportPo
 from ostler.pool.errors import AgentStartFailed, PoolError
 from ostler.pool.gate import OpenGates
 from ostler.pool.lease import Tenure
+from ostler.pool.observer import Counts
 from ostler.pool.process import Keeper, Survivors
 from ostler.pool.providers import load
 from ostler.pool.roster import Chair
@@ -239,3 +243,67 @@ async def test_e01_a_process_killed_between_grant_and_return_is_not_handed_out(t
         transport = await claim
         assert transport.pid != first.pid
         assert alive(transport.pid)
+
+
+class Request:
+    """Stands for what a request keeps in its context."""
+
+
+async def test_w11b_the_alarm_clock_keeps_no_request_alive(tmp_path: Path) -> None:
+    request: ContextVar[Request] = ContextVar("request")
+
+    async def serve() -> weakref.ref[Request]:
+        kept = Request()
+        request.set(kept)
+        (await stable.pool.lease(stable.key())).release()
+        return weakref.ref(kept)
+
+    async with open_stable(tmp_path, limits=Limits(sweep_every=0.05)) as stable:
+        kept = await asyncio.create_task(serve())
+        await asyncio.sleep(0)  # the turn of the loop that brought the result holds its task
+        gc.collect()
+        assert kept() is None
+
+
+async def test_e06_a_foreign_loop_hears_at_once_that_its_seat_is_lost(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        lease = await stable.pool.lease(stable.key())
+        waiting, foreign = threading.Event(), asyncio.new_event_loop()
+
+        async def elsewhere() -> None:
+            told = asyncio.ensure_future(lease.wait_moved())
+            await asyncio.sleep(0)
+            waiting.set()
+            await told  # and nothing else, no timer either, that could wake this loop
+
+        there = asyncio.create_task(asyncio.to_thread(foreign.run_until_complete, elsewhere()))
+        await asyncio.to_thread(waiting.wait)
+        stable.pool.kill(stable.pool.snapshot().processes[0].slot)
+        done, _ = await asyncio.wait([there], timeout=10)
+        foreign.call_soon_threadsafe(lease.release)  # wakes it, whether or not it was told
+        await there
+        foreign.close()
+        assert done
+
+
+async def test_w20_a_lease_that_the_collector_finds_is_released_later_and_on_the_pools_loop(tmp_path: Path) -> None:
+    noted: list[tuple[str, int]] = []
+
+    class Watcher(Counts):
+        def noted(self, provider: str, what: str, cause: str) -> None:
+            noted.append((what, threading.get_ident()))
+
+    async with open_stable(tmp_path, observer=Watcher()) as stable:
+        lease = await stable.pool.lease(stable.key())
+        before = stable.pool.snapshot().core.census.leased
+        holder = [lease]
+        del lease
+        holder.clear()
+        # The collector ran in the midst of this very function, as it may in the midst of the core.
+        assert stable.pool.snapshot().core.census.leased == before == 1
+        await stable.settled(lambda: stable.pool.snapshot().core.census.leased == 0)
+        held = [await stable.pool.lease(stable.key())]
+        await asyncio.to_thread(held.clear)
+        await stable.settled(lambda: stable.pool.snapshot().core.census.leased == 0)
+        threads = [thread for what, thread in noted if what == "dropped_lease"]
+        assert threads == [threading.get_ident()] * 2

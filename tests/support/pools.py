@@ -14,6 +14,7 @@ import psutil
 from ostler.pool import PoolSettings, ProviderSettings, TransportKey, TransportPool, open_pool
 from ostler.pool.events import Finished, Text, TurnEvent
 from ostler.pool.lease import Lease
+from ostler.pool.observer import Observer
 from ostler.pool.ports import ToolPort
 from ostler.pool.provider import CloseVerb
 from ostler.pool.providers import load
@@ -73,6 +74,7 @@ async def open_stable(
     tool_port: ToolPort | None = None,
     recycle_after: int | None = None,
     traits: Mapping[str, Any] | None = None,
+    observer: Observer | None = None,
     **settings: Any,
 ) -> AsyncIterator[Stable]:
     """A started pool; everything it started is gone afterwards."""
@@ -85,7 +87,12 @@ async def open_stable(
         unending = replace(providers["demo"], close=CloseVerb.NONE, recycle_after=recycle_after)
         providers["demo"] = unending
     async with open_pool(
-        pool_settings, runtime_dir=folder / "run", environ=environ, tool_port=tool_port, providers=providers
+        pool_settings,
+        runtime_dir=folder / "run",
+        environ=environ,
+        tool_port=tool_port,
+        providers=providers,
+        observer=observer,
     ) as pool:
         yield Stable(pool, folder, record, pool_settings, environ)
 
