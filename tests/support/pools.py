@@ -18,6 +18,7 @@ from ostler.pool.observer import Observer
 from ostler.pool.ports import ToolPort
 from ostler.pool.provider import CloseVerb
 from ostler.pool.providers import load
+from ostler.pool.settings import Deadlines
 
 
 @dataclass
@@ -75,11 +76,13 @@ async def open_stable(
     recycle_after: int | None = None,
     traits: Mapping[str, Any] | None = None,
     observer: Observer | None = None,
+    deadlines: Mapping[str, float] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Stable]:
     """A started pool; everything it started is gone afterwards."""
     record = folder / "record.jsonl"
-    pool_settings = PoolSettings(providers={"demo": demo_settings(record, *flags)}, **settings)
+    agent = demo_settings(record, *flags, deadlines=Deadlines(**(deadlines or {})))
+    pool_settings = PoolSettings(providers={"demo": agent}, **settings)
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder)}
     providers = dict(load())
     providers["demo"] = replace(providers["demo"], **(traits or {}))
