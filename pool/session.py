@@ -19,7 +19,7 @@ from contextvars import Context
 from typing import Any, Protocol
 
 from ostler.pool.codec import Codec, PermissionWanted, ToolWanted
-from ostler.pool.connection import Connection, Pending, described
+from ostler.pool.connection import Connection, Pending
 from ostler.pool.errors import (
     AgentFault,
     AgentSilent,
@@ -256,7 +256,7 @@ class AgentSession:
 
     def _read_fault(self, turn: Turn, fault: RpcFault) -> Finished:
         reading = self._provider.faults
-        message = described(fault)
+        message = self._host.connection.described(fault)
         if turn.cancelling and fault.code in reading.cancelled:
             return Finished(Reason.CANCELLED)
         cause: PoolError = AgentFault(provider=self._provider.name, method="prompt", code=fault.code, message=message)

@@ -103,8 +103,9 @@ class Stablehand:
             if not isinstance(error, PoolError):
                 raise
             return
+        running.end = transport.entrust()
         if running.stopping:
-            await self._end(running, transport, hard=True)
+            await self._end(running, running.end, hard=True)
             return
         running.transport = transport
         running.ready_at = self._clock()
@@ -141,12 +142,12 @@ class Stablehand:
 
     async def stop_slot(self, running: Running, *, hard: bool) -> None:
         """End a process that had started."""
-        if running.transport is not None:
-            await self._end(running, running.transport, hard=hard)
+        if running.end is not None:
+            await self._end(running, running.end, hard=hard)
 
-    async def _end(self, running: Running, transport: Transport, *, hard: bool) -> None:
+    async def _end(self, running: Running, end: Callable[[bool], Awaitable[None]], *, hard: bool) -> None:
         try:
-            await transport.close(hard=hard)
+            await end(hard)
         except Survivors as error:
             # Nobody can end these: they stay in the ledger for the next start. To wait for them would keep the slot,
             # and with it the shutdown of the pool, for ever.

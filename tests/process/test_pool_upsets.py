@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import weakref
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -21,7 +21,7 @@ from ostler.bridge.server import Bridge
 from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.settings import BridgeSettings
 from ostler.pool import Limits, PoolSettings, ToolSet, TransportKey, TransportPool, WarmKey
-from ostler.pool.errors import AgentStartFailed, PoolError
+from ostler.pool.errors import AgentStartFailed, PoolError, SharedProcess
 from ostler.pool.gate import OpenGates
 from ostler.pool.lease import Tenure
 from ostler.pool.observer import Counts
@@ -204,9 +204,14 @@ async def test_e09_a_start_that_cannot_be_put_together_any_more_wedges_nothing(t
 class Undying(Transport):
     """Ends, but says that something of it did not."""
 
-    async def close(self, *, hard: bool = False) -> None:
-        await super().close(hard=hard)
-        raise Survivors(str(self.key), [self.pid], 5.0)
+    def entrust(self) -> Callable[[bool], Awaitable[None]]:
+        really_end = super().entrust()
+
+        async def end(hard: bool) -> None:
+            await really_end(hard)
+            raise Survivors(str(self.key), [self.pid], 5.0)
+
+        return end
 
 
 @pytest.mark.parametrize("moment", ["starting", "running"])
@@ -307,3 +312,31 @@ async def test_w20_a_lease_that_the_collector_finds_is_released_later_and_on_the
         await stable.settled(lambda: stable.pool.snapshot().core.census.leased == 0)
         threads = [thread for what, thread in noted if what == "dropped_lease"]
         assert threads == [threading.get_ident()] * 2
+
+
+async def test_e19_a_shared_process_cannot_be_ended_past_its_pool(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        lease = await stable.pool.lease(stable.key())
+        transport = await stable.pool.get(stable.key())
+        with pytest.raises(SharedProcess, match="ended by its pool only"):
+            await transport.close(hard=True)
+        assert await say(lease, "still here") == "echo: still here"
+        lease.release()
+
+
+async def test_f02_what_an_agent_says_of_its_secrets_is_in_no_error_and_no_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    secret = "hunter2-hunter2"
+    script = f"print('using key {secret}', flush=True)"
+    agent = replace(
+        demo_settings(tmp_path / "record"), command=(sys.executable, "-c", script), args=(), env={"ITS_API_KEY": secret}
+    )
+    async with open_stable(tmp_path, fallback=False) as stable:
+        stable.pool.reload(replace(stable.settings, providers={"demo": agent}), stable.environ)
+        with pytest.raises(AgentStartFailed, match="it said instead") as caught:
+            await stable.pool.lease(stable.key())
+        assert secret not in str(caught.value)
+        assert secret not in str(stable.pool.snapshot().as_json())
+    assert not [record.getMessage() for record in caplog.records if secret in record.getMessage()]
