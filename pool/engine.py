@@ -126,8 +126,13 @@ class Engine:
                 except OSError as error:
                     # Out of descriptors, for instance: this look is lost, not all that follow.
                     log.warning("cannot measure the memory of %s: %s", running.key, error)
-            for key in list(self._specs):
-                self.refresh(key)
+            self.refresh_all()
+            self._forget_wishes()
+
+    def _forget_wishes(self) -> None:
+        used = self.core.tools_in_use()
+        for name in [name for name, wish in self._wishes.items() if wish.resume is None and name not in used]:
+            del self._wishes[name]
 
     @property
     def _bound(self) -> Ground:

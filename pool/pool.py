@@ -177,10 +177,10 @@ class TransportPool:
         return await self._seat(wish, PoolKey(wish.key, private=True), "fallback")
 
     async def _seat(self, wish: Wish, key: PoolKey, warmth: str | None) -> Lease:
-        self._engine.register(key)
-        tools = self._engine.remember(wish.seat)
         try:
             while True:
+                self._engine.register(key)
+                tools = self._engine.remember(wish.seat)
                 asked = self._clock()
                 grant = await self._claim(key, tools, wish)
                 lease = self._hand_over(grant, wish, key, asked, warmth)

@@ -21,6 +21,7 @@ from ostler.bridge.server import Bridge
 from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.settings import BridgeSettings
 from ostler.pool import Limits, PoolSettings, ToolSet, TransportKey, TransportPool, WarmKey
+from ostler.pool.core import ReserveRule
 from ostler.pool.errors import AgentStartFailed, PoolError, SharedProcess
 from ostler.pool.gate import OpenGates
 from ostler.pool.lease import Tenure
@@ -28,6 +29,7 @@ from ostler.pool.observer import Counts
 from ostler.pool.process import Keeper, Survivors
 from ostler.pool.providers import load
 from ostler.pool.roster import Chair
+from ostler.pool.stablehand import SeatWish
 from ostler.pool.transport import Transport
 from ostler.wire.json import JsonObject
 from tests.support.pools import alive, demo_settings, open_stable, say
@@ -340,3 +342,14 @@ async def test_f02_what_an_agent_says_of_its_secrets_is_in_no_error_and_no_log(
         assert secret not in str(caught.value)
         assert secret not in str(stable.pool.snapshot().as_json())
     assert not [record.getMessage() for record in caplog.records if secret in record.getMessage()]
+
+
+async def test_wm2_the_tool_sets_of_single_requests_are_forgotten(tmp_path: Path) -> None:
+    rule = ReserveRule(rate_half_life=0.05, keep_seconds=0.1)
+    before = living(SeatWish)
+    async with open_stable(tmp_path, limits=Limits(reserve=rule, sweep_every=0.05), watch_every=0.05) as stable:
+        for number in range(20):
+            (await stable.pool.lease(stable.key(), tools=ToolSet(({"name": f"tool{number}"},)))).release()
+        await stable.settled(lambda: living(SeatWish) == before)
+        async with await stable.pool.lease(stable.key(), tools=ToolSet(({"name": "tool0"},))) as lease:
+            assert await say(lease, "hello") == "echo: hello"
