@@ -48,12 +48,9 @@ class Catalogue:
         """How a process is started that any key of this provider, model and making may adopt."""
         return self._build(key, spare=True)
 
-    def refresh(self, key: TransportKey) -> bool:
-        """Build the launch anew; True when it differs from the one before."""
-        fresh = self._build(key)
-        changed = fresh.fingerprint != self.launch(key).fingerprint
-        self._launches[key] = fresh
-        return changed
+    def refresh(self, key: TransportKey) -> None:
+        """Build the launch anew. Raises as `launch`; then the one before stays."""
+        self._launches[key] = self._build(key)
 
     def forget(self, key: TransportKey) -> None:
         """The core dropped the key."""

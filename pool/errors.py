@@ -146,6 +146,18 @@ def _ending(exit_code: int | None) -> str:
     return f"exit code {exit_code}" if exit_code >= 0 else f"ended by signal {-exit_code}"
 
 
+class SharedProcess(PoolError):
+    """Somebody who only uses a shared process tried to end it."""
+
+    def __init__(self, *, key: str, pid: int) -> None:
+        super().__init__(
+            f"{key}: agent process {pid} is shared and is ended by its pool only; release the lease, or use the pool's "
+            "kill, recycle or drain"
+        )
+        self.key = key
+        self.pid = pid
+
+
 class AgentFault(PoolError):
     """The agent answered a request with an error."""
 

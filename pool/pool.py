@@ -24,7 +24,7 @@ from ostler.pool.core import events
 from ostler.pool.core.actions import Grant, Refuse
 from ostler.pool.core.values import LeaseId, SeatId, SlotId
 from ostler.pool.engine import Engine
-from ostler.pool.errors import AgentStartFailed, PoolClosed, PoolError
+from ostler.pool.errors import AgentStartFailed, PoolError
 from ostler.pool.home import Home
 from ostler.pool.keys import TransportKey
 from ostler.pool.lease import Lease, Tenure, Waited
@@ -99,7 +99,8 @@ class TransportPool:
         for warm in self._settings.warm:
             try:
                 self.warm(warm.key, warm.tools, warm.seats)
-            except PoolError as error:
+            except (PoolError, ValueError) as error:
+                self._observer.noted(warm.key.provider, "warm_failed", type(error).__name__)
                 log.warning("cannot keep %s warm: %s", warm.key, error)
 
     async def shutdown(self) -> None:
@@ -128,14 +129,16 @@ class TransportPool:
 
     async def _get(self, key: TransportKey, deadline: float | None) -> Transport:
         known = PoolKey(key)
-        self._engine.register(known)
-        grant = await self._claim(known, None, Wish(key, SeatWish(), "", self._until(deadline), None, None))
-        transport = self._engine.roster.transport(grant.slot)
-        # Whoever takes the transport itself promises nothing, so nothing is held for it.
-        self._engine.tell(events.LeaseReleased(grant.lease, grant.generation))
-        if transport is None:
-            raise self._engine.failure(known) or PoolClosed()
-        return transport
+        wish = Wish(key, SeatWish(), "", self._until(deadline), None, None)
+        while True:
+            self._engine.register(known)
+            grant = await self._claim(known, None, wish)
+            running = self._engine.roster.slots.get(grant.slot)
+            # Whoever takes the transport itself promises nothing, so nothing is held for it.
+            self._engine.tell(events.LeaseReleased(grant.lease, grant.generation))
+            if running is not None and running.transport is not None and not running.stopping:
+                return running.transport
+            # It died between the grant and now: nothing is lost but time, of which the claim keeps the count.
 
     async def lease(
         self,
@@ -174,10 +177,10 @@ class TransportPool:
         return await self._seat(wish, PoolKey(wish.key, private=True), "fallback")
 
     async def _seat(self, wish: Wish, key: PoolKey, warmth: str | None) -> Lease:
-        self._engine.register(key)
-        tools = self._engine.remember(wish.seat)
         try:
             while True:
+                self._engine.register(key)
+                tools = self._engine.remember(wish.seat)
                 asked = self._clock()
                 grant = await self._claim(key, tools, wish)
                 lease = self._hand_over(grant, wish, key, asked, warmth)
@@ -235,10 +238,13 @@ class TransportPool:
         self.home.tell(self._engine.release, tenure)
 
     def _dropped(self, tenure: Tenure) -> None:
-        """Called by the collector, on whatever thread it runs."""
+        """Called by the collector, on whatever thread and in the midst of whatever it runs: nothing is done here."""
+        self.home.post(self._take_back, tenure)
+
+    def _take_back(self, tenure: Tenure) -> None:
         log.warning("a lease of %s was dropped without a release; releasing it", tenure.key)
         self._observer.noted(tenure.key.provider, "dropped_lease", "")
-        self.home.tell(self._engine.release, tenure)
+        self._engine.release(tenure)
 
     # --- an operator's verbs; on the pool's own loop ---
 

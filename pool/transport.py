@@ -10,7 +10,7 @@ Rules:
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context
 from typing import Any
 
@@ -22,6 +22,7 @@ from ostler.pool.errors import (
     AgentStartFailed,
     Phase,
     PoolError,
+    SharedProcess,
     TransportLost,
 )
 from ostler.pool.gate import OpenGates
@@ -67,6 +68,7 @@ class Transport:
         self._gone = asyncio.Event()
         self._listeners: list[Callable[[TransportLost], None]] = []
         self._closing = False
+        self._shared = False
 
     @classmethod
     async def start(
@@ -172,16 +174,29 @@ class Transport:
         found = await asyncio.get_running_loop().run_in_executor(None, self.connection.process.memory)
         return found.pss
 
+    def entrust(self) -> Callable[[bool], Awaitable[None]]:
+        """Share the process: from here on only the returned call ends it (True: hard), and `close` is refused."""
+        self._shared = True
+        return self._end
+
     async def close(self, *, hard: bool = False) -> None:
-        """End the process and everything below it; `hard` without waiting for politeness. Idempotent."""
+        """End the process and everything below it; `hard` without waiting for politeness. Idempotent. Raises
+        `SharedProcess` when it is not the caller's to end."""
+        if self._shared:
+            raise SharedProcess(key=str(self.key), pid=self.pid)
+        await self._end(hard)
+
+    async def _end(self, hard: bool) -> None:
         self._closing = True
-        if self.connection.started:
-            process = self.connection.process
-            await (process.stop(HARD) if hard else process.stop())
-        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            if self.connection.started:
+                process = self.connection.process
+                await (process.stop(HARD) if hard else process.stop())
+        finally:
+            tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     # What the connection delivers.
 

@@ -14,9 +14,11 @@ import psutil
 from ostler.pool import PoolSettings, ProviderSettings, TransportKey, TransportPool, open_pool
 from ostler.pool.events import Finished, Text, TurnEvent
 from ostler.pool.lease import Lease
+from ostler.pool.observer import Observer
 from ostler.pool.ports import ToolPort
 from ostler.pool.provider import CloseVerb
 from ostler.pool.providers import load
+from ostler.pool.settings import Deadlines
 
 
 @dataclass
@@ -72,18 +74,28 @@ async def open_stable(
     *flags: str,
     tool_port: ToolPort | None = None,
     recycle_after: int | None = None,
+    traits: Mapping[str, Any] | None = None,
+    observer: Observer | None = None,
+    deadlines: Mapping[str, float] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Stable]:
     """A started pool; everything it started is gone afterwards."""
     record = folder / "record.jsonl"
-    pool_settings = PoolSettings(providers={"demo": demo_settings(record, *flags)}, **settings)
+    agent = demo_settings(record, *flags, deadlines=Deadlines(**(deadlines or {})))
+    pool_settings = PoolSettings(providers={"demo": agent}, **settings)
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder)}
-    providers = load()
+    providers = dict(load())
+    providers["demo"] = replace(providers["demo"], **(traits or {}))
     if recycle_after is not None:
         unending = replace(providers["demo"], close=CloseVerb.NONE, recycle_after=recycle_after)
-        providers = {**providers, "demo": unending}
+        providers["demo"] = unending
     async with open_pool(
-        pool_settings, runtime_dir=folder / "run", environ=environ, tool_port=tool_port, providers=providers
+        pool_settings,
+        runtime_dir=folder / "run",
+        environ=environ,
+        tool_port=tool_port,
+        providers=providers,
+        observer=observer,
     ) as pool:
         yield Stable(pool, folder, record, pool_settings, environ)
 
