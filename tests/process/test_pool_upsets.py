@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -391,3 +392,14 @@ async def test_e14_after_the_shutdown_every_call_says_so(tmp_path: Path) -> None
         with pytest.raises(PoolClosed):
             pool.reload(stable.settings, stable.environ)
         assert pool.snapshot().processes == ()
+
+
+async def test_w30d_a_runtime_directory_that_was_tidied_away_is_made_again(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        shutil.rmtree(tmp_path / "run")
+        async with await stable.pool.lease(stable.key()) as lease:
+            assert await say(lease, "hello") == "echo: hello"
+            (run,) = (tmp_path / "run" / "spawns").iterdir()
+            assert [oct(path.stat().st_mode & 0o777) for path in (tmp_path / "run", run)] == ["0o700", "0o700"]
+            (record,) = run.iterdir()
+            assert f'"pid": {lease.pid}' in record.read_text()
