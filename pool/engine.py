@@ -137,7 +137,8 @@ class Engine:
                 except OSError as error:
                     # Out of descriptors, for instance: this look is lost, not all that follow.
                     log.warning("cannot measure the memory of %s: %s", running.key, error)
-            self.refresh_all()
+            for key in list(self._specs):
+                await self._look_anew(key)
             self._forget_wishes()
 
     def _forget_wishes(self) -> None:
@@ -182,8 +183,19 @@ class Engine:
     def refresh(self, key: PoolKey) -> None:
         """Tell the core when the key is made differently now."""
         try:
-            self._catalogue.refresh(key.key)
+            self._catalogue.refresh(self._catalogue.build(key.key))
             self._tell_spec(key, self._catalogue.spec(key))
+        except (PoolError, ValueError) as error:
+            log.warning("%s cannot be started as configured now: %s", key, error)
+
+    async def _look_anew(self, key: PoolKey) -> None:
+        """As `refresh`, with the files read on a thread: a HOME may lie on a slow disk."""
+        edition = self._catalogue.edition
+        try:
+            fresh = await self._bound.loop.run_in_executor(None, self._catalogue.build, key.key)
+            if key in self._specs and edition == self._catalogue.edition:
+                self._catalogue.refresh(fresh)
+                self._tell_spec(key, self._catalogue.spec(key))
         except (PoolError, ValueError) as error:
             log.warning("%s cannot be started as configured now: %s", key, error)
 
