@@ -29,6 +29,8 @@ class Catalogue:
         self._providers = providers
         self._environ = environ
         self._launches: dict[TransportKey, Launch] = {}
+        self.edition = 0
+        """Which settings are the present ones: what was built of others is not to be used."""
 
     def canonical(self, key: TransportKey) -> TransportKey:
         """The key as the pool knows it. Raises `UnknownProvider`, `BadDirectory`."""
@@ -41,16 +43,16 @@ class Catalogue:
         """How a process of this key is started. Raises `AgentMissing`, `BadSetting`."""
         known = self._launches.get(key)
         if known is None:
-            known = self._launches[key] = self._build(key)
+            known = self._launches[key] = self.build(key)
         return known
 
     def spare(self, key: TransportKey) -> Launch:
         """How a process is started that any key of this provider, model and making may adopt."""
-        return self._build(key, spare=True)
+        return self.build(key, spare=True)
 
-    def refresh(self, key: TransportKey) -> None:
-        """Build the launch anew. Raises as `launch`; then the one before stays."""
-        self._launches[key] = self._build(key)
+    def refresh(self, fresh: Launch) -> None:
+        """From here on the key is started so."""
+        self._launches[fresh.key] = fresh
 
     def forget(self, key: TransportKey) -> None:
         """The core dropped the key."""
@@ -60,6 +62,7 @@ class Catalogue:
         """New settings: every launch is built anew when it is refreshed."""
         self._settings = settings
         self._environ = environ
+        self.edition += 1
 
     def spec(self, key: PoolKey) -> KeySpec:
         """What the core must know of a key."""
@@ -74,7 +77,8 @@ class Catalogue:
             max_processes=limits.max_processes if key.private else None,
         )
 
-    def _build(self, key: TransportKey, *, spare: bool = False) -> Launch:
+    def build(self, key: TransportKey, *, spare: bool = False) -> Launch:
+        """Look at the world as it is now, and keep nothing: reads files, may run on any thread. Raises as `launch`."""
         provider = self._providers[key.provider]
         settings = self._settings.providers.get(provider.name) or ProviderSettings()
         return launch(provider, settings, key, self._environ, spare=spare)

@@ -13,13 +13,14 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from ostler.pool.catalogue import Catalogue
 from ostler.pool.core import actions, events
 from ostler.pool.core.machine import PoolCore
 from ostler.pool.core.settings import Limits
-from ostler.pool.core.values import ClaimId, KeySpec, LeaseId
+from ostler.pool.core.values import ClaimId, Counted, KeySpec, LeaseId
 from ostler.pool.crew import Crew
 from ostler.pool.errors import PoolClosed, PoolError
 from ostler.pool.lease import Tenure
@@ -30,6 +31,16 @@ from ostler.pool.stablehand import SeatWish, Stablehand, StartTransport
 
 log = logging.getLogger(__name__)
 Answer = actions.Grant | actions.Refuse
+# What an operator should see without looking for it. A death has its own warning, by the transport that died.
+LEVELS = MappingProxyType(
+    {
+        Counted.START_FAILED: logging.WARNING,
+        Counted.BREAKER_OPENED: logging.WARNING,
+        Counted.CEILING_TOO_LOW: logging.WARNING,
+        Counted.STOP_OVERDUE: logging.WARNING,
+        Counted.STALE: logging.DEBUG,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +137,8 @@ class Engine:
                 except OSError as error:
                     # Out of descriptors, for instance: this look is lost, not all that follow.
                     log.warning("cannot measure the memory of %s: %s", running.key, error)
-            self.refresh_all()
+            for key in list(self._specs):
+                await self._look_anew(key)
             self._forget_wishes()
 
     def _forget_wishes(self) -> None:
@@ -171,8 +183,19 @@ class Engine:
     def refresh(self, key: PoolKey) -> None:
         """Tell the core when the key is made differently now."""
         try:
-            self._catalogue.refresh(key.key)
+            self._catalogue.refresh(self._catalogue.build(key.key))
             self._tell_spec(key, self._catalogue.spec(key))
+        except (PoolError, ValueError) as error:
+            log.warning("%s cannot be started as configured now: %s", key, error)
+
+    async def _look_anew(self, key: PoolKey) -> None:
+        """As `refresh`, with the files read on a thread: a HOME may lie on a slow disk."""
+        edition = self._catalogue.edition
+        try:
+            fresh = await self._bound.loop.run_in_executor(None, self._catalogue.build, key.key)
+            if key in self._specs and edition == self._catalogue.edition:
+                self._catalogue.refresh(fresh)
+                self._tell_spec(key, self._catalogue.spec(key))
         except (PoolError, ValueError) as error:
             log.warning("%s cannot be started as configured now: %s", key, error)
 
@@ -207,10 +230,19 @@ class Engine:
         if self.roster.tenures.pop(tenure.lease, None) is not None:
             self.tell(events.LeaseReleased(LeaseId(tenure.lease), tenure.generation))
 
-    def ask(self, claim: events.Claim) -> "Answer | asyncio.Future[Answer]":
-        """Put a claim before the core. A warm pool answers at once, without a turn of the loop."""
+    def require_open(self) -> None:
+        """Raise `PoolClosed` once the shutdown has begun."""
         if self._closed:
             raise PoolClosed
+
+    def order(self, event: events.Event) -> None:
+        """Tell the core an operator's wish. Raises `PoolClosed`."""
+        self.require_open()
+        self.tell(event)
+
+    def ask(self, claim: events.Claim) -> "Answer | asyncio.Future[Answer]":
+        """Put a claim before the core. A warm pool answers at once, without a turn of the loop."""
+        self.require_open()
         self.tell(claim)
         early = self._early.pop(claim.claim, None)
         if early is not None:
@@ -336,7 +368,8 @@ class Engine:
         provider = "" if action.key is None else pool_key(action.key).key.provider
         cause = "" if action.cause is None else action.cause.value
         self._observer.noted(provider, action.what.value, cause)
-        log.info("%s: %s %s %s", action.what.value, action.key, cause, action.text)
+        level = LEVELS.get(action.what, logging.INFO)
+        log.log(level, "%s: %s %s %s", action.what.value, action.key, cause, action.text)
 
     def _work(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         return self._bound.crew.start(work, name)

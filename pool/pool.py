@@ -104,7 +104,7 @@ class TransportPool:
                 log.warning("cannot keep %s warm: %s", warm.key, error)
 
     async def shutdown(self) -> None:
-        """End every process and everything below it, hard. Idempotent; afterwards every call raises `PoolClosed`."""
+        """End every process and everything below it, hard. Idempotent; then all but `snapshot` raise `PoolClosed`."""
         await self.home.run(self._shutdown())
 
     async def _shutdown(self) -> None:
@@ -251,39 +251,40 @@ class TransportPool:
     def warm(self, key: TransportKey, tools: ToolSet | None = None, seats: int = 1) -> None:
         """Keep at least so many seats parked from now on; 0 takes the floor away."""
         known = self._known(key)
-        self._engine.tell(events.Warm(known, self._engine.remember(SeatWish(tools)), seats))
+        self._engine.order(events.Warm(known, self._engine.remember(SeatWish(tools)), seats))
 
     def hint(self, key: TransportKey, tools: ToolSet | None = None) -> None:
         """A session with this key is likely to go on soon: have a seat ready for a while."""
         known = self._known(key)
-        self._engine.tell(events.Hint(known, self._engine.remember(SeatWish(tools))))
+        self._engine.order(events.Hint(known, self._engine.remember(SeatWish(tools))))
 
     def pause(self, key: TransportKey | None = None) -> None:
         """Grant and start nothing for the key, or for all keys; claims wait."""
-        self._engine.tell(events.Pause(None if key is None else self._known(key)))
+        self._engine.order(events.Pause(None if key is None else self._known(key)))
 
     def resume(self, key: TransportKey | None = None) -> None:
         """Take a pause back."""
-        self._engine.tell(events.Resume(None if key is None else self._known(key)))
+        self._engine.order(events.Resume(None if key is None else self._known(key)))
 
     def drain(self, key: TransportKey) -> None:
         """Let the key's processes end when their sessions have moved or ended."""
-        self._engine.tell(events.DrainKey(self._known(key)))
+        self._engine.order(events.DrainKey(self._known(key)))
 
     def recycle(self, slot: int) -> None:
         """Replace one process: its successor is up before it drains."""
-        self._engine.tell(events.Recycle(SlotId(slot)))
+        self._engine.order(events.Recycle(SlotId(slot)))
 
     def kill(self, slot: int) -> None:
         """End one process now, with whatever runs on it."""
-        self._engine.tell(events.Kill(SlotId(slot)))
+        self._engine.order(events.Kill(SlotId(slot)))
 
     def reconnect(self, key: TransportKey) -> None:
         """Forget the key's start failures: the cause is mended."""
-        self._engine.tell(events.Reconnect(self._known(key)))
+        self._engine.order(events.Reconnect(self._known(key)))
 
     def reload(self, settings: PoolSettings, environ: Mapping[str, str]) -> None:
         """New settings or environment: keys that are made differently now get new processes, the old ones drain."""
+        self._engine.require_open()
         self._settings = settings
         self._catalogue.replace(settings, environ)
         self._engine.refresh_all()
@@ -295,6 +296,7 @@ class TransportPool:
     # --- loops ---
 
     def _known(self, key: TransportKey) -> PoolKey:
+        self._engine.require_open()
         known = PoolKey(self._catalogue.canonical(key))
         self._engine.register(known)
         return known

@@ -68,6 +68,7 @@ class Transport:
         self._gone = asyncio.Event()
         self._listeners: list[Callable[[TransportLost], None]] = []
         self._closing = False
+        self._ready = False
         self._shared = False
 
     @classmethod
@@ -81,6 +82,7 @@ class Transport:
         try:
             await transport.connection.start(keeper)
             await transport._shake_hands()
+            transport._ready = True
         except (StartError, ProcessError, PoolError, BadReply) as error:
             await transport.close(hard=True)
             raise transport._start_failure(error, asyncio.get_running_loop().time() - began) from error
@@ -230,7 +232,8 @@ class Transport:
         """The process is gone; everybody learns it, sessions first."""
         lost = self._lost = self.connection.lost(Phase.IDLE)
         log.log(
-            logging.DEBUG if self._closing else logging.WARNING,
+            # A start that fails is told by its error.
+            logging.DEBUG if self._closing or not self._ready else logging.WARNING,
             "%s: pid %d is gone, exit code %s, %d sessions on it, stderr: %s",
             *(self.key, self.pid, exit_code, len(self._sessions), " | ".join(stderr)),
         )

@@ -13,7 +13,7 @@ from ostler.pool.core.opens import close_seat, leak_seat
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.recycling import judge_age, judge_seats, retire
 from ostler.pool.core.reserve import processes_wanted, refill_seconds, target
-from ostler.pool.core.values import Cause, Refusal, SlotState
+from ostler.pool.core.values import Cause, Refusal, SeatState, SlotState
 
 
 def sweep(books: Books) -> None:
@@ -21,7 +21,9 @@ def sweep(books: Books) -> None:
     for seat in list(books.opening.values()):
         _watch_opening(books, seat.slot, books.now - seat.since)
     for seat in [seat for seat in books.opening.values() if _due(books, seat.since, books.limits.open_timeout)]:
-        open_failed(books, seat, f"no answer to the open for {books.limits.open_timeout:g} s")
+        # Not any more: the failure before it was one too many for their process, which gave up all that still opened.
+        if seat.state is SeatState.OPENING:
+            open_failed(books, seat, f"no answer to the open for {books.limits.open_timeout:g} s")
     for seat in [seat for seat in books.closing.values() if _due(books, seat.since, books.limits.close_timeout)]:
         leak_seat(books, seat)
         judge_seats(books, seat.slot)

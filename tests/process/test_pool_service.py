@@ -1,6 +1,8 @@
 """The pool over time and under pressure, on real agents: warm, bounded, fair, and back to where it began."""
 
 import asyncio
+import contextlib
+import os
 from functools import partial
 from pathlib import Path
 
@@ -208,3 +210,23 @@ async def test_a_warm_key_of_an_agent_that_serves_one_session_has_a_process_read
             lease.release()
             await stable.settled(partial(gone, lease.pid))
         await stable.settled(lambda: stable.pool.snapshot().core.census.parked == 2)
+
+
+@pytest.mark.timeout(30)
+async def test_w35_a_login_that_cannot_be_read_stops_the_watch_and_nothing_else(tmp_path: Path) -> None:
+    login = tmp_path / "login"
+    async with open_stable(tmp_path, traits={"credential_files": ("login",)}, watch_every=0.05) as stable:
+        lease = await stable.pool.lease(stable.key())
+        os.mkfifo(login)
+        held: list[int] = []
+
+        def somebody_reads() -> bool:
+            with contextlib.suppress(OSError):  # no reader yet
+                held.append(os.open(login, os.O_WRONLY | os.O_NONBLOCK))
+            return bool(held)
+
+        await stable.settled(somebody_reads)
+        login.unlink()
+        assert await say(lease, "hello") == "echo: hello"
+        os.close(held[0])
+        lease.release()

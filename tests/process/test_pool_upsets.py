@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -22,7 +23,7 @@ from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.settings import BridgeSettings
 from ostler.pool import Limits, PoolSettings, ToolSet, TransportKey, TransportPool, WarmKey
 from ostler.pool.core import ReserveRule
-from ostler.pool.errors import AgentStartFailed, PoolError, SharedProcess
+from ostler.pool.errors import AgentStartFailed, PoolClosed, PoolError, SharedProcess
 from ostler.pool.gate import OpenGates
 from ostler.pool.lease import Tenure
 from ostler.pool.observer import Counts
@@ -353,3 +354,52 @@ async def test_wm2_the_tool_sets_of_single_requests_are_forgotten(tmp_path: Path
         await stable.settled(lambda: living(SeatWish) == before)
         async with await stable.pool.lease(stable.key(), tools=ToolSet(({"name": "tool0"},))) as lease:
             assert await say(lease, "hello") == "echo: hello"
+
+
+@pytest.mark.parametrize("how", ["missing", "exits", "refuses"])
+async def test_e22_a_warm_up_whose_agent_does_not_start_is_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    caplog.set_level("INFO")
+    agent = {
+        "missing": replace(demo_settings(tmp_path / "record"), prefix=("/nowhere/sandbox",)),
+        "exits": replace(demo_settings(tmp_path / "record"), command=("false",), args=()),
+        "refuses": demo_settings(tmp_path / "record", "--refuse-initialize"),
+    }[how]
+    counts = Counts()
+    limits = Limits(backoff_base=60.0, breaker_cooldown=60.0)
+    async with open_stable(tmp_path, limits=limits, observer=counts) as stable:
+        stable.pool.reload(replace(stable.settings, providers={"demo": agent}), stable.environ)
+        stable.pool.warm(stable.key())
+        await stable.settled(lambda: bool(counts.notes["demo", "start_failed", "start_failed"]))
+        await stable.settled(lambda: not stable.pool.snapshot().processes)
+        told = [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
+        assert len(told) == 1, told
+        assert "start_failed" in told[0]
+
+
+async def test_e14_after_the_shutdown_every_call_says_so(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        key, pool = stable.key(), stable.pool
+        await pool.get(key)
+        await pool.shutdown()
+        for verb in (pool.warm, pool.hint, pool.pause, pool.resume, pool.drain, pool.reconnect):
+            with pytest.raises(PoolClosed):
+                verb(key)
+        for verb in (pool.recycle, pool.kill):
+            with pytest.raises(PoolClosed):
+                verb(1)
+        with pytest.raises(PoolClosed):
+            pool.reload(stable.settings, stable.environ)
+        assert pool.snapshot().processes == ()
+
+
+async def test_w30d_a_runtime_directory_that_was_tidied_away_is_made_again(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        shutil.rmtree(tmp_path / "run")
+        async with await stable.pool.lease(stable.key()) as lease:
+            assert await say(lease, "hello") == "echo: hello"
+            (run,) = (tmp_path / "run" / "spawns").iterdir()
+            assert [oct(path.stat().st_mode & 0o777) for path in (tmp_path / "run", run)] == ["0o700", "0o700"]
+            (record,) = run.iterdir()
+            assert f'"pid": {lease.pid}' in record.read_text()

@@ -335,3 +335,15 @@ def test_a_tool_set_that_came_once_is_forgotten_long_before_one_that_came_in_a_c
             pool.do(events.SeatClosed(seat, clean=True))
         pool.do(events.Tick(), after=1.0)
     assert pool.core.tools_in_use() == {"crowd"}
+
+
+@pytest.mark.parametrize("can_close", [True, False])
+def test_opens_that_are_overdue_together_end_together(can_close: bool) -> None:
+    pool = Pool(open_timeout=5.0, slow_open_after=100.0, open_failures=1)
+    pool.register(parallel_opens=3, can_close=can_close)
+    pool.claim()
+    pool.claim()
+    pool.started(1)
+    said = pool.tick(after=5.0)
+    assert [line for line in said if line.startswith("close")] == ["close 2", "close 3"]
+    assert pool.core.snapshot().census.waiting == 1
