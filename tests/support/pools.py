@@ -15,7 +15,7 @@ from ostler.pool import PoolSettings, ProviderSettings, TransportKey, TransportP
 from ostler.pool.events import Finished, Text, TurnEvent
 from ostler.pool.lease import Lease
 from ostler.pool.ports import ToolPort
-from ostler.pool.provider import CloseVerb
+from ostler.pool.provider import CloseVerb, ToolChannel
 from ostler.pool.providers import load
 
 
@@ -72,11 +72,14 @@ async def open_stable(
     *flags: str,
     tool_port: ToolPort | None = None,
     recycle_after: int | None = None,
+    tool_channel: ToolChannel | None = None,
     **settings: Any,
 ) -> AsyncIterator[Stable]:
     """A started pool; everything it started is gone afterwards."""
     record = folder / "record.jsonl"
-    pool_settings = PoolSettings(providers={"demo": demo_settings(record, *flags)}, **settings)
+    pool_settings = PoolSettings(
+        providers={"demo": demo_settings(record, *flags, tool_channel=tool_channel)}, **settings
+    )
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder)}
     providers = load()
     if recycle_after is not None:
