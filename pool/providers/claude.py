@@ -17,6 +17,7 @@ from ostler.pool.provider import (
     Provider,
     Recipe,
     Sharing,
+    ToolChannel,
     Wanted,
 )
 
@@ -55,6 +56,7 @@ PROVIDER = Provider(
     load=LoadTrust(settle=2.0),
     close=CloseVerb.SESSION_CLOSE,
     tokens_in_argv=True,
+    tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
     auto_mode="bypassPermissions",
     faults=FaultReading(unknown_session=frozenset({-32603, -32002})),

@@ -18,6 +18,7 @@ from ostler.pool.provider import (
     Provider,
     Recipe,
     Sharing,
+    ToolChannel,
     Wanted,
 )
 
@@ -53,6 +54,7 @@ PROVIDER = Provider(
     parallel_opens=4,
     load=TRUSTED,
     close=CloseVerb.SESSION_CLOSE,
+    tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
     faults=FaultReading(unknown_session=frozenset({-32002})),
     strips=re.compile(r"\s*Model metadata for `[^`]*` not found\. Defaulting to fallback metadata;[^\n]*\s*"),

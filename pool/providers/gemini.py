@@ -25,6 +25,7 @@ from ostler.pool.provider import (
     Provider,
     Recipe,
     Sharing,
+    ToolChannel,
     Wanted,
 )
 
@@ -67,6 +68,7 @@ PROVIDER = Provider(
     prompt_limit=PromptLimit(4_000_000),
     replay_quiet=0.3,
     close=CloseVerb.NONE,
+    tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
     faults=FaultReading(unknown_session=frozenset({-32602, -32603})),
     keeps_cancelled_prompts=False,

@@ -18,6 +18,7 @@ from ostler.pool.provider import (
     Provider,
     Recipe,
     Sharing,
+    ToolChannel,
     Wanted,
 )
 
@@ -64,6 +65,7 @@ PROVIDER = Provider(
     follows_list_changed=True,
     close=CloseVerb.SESSION_CLOSE,
     close_ends_tools=False,
+    tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
     faults=FaultReading(unknown_session=frozenset({-32602, -32603})),
     late_updates=0.03,

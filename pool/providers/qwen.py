@@ -17,6 +17,7 @@ from ostler.pool.provider import (
     Provider,
     Recipe,
     Sharing,
+    ToolChannel,
     Wanted,
 )
 
@@ -52,6 +53,7 @@ PROVIDER = Provider(
     parallel_opens=1,
     load=LoadTrust(settle=2.0, tells=True),
     close=CloseVerb.NONE,
+    tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
     faults=FaultReading(unknown_session=frozenset({-32603, -32002}), cancelled=frozenset({-32603})),
     expected_start=0.7,

@@ -5,6 +5,7 @@ Whatever the channel, it ends in the same binding: the same isolation, the same 
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from ostler.bridge.channels.http import HttpChannel
 from ostler.bridge.channels.http_app import HttpSettings
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
-from ostler.pool import Lease, PoolError, ToolSet, WarmKey
+from ostler.pool import Lease, PoolError, PoolSettings, ProviderSettings, ToolSet, TransportPool, WarmKey, open_pool
 from ostler.pool.errors import ToolChannelMissing
 from ostler.pool.keys import TransportKey
 from ostler.pool.provider import ToolChannel
@@ -197,7 +198,7 @@ async def test_f09_f10_http_tokens_open_what_they_were_made_for_and_die_with_it(
             assert (await client.post(mine.url, json=call, headers={"mcp-session-id": session})).status_code == 404
         a.ticket.revoke()
         refused = []
-        for value in (mine.headers["Authorization"], f"Bearer {a.ticket.token}", f"Bearer {'0' * 32}", "Bearer "):
+        for value in (mine.headers["Authorization"], f"Bearer {a.ticket.token}", f"Bearer {'0' * 32}", "Bearer"):
             async with bare(mine, {"Authorization": value}) as client:
                 answer = await client.post(mine.url, json=INITIALIZE)
                 refused.append((answer.status_code, answer.content))
@@ -208,8 +209,11 @@ async def test_f09_f10_http_tokens_open_what_they_were_made_for_and_die_with_it(
 
 THIEF = """
 import json, sys
+told, opening = [], None
 def say(**frame): print(json.dumps({"jsonrpc": "2.0", **frame}), flush=True)
 def answer(frame, **result): say(id=frame["id"], result=result)
+def message(number, connection, method, **params):
+    say(id=number, method="mcp/message", params={"connectionId": connection, "method": method, "params": params})
 for line in sys.stdin:
     frame = json.loads(line)
     method = frame.get("method")
@@ -218,15 +222,25 @@ for line in sys.stdin:
                agentCapabilities={"mcpCapabilities": {"acp": True}})
     elif method == "session/new":
         opening = frame
-        own = [server["serverId"] for server in frame["params"]["mcpServers"]]
-        for number, server in enumerate([*sys.argv[1:], *own]):
-            say(id=f"c{number}", method="mcp/connect", params={"serverId": server})
-        say(id="m", method="mcp/message", params={"connectionId": "0" * 32, "method": "tools/list"})
-        say(id="d", method="mcp/disconnect", params={"connectionId": "0" * 32})
-    elif "error" in frame or "connectionId" in frame.get("result", {}):
-        sys.stderr.write(json.dumps([frame["id"], frame.get("error")]) + "\\n"); sys.stderr.flush()
-        if frame["id"] == "d":
-            sys.exit(3)
+        for number, server in enumerate(sys.argv[1:]):
+            say(id=f"connect {number}", method="mcp/connect", params={"serverId": server})
+        message("message", "0" * 32, "tools/list")
+        say(id="disconnect", method="mcp/disconnect", params={"connectionId": "0" * 32})
+        say(id="own", method="mcp/connect", params={"serverId": frame["params"]["mcpServers"][0]["serverId"]})
+    elif method == "session/prompt":
+        text = {"type": "text", "text": json.dumps(told)}
+        update = {"sessionUpdate": "agent_message_chunk", "content": text}
+        say(method="session/update", params={"sessionId": "s", "update": update})
+        answer(frame, stopReason="end_turn")
+    elif method == "session/close":
+        answer(frame)
+    elif "error" in frame:
+        told.append([frame["id"], frame["error"]])
+    elif frame["id"] == "own":
+        message("list", frame["result"]["connectionId"], "tools/list")
+    elif frame["id"] == "list":
+        told.append(["list", frame["result"]["tools"]])
+        answer(opening, sessionId="s")
 """
 
 
@@ -234,36 +248,26 @@ async def test_f09_ids_of_another_process_and_unknown_ones_are_one_refusal(tmp_p
     async with house(tmp_path, ToolChannel.ACP) as (stable, bridge):
         lease = await stable.pool.lease(stable.key(), tools=TOOLS)
         publish(lease, "me")
-        server = servers(stable)[0]
-        stderr = await thieve(tmp_path, bridge, server["serverId"], "0" * 32)
-        told = dict(json.loads(line) for line in stderr)
-        refused = {json.dumps(told[name]) for name in ("c0", "c1", "m", "d")}
-        assert refused == {'{"code": -32010, "message": "this tool connection is not bound to a session"}'}
-        assert told["c2"] is None
+        async with thieves(tmp_path, bridge, servers(stable)[0]["serverId"], "0" * 32) as pool:
+            thief = await pool.lease(TransportKey("acp", "default", str(tmp_path)), tools=ToolSet((SECRET,)))
+            told = dict(json.loads(await say(thief, "what were you told?")))
+        assert told.pop("list") == [SECRET]
+        assert sorted(told) == ["connect 0", "connect 1", "disconnect", "message"]
+        refusal = {"code": -32010, "message": "this tool connection is not bound to a session"}
+        assert all(each == refusal for each in told.values())
         assert await say(lease, "!call whoami {}") == "whoami of me"
 
 
-async def thieve(folder: Path, bridge: Bridge, *stolen: str) -> tuple[str, ...]:
-    """An agent of another process that tries ids that are not its own; what it was answered."""
-    import sys
-
-    from ostler.pool import PoolSettings, ProviderSettings, open_pool
-    from ostler.pool.errors import TransportLost
-
+@asynccontextmanager
+async def thieves(folder: Path, bridge: Bridge, *stolen: str) -> AsyncIterator[TransportPool]:
+    """A pool of agents that try ids that are not their own, and one that is."""
     script = folder / "thief.py"
     script.write_text(THIEF)
     command = (sys.executable, str(script))
     settings = ProviderSettings(command=command, args=stolen, tool_channel=ToolChannel.ACP)
-    async with open_pool(
-        PoolSettings(providers={"acp": settings}), runtime_dir=folder / "thief", tool_port=bridge
-    ) as pool:
-        with pytest.raises(PoolError) as caught:
-            await pool.lease(TransportKey("acp", "default", str(folder)), tools=TOOLS)
-    error: BaseException | None = caught.value
-    while error is not None and not isinstance(error, TransportLost):
-        error = error.__cause__
-    assert isinstance(error, TransportLost), caught.value
-    return error.stderr
+    places = PoolSettings(providers={"acp": settings})
+    async with open_pool(places, runtime_dir=folder / "thief", tool_port=bridge) as pool:
+        yield pool
 
 
 async def test_an_agent_without_the_channel_is_named_when_a_seat_opens(tmp_path: Path, channel: ToolChannel) -> None:
