@@ -22,6 +22,7 @@ from ostler.pool import Lease, PoolError, PoolSettings, ProviderSettings, ToolSe
 from ostler.pool.errors import ToolChannelMissing
 from ostler.pool.keys import TransportKey
 from ostler.pool.provider import ToolChannel
+from tests.support.acp_oracle import check_agent_frame, check_client_frame
 from tests.support.http_tools import INITIALIZE, bare
 from tests.support.pools import Stable, below, open_stable, say
 from tests.support.relays import Held
@@ -119,6 +120,23 @@ async def test_f03_a_changed_list_is_told_to_its_own_session(tmp_path: Path, cha
         await stable.settled(lambda: '"tools": ["secret", "whoami"]' in stable.record.read_text())
         assert await say(a, "!tools\n!call secret {}") == "secret\nwhoami\nsecret of a"
         assert await say(b, "!tools") == "whoami"
+
+
+async def test_what_is_said_over_the_pipe_is_what_the_draft_has(tmp_path: Path) -> None:
+    async with house(tmp_path, ToolChannel.ACP) as (stable, _):
+        lease = await stable.pool.lease(stable.key(), tools=TOOLS)
+        publish(lease, "me")
+        publish(lease, "me", WHOAMI, SECRET)
+        await stable.settled(lambda: '"tools": ["secret", "whoami"]' in stable.record.read_text())
+        assert await say(lease, "!call whoami {}") == "whoami of me"
+        said, told = ([each for each in frames(stable, way) if "method" in each] for way in ("out", "in"))
+        for frame in said:
+            check_agent_frame(frame, {})
+        for frame in told:
+            check_client_frame(frame)
+        assert {"mcp/connect", "mcp/message"} <= {frame["method"] for frame in said}
+        news = [frame["params"]["method"] for frame in told if frame["method"] == "mcp/message"]
+        assert "notifications/tools/list_changed" in news
 
 
 async def test_f07_a_running_call_ends_where_it_began(tmp_path: Path, channel: ToolChannel) -> None:
