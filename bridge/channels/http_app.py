@@ -84,6 +84,11 @@ class HttpApp:
         self._places: dict[bytes, Place] = {}
         self.refused = 0
 
+    @property
+    def admitted(self) -> int:
+        """Tokens that open something."""
+        return len(self._places)
+
     def admit(self, binding: SessionBinding) -> str:
         """A token of its own for this channel: one that leaked here opens nothing on the socket, nor the reverse.
         Raises `BindingRevoked`."""

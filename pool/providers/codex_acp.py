@@ -3,6 +3,7 @@
 - The npm command is a Node wrapper that orphans the real process on any signal: the native binary is started.
 - It repeats a warning about a model name it does not know in the text of every answer: stripped.
 - A second prompt on a busy session is never answered; one bad UTF-8 byte ends it.
+- Tools over HTTP stay apart like those by relay. It states `mcpCapabilities.acp`: false.
 - It takes a missing or relative cwd without a word: cwd is checked before it is asked.
 """
 

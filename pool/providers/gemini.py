@@ -9,6 +9,7 @@
 - It answers a load before it has told the conversation: what comes then would be the first piece of the next answer.
 - About 4.2 million characters (a million tokens at four ASCII characters each) end a turn as "max_tokens" before the
   model is called: refused before sending. Text of other alphabets reaches that cap earlier, and ends as a limit.
+- Tools over HTTP stay apart like those by relay, and save the relay process of each session.
 - `--model` always: its automatic choice costs a call to a second model before each turn.
 """
 

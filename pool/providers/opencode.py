@@ -1,7 +1,7 @@
 """opencode, measured at 1.18.33.
 
 - Tool servers belong to (cwd, name): two sessions in one cwd see each other's tools, and the first one's calls arrive
-  with the second one's token. Only a cwd of its own isolates a session.
+  with the second one's token. Only a cwd of its own isolates a session, also over HTTP.
 - `session/close` ends the session, not its tool server, and gives no memory back: replaced by memory, not by count.
 - The heaviest of all: 340 MB empty.
 """

@@ -4,6 +4,7 @@
 - Tools of servers are hidden behind a search tool unless that is excluded.
 - A cancelled prompt is answered with error -32603 instead of a stop reason.
 - A load of an id that it does not know is answered with a fresh, empty session.
+- Tools over HTTP stay apart like those by relay; there is then no process that is handed the keys of its environment.
 - No verb ends a session; `resume` is advertised and does not exist. A SIGKILL right after a turn loses it.
 """
 
