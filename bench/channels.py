@@ -28,7 +28,7 @@ from ostler.pool.launch import launch
 from ostler.pool.order import SeatOrder
 from ostler.pool.permission import allow
 from ostler.pool.process import Keeper
-from ostler.pool.provider import Provider, ToolChannel
+from ostler.pool.provider import Provider, Sharing, ToolChannel
 from ostler.pool.providers import load
 from ostler.pool.settings import ProviderSettings
 from ostler.pool.transport import Transport
@@ -53,12 +53,15 @@ class Yard:
         plan = launch(provider, settings, TransportKey(provider.name, "default", str(self.home)), environ)
         return await Transport.start(plan, keeper=self.keeper, gates=OpenGates())
 
-    async def open(self, transport: Transport) -> float:
+    async def open(self, transport: Transport, number: int) -> float:
         """Milliseconds until a session has its tools."""
+        apart = transport.provider.sharing is Sharing.PER_CWD
+        cwd = self.home / (f"work-{number}" if apart else "work")
+        cwd.mkdir(exist_ok=True)
         binding = self.bridge.open([TOOL])
         self.bridge.publish(binding, [TOOL], peek)
         began = time.perf_counter()
-        await transport.open(SeatOrder(str(self.home), allow, ticket=binding))
+        await transport.open(SeatOrder(str(cwd), allow, ticket=binding))
         return (time.perf_counter() - began) * 1000
 
 
@@ -88,9 +91,9 @@ async def sample(yard: Yard, provider: Provider, channel: ToolChannel) -> tuple[
     """Milliseconds of an open, MiB of a session."""
     transport = await yard.start(provider, channel)
     try:
-        await yard.open(transport)
+        await yard.open(transport, 0)
         before = await transport.memory()
-        times = sorted([await yard.open(transport) for _ in range(SESSIONS)])
+        times = sorted([await yard.open(transport, number) for number in range(1, SESSIONS + 1)])
         grown = await transport.memory() - before
     finally:
         await transport.close(hard=True)
