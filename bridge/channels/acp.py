@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from ostler.bridge.conversation import Conversation
 from ostler.bridge.doors import Tell
 from ostler.bridge.errors import NotBound
-from ostler.bridge.mcp import REFUSAL_CODES
+from ostler.bridge.mcp import REFUSAL_CODES, is_request_id
 from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.tokens import TokenSource, secret_token
 from ostler.wire.json import JsonObject, decode, encode_line
@@ -72,7 +72,8 @@ class AcpConnection:
 
     def _cancel(self, params: JsonObject) -> None:
         """It names the outer request. MCP leaves a cancelled request without an answer, the outer protocol does not."""
-        inner = self._inner.get(params.get("requestId"))
+        named = params.get("requestId")
+        inner = self._inner.get(named) if is_request_id(named) else None
         if inner is not None:
             self._receive({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": inner}})
             self._settle(inner, RpcFault(REQUEST_CANCELLED, "the call was cancelled"))
