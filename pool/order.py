@@ -16,7 +16,7 @@ class SeatOrder:
     policy: PermissionPolicy
     ticket: ToolTicket | None = None
     """This seat's tools; None: a session without tools of ours."""
-    declared: JsonObject | None = None
+    declared: JsonObject | None = field(default=None, repr=False)
     """How the agent is told of them, where the channel itself says it (`McpPipe.declare`)."""
     mode: str | None = None
     """An agent-side session mode to switch to after the open."""

@@ -67,7 +67,7 @@ class ProviderSettings:
     """HOME of the process; None: the gateway's own."""
     approval: Approval = Approval.AUTO
     tool_channel: ToolChannel | None = None
-    """None: the provider's best."""
+    """One of the provider's `tool_channels`; None: its own."""
     cache: str | None = None
     """A private directory where agents may keep compiled code; None: no such cache."""
     deadlines: Deadlines = field(default_factory=Deadlines)
