@@ -20,8 +20,10 @@ from ostler.bridge import peers
 from ostler.bridge.binding import Binding
 from ostler.bridge.bindings import Admitted, Bindings, Cause
 from ostler.bridge.calls import Dispatcher
+from ostler.bridge.channels.acp import AcpChannel
 from ostler.bridge.connection import Connection
 from ostler.bridge.conversation import Conversation
+from ostler.bridge.doors import Doors, HttpDoor
 from ostler.bridge.errors import BridgeNotRunning, TokenCollision
 from ostler.bridge.hello import OVER, Hello
 from ostler.bridge.runner import Runner
@@ -48,11 +50,14 @@ class Bridge:
         *,
         tokens: TokenSource = secret_token,
         clock: Callable[[], float] = time.monotonic,
+        http: HttpDoor[SessionBinding] | None = None,
     ) -> None:
+        """`http` is its owner's to start and stop; without one, no seat can be reached that way."""
         self.settings = settings
         self.stats = Stats()
         self._tokens = tokens
         self._clock = clock
+        self._doors = Doors(http, lambda tell: AcpChannel(tell, name=settings.server_name, ids=tokens))
         self._place: SocketPlace | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._serial = 0
@@ -103,6 +108,7 @@ class Bridge:
             toolboxes=self._toolboxes,
             runner=self._runner,
             stats=self.stats,
+            doors=self._doors,
             on_revoked=self._forget,
         )
         self._sessions[binding] = session

@@ -104,6 +104,16 @@ class AgentMissing(PoolError):
         self.install = install
 
 
+class ToolChannelMissing(PoolError):
+    """Tools cannot reach the sessions of this process the way that was configured."""
+
+    def __init__(self, *, provider: str, channel: str, why: str) -> None:
+        super().__init__(f"{provider}: tools cannot be offered over the channel {channel!r}: {why}")
+        self.provider = provider
+        self.channel = channel
+        self.why = why
+
+
 class LoadRefused(PoolError):
     """A load would be answered wrongly, so it is not asked for: replay the transcript into a new session instead."""
 

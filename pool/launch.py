@@ -123,8 +123,12 @@ def _check(provider: Provider, settings: ProviderSettings, key: TransportKey) ->
     if settings.approval is not Approval.AGENT and settings.approval not in provider.approvals:
         offered = ", ".join(sorted(provider.approvals))
         raise BadSetting("approval", f"{provider.name} cannot be put into {settings.approval.value!r}, only: {offered}")
-    if settings.tool_channel is ToolChannel.DYNAMIC_TOOLS and provider.tool_channel is not ToolChannel.DYNAMIC_TOOLS:
-        raise BadSetting("tool_channel", f"{provider.name} takes its tools through a relay only")
+    if settings.tool_channel is not None and settings.tool_channel not in provider.tool_channels:
+        proven = ", ".join(sorted(provider.tool_channels))
+        raise BadSetting(
+            "tool_channel",
+            f"{provider.name} is not given its tools over {settings.tool_channel.value!r}, only: {proven}",
+        )
     if settings.deadlines.start < provider.expected_start:
         raise BadSetting(
             "deadlines.start", f"{provider.name} needs about {provider.expected_start:.1f} s to start on a calm machine"

@@ -41,7 +41,13 @@ class ToolChannel(StrEnum):
     """How a session's tools reach the agent."""
 
     RELAY = "relay"
+    """The agent launches our relay as a stdio tool server. Every agent can."""
     DYNAMIC_TOOLS = "dynamic_tools"
+    """The dialect itself has tool calls (codex app-server)."""
+    HTTP = "http"
+    """Streamable HTTP on loopback: no process for each session, but also no peer that could be checked."""
+    ACP = "acp"
+    """MCP over the pipe that the agent has already. A draft of the protocol: only where it is configured."""
 
 
 class Approval(StrEnum):
@@ -192,6 +198,9 @@ class Provider:
     """The agent puts the environment of tool servers into the arguments of a child, where every user of the machine can
     read it: the token is then protected by the socket's directory and the peer check alone."""
     tool_channel: ToolChannel = ToolChannel.RELAY
+    """What is used when the settings name none."""
+    tool_channels: frozenset[ToolChannel] = frozenset({ToolChannel.RELAY})
+    """What the settings may name: each of them held to the contract suite with this agent."""
     prompt_limit: PromptLimit | None = None
     approvals: frozenset[Approval] = frozenset({Approval.ASK})
     """The approval modes that a process of this provider can be put into."""

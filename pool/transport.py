@@ -37,6 +37,7 @@ from ostler.pool.process.ladder import StopDeadlines
 from ostler.pool.prompt import PromptCapabilities
 from ostler.pool.provider import CloseVerb, Provider
 from ostler.pool.session import AgentSession
+from ostler.pool.toolway import Toolway
 from ostler.wire.json import JsonObject
 from ostler.wire.rpc import INVALID_PARAMS, RpcFault, RpcId
 
@@ -59,6 +60,7 @@ class Transport:
         """Sessions forgotten because the agent cannot end them, or did not."""
         self.strays = 0
         """Updates and requests for sessions that we do not hold."""
+        self._toolway = Toolway(launch, self.connection)
         self._gate = gates.of(launch.provider, launch.home)
         self._wall = wall
         self._sessions: dict[str, AgentSession] = {}
@@ -151,7 +153,7 @@ class Transport:
 
     async def open(self, order: SeatOrder) -> AgentSession:
         """A session with its tools attached. Raises `AgentStartFailed` (phase session_open or tools),
-        `TransportLost`."""
+        `ToolChannelMissing`, `TransportLost`."""
         return await self._carried_through(Opening(self, self._gate, order).new())
 
     async def load(self, memo: SessionMemo, order: SeatOrder) -> AgentSession:
@@ -206,6 +208,8 @@ class Transport:
         """The hot path: one event to one session."""
         told = self.codec.told(method, params)
         if told is None:
+            if self.codec.carries(method):
+                self._toolway.notice(method, params)
             return
         session = self._sessions.get(told[0])
         if session is None:
@@ -215,6 +219,9 @@ class Transport:
 
     def requested(self, request_id: RpcId, method: str, params: JsonObject) -> None:
         """The agent asks something of us."""
+        if self.codec.carries(method):
+            self._toolway.request(request_id, method, params)
+            return
         wanted = self.codec.wanted(method, params)
         if isinstance(wanted, PermissionWanted):
             session = self._sessions.get(wanted.session_id)
@@ -240,6 +247,7 @@ class Transport:
         for session in list(self._sessions.values()):
             session.die(self.connection.lost(Phase.IDLE if session.turn is None else Phase.PROMPT))
         self._sessions.clear()
+        self._toolway.close()
         self._gone.set()
         listeners, self._listeners = self._listeners, []
         for listener in listeners:
@@ -274,6 +282,10 @@ class Transport:
     def own(self, ticket: ToolTicket) -> None:
         """Only descendants of this process may use the ticket."""
         ticket.owned_by(self.identity)
+
+    def equip(self, order: SeatOrder) -> SeatOrder:
+        """The order, with what its tools' channel has to say. Raises `ToolChannelMissing`."""
+        return self._toolway.equip(order, self.info)
 
     async def end_session(self, session: AgentSession) -> bool:
         """By the strongest verb that the agent really has."""

@@ -8,13 +8,13 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Final
 
 import uvicorn
 
 from ostler.bridge.channels.http_app import HttpApp, HttpSettings
+from ostler.bridge.doors import HttpServerEntry
 from ostler.bridge.errors import BridgeError
 from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.tokens import TokenSource, secret_token
@@ -31,15 +31,6 @@ class NotLoopback(BridgeError):
 class HttpNotRunning(BridgeError):
     def __init__(self) -> None:
         super().__init__("the HTTP tool channel is not running; enable it, and call start() first")
-
-
-@dataclass(frozen=True, slots=True)
-class HttpServerEntry:
-    """What an agent that takes HTTP tool servers is told."""
-
-    name: str
-    url: str
-    headers: Mapping[str, str] = field(repr=False)
 
 
 class _Server(uvicorn.Server):
@@ -68,6 +59,10 @@ class HttpChannel:
         self._url: str | None = None
         self._server: _Server | None = None
         self._serving: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._url is not None
 
     async def start(self) -> None:
         if self._serving is not None:

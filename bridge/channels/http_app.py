@@ -84,17 +84,24 @@ class HttpApp:
         self._places: dict[bytes, Place] = {}
         self.refused = 0
 
+    @property
+    def admitted(self) -> int:
+        """Tokens that open something."""
+        return len(self._places)
+
     def admit(self, binding: SessionBinding) -> str:
-        """A token of its own for this channel: one that leaked here opens nothing on the socket, nor the reverse."""
+        """A token of its own for this channel: one that leaked here opens nothing on the socket, nor the reverse.
+        Raises `BindingRevoked`."""
         token = self._tokens()
         key = self._digest(token)
-        place = self._places[key] = Place(binding, self._settings.sessions_per_binding)
+        place = Place(binding, self._settings.sessions_per_binding)
 
         def forget() -> None:
             del self._places[key]
             place.end()
 
         binding.on_revoked(forget)
+        self._places[key] = place
         return token
 
     def end(self) -> None:

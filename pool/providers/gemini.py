@@ -9,6 +9,7 @@
 - It answers a load before it has told the conversation: what comes then would be the first piece of the next answer.
 - About 4.2 million characters (a million tokens at four ASCII characters each) end a turn as "max_tokens" before the
   model is called: refused before sending. Text of other alphabets reaches that cap earlier, and ends as a limit.
+- Tools over HTTP stay apart like those by relay, and save the relay process of each session.
 - `--model` always: its automatic choice costs a call to a second model before each turn.
 """
 
@@ -25,6 +26,7 @@ from ostler.pool.provider import (
     Provider,
     Recipe,
     Sharing,
+    ToolChannel,
     Wanted,
 )
 
@@ -86,6 +88,7 @@ PROVIDER = Provider(
     prompt_limit=PromptLimit(4_000_000),
     replay_quiet=0.3,
     close=CloseVerb.NONE,
+    tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
     faults=FaultReading(unknown_session=frozenset({-32602, -32603})),
     keeps_cancelled_prompts=False,

@@ -16,7 +16,7 @@ from ostler.pool.events import Finished, Text, TurnEvent
 from ostler.pool.lease import Lease
 from ostler.pool.observer import Observer
 from ostler.pool.ports import ToolPort
-from ostler.pool.provider import CloseVerb
+from ostler.pool.provider import CloseVerb, ToolChannel
 from ostler.pool.providers import load
 from ostler.pool.settings import Deadlines
 
@@ -77,11 +77,12 @@ async def open_stable(
     traits: Mapping[str, Any] | None = None,
     observer: Observer | None = None,
     deadlines: Mapping[str, float] | None = None,
+    tool_channel: ToolChannel | None = None,
     **settings: Any,
 ) -> AsyncIterator[Stable]:
     """A started pool; everything it started is gone afterwards."""
     record = folder / "record.jsonl"
-    agent = demo_settings(record, *flags, deadlines=Deadlines(**(deadlines or {})))
+    agent = demo_settings(record, *flags, deadlines=Deadlines(**(deadlines or {})), tool_channel=tool_channel)
     pool_settings = PoolSettings(providers={"demo": agent}, **settings)
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder)}
     providers = dict(load())
