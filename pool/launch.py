@@ -2,7 +2,7 @@
 
 Every input that shapes a process has a class, and there are only three:
 - in the key: provider, model, cwd. A process starts in its key's directory, as it would if a person typed the command
-  there; a spare, which has no key yet, starts in its HOME.
+  there; a spare, which has no key yet, starts in its HOME, and so does an agent that declares `starts_in_home`.
 - in the fingerprint: everything else that reaches the process. A changed fingerprint is a new generation.
 - per call: deadlines, tools, permission policy, prompt. They never reach the spawn.
 
@@ -82,7 +82,7 @@ def launch(
     env = {**base, **cache, **provider.fixed_env, **recipe.env, **settings.env}
     command = Command(
         argv=(*program, *recipe.args, *settings.args),
-        cwd=Path(home if spare else key.cwd),
+        cwd=Path(home if spare or provider.starts_in_home else key.cwd),
         env=env,
         label=str(key),
         prefix=settings.prefix,

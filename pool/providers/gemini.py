@@ -10,6 +10,8 @@
 - About 4.2 million characters (a million tokens at four ASCII characters each) end a turn as "max_tokens" before the
   model is called: refused before sending. Text of other alphabets reaches that cap earlier, and ends as a limit.
 - Tools over HTTP stay apart like those by relay, and save the relay process of each session.
+- Started in a session's directory it keeps a record of itself there, and a load finds "no previous sessions": it starts
+  in HOME, sessions name their directories themselves.
 - `--model` always: its automatic choice costs a call to a second model before each turn.
 """
 
@@ -83,6 +85,7 @@ PROVIDER = Provider(
     recycle_after=LEAKS,
     parallel_opens=1,
     refill_pause=REFILL_PAUSE,
+    starts_in_home=True,
     load=LoadTrust(next_minute=True),
     replays_noise=re.compile(r"\s*(<session_context>|\[Function Response: )"),
     prompt_limit=PromptLimit(4_000_000),
