@@ -185,7 +185,7 @@ class Provider:
     """Seconds before a parked seat that was claimed is replaced: where opening a session holds the agent's only thread,
     the claimer's first words would wait behind it."""
     starts_in_home: bool = False
-    """Start the process in HOME and not in its key's directory, because it writes records of its own where it starts."""
+    """Start the process in HOME and not in its key's directory, because it keeps records of its own there."""
     load: LoadTrust = NEVER
     replays_noise: re.Pattern[str] | None = None
     """User texts the agent adds by itself when it replays a loaded session."""
