@@ -21,7 +21,7 @@ from typing import Any, Final, NoReturn, TypeAlias, TypeVar, overload
 
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.context import NoSessionContext, session_context
-from ostler.bridge.redaction import redacted
+from ostler.bridge.redaction import excerpt
 from ostler.bridge.results import result_of
 from ostler.bridge.schema import Signature, SignatureRefused, signature_of
 from ostler.bridge.validation import problems
@@ -139,7 +139,7 @@ class Tool:
             value = await (self._awaited(arguments) if self.is_async else self._threaded(arguments, in_thread))
             return result_of(value, self.output_limit)
         except ToolError as error:
-            return CallResult.error(redacted(str(error))[: self.output_limit])
+            return CallResult.error(excerpt(str(error), self.output_limit))
 
     async def _awaited(self, arguments: dict[str, Any]) -> object:
         try:

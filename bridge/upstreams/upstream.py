@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ostler.bridge.calls import CallResult, ToolCall
-from ostler.bridge.redaction import redacted
+from ostler.bridge.redaction import excerpt
 from ostler.bridge.upstreams.remote import Connect, Remote, RemoteLost, RemoteRefused
 from ostler.bridge.upstreams.restarts import Restarts
 from ostler.bridge.upstreams.settings import UpstreamSettings
@@ -96,7 +96,7 @@ class Upstream:
             await asyncio.wait([ending], timeout=FAREWELL)
             return self._ended()
         except RemoteRefused as refusal:
-            return CallResult.error(redacted(f"{self._title} refused: {refusal}"[:SHOWN]))
+            return CallResult.error(excerpt(f"{self._title} refused: {refusal}", SHOWN))
         finally:
             asking.cancel()
             ending.cancel()
@@ -110,7 +110,7 @@ class Upstream:
         return f"the tool server {self.settings.name}"
 
     def _away(self) -> CallResult:
-        return CallResult.error(redacted(f"{self._title} is not running and will be tried again ({self._trouble})"))
+        return CallResult.error(f"{self._title} is not running and will be tried again ({self._trouble})")
 
     async def _supervise(self) -> None:
         while True:
@@ -124,7 +124,7 @@ class Upstream:
                 self._remote = None
                 self._tried.set()
             pause = self._restarts.ended(ran=ran, draw=self._hands.draw())
-            logger.warning("%s is away (%s), next try in %.1f s", self._title, redacted(self._trouble), pause)
+            logger.warning("%s is away (%s), next try in %.1f s", self._title, self._trouble, pause)
             await asyncio.sleep(pause)
 
     async def _serve(self, begun: float) -> float:
@@ -136,7 +136,7 @@ class Upstream:
             deadline.reschedule(None)
             self._remote = remote
             self._tried.set()
-            self._trouble = await self._attend(remote)
+            self._trouble = excerpt(await self._attend(remote), SHOWN)
             self._remote = None
             return self._hands.clock() - begun
 
@@ -173,4 +173,4 @@ def _told(error: BaseException) -> str:
     """Groups of groups, as task groups make them, say nothing: their first leaf does."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}"[:SHOWN]
+    return excerpt(f"{type(error).__name__}: {error}", SHOWN)
