@@ -8,7 +8,7 @@ in the same dispatcher, with the same context and the same limits, as a call thr
 import asyncio
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -31,7 +31,7 @@ class RelayCommand:
 
     name: str
     argv: tuple[str, ...]
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False)
 
 
 class Identity(Protocol):

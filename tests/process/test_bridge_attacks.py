@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ostler.bridge.errors import SocketRefused
+from ostler.bridge.hello import Hello, parse
 from ostler.bridge.peers import ancestry
 from ostler.bridge.server import Bridge
 from ostler.bridge.session_binding import SessionBinding
@@ -65,6 +66,15 @@ async def test_guessed_truncated_and_replayed_tokens_get_nothing(bridge: Bridge)
             assert await refused(client)
         async with connection(bridge.socket_path, target.token) as client:
             assert await client.text("echo") == "victim:v:"
+
+
+async def test_w11_no_printed_value_shows_a_token(bridge: Bridge) -> None:
+    """What is printed ends up in logs: of a failed start, of a slow callback, of a debugger's neighbour."""
+    target = victim(bridge)
+    said = parse(hello(target.token).strip())
+    assert isinstance(said, Hello)
+    for value in (target, target.relay, said, bridge, vars(bridge)):
+        assert target.token not in repr(value)
 
 
 async def test_w07b_hello_after_data_is_no_hello(bridge: Bridge) -> None:
