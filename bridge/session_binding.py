@@ -105,6 +105,11 @@ class SessionBinding:
     def definitions(self) -> Sequence[JsonObject]:
         return self._binding.tools.documents
 
+    @property
+    def dispatcher(self) -> Dispatcher | None:
+        """Who answers the calls that begin now; nobody before the first publication and after the last."""
+        return self._binding.dispatcher
+
     def owned_by(self, owner: Identity) -> None:
         """From here on only this process and its descendants may connect with the token."""
         self._binding.own(ProcessIdentity(owner.pid, owner.start_time))

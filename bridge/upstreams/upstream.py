@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 SHOWN: Final = 500
 FAREWELL: Final = 2.0
+CALM: Final = 0.5
+"""At least so long between two lists of one server: each change is published on every session that shows its tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Upstream:
         self._names: dict[str, str] = {}
         self._remote: Remote | None = None
         self._trouble = "it has not started yet"
-        self._listeners: set[Callable[[], None]] = set()
+        self._listeners: dict[Callable[[], None], None] = {}
         self._tried = asyncio.Event()
         self._stale = asyncio.Event()
         self._supervision: asyncio.Task[None] | None = None
@@ -72,13 +74,14 @@ class Upstream:
         if supervision is not None:
             supervision.cancel()
             await asyncio.wait([supervision])
+        self._tried.set()  # one that was cancelled before its first step has told nobody
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Called after the definitions changed."""
-        self._listeners.add(listener)
+        self._listeners[listener] = None
 
     def unlisten(self, listener: Callable[[], None]) -> None:
-        self._listeners.discard(listener)
+        self._listeners.pop(listener, None)
 
     async def call(self, call: ToolCall, /) -> CallResult:
         remote, name = self._remote, self._names.get(call.name)
@@ -146,12 +149,16 @@ class Upstream:
         try:
             while True:
                 changing = asyncio.get_running_loop().create_task(self._stale.wait())
-                await asyncio.wait([ending, changing], return_when=asyncio.FIRST_COMPLETED)
-                changing.cancel()
+                try:
+                    await asyncio.wait([ending, changing], return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    changing.cancel()
                 if ending.done():
                     return ending.result()
                 self._stale.clear()
-                self._learn(await remote.tools())
+                async with asyncio.timeout(self.settings.start_deadline):
+                    self._learn(await remote.tools())
+                await asyncio.wait([ending], timeout=CALM)
         finally:
             ending.cancel()
 
