@@ -195,7 +195,7 @@ class SessionBinding:
         for mourner in tuple(self._mourners):
             mourner()
         loop = asyncio.get_running_loop()
-        self._grace = loop.call_later(self._settings.reconnect_grace, self._conversation.abandon)
+        self._grace = loop.call_later(self._settings.reconnect_grace, self._conversation.lapse)
 
     def conversation(self) -> Conversation:
         return Conversation(
