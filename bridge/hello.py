@@ -6,7 +6,7 @@ credentials are). Anything that is not exactly this line, an older or newer vers
 unknown token.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ostler.bridge.bindings import Cause
 from ostler.bridge.tokens import well_formed
@@ -21,7 +21,7 @@ REFUSED_LIMIT = 65536  # what a client without a binding may ask in one frame, t
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    token: str
+    token: str = field(repr=False)
     pid: int
 
 

@@ -211,8 +211,8 @@ class Relay:
         for frame in bytes(self.upstream[:whole]).split(b"\n"):
             try:
                 message = json.loads(frame)
-            except ValueError:
-                continue
+            except (ValueError, RecursionError):
+                continue  # nothing that could be answered
             if isinstance(message, dict) and "method" in message and "id" in message:
                 error = {"code": -32014, "message": "the tool bridge is away; try again later"}
                 reply = json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error})

@@ -82,15 +82,20 @@ class Bridge:
             return
         self._place = self._accepting = None
         accepting.cancel()
-        await asyncio.wait([accepting])
         for session in tuple(self._sessions.values()):
             session.revoke()
-        # Requests that have already arrived are read, and answered, before the connections close.
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        await self._dismiss()
-        await self._runner.stop(FAREWELL)
-        place.close()
+        try:
+            await asyncio.wait([accepting])
+            # Requests that have already arrived are read, and answered, before the connections close.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            await self._dismiss()
+            await self._runner.stop(FAREWELL)
+        finally:
+            # Also when we are cancelled: a socket and a lock that stay would keep the next start out.
+            for connection in tuple(self._connections):
+                connection.abort()
+            place.close()
 
     def open(self, definitions: Sequence[JsonObject] = ()) -> SessionBinding:
         """A new token. Its tools are known from now on; calls are errors until `publish`."""
@@ -262,8 +267,7 @@ class Bridge:
                     self._empty.clear()
                     await self._empty.wait()
         except TimeoutError:
-            for connection in tuple(self._connections):
-                connection.abort()
+            logger.warning("%d bridge connections do not read their last answers", len(self._connections))
 
 
 def _seen(task: asyncio.Task[None]) -> None:

@@ -8,7 +8,7 @@ in the same dispatcher, with the same context and the same limits, as a call thr
 import asyncio
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -32,7 +32,7 @@ class RelayCommand:
 
     name: str
     argv: tuple[str, ...]
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False)
 
 
 class Identity(Protocol):
@@ -122,6 +122,11 @@ class SessionBinding:
         """MCP over the pipe of an agent process that has none yet. It serves every binding declared on it."""
         return self._doors.pipe(tell)
 
+    @property
+    def dispatcher(self) -> Dispatcher | None:
+        """Who answers the calls that begin now; nobody before the first publication and after the last."""
+        return self._binding.dispatcher
+
     def owned_by(self, owner: Identity) -> None:
         """From here on only this process and its descendants may connect with the token."""
         self._binding.own(ProcessIdentity(owner.pid, owner.start_time))
@@ -207,7 +212,7 @@ class SessionBinding:
         for mourner in tuple(self._mourners):
             mourner()
         loop = asyncio.get_running_loop()
-        self._grace = loop.call_later(self._settings.reconnect_grace, self._conversation.abandon)
+        self._grace = loop.call_later(self._settings.reconnect_grace, self._conversation.lapse)
 
     def conversation(self) -> Conversation:
         return Conversation(

@@ -21,9 +21,10 @@ from ostler.bridge.mcp import REFUSAL_CODES, is_request_id
 from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.tokens import TokenSource, secret_token
 from ostler.wire.json import JsonObject, decode, encode_line
-from ostler.wire.rpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcFault
+from ostler.wire.rpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcFault
 
 CONNECTION_LIMIT: Final = 16
+ASKED_LIMIT: Final = 1024
 REQUEST_CANCELLED: Final = -32800  # ACP's own
 
 Outcome: TypeAlias = JsonObject | RpcFault
@@ -49,6 +50,9 @@ class AcpConnection:
         return 0
 
     def request(self, outer: object, method: str, params: object, answer: Answer) -> None:
+        if len(self._asked) >= ASKED_LIMIT:
+            answer(RpcFault(INVALID_REQUEST, f"{ASKED_LIMIT} requests are waiting for an answer"))
+            return
         inner = next(self._numbers)
         self._asked[inner] = (outer, answer)
         self._inner[outer] = inner
@@ -135,11 +139,15 @@ class AcpChannel:
 
     def _connect(self, params: JsonObject) -> Outcome:
         binding = self._declared.get(str(params.get("serverId")))
-        if binding is None or sum(owner is binding for owner, _ in self._connections.values()) >= CONNECTION_LIMIT:
+        if binding is None or self._open(binding) >= CONNECTION_LIMIT:
             return _not_bound()
         name = self._ids()
         self._connections[name] = (binding, AcpConnection(name, binding, self._tell))
         return {"connectionId": name}
+
+    def _open(self, binding: SessionBinding) -> int:
+        """Counted for each session: one that opens all it can takes nothing from the others."""
+        return sum(owner is binding for owner, _ in self._connections.values())
 
     def _message(self, outer: object, params: JsonObject, answer: Answer) -> None:
         connection, inner = self._connection(params), params.get("method")

@@ -48,7 +48,12 @@ class HttpSettings:
     port: int = 0
     path: str = "/mcp"
     body_limit: int = 32 * 1024 * 1024
+    connection_limit: int = 512
+    """Of all bindings together; the oldest without a request under way makes room for the next."""
+    head_deadline: float = 10.0
+    body_deadline: float = 60.0
     sessions_per_binding: int = 16
+    """Also the streams of news that may be open in one of them."""
     stream_after: float = 1.0
     """Seconds after which a call without an answer gets its headers and a stream."""
     heartbeat: float = 15.0
@@ -145,7 +150,12 @@ class HttpApp:
 
     async def _post(self, request: HttpRequest, place: Place, receive: Receive, send: Send) -> None:
         request.require_json()
-        posted = _posted(await self._body(receive))
+        try:
+            async with asyncio.timeout(self._settings.body_deadline):
+                body = await self._body(receive)
+        except TimeoutError as error:
+            raise refusal(408, f"the body took longer than {self._settings.body_deadline:g} s") from error
+        posted = _posted(body)
         request.require_known_version(posted.ident)
         if is_stateless(request, posted.first):
             await self._post_alone(request, place, posted, receive, send)
@@ -179,7 +189,7 @@ class HttpApp:
         else:
             exchange = session.exchange(posted.frame)
             status = _always_ok if posted.alone else None
-            await self._finish(exchange, receive, send, status=status, lost=exchange.stream.drop)
+            await self._finish(exchange, receive, send, status=status, lost=exchange.drop)
 
     async def _get(self, request: HttpRequest, place: Place, receive: Receive, send: Send) -> None:
         request.require_known_version()

@@ -324,3 +324,13 @@ def test_every_exception_is_still_needed_and_says_why() -> None:
         )
     ]
     assert idle == []
+
+
+def test_every_decision_has_a_number_of_its_own_and_says_it() -> None:
+    records = sorted((ROOT / "docs" / "adr").glob("*.md"))
+    numbers = [int(record.name.partition("-")[0]) for record in records]
+    assert len(set(numbers)) == len(numbers), [record.name for record in records]
+    titles = [record.read_text().partition("\n")[0] for record in records]
+    assert [title.startswith(f"# {number}. ") for number, title in zip(numbers, titles, strict=True)] == [True] * len(
+        records
+    )

@@ -1,6 +1,5 @@
 """A real pool over real demo agents, with what a test needs to know of the processes behind it."""
 
-import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -19,6 +18,7 @@ from ostler.pool.ports import ToolPort
 from ostler.pool.provider import CloseVerb, ToolChannel
 from ostler.pool.providers import load
 from ostler.pool.settings import Deadlines
+from tests.support.waiting import eventually
 
 
 @dataclass
@@ -51,9 +51,7 @@ class Stable:
 
     async def settled(self, condition: Callable[[], bool], deadline: float = 10.0) -> None:
         """Wait until the pool has come to rest in the state that is asked for."""
-        async with asyncio.timeout(deadline):
-            while not condition():  # noqa: ASYNC110 (what is waited for is the state of other processes: it sends no event)
-                await asyncio.sleep(0.005)
+        await eventually(condition, "the pool in the state that is asked for", deadline)
 
     def starts(self) -> list[dict[str, Any]]:
         """What every agent process recorded when it came up."""
