@@ -52,7 +52,6 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed("unowned_task", "bridge/toolbelt.py", "a sync tool's thread outlives its caller; its place waits for it"),
     Allowed("unowned_task", "bridge/channels/http.py", "the one serving task, awaited by `stop`"),
     Allowed("sleeping_test", "tests/conformance/server.py", "fixture tools of the suite are to take a while"),
-    Allowed("sleeping_test", "tests/process/test_pool_service.py", "traffic at a steady pace is what is tested"),
     Allowed("sleeping_test", "tests/process/test_upstreams.py", "waits on other processes, with a deadline"),
     Allowed("sleeping_test", "tests/support/*.py", "waits on other processes, which send no events, with a deadline"),
     Allowed("sleeping_test", "tests/fake_llm/server.py", "a scripted pause is part of the script"),
