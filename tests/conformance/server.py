@@ -11,7 +11,6 @@ import socket
 import sys
 import tempfile
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import uvicorn
@@ -24,6 +23,7 @@ from ostler.bridge.offer import Offer, combined
 from ostler.bridge.results import Audio, Image, Resource
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
+from ostler.bridge.threads import Threads
 from ostler.bridge.tool import ToolContext, ToolError, tool
 from ostler.bridge.toolbelt import Toolbelt
 
@@ -126,19 +126,18 @@ async def serve(directory: Path) -> None:
     await bridge.start()
     channel = HttpChannel(HttpSettings(enabled=True))
     await channel.start()
-    with ThreadPoolExecutor(2) as executor:
-        binding = bridge.open()
-        offer = combined([Toolbelt(TOOLS, executor=executor).offer, Offer([FOREIGN], answer_foreign)])
-        binding.publish(offer.definitions, offer.dispatcher)
-        application = Introduced(channel, channel.open(binding).headers)
-        server = uvicorn.Server(uvicorn.Config(application, lifespan="off", ws="none", log_level="error"))
-        listener = socket.create_server(("127.0.0.1", 0))
-        sys.stdout.write(f"http://localhost:{listener.getsockname()[1]}/mcp\n")
-        sys.stdout.flush()
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
-        await asyncio.to_thread(sys.stdin.read)
-        server.should_exit = True
-        await serving
+    binding = bridge.open()
+    offer = combined([Toolbelt(TOOLS, threads=Threads(2)).offer, Offer([FOREIGN], answer_foreign)])
+    binding.publish(offer.definitions, offer.dispatcher)
+    application = Introduced(channel, channel.open(binding).headers)
+    server = uvicorn.Server(uvicorn.Config(application, lifespan="off", ws="none", log_level="error"))
+    listener = socket.create_server(("127.0.0.1", 0))
+    sys.stdout.write(f"http://localhost:{listener.getsockname()[1]}/mcp\n")
+    sys.stdout.flush()
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    await asyncio.to_thread(sys.stdin.read)
+    server.should_exit = True
+    await serving
     await channel.stop()
     await bridge.stop()
 
