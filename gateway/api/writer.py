@@ -1,0 +1,123 @@
+"""The scribe of the Responses API: builds the resource, writes the stream, says what is stored.
+
+Rules: `sequence_number` counts from 0 in steps of 1. The last event is written by `publish`, after the end is durable.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import orjson
+
+from ostler.bridge.redaction import redacted
+from ostler.gateway.api.feed import Feed
+from ostler.gateway.api.output import Output
+from ostler.gateway.api.resource import Heading, conclude, resource, usage_of
+from ostler.gateway.records import ResponseRecord
+from ostler.gateway.sessions.calls import AskedCall
+from ostler.gateway.sessions.outcome import Outcome, Status
+from ostler.gateway.sessions.scribe import Kept
+from ostler.pool.events import TurnEvent
+from ostler.wire.json import JsonObject
+
+LAST = {
+    Status.COMPLETED: "response.completed",
+    Status.INCOMPLETE: "response.incomplete",
+    Status.CANCELLED: "response.incomplete",
+    Status.FAILED: "response.failed",
+}
+
+
+class ResponseWriter:
+    """One response."""
+
+    def __init__(
+        self,
+        heading: Heading,
+        *,
+        session_id: str,
+        owner: str,
+        slug: str | None,
+        input_items: Sequence[JsonObject],
+        read: int,
+        functions: Sequence[str],
+        wall: Callable[[], float],
+        feed: Feed | None,
+    ) -> None:
+        self.id = heading.id
+        self.document = resource(heading)
+        self.outcome: Outcome | None = None
+        self.done = asyncio.Event()
+        self.session_id = session_id
+        self.feed = feed
+        self._heading = heading
+        self._owner = owner
+        self._slug = slug
+        self._input = tuple(input_items)
+        self._read = read
+        self._wall = wall
+        self._numbers = 0
+        self._items = 0
+        self._output = Output(self._emit, self._item_id, functions)
+        if feed is not None:
+            self._emit("response.created", {"response": self.document})
+            if heading.background:
+                self.document["status"] = "queued"
+                self._emit("response.queued", {"response": self.document})
+
+    def begin(self) -> ResponseRecord | None:
+        """The turn runs."""
+        self.document["status"] = "in_progress"
+        self._emit("response.in_progress", {"response": self.document})
+        return self.record()
+
+    def take(self, event: TurnEvent) -> None:
+        """One event of the agent."""
+        self._output.take(event)
+
+    def close(self, outcome: Outcome, calls: Sequence[AskedCall]) -> Kept:
+        """The answer is whole; or, when it could not be stored, failed after all."""
+        for call in calls:
+            self._output.call(call)
+        self._output.finish(complete=outcome.status is Status.COMPLETED)
+        self.outcome = outcome
+        self.document["output"] = self._output.items
+        usage = usage_of(outcome.usage or self._output.usage, self._read, self._output.written)
+        conclude(self.document, outcome, usage, int(self._wall()), redacted(outcome.message))
+        record = self.record()
+        return Kept(self._output.items, record, self._slug if record else None)
+
+    def publish(self) -> None:
+        """Tell the client."""
+        status = Status(self.document["status"])
+        self._emit(LAST[status], {"response": self.document})
+        if self.feed is not None:
+            self.feed.close()
+        self.done.set()
+
+    def record(self) -> ResponseRecord | None:
+        """The response as it is stored; None where the client wants nothing kept."""
+        if not self._heading.store:
+            return None
+        return ResponseRecord(
+            self.id,
+            self.session_id,
+            self._owner,
+            self.document["status"],
+            self.document,
+            self._input,
+            self._heading.previous_response_id,
+            self._slug,
+            self._heading.created_at,
+        )
+
+    def _item_id(self, prefix: str) -> str:
+        """Ids of items name their response, so that a reference to an item can be followed."""
+        self._items += 1
+        return f"{prefix}_{self.id.removeprefix('resp_')}{self._items:04x}"
+
+    def _emit(self, kind: str, fields: JsonObject) -> None:
+        if self.feed is None:
+            return
+        data = orjson.dumps({"type": kind, "sequence_number": self._numbers, **fields})
+        self._numbers += 1
+        self.feed.write(b"event: %b\ndata: %b\n\n" % (kind.encode(), data))
