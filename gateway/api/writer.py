@@ -11,6 +11,7 @@ import orjson
 from ostler.bridge.redaction import redacted
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.output import Output
+from ostler.gateway.api.repeats import Repeat
 from ostler.gateway.api.resource import Heading, conclude, resource, usage_of
 from ostler.gateway.records import ResponseRecord
 from ostler.gateway.sessions.calls import AskedCall
@@ -42,6 +43,8 @@ class ResponseWriter:
         functions: Sequence[str],
         wall: Callable[[], float],
         feed: Feed | None,
+        repeat: Repeat | None = None,
+        ended: Callable[[str], None],
     ) -> None:
         self.id = heading.id
         self.document = resource(heading)
@@ -55,6 +58,8 @@ class ResponseWriter:
         self._input = tuple(input_items)
         self._read = read
         self._wall = wall
+        self._repeat = repeat
+        self._ended = ended
         self._numbers = 0
         self._items = 0
         self._output = Output(self._emit, self._item_id, functions)
@@ -84,7 +89,8 @@ class ResponseWriter:
         usage = usage_of(outcome.usage or self._output.usage, self._read, self._output.written)
         conclude(self.document, outcome, usage, int(self._wall()), redacted(outcome.message))
         record = self.record()
-        return Kept(self._output.items, record, self._slug if record else None)
+        answer = self._repeat.record(self.document, self.session_id, self._wall()) if self._repeat else None
+        return Kept(self._output.items, record, self._slug if record else None, answer)
 
     def publish(self) -> None:
         """Tell the client."""
@@ -92,6 +98,7 @@ class ResponseWriter:
         self._emit(LAST[status], {"response": self.document})
         if self.feed is not None:
             self.feed.close()
+        self._ended(self.id)
         self.done.set()
 
     def record(self) -> ResponseRecord | None:

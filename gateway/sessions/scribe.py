@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ostler.gateway.records import ResponseRecord
+from ostler.gateway.records import IdempotencyRecord, ResponseRecord
 from ostler.gateway.sessions.calls import AskedCall
 from ostler.gateway.sessions.outcome import Outcome
 from ostler.pool.events import TurnEvent
@@ -23,6 +23,8 @@ class Kept:
     items: Sequence[JsonObject] = ()
     response: ResponseRecord | None = None
     slug: str | None = None
+    answer: IdempotencyRecord | None = None
+    """What a repeated request gets."""
 
 
 class Scribe(Protocol):

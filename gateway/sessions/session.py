@@ -136,7 +136,8 @@ class Session:
             await store.update_session(self.id, SessionChange(instructions=ask.instructions))
             self._instructions = ask.instructions
         brought = [NewMessage(role, [item], text) for role, text, item in ask.preface]
-        ids = await store.append(self.id, [*brought, NewMessage(Role.USER, ask.items, ask.text)])
+        asked = [NewMessage(Role.USER, ask.items, ask.text)] if ask.items else []
+        ids = await store.append(self.id, [*brought, *asked])
         turn.asked = ids[0]
         record = turn.scribe.begin()
         if record is not None:
@@ -250,7 +251,7 @@ class Session:
         parked = [ParkedCall(c.call_id, self.id, response_id, c.name, c.arguments, deadline, now) for c in calls]
         try:
             ids = await self._house.store.commit_turn(
-                TurnCommit(self.id, said, kept.response, kept.slug, self.owner, parked)
+                TurnCommit(self.id, said, kept.response, kept.slug, self.owner, parked, kept.answer)
             )
         except StoreError as error:
             log.error("the end of turn %s of session %s is not stored: %s", turn.id, self.id, error)  # noqa: TRY400 - typed
