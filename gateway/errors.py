@@ -7,10 +7,18 @@ Rules:
 """
 
 from pathlib import Path
+from typing import Self
 
 
 class GatewayError(Exception):
     """Anything the gateway can say no with."""
+
+    def again(self) -> Self:
+        """The same error for one more reader: an instance that is raised twice would tie their traces together."""
+        twin = type(self).__new__(type(self), *self.args)
+        twin.__dict__.update(self.__dict__)
+        twin.__cause__ = self.__cause__
+        return twin
 
 
 class StoreError(GatewayError):
@@ -39,7 +47,7 @@ class StoreReadOnly(StoreError):
         super().__init__(f"{path}: cannot be written to; reading still works; check its owner, its mode and its disk")
 
 
-class StoreUnreadable(StoreError):
+class StoreDiskFault(StoreError):
     """The file or its folder cannot be opened, or the disk fails under it."""
 
     def __init__(self, path: Path, detail: str) -> None:

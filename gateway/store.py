@@ -128,7 +128,7 @@ class Transcripts(Protocol):
         """
 
     async def search(self, words: str, query: SessionQuery = ANY, *, limit: int = 20) -> list[SearchHit]:
-        """Messages with all these words, the best first; the last word may be a beginning. Never undone ones."""
+        """Messages with all these words, the newest first; the last word may be a beginning. Never undone ones."""
 
 
 class Responses(Protocol):

@@ -79,15 +79,21 @@ def functions_of(tools: Sequence[FunctionTool] | None, choice: str | dict[str, A
             return Functions()
         case "required":
             return Functions(tuple(definitions), insisting(names))
-        case {"type": "function"}:
-            inner = choice.get("function")
-            name = choice.get("name") or (inner.get("name") if isinstance(inner, dict) else None)
-            return chosen(definitions, [name], insist=True)
-        case {"type": "allowed_tools", "tools": list(tools_allowed)}:
-            allowed = [tool.get("name") if isinstance(tool, dict) else None for tool in tools_allowed]
-            return chosen(definitions, allowed, insist=choice.get("mode") == "required")
+        case dict():
+            return named_choice(definitions, choice)
         case _:
             raise bad("tool_choice must be none, auto, required, or name a function of tools", "tool_choice")
+
+
+def named_choice(definitions: Sequence[JsonObject], choice: dict[str, Any]) -> Functions:
+    """One function that must be called, or a list of those that may be."""
+    listed = choice.get("tools")
+    if choice.get("type") == "allowed_tools" and isinstance(listed, list):
+        allowed = [tool.get("name") if isinstance(tool, dict) else None for tool in listed]
+        return chosen(definitions, allowed, insist=choice.get("mode") == "required")
+    inner = choice.get("function")
+    name = choice.get("name") or (inner.get("name") if isinstance(inner, dict) else None)
+    return chosen(definitions, [name], insist=True)
 
 
 def chosen(definitions: Sequence[JsonObject], names: Sequence[object], *, insist: bool) -> Functions:
