@@ -50,6 +50,8 @@ class ResponseWriter:
         self.document = resource(heading)
         self.outcome: Outcome | None = None
         self.done = asyncio.Event()
+        self.heard = False
+        """Whether the agent said anything."""
         self.session_id = session_id
         self.feed = feed
         self._heading = heading
@@ -77,6 +79,7 @@ class ResponseWriter:
 
     def take(self, event: TurnEvent) -> None:
         """One event of the agent."""
+        self.heard = True
         self._output.take(event)
 
     def close(self, outcome: Outcome, calls: Sequence[AskedCall]) -> Kept:

@@ -89,11 +89,16 @@ class Session:
         if turn.agent is None or turn.agent.finished is not None:
             turn.next.set_result(None)
             return None
-        missing = turn.desk.missing(output.call_id for output in outputs)
-        if missing:
-            raise OutputsMissing(missing)
+        self.check_outputs([output.call_id for output in outputs])
         turn.next.set_result(Continuation(scribe, outputs))
         return turn
+
+    def check_outputs(self, call_ids: list[str]) -> None:
+        """Raise `OutputsMissing` unless these answer every call the client was handed."""
+        turn = self.turn
+        missing = turn.desk.missing(call_ids) if turn is not None and turn.desk is not None else []
+        if missing:
+            raise OutputsMissing(missing)
 
     def release_seat(self) -> None:
         """Give the seat back between turns; the next turn brings the agent up to date again."""

@@ -72,6 +72,20 @@ class Sessions:
         session = self._table.get(session_id)
         return None if session is None else session.resume(scribe, outputs)
 
+    def waiting_for(self, call_id: str, owner: str) -> str | None:
+        """The session of this owner whose parked turn waits for the result of this call."""
+        for session in self._table.values():
+            turn = session.turn
+            if turn is not None and turn.parked and turn.desk is not None and call_id in turn.desk.calls:
+                return session.id if session.owner == owner else None
+        return None
+
+    def check_outputs(self, session_id: str, call_ids: list[str]) -> None:
+        """Raise `OutputsMissing` where `resume` would."""
+        session = self._table.get(session_id)
+        if session is not None:
+            session.check_outputs(call_ids)
+
     def check_open(self) -> None:
         """Raise `Draining` where `start` would."""
         if self._draining:
