@@ -19,12 +19,14 @@ from starlette.types import ASGIApp
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
 from ostler.gateway.api.application import application
+from ostler.gateway.api.chat import Chat
 from ostler.gateway.api.door import Door
 from ostler.gateway.api.feed import Feeds
 from ostler.gateway.api.health import Health
 from ostler.gateway.api.intake import Intake
 from ostler.gateway.api.keys import key_ring
 from ostler.gateway.api.models import ModelList
+from ostler.gateway.api.prefixes import Prefixes
 from ostler.gateway.api.repeats import Repeats
 from ostler.gateway.api.responses import Responses
 from ostler.gateway.api.target import Finder
@@ -130,10 +132,12 @@ def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Rea
     """The HTTP side."""
     settings, store = loaded.settings, sessions.house.store
     gateway, auth = settings.gateway, settings.auth
-    intake = Intake(sessions, Finder(store, sessions.house.ids), places)
+    intake = Intake(sessions, Finder(store, sessions.house.ids), places, Prefixes(gateway.sessions_max))
     feeds = Feeds(most=gateway.stream_replay, bytes_at_most=gateway.replay_bytes)
     responses = Responses(sessions, intake, feeds, Repeats(store))
-    routes = application(responses, ModelList(places.models, int(time.time())), Health(sessions, readiness))
+    routes = application(
+        responses, Chat(sessions, intake), ModelList(places.models, int(time.time())), Health(sessions, readiness)
+    )
     return Door(
         routes,
         ring=key_ring(auth),

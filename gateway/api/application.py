@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ostler.gateway.api.chat import Chat
 from ostler.gateway.api.errors import ApiError, on_http_exception, reply, translated
 from ostler.gateway.api.health import Health
 from ostler.gateway.api.models import ModelList
@@ -19,13 +20,14 @@ log = logging.getLogger(__name__)
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def application(responses: Responses, models: ModelList, health: Health) -> Starlette:
+def application(responses: Responses, chat: Chat, models: ModelList, health: Health) -> Starlette:
     """All routes of the gateway."""
     table: list[tuple[str, str, Endpoint]] = [
         ("GET", "/healthz", health.alive),
         ("GET", "/readyz", health.ready),
         ("GET", "/v1/models", models.all),
         ("GET", "/v1/models/{name:path}", models.one),
+        ("POST", "/v1/chat/completions", chat.create),
         ("POST", "/v1/responses", responses.create),
         ("GET", "/v1/responses/{id}", responses.retrieve),
         ("DELETE", "/v1/responses/{id}", responses.delete),

@@ -3,7 +3,7 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ostler.gateway.api.responses import document
+from ostler.gateway.api.answers import document
 from ostler.gateway.readiness import Readiness
 from ostler.gateway.sessions.sessions import Sessions
 

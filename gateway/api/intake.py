@@ -9,6 +9,7 @@ from ostler.gateway.api.errors import bad
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.items import Conversation, Entry, read_input
 from ostler.gateway.api.keys import Caller
+from ostler.gateway.api.prefixes import Prefixes, digest_of
 from ostler.gateway.api.repeats import Repeat
 from ostler.gateway.api.resource import Heading
 from ostler.gateway.api.target import Finder, Target
@@ -16,6 +17,7 @@ from ostler.gateway.api.wants import Places, functions_of
 from ostler.gateway.api.writer import ResponseWriter
 from ostler.gateway.records import Role
 from ostler.gateway.sessions.ask import Ask, Line, Output
+from ostler.gateway.sessions.scribe import Scribe
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.turn import Turn
 from ostler.pool.keys import TransportKey
@@ -42,23 +44,35 @@ class Prepared:
     """Results for a turn that is parked here and now."""
     resumes: str | None = None
     """The session that waits for them."""
+    told: tuple[Entry, ...] | None = None
+    """The whole conversation so far, of a client that brings it along each time."""
 
     @property
     def store(self) -> bool:
+        """Whether the response may be read again."""
         return self.body.store is not False
+
+    @property
+    def size(self) -> int:
+        """Characters that came in."""
+        return len(self.ask.text) + sum(len(text) for _, text, _ in self.ask.preface)
 
 
 class Intake:
     """Knows the places and the sessions."""
 
-    def __init__(self, sessions: Sessions, finder: Finder, places: Places) -> None:
+    def __init__(self, sessions: Sessions, finder: Finder, places: Places, prefixes: Prefixes) -> None:
         self._sessions = sessions
+        self._prefixes = prefixes
         self._finder = finder
         self._places = places
         self._ids = sessions.house.ids
 
-    async def prepare(self, body: ResponseBody, caller: Caller) -> Prepared:
-        """Understand it whole; then, and only then, make the session if there is none."""
+    async def prepare(self, body: ResponseBody, caller: Caller, *, resends: bool = False) -> Prepared:
+        """Understand it whole; then, and only then, make the session if there is none.
+
+        `resends`: the client repeats the conversation even where it names a session that holds it.
+        """
         check(body)
         said = read_input(body.input or [], self._ids.make)
         target = await self._finder.find(body, caller.name)
@@ -67,18 +81,41 @@ class Intake:
             raise bad("input has no message of the user", "input")
         if said.outputs and waiting is None:
             await self._check_outputs(said, target)
+        if resends and target.session is not None:
+            said.entries.clear()
         model = body.model or (target.session.model if target.session else None) or self._places.models.default
         cwd = (body.metadata or {}).get("cwd") or (target.session.cwd if target.session else None)
         key = self._places.key(model, cwd, caller)
         ask = self._ask(body, said, key)
         items = tuple(input_items(said))
+        told = whole(said) if stateless(body) else None
+        prepared = Prepared(body, caller, model, waiting or "", target.slug, items, ask, told=told)
         if waiting is not None:
-            return Prepared(body, caller, model, waiting, target.slug, items, ask, tuple(said.outputs), waiting)
+            return replace(prepared, outputs=tuple(said.outputs), resumes=waiting)
+        warm = self._warm(prepared, said)
+        if warm is not None:
+            return warm
         if target.session is not None:
             self._sessions.of(target.session.id, caller.name).check_room()
         store = body.store is not False
-        session_id = await self._finder.open(target, key, caller.name, keep_slug=store)
-        return Prepared(body, caller, model, session_id, target.slug, items, ask)
+        return replace(prepared, session_id=await self._finder.open(target, key, caller.name, keep_slug=store))
+
+    def _warm(self, prepared: Prepared, said: Conversation) -> Prepared | None:
+        """The session that holds what this client resends, if there is one."""
+        if prepared.told is None or not said.entries or not said.question:
+            return None
+        owner, digest = prepared.caller.name, digest_of(seed(prepared.ask), said.entries)
+        session_id = self._prefixes.find(owner, digest)
+        if session_id is None:
+            return None
+        self._prefixes.take(owner, digest)
+        return replace(prepared, session_id=session_id, ask=replace(prepared.ask, preface=()))
+
+    def learn(self, prepared: Prepared, answer: str) -> None:
+        """The client will come back with this conversation."""
+        if prepared.told is not None:
+            entries = [*prepared.told, (str(Role.ASSISTANT), answer, {})]
+            self._prefixes.learn(prepared.caller.name, digest_of(seed(prepared.ask), entries), prepared.session_id)
 
     def writer(
         self, prepared: Prepared, feed: Feed | None, repeat: Repeat | None, ended: Callable[[str], None]
@@ -103,15 +140,16 @@ class Intake:
             owner=prepared.caller.name,
             slug=prepared.slug,
             input_items=prepared.items,
-            read=len(ask.text) + sum(len(text) for _, text, _ in ask.preface),
+            read=prepared.size,
             functions=[str(tool["name"]) for tool in ask.tools],
             wall=wall,
             feed=feed,
             repeat=repeat,
             ended=ended,
+            said=lambda text: self.learn(prepared, text),
         )
 
-    def begin(self, prepared: Prepared, writer: ResponseWriter) -> Turn:
+    def begin(self, prepared: Prepared, turn_id: str, writer: Scribe) -> Turn:
         """Give it to its session."""
         ask = prepared.ask
         if prepared.resumes is not None:
@@ -120,7 +158,7 @@ class Intake:
                 return turn
             ask = replayed(ask, prepared.outputs)
         session = self._sessions.of(prepared.session_id, prepared.caller.name)
-        return self._sessions.start(session, ask, writer.id, writer)
+        return self._sessions.start(session, ask, turn_id, writer)
 
     def _ask(self, body: ResponseBody, said: Conversation, key: TransportKey) -> Ask:
         functions = functions_of(body.tools, body.tool_choice)
@@ -162,6 +200,23 @@ class Intake:
         for output in said.outputs:
             if output.call_id not in known:
                 raise bad(f"no tool call found for function call output with call_id {output.call_id[:100]}", "input")
+
+
+def stateless(body: ResponseBody) -> bool:
+    """Whether the request brings its conversation along."""
+    return body.conversation is None and body.previous_response_id is None and body.conversation_history is None
+
+
+def whole(said: Conversation) -> tuple[Entry, ...]:
+    """Everything that was said up to the answer."""
+    results = [(str(Role.TOOL), output.text, output.item) for output in said.outputs]
+    question: list[Entry] = [(str(Role.USER), said.text, {})] if said.question else []
+    return (*said.entries, *results, *question)
+
+
+def seed(ask: Ask) -> tuple[str | None, ...]:
+    """What a conversation depends on besides what was said."""
+    return (ask.key.provider, ask.key.model, ask.key.cwd, ask.instructions)
 
 
 def check(body: ResponseBody) -> None:

@@ -3,9 +3,9 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ostler.gateway.api.answers import caller_of, document
 from ostler.gateway.api.errors import missing
 from ostler.gateway.api.keys import Caller
-from ostler.gateway.api.responses import caller_of, document
 from ostler.gateway.models import Models
 from ostler.wire.json import JsonObject
 

@@ -38,6 +38,12 @@ class Output:
         self._pieces: list[str] = []
         self._tools: dict[str, ToolStarted] = {}
 
+    @property
+    def text(self) -> str:
+        """Everything the assistant said."""
+        messages = [item for item in self.items if item["type"] == "message"]
+        return "".join(str(part["text"]) for item in messages for part in item["content"])
+
     def take(self, event: TurnEvent) -> None:
         """One event of the agent."""
         match event:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import orjson
 from starlette.responses import Response
 
+from ostler.gateway.api.answers import SESSION_HEADER
 from ostler.gateway.api.errors import ApiError, bad
 from ostler.gateway.records import IdempotencyRecord
 from ostler.gateway.store import Store
@@ -18,7 +19,6 @@ from ostler.wire.json import JsonObject
 
 KEPT = 300.0
 LONGEST = 256
-SESSION_HEADER = "x-ostler-session-id"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,26 +7,22 @@ response, never the agent: a client that leaves, comes back, or never cared chan
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from ostler.gateway.api.answers import SESSION_HEADER, SSE, caller_of, document, page, stays
 from ostler.gateway.api.body import ResponseBody, read_json, response_body
 from ostler.gateway.api.errors import ApiError, bad, missing, of_outcome, reply
 from ostler.gateway.api.feed import Feed, Feeds
 from ostler.gateway.api.intake import Intake, Prepared
 from ostler.gateway.api.keys import Caller
 from ostler.gateway.api.presence import until_gone
-from ostler.gateway.api.repeats import SESSION_HEADER, Repeat, Repeats
+from ostler.gateway.api.repeats import Repeat, Repeats
 from ostler.gateway.api.writer import ResponseWriter
 from ostler.gateway.records import ResponseRecord
 from ostler.gateway.sessions.outcome import Status, Stop
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.turn import Turn
-from ostler.wire.json import JsonObject
-
-POLICY_HEADER = "x-ostler-on-disconnect"
-SSE = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 @dataclass
@@ -107,20 +103,20 @@ class Responses:
 
     async def _start(self, request: Request, body: ResponseBody, caller: Caller, repeat: Repeat | None) -> Response:
         self._sessions.check_open()
+        staying = bool(body.background) or stays(request, self._settings.on_disconnect)
         prepared = await self._intake.prepare(body, caller)
         feed = Feed() if body.stream or body.background else None
         writer = self._intake.writer(prepared, feed, repeat, self._ended)
-        turn = self._intake.begin(prepared, writer)
+        turn = self._intake.begin(prepared, writer.id, writer)
         self._live.turns[writer.id] = (caller.name, turn)
         if feed is not None:
             self._feeds.add(writer.id, caller.name, feed)
         if body.background and not body.stream:
             await self._queued(writer)
             return document(writer.document, writer.session_id)
-        stays = body.background or self._policy(request) == "continue"
         if feed is not None:
-            return self._stream(feed, 0, writer.session_id, None if stays else turn)
-        return await self._whole(request, writer, prepared, None if stays else turn)
+            return self._stream(feed, 0, writer.session_id, None if staying else turn)
+        return await self._whole(request, writer, prepared, None if staying else turn)
 
     async def _queued(self, writer: ResponseWriter) -> None:
         record = writer.record()
@@ -164,55 +160,9 @@ class Responses:
         self._live.turns.pop(response_id, None)
         self._feeds.ended(response_id)
 
-    def _policy(self, request: Request) -> str:
-        given = request.headers.get(POLICY_HEADER, self._settings.on_disconnect)
-        if given not in ("cancel", "continue"):
-            raise bad(f"{POLICY_HEADER} must be cancel or continue", POLICY_HEADER)
-        return given
-
     async def _record(self, request: Request) -> ResponseRecord:
         response_id = request.path_params["id"]
         record = await self._store.get_response(response_id, owner=caller_of(request).name)
         if record is None:
             raise missing(f"there is no response {response_id[:100]!r}", "response_id")
         return record
-
-
-def caller_of(request: Request) -> Caller:
-    """Who asks: the door has found out."""
-    caller = request.state.caller
-    if not isinstance(caller, Caller):
-        raise TypeError("a request came in without passing the door")
-    return caller
-
-
-def document(body: JsonObject, session_id: str | None = None, status: int = 200) -> Response:
-    """A JSON answer."""
-    headers = {} if session_id is None else {SESSION_HEADER: session_id}
-    return Response(orjson.dumps(body), status, headers, "application/json")
-
-
-def page(items: list[JsonObject], request: Request) -> JsonObject:
-    """A list as the API pages it: `order`, `after`, `limit`."""
-    query = request.query_params
-    limit = query.get("limit", "20")
-    if not limit.isdigit() or not 1 <= int(limit) <= 100:
-        raise bad("limit must be a number from 1 to 100", "limit")
-    order = query.get("order", "desc")
-    if order not in ("asc", "desc"):
-        raise bad("order must be asc or desc", "order")
-    listed = items if order == "asc" else items[::-1]
-    after = query.get("after")
-    if after is not None:
-        places = [place for place, item in enumerate(listed) if item.get("id") == after]
-        if not places:
-            raise bad(f"there is no item {after[:100]!r} here", "after")
-        listed = listed[places[0] + 1 :]
-    data = listed[: int(limit)]
-    return {
-        "object": "list",
-        "data": data,
-        "first_id": data[0].get("id") if data else None,
-        "last_id": data[-1].get("id") if data else None,
-        "has_more": len(listed) > len(data),
-    }

@@ -45,6 +45,7 @@ class ResponseWriter:
         feed: Feed | None,
         repeat: Repeat | None = None,
         ended: Callable[[str], None],
+        said: Callable[[str], None],
     ) -> None:
         self.id = heading.id
         self.document = resource(heading)
@@ -62,6 +63,8 @@ class ResponseWriter:
         self._wall = wall
         self._repeat = repeat
         self._ended = ended
+        self._said = said
+        self._final = False
         self._numbers = 0
         self._items = 0
         self._output = Output(self._emit, self._item_id, functions)
@@ -88,6 +91,7 @@ class ResponseWriter:
             self._output.call(call)
         self._output.finish(complete=outcome.status is Status.COMPLETED)
         self.outcome = outcome
+        self._final = outcome.status is Status.COMPLETED and not calls
         self.document["output"] = self._output.items
         usage = usage_of(outcome.usage or self._output.usage, self._read, self._output.written)
         conclude(self.document, outcome, usage, int(self._wall()), redacted(outcome.message))
@@ -97,6 +101,8 @@ class ResponseWriter:
 
     def publish(self) -> None:
         """Tell the client."""
+        if self._final:
+            self._said(self._output.text)
         status = Status(self.document["status"])
         self._emit(LAST[status], {"response": self.document})
         if self.feed is not None:
