@@ -252,9 +252,8 @@ async def test_prune_takes_only_what_nothing_leads_to(place: Place) -> None:
 
 
 async def test_every_fact_of_a_session_survives_a_restart(place: Place) -> None:
-    full = NewSession(
-        "sess_p", "k", "web", "ann", "7", "sess_o", "branch", "demo/x", "/srv", "be kind", {"é": [1, None]}
-    )
+    metadata = {"é": [1, None]}
+    full = NewSession("sess_p", "k", "web", "ann", "7", "sess_o", "branch", "demo/x", "/srv", "be kind", metadata)
     async with place.opened() as store:
         made = await store.create_session(full)
     async with place.opened() as store:
