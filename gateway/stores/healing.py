@@ -64,17 +64,23 @@ def merged(mirrored: Sequence[NewMessage], stored: Sequence[MessageRecord]) -> M
     return Merge(tuple(missing), tuple(transcript), at_end=not any(put[:-1]))
 
 
-async def heal(store: Store, mirror: Mirror, session_id: str) -> Healed:
-    """Bring both in line. The session must be in the store."""
-    reading = await asyncio.to_thread(mirror.read, session_id)
-    merge = merged(reading.messages, await store.audit(session_id))
+async def put_back(store: Store, session_id: str, mirrored: Sequence[NewMessage]) -> int:
+    """Store what is missing; how many messages that were."""
+    merge = merged(mirrored, await store.audit(session_id))
     if merge.missing and merge.at_end:
         await store.append(session_id, merge.missing)
     elif merge.missing:
         await store.rewrite_transcript(session_id, merge.transcript)
+    return len(merge.missing)
+
+
+async def heal(store: Store, mirror: Mirror, session_id: str) -> Healed:
+    """Bring both in line. The session must be in the store."""
+    reading = await asyncio.to_thread(mirror.read, session_id)
+    missing = await put_back(store, session_id, reading.messages)
     transcript = await store.history(session_id)
     differs = [line_of(m) for m in transcript] != [line_of(m) for m in reading.messages] or reading.unreadable > 0
     if differs and (transcript or reading.exists):
         await asyncio.to_thread(mirror.rewrite, session_id, transcript)
-        return Healed(len(merge.missing), reading.unreadable, rewritten=True)
-    return Healed(len(merge.missing), reading.unreadable, rewritten=False)
+        return Healed(missing, reading.unreadable, rewritten=True)
+    return Healed(missing, reading.unreadable, rewritten=False)
