@@ -195,7 +195,7 @@ async def test_a27_b21_a_session_ended_on_purpose_is_never_recovered(store: Stor
 
 async def test_d16_a_branch_has_the_history_and_is_its_own(store: Store) -> None:
     await with_turns(store, "sess_p", 2)
-    branch = await store.fork("sess_p", NewSession("sess_b", origin=Origin.BRANCH))
+    branch = await store.derive_session("sess_p", NewSession("sess_b", origin=Origin.BRANCH))
     assert (branch.parent_id, branch.message_count) == ("sess_p", 4)
     await store.append("sess_b", [said("u3")])
     assert texts(await store.history("sess_p")) == ["u1", "a1", "u2", "a2"]
@@ -204,7 +204,7 @@ async def test_d16_a_branch_has_the_history_and_is_its_own(store: Store) -> None
     assert parent is not None
     assert parent.live
     with pytest.raises(UnknownSession):
-        await store.fork("sess_unknown", NewSession("sess_c"))
+        await store.derive_session("sess_unknown", NewSession("sess_c"))
     assert await store.get_session("sess_c") is None
 
 
@@ -212,10 +212,10 @@ async def test_b32_c17_a_compressed_session_lives_in_its_child(store: Store) -> 
     await with_turns(store, "sess_p", 2, key="k")
     await store.set_route("k", "sess_p")
     await store.set_conversation("slug", "resp", "sess_p")
-    await store.fork("sess_p", NewSession("sess_b", origin=Origin.BRANCH))
+    await store.derive_session("sess_p", NewSession("sess_b", origin=Origin.BRANCH))
     for parent, child in (("sess_p", "sess_c"), ("sess_c", "sess_d")):
         born = NewSession(child, origin=Origin.COMPRESSION)
-        await store.fork(parent, born, messages=[said("summary")], end_parent=EndReason.COMPRESSION)
+        await store.derive_session(parent, born, messages=[said("summary")], end_parent=EndReason.COMPRESSION)
     await store.create_session(NewSession("sess_x", parent_id="sess_d", origin=Origin.BRANCH))
     end = await store.live_end("sess_p")
     assert end is not None
