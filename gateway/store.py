@@ -128,7 +128,10 @@ class Transcripts(Protocol):
         """
 
     async def search(self, words: str, query: SessionQuery = ANY, *, limit: int = 20) -> list[SearchHit]:
-        """Messages with all these words, the newest first; the last word may be a beginning. Never undone ones."""
+        """Messages with all these words, the newest first. Where whole words find too few, the last may be a beginning.
+
+        Undone messages are never found, summarised ones are.
+        """
 
 
 class Responses(Protocol):
