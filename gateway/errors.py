@@ -162,5 +162,6 @@ class BadSessionId(Refused):
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
         super().__init__(
-            f"{session_id[:80]!r} is not a session id: 1 to 128 letters, digits, '_', '-' or '.', not starting with '.'"
+            f"{session_id[:80]!r} is not a session id: 1 to 128 letters, digits, '_', '-' or '.', "
+            "the first of them neither '-' nor '.'"
         )

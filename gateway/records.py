@@ -16,7 +16,7 @@ from ostler.gateway.errors import BadSessionId, BadTitle
 from ostler.wire.json import JsonObject
 
 TITLE_LIMIT = 100
-SESSION_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
+SESSION_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 CONTINUATION = re.compile(r"(.+) #([1-9][0-9]{0,8})")
 
 

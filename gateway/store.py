@@ -2,7 +2,7 @@
 
 Rules:
 - When a writing call returns, what it wrote survives kill -9 and a power cut. When it raises, nothing of it was done.
-- A call is one transaction. What must happen together is one call (`commit_turn`, `fork`), never two.
+- A call is one transaction. What must happen together is one call (`commit_turn`, `derive_session`), never two.
 - No error switches a store off: the next call tries again. Reads go on while writes fail.
 - `StoreError` says that the store cannot, `Refused` that the request cannot; nothing else is raised.
 - An active message is in the transcript. Nothing here deletes a message, except `prune`.
@@ -62,7 +62,7 @@ class Sessions(Protocol):
     async def live_end(self, session_id: str) -> SessionRecord | None:
         """Where a session lives now: itself, or the end of the chain of children it was compressed into."""
 
-    async def fork(
+    async def derive_session(
         self,
         parent_id: str,
         child: NewSession,
@@ -128,7 +128,10 @@ class Transcripts(Protocol):
         """
 
     async def search(self, words: str, query: SessionQuery = ANY, *, limit: int = 20) -> list[SearchHit]:
-        """Messages with all these words, the newest first; the last word may be a beginning. Never undone ones."""
+        """Messages with all these words, the newest first. Where whole words find too few, the last may be a beginning.
+
+        Undone messages are never found, summarised ones are.
+        """
 
 
 class Responses(Protocol):

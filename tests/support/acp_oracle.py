@@ -50,7 +50,7 @@ CLIENT_NOTIFICATIONS: dict[str, Model] = {"session/cancel": schema.CancelNotific
 UNSCHEDULED = frozenset({"session/set_model"})
 
 
-class ProtocolViolation(AssertionError):  # noqa: N818 - it reads as what it is
+class ProtocolViolation(AssertionError):
     """A frame that the official schema does not allow."""
 
 

@@ -19,7 +19,7 @@ Frame = dict[str, Any]
 PATIENCE = 30.0
 
 
-class Gone(Exception):  # noqa: N818 - an ending, not an error
+class Gone(Exception):
     """The agent closed its stdout; the text is its stderr."""
 
 

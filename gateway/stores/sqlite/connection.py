@@ -68,6 +68,15 @@ def connect_reader(path: Path, wait: float) -> Connection:
     return db
 
 
+def is_passing(db: Connection) -> bool:
+    """Whether it is good for one reading only, because the file could not be written to when it was opened.
+
+    One that reads the bare file sees nothing that is written from now on; and all connections of a process share one
+    map of the log, which stays read-only for all of them as long as one of these is open.
+    """
+    return bool(db.readonly("main"))
+
+
 def _use_wal(db: Connection, wait: float) -> None:
     """Two who open a new file at once both want to change its mode; for this lock SQLite does not wait by itself."""
     give_up = time.monotonic() + wait

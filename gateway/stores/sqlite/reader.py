@@ -15,7 +15,7 @@ from typing import TypeAlias, TypeVar
 import apsw
 
 from ostler.gateway.errors import StoreClosed
-from ostler.gateway.stores.sqlite.connection import Connection
+from ostler.gateway.stores.sqlite.connection import Connection, is_passing
 from ostler.gateway.stores.sqlite.faults import fault_of
 
 T = TypeVar("T")
@@ -52,10 +52,16 @@ class Readers:
             raise fault_of(error, self._path, self._wait) from error
         except BaseException:
             if db is not None:
-                self._idle.put(db)
+                self._put_back(db)
             raise
-        self._idle.put(db)
+        self._put_back(db)
         return found
+
+    def _put_back(self, db: Connection) -> None:
+        if is_passing(db):
+            db.close()
+        else:
+            self._idle.put(db)
 
     def _take(self) -> Connection:
         try:

@@ -1,7 +1,11 @@
 """Full-text search over everything that was said and not undone.
 
-The newest come first, because the index gives them in that order without looking at the rest: a word that everybody
-uses costs no more than a rare one.
+Rules:
+- The newest come first, because the index gives them in that order without looking at the rest: a word that everybody
+  uses costs no more than a rare one.
+- The last word may be a beginning. That is asked only where whole words find too little: for a beginning the index has
+  to bring together all that any of its words has.
+- Every word is quoted: none is an operator of the index.
 """
 
 import re
@@ -16,9 +20,15 @@ WORD = re.compile(r"\w+")
 
 
 def search(db: Connection, words: str, query: SessionQuery, limit: int) -> list[SearchHit]:
-    wanted = pattern(words)
-    if not wanted:
+    found = WORD.findall(words)[:MOST_WORDS]
+    if not found:
         return []
+    wanted = " ".join(f'"{word}"' for word in found)
+    whole = _matching(db, wanted, query, limit)
+    return whole if len(whole) >= limit else _matching(db, wanted + "*", query, limit)
+
+
+def _matching(db: Connection, wanted: str, query: SessionQuery, limit: int) -> list[SearchHit]:
     where, values = conditions(query)
     sql = (
         f"SELECT m.session_id, s.title, m.id, m.role, snippet(message_words, 0, '[', ']', '…', {SNIPPET_WORDS}), "
@@ -27,9 +37,3 @@ def search(db: Connection, words: str, query: SessionQuery, limit: int) -> list[
         "ORDER BY w.rowid DESC LIMIT ?"
     )
     return [SearchHit(*row) for row in all_rows(db, sql, (wanted, *values, limit))]
-
-
-def pattern(words: str) -> str:
-    """What the index is asked: every word as it stands, so that none is an operator, and the last as a beginning."""
-    found = WORD.findall(words)[:MOST_WORDS]
-    return " ".join(f'"{word}"' for word in found) + "*" if found else ""

@@ -37,8 +37,8 @@ from ostler.gateway.records import (
 )
 from ostler.gateway.store import ANY
 from ostler.gateway.stores.sqlite import (
+    children,
     conversations,
-    forks,
     idempotency,
     messages,
     parked,
@@ -176,7 +176,7 @@ class SqliteStore:
     async def live_end(self, session_id: str) -> SessionRecord | None:
         return await self._readers.run(lambda db: sessions.live_end(db, session_id))
 
-    async def fork(
+    async def derive_session(
         self,
         parent_id: str,
         child: NewSession,
@@ -187,7 +187,7 @@ class SqliteStore:
         now = self._clock()
         born = replace(child, id=checked_session_id(child.id), parent_id=parent_id)
         said = None if messages is None else _written(messages, now)
-        return await self._write(lambda db: forks.fork(db, born, said, end_parent, now))
+        return await self._write(lambda db: children.derive(db, born, said, end_parent, now))
 
     # Titles
 

@@ -184,15 +184,17 @@ class Writer:
         return outcome
 
     def _connection(self) -> Connection:
+        # An open file can be written to although its owner has made it read-only since: what he meant is clear. And a
+        # connection that was opened meanwhile would stay read-only for ever.
+        if self._path.exists() and not os.access(self._path, os.W_OK):
+            self._drop()
+            raise GroupFailed(partial(StoreReadOnly, self._path))
         if self._db is None:
             try:
                 self._db = self._opening()
             except StoreError as error:
                 raise GroupFailed(partial(type(error).again, error)) from error
             self._db.set_wal_hook(self._note_log)
-        # An open file can be written to although its owner has made it read-only since. What he meant is clear.
-        if not os.access(self._path, os.W_OK):
-            raise GroupFailed(partial(StoreReadOnly, self._path))
         return self._db
 
     def _give_up(self, error: apsw.Error) -> None:

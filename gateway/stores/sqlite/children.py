@@ -8,7 +8,7 @@ from ostler.gateway.stores.sqlite.connection import Connection
 from ostler.gateway.stores.sqlite.messages import Written
 
 
-def fork(
+def derive(
     db: Connection, child: NewSession, said: Sequence[Written] | None, end_parent: str | None, now: float
 ) -> SessionRecord:
     """`said` None: a copy of the parent's transcript."""
