@@ -6,11 +6,12 @@ environment and ids come from here.
 
 import asyncio
 import logging
+import os
 import secrets
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
 from ostler.gateway.api.application import application
 from ostler.gateway.api.chat import Chat
+from ostler.gateway.api.conversations import Conversations
 from ostler.gateway.api.door import Door
 from ostler.gateway.api.feed import Feeds
 from ostler.gateway.api.health import Health
@@ -31,14 +33,15 @@ from ostler.gateway.api.repeats import Repeats
 from ostler.gateway.api.responses import Responses
 from ostler.gateway.api.target import Finder
 from ostler.gateway.api.wants import Places
+from ostler.gateway.config.check import check, work_folder
 from ostler.gateway.config.load import Loaded
-from ostler.gateway.config.processes import pool_settings
+from ostler.gateway.data_folder import DATABASE
 from ostler.gateway.ids import Ids
-from ostler.gateway.models import Models
 from ostler.gateway.readiness import Readiness
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.store import Store
+from ostler.gateway.stores.owner import Ownership
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.store import SqliteSettings
 from ostler.pool.crew import Crew
@@ -52,7 +55,6 @@ from ostler.pool.transport import Transport
 
 log = logging.getLogger(__name__)
 POLICIES = {"allow": allow, "deny": deny}
-DATABASE = "ostler.db"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,44 +73,41 @@ class Gateway:
 async def open_gateway(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Gateway]:
     """A whole gateway on the running loop, without a listener."""
     settings, folder = loaded.settings, loaded.data_dir
-    work = prepare_folder(folder, settings.gateway.default_cwd)
+    models, wanted = check(settings, folder)
+    work = prepare_folder(folder, work_folder(settings, folder))
     providers = load_providers()
-    models = Models(
-        settings.models,
-        frozenset(providers),
-        settings.gateway.default_model,
-        tuple(warm.model for warm in settings.pool.warm),
-    )
-    wanted = pool_settings(settings, models, work)
     readiness = Readiness(clock=time.monotonic, expects=bool(wanted.warm) and wanted.enabled)
-    store = await SqliteStore.open(
-        folder / DATABASE, settings=SqliteSettings(responses_max=settings.gateway.responses_max)
-    )
-    try:
+    async with AsyncExitStack() as stack:
+        stack.enter_context(Ownership.take(folder, pid=os.getpid()))
+        limits = SqliteSettings(responses_max=settings.gateway.responses_max)
+        store = await SqliteStore.open(folder / DATABASE, settings=limits)
+        stack.push_async_callback(store.aclose)
         keeper = await Keeper.open(folder / "run", secrets.token_hex(8))
-        try:
-            bridge = Bridge(bridge_settings(folder, environ, settings.tools.call_deadline))
-            await bridge.start()
-            try:
-                pool = TransportPool(
-                    wanted,
-                    providers=providers,
-                    start_transport=partial(Transport.start, keeper=keeper, gates=OpenGates()),
-                    environ=environ,
-                    tool_port=bridge,
-                    policy=POLICIES[settings.pool.permissions],
-                    observer=readiness,
-                )
-                async with pool, open_sessions(loaded, pool, store, providers) as sessions:
-                    places = Places(models, work, wanted.roots)
-                    app = build_app(loaded, sessions, places, readiness)
-                    yield Gateway(app, sessions, pool, bridge, store, readiness)
-            finally:
-                await bridge.stop()
-        finally:
-            await keeper.aclose()
-    finally:
-        await store.aclose()
+        stack.push_async_callback(keeper.aclose)
+        bridge = Bridge(bridge_settings(folder, environ, settings.tools.call_deadline))
+        await bridge.start()
+        stack.push_async_callback(bridge.stop)
+        pool = TransportPool(
+            wanted,
+            providers=providers,
+            start_transport=partial(Transport.start, keeper=keeper, gates=OpenGates()),
+            environ=environ,
+            tool_port=bridge,
+            policy=POLICIES[settings.pool.permissions],
+            observer=readiness,
+        )
+        await stack.enter_async_context(pool)
+        sessions = await stack.enter_async_context(open_sessions(loaded, pool, store, providers))
+        await close_unfinished(store)
+        app = build_app(loaded, sessions, Places(models, work, wanted.roots), readiness)
+        yield Gateway(app, sessions, pool, bridge, store, readiness)
+
+
+async def close_unfinished(store: Store) -> None:
+    """Responses that a gateway left behind when it died: nobody works on them any more, and their readers may know."""
+    for response in await store.unfinished_responses():
+        body = {**response.body, "status": "incomplete", "incomplete_details": {"reason": "gateway_restarted"}}
+        await store.save_response(replace(response, status="incomplete", body=body))
 
 
 @asynccontextmanager
@@ -136,7 +135,11 @@ def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Rea
     feeds = Feeds(most=gateway.stream_replay, bytes_at_most=gateway.replay_bytes)
     responses = Responses(sessions, intake, feeds, Repeats(store))
     routes = application(
-        responses, Chat(sessions, intake), ModelList(places.models, int(time.time())), Health(sessions, readiness)
+        responses,
+        Chat(sessions, intake),
+        Conversations(store, sessions.house.ids),
+        ModelList(places.models, int(time.time())),
+        Health(sessions, readiness),
     )
     return Door(
         routes,
@@ -148,10 +151,9 @@ def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Rea
     )
 
 
-def prepare_folder(folder: Path, default_cwd: str | None) -> Path:
+def prepare_folder(folder: Path, work: Path) -> Path:
     """The data folder, for its owner only, and the directory where agents work when nobody names one."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    work = folder / "work" if default_cwd is None else Path(default_cwd).expanduser().absolute()
     work.mkdir(mode=0o700, parents=True, exist_ok=True)
     return work
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ostler.gateway.api.chat import Chat
+from ostler.gateway.api.conversations import Conversations
 from ostler.gateway.api.errors import ApiError, on_http_exception, reply, translated
 from ostler.gateway.api.health import Health
 from ostler.gateway.api.models import ModelList
@@ -20,7 +21,9 @@ log = logging.getLogger(__name__)
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def application(responses: Responses, chat: Chat, models: ModelList, health: Health) -> Starlette:
+def application(
+    responses: Responses, chat: Chat, conversations: Conversations, models: ModelList, health: Health
+) -> Starlette:
     """All routes of the gateway."""
     table: list[tuple[str, str, Endpoint]] = [
         ("GET", "/healthz", health.alive),
@@ -33,6 +36,13 @@ def application(responses: Responses, chat: Chat, models: ModelList, health: Hea
         ("DELETE", "/v1/responses/{id}", responses.delete),
         ("POST", "/v1/responses/{id}/cancel", responses.cancel),
         ("GET", "/v1/responses/{id}/input_items", responses.input_items),
+        ("POST", "/v1/conversations", conversations.create),
+        ("GET", "/v1/conversations/{slug:path}/items/{item}", conversations.item),
+        ("GET", "/v1/conversations/{slug:path}/items", conversations.items),
+        ("POST", "/v1/conversations/{slug:path}/items", conversations.add_items),
+        ("GET", "/v1/conversations/{slug:path}", conversations.retrieve),
+        ("POST", "/v1/conversations/{slug:path}", conversations.update),
+        ("DELETE", "/v1/conversations/{slug:path}", conversations.delete),
     ]
     routes = [Route(path, guarded(endpoint), methods=[method]) for method, path, endpoint in table]
     return Starlette(routes=routes, exception_handlers={HTTPException: on_http_exception})

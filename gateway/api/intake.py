@@ -95,8 +95,9 @@ class Intake:
         warm = self._warm(prepared, said)
         if warm is not None:
             return warm
-        if target.session is not None:
-            self._sessions.of(target.session.id, caller.name).check_room()
+        session = self._sessions.find(target.session.id) if target.session else None
+        if session is not None:
+            session.check_room()
         store = body.store is not False
         return replace(prepared, session_id=await self._finder.open(target, key, caller.name, keep_slug=store))
 

@@ -64,7 +64,7 @@ class Finder:
                 fresh.id, platform=PLATFORM, owner=owner, origin=Origin.BRANCH, model=fresh.model, cwd=fresh.cwd
             )
             messages = [message.again() for message in target.fork]
-            return (await self._store.fork(target.session.id, child, messages=messages)).id
+            return (await self._store.derive_session(target.session.id, child, messages=messages)).id
         if target.session is not None:
             return target.session.id
         if target.slug is not None and keep_slug:

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from ostler.gateway.config.errors import ConfigError, UnknownKey
 from ostler.gateway.config.settings import CHOICES, Settings
+from ostler.gateway.data_folder import data_folder
 from ostler.pool.flag import pool_enabled
 
 PREFIX = "OSTLER_"
@@ -44,7 +45,7 @@ def load(
     overrides: Sequence[tuple[str, Any]] = (),
 ) -> Loaded:
     """The configuration in force. `overrides` are (dotted key, value) from a command line."""
-    folder = data_folder(environ, data_dir)
+    folder = data_folder(data_dir, environ)
     file = find_file(environ, config, folder)
     document = {} if file is None else read_file(file)
     place = "environment" if file is None else str(file)
@@ -58,16 +59,6 @@ def load(
     check_choices(settings, place)
     check_keys_of_auth(settings, place)
     return Loaded(settings, folder, file)
-
-
-def data_folder(environ: Mapping[str, str], given: str | None) -> Path:
-    """Where the gateway keeps what must survive: the same answer for every command."""
-    named = given or environ.get("OSTLER_DATA_DIR")
-    if named:
-        return Path(named).expanduser().absolute()
-    state = environ.get("XDG_STATE_HOME")
-    home = Path(environ.get("HOME") or "/")
-    return (Path(state) if state else home / ".local" / "state") / "ostler"
 
 
 def find_file(environ: Mapping[str, str], given: str | None, folder: Path) -> Path | None:

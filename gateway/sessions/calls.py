@@ -35,13 +35,16 @@ class AskedCall:
 class Desk:
     """The parked calls of one turn."""
 
-    def __init__(self, put: Callable[[TurnEvent], object], new_id: Callable[[], str], gather: float) -> None:
+    def __init__(
+        self, put: Callable[[TurnEvent], None], new_id: Callable[[], str], gather: float, *, parallel: bool = True
+    ) -> None:
         self._put = put
         self._new_id = new_id
         self._gather = gather
         self._gathering: asyncio.TimerHandle | None = None
         self._closed: str | None = None
-        self.one_at_a_time = False
+        self._parallel = parallel
+        """Whether the client takes several calls at once."""
         self.calls: dict[str, AskedCall] = {}
         """Unanswered ones, in the order they came."""
 
@@ -62,7 +65,7 @@ class Desk:
     def announce(self) -> None:
         """Gather what is new, unless a gathering is under way or the client is still at work."""
         if self._gathering is None and self.fresh and not self.waiting:
-            wait = 0.0 if self.one_at_a_time else self._gather
+            wait = self._gather if self._parallel else 0.0
             self._gathering = asyncio.get_running_loop().call_later(wait, self._ready)
 
     @property
@@ -77,7 +80,7 @@ class Desk:
 
     def hand_over(self) -> list[AskedCall]:
         """The calls the client gets now."""
-        taken = self.fresh[:1] if self.one_at_a_time else self.fresh
+        taken = self.fresh if self._parallel else self.fresh[:1]
         for call in taken:
             call.handed = True
         return taken

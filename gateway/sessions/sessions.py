@@ -102,7 +102,7 @@ class Sessions:
             if await self._quiet(wait):
                 break
         for session in tuple(self._table.values()):
-            session.release_seat()
+            self._let_go(session)
 
     def close(self) -> None:
         """Forget the timers."""
@@ -139,7 +139,7 @@ class Sessions:
     def _rested(self, session: Session) -> None:
         """A session has nothing to do now."""
         self._wake(session.id)
-        if session.seat is None or self._draining:
+        if session.seating.seat is None or self._draining:
             self._let_go(session)
         else:
             loop = asyncio.get_running_loop()
@@ -156,6 +156,6 @@ class Sessions:
         if session.busy:
             return
         self._wake(session.id)
-        session.release_seat()
-        if not session.remembers:
+        session.seating.rest()
+        if self._draining or not session.seating.remembers or len(self._table) > self.house.settings.sessions_max:
             self._table.pop(session.id, None)

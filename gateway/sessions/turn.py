@@ -67,6 +67,17 @@ class Turn:
             self.timings.tool_called()
         self.scribe.take(event)
 
+    def put(self, event: TurnEvent) -> None:
+        """Something of our own, in its place among the agent's events."""
+        if self.agent is not None:
+            self.agent.put(event)
+
+    def ride(self, agent: AgentTurn) -> None:
+        """The prompt has left; a stop that came meanwhile is passed on."""
+        self.agent = agent
+        if self.stopped is not None:
+            agent.cancel()
+
     def stop(self, reason: Stop) -> None:
         """Ask for the end. What becomes of it is the turn's outcome."""
         if self.stopped is not None or self.over.is_set():

@@ -16,8 +16,9 @@ from typing import Any
 import httpx
 import uvicorn
 
-from ostler.gateway.app import DATABASE, Gateway, open_gateway
+from ostler.gateway.app import Gateway, open_gateway
 from ostler.gateway.config.load import load
+from ostler.gateway.data_folder import DATABASE
 from ostler.gateway.listener import address_of, listen_tcp
 from ostler.gateway.serving import Server
 
