@@ -13,13 +13,14 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
 from starlette.types import ASGIApp
 
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
-from ostler.gateway.api.application import application
+from ostler.gateway.api.application import application, table
 from ostler.gateway.api.chat import Chat
 from ostler.gateway.api.conversations import Conversations
 from ostler.gateway.api.door import Door
@@ -134,7 +135,7 @@ def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Rea
     intake = Intake(sessions, Finder(store, sessions.house.ids), places, Prefixes(gateway.sessions_max))
     feeds = Feeds(most=gateway.stream_replay, bytes_at_most=gateway.replay_bytes)
     responses = Responses(sessions, intake, feeds, Repeats(store))
-    routes = application(
+    rows = table(
         responses,
         Chat(sessions, intake),
         Conversations(store, sessions.house.ids),
@@ -142,7 +143,7 @@ def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Rea
         Health(sessions, readiness),
     )
     return Door(
-        routes,
+        application(rows, version("ostler")),
         ring=key_ring(auth),
         allowed_hosts=auth.allowed_hosts,
         cors_origins=auth.cors_origins,
