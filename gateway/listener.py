@@ -26,6 +26,7 @@ def listen_tcp(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise CannotListen(f"{host} port {port}", f"{error.strerror}; choose another one with --port") from error
@@ -42,6 +43,7 @@ def listen_unix(path: Path) -> socket.socket:
             listener.bind(str(path))
         finally:
             os.umask(before)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise CannotListen(str(path), f"{error.strerror or error}") from error

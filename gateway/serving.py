@@ -8,7 +8,7 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import uvicorn
@@ -30,7 +30,7 @@ class Server(uvicorn.Server):
         yield
 
 
-async def serve(loaded: Loaded, environ: Mapping[str, str], listener: socket.socket) -> None:
+async def serve(loaded: Loaded, environ: Mapping[str, str], listener: socket.socket, ready: Callable[[], None]) -> None:
     """The life of a gateway."""
     async with open_gateway(loaded, environ) as gateway:
         config = uvicorn.Config(
@@ -47,6 +47,7 @@ async def serve(loaded: Loaded, environ: Mapping[str, str], listener: socket.soc
         server = Server(config)
         async with asyncio.TaskGroup() as group:
             group.create_task(server.serve(sockets=[listener]))
+            ready()
             group.create_task(until_told(gateway, server, loaded.settings.gateway.drain, environ))
 
 

@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ def start(given: argparse.Namespace) -> None:
     if listener is None:
         uds = settings.gateway.uds
         listener = listen_unix(as_path(uds)) if uds else listen_tcp(settings.gateway.host, settings.gateway.port)
-    greet(address_of(listener), configured=loaded.file is not None)
-    uvloop.run(serve(loaded, os.environ, listener))
+    ready = partial(greet, address_of(listener), configured=loaded.file is not None)
+    uvloop.run(serve(loaded, os.environ, listener, ready))
 
 
 def as_path(text: str) -> "Path":
