@@ -17,10 +17,10 @@ def run(argv: list[str]) -> int:
     given = parser.parse_args(argv)
 
     from ostler.gateway.config.check import check  # noqa: PLC0415 - only this command needs it
-    from ostler.gateway.config.load import load  # noqa: PLC0415
-    from ostler.gateway.config.settings import shown  # noqa: PLC0415
-    from ostler.gateway.errors import GatewayError  # noqa: PLC0415
-    from ostler.pool.errors import PoolError  # noqa: PLC0415
+    from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
+    from ostler.gateway.config.settings import shown  # noqa: PLC0415 - see above
+    from ostler.gateway.errors import GatewayError  # noqa: PLC0415 - see above
+    from ostler.pool.errors import PoolError  # noqa: PLC0415 - see above
 
     try:
         loaded = load(os.environ, config=given.config, data_dir=given.data_dir)

@@ -28,7 +28,7 @@ def run(argv: list[str]) -> int:
     given = arguments(argv)
 
     from ostler.gateway.errors import GatewayError  # noqa: PLC0415 - `ostler serve --help` needs none of this
-    from ostler.pool.errors import PoolError  # noqa: PLC0415
+    from ostler.pool.errors import PoolError  # noqa: PLC0415 - see above
 
     try:
         start(given)
@@ -42,12 +42,12 @@ def start(given: argparse.Namespace) -> None:
     """Read the configuration, take the address, serve."""
     import uvloop  # noqa: PLC0415 - see above
 
-    from ostler.gateway import log  # noqa: PLC0415
-    from ostler.gateway.api.keys import check_exposure  # noqa: PLC0415
-    from ostler.gateway.config.load import load  # noqa: PLC0415
-    from ostler.gateway.listener import address_of, listen_tcp, listen_unix  # noqa: PLC0415
-    from ostler.gateway.serving import serve  # noqa: PLC0415
-    from ostler.gateway.systemd import inherited_socket  # noqa: PLC0415
+    from ostler.gateway import log  # noqa: PLC0415 - see above
+    from ostler.gateway.api.keys import check_exposure  # noqa: PLC0415 - see above
+    from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
+    from ostler.gateway.listener import address_of, listen_tcp, listen_unix  # noqa: PLC0415 - see above
+    from ostler.gateway.serving import serve  # noqa: PLC0415 - see above
+    from ostler.gateway.systemd import inherited_socket  # noqa: PLC0415 - see above
 
     named = {"gateway.host": given.host, "gateway.port": given.port, "gateway.uds": given.uds}
     overrides: list[tuple[str, Any]] = [(key, value) for key, value in named.items() if value is not None]

@@ -111,20 +111,7 @@ async def serving(
         running = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             async with httpx.AsyncClient(base_url=base, timeout=30, trust_env=False) as http:
-                await answering(http)
                 yield Served(gateway, http, folder, record, base)
         finally:
             server.should_exit = True
             await running
-
-
-async def answering(http: httpx.AsyncClient) -> None:
-    """Wait until the listener is served."""
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                await http.get("/healthz")
-            except httpx.TransportError:
-                await asyncio.sleep(0.01)
-            else:
-                return

@@ -90,12 +90,15 @@ def test_e23_a_drain_refuses_new_work_and_stores_what_it_stops(tmp_path: Path) -
 
 
 def test_h13_a_killed_gateway_leaves_no_response_in_progress(tmp_path: Path) -> None:
-    with command(tmp_path) as running, running.http() as http:
-        with http.stream("POST", "/v1/responses", content=SLOW) as answer:
-            lines = answer.iter_lines()
-            first = next(line for line in lines if line.startswith("data: "))
-            next(line for line in lines if "delta" in line)
-            running.end(signal.SIGKILL)
+    with (
+        command(tmp_path) as running,
+        running.http() as http,
+        http.stream("POST", "/v1/responses", content=SLOW) as answer,
+    ):
+        lines = answer.iter_lines()
+        first = next(line for line in lines if line.startswith("data: "))
+        next(line for line in lines if "delta" in line)
+        running.end(signal.SIGKILL)
     response_id = json.loads(first[6:])["response"]["id"]
     with command(tmp_path) as running, running.http() as http:
         body = http.get(f"/v1/responses/{response_id}").json()
@@ -261,7 +264,8 @@ def test_it_serves_a_unix_socket_and_tells_its_service_manager(tmp_path: Path) -
 def test_a_socket_that_is_handed_in_is_served(tmp_path: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         code = (
-            "import os, sys; os.dup2(int(sys.argv[1]), 3); os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='1');"
+            "import os, sys; os.dup2(int(sys.argv[1]), 3);"
+            "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='1');"
             "from ostler.gateway.__main__ import main; sys.exit(main(['serve', '--data-dir', sys.argv[2]]))"
         )
         process = subprocess.Popen(
