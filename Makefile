@@ -34,6 +34,7 @@ cover: setup
 
 agents: setup
 	$(BIN)/python -m tests.agents
+	$(BIN)/python -m tests.conformance
 
 bench: setup
 	$(BIN)/python -m bench
@@ -45,6 +46,7 @@ fuzz: setup
 lock:
 	uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate --generate-hashes --group dev pyproject.toml -o requirements/dev.txt
 	uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate --generate-hashes pyproject.toml -o requirements/base.txt
+	uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate --generate-hashes --all-extras pyproject.toml -o requirements/all.txt
 
 format: setup
 	$(BIN)/ruff check --fix .

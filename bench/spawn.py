@@ -26,7 +26,7 @@ Start = Callable[[], Coroutine[Any, Any, Callable[[], Awaitable[object]]]]
 class Deaf:
     def stdout_received(self, data: bytes) -> None: ...
     def writable(self, ok: bool) -> None: ...
-    def process_exited(self, exit: Exit) -> None: ...  # noqa: A002
+    def process_exited(self, exit: Exit) -> None: ...  # noqa: A002 - the listener's word
 
 
 class Timed(Coroutine[Any, Any, Any]):

@@ -54,6 +54,7 @@ class SessionBinding:
         "_attached",
         "_binding",
         "_conversation",
+        "_farewells",
         "_grace",
         "_listeners",
         "_mourners",
@@ -91,6 +92,7 @@ class SessionBinding:
         self._grace: asyncio.TimerHandle | None = None
         self._listeners: list[Callable[[], None]] = []
         self._mourners: list[Callable[[], None]] = []
+        self._farewells: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
         return f"<SessionBinding {self._binding.state.value}, {len(self._binding.tools.names)} tools>"
@@ -138,6 +140,9 @@ class SessionBinding:
         self._mourners.clear()
         self._attached.set()
         self._on_revoked(self)
+        farewells, self._farewells = self._farewells, []
+        for farewell in farewells:
+            farewell()
 
     def on_definitions(self, listener: Callable[[], None]) -> None:
         """Called after the definitions changed."""
@@ -146,6 +151,12 @@ class SessionBinding:
     def on_gone(self, listener: Callable[[], None]) -> None:
         """Called when the relay's connection ended, whether or not it will come back."""
         self._mourners.append(listener)
+
+    def on_revoked(self, farewell: Callable[[], None]) -> None:
+        """Called once, after the binding has ended; for channels that keep something for it."""
+        if self._binding.state is BindingState.REVOKED:
+            raise BindingRevoked
+        self._farewells.append(farewell)
 
     async def call(
         self, name: str, arguments: JsonObject, *, call_id: str, progress: Progress | None = None

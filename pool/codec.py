@@ -133,7 +133,7 @@ class Codec(Protocol):
         """The prompt was answered with an error: no turn runs."""
 
     def cancel(self, session_id: str) -> Call | Notice | None:
-        """End the running turn; None while the agent has not named the turn yet (asked again after `replied`)."""
+        """End the running turn; None while the agent's turn is not yet to be cancelled: asked again at each event."""
 
     def close(self, session_id: str, *, offered: bool) -> Sequence[Call]:
         """End the session for good; empty when the agent has no way to."""

@@ -70,6 +70,9 @@ class LinkPart:
     mime_type: str | None = None
 
 
+FRAME = 64
+"""What a codec without documents puts around one that it passes on as text."""
+
 PromptPart: TypeAlias = TextPart | ImagePart | AudioPart | ResourcePart | FilePart | LinkPart
 
 
@@ -83,14 +86,18 @@ class PromptCapabilities:
 
 
 def size_of(part: PromptPart) -> int:
-    """Characters that count towards the agent's limit."""
+    """Characters that count towards the agent's limit. Pictures and sounds do not: limits are on text, as measured."""
     match part:
-        case TextPart(text) | ResourcePart(text=text):
+        case TextPart(text):
             return len(text)
-        case ImagePart(data=data) | AudioPart(data=data) | FilePart(data=data):
-            return len(data)
-        case LinkPart(uri=uri):
-            return len(uri)
+        case ResourcePart(uri, text):
+            return FRAME + len(uri) + len(text)
+        case FilePart(uri, data):
+            return FRAME + len(uri) + len(data)
+        case LinkPart(uri, name):
+            return FRAME + len(uri) + len(name)
+        case ImagePart() | AudioPart():
+            return 0
 
 
 def check_prompt(parts: Sequence[PromptPart], provider: Provider, capabilities: PromptCapabilities) -> None:

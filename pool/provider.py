@@ -105,6 +105,8 @@ class FaultReading:
     """What the message must name besides the code, since agents use the same codes for everything else too."""
     cancelled: frozenset[int] = frozenset({-32800})
     """Codes that answer a cancelled prompt instead of a stop reason."""
+    spoiled: frozenset[int] = frozenset()
+    """Those of them after which the agent goes on with the turn unseen: nobody prompts that session again."""
 
 
 class Finder(Protocol):

@@ -82,6 +82,7 @@ class AgentSession:
         self._told = 0
         self._turn: Turn | None = None
         self._sent = False
+        self._cancel_said = False
         self._call_id = 0
         self._sealed: str | None = None
         self._closing: asyncio.Task[bool] | None = None
@@ -125,7 +126,7 @@ class AgentSession:
         self._require_free()
         check_prompt(parts, self._provider, self._host.capabilities)
         turn = self._turn = Turn(self._stop)
-        self._sent = False
+        self._sent = self._cancel_said = False
         try:
             await self._quiet()
             await self._host.connection.free_road("prompt", Phase.PROMPT)
@@ -168,6 +169,9 @@ class AgentSession:
         elif not turn.put(event):
             why = "the consumer is too slow: more waits for it than may be held; the turn was cancelled"
             self._give_up(turn, Finished(Reason.FAILED, why))
+        elif turn.cancelling and not self._cancel_said:
+            # The cancel came before the agent's turn could be cancelled; it may be so from this event on.
+            self._tell_cancel()
 
     def permission(self, request_id: RpcId, wanted: PermissionWanted) -> None:
         """The agent asks for a decision; without a turn that wants one, the answer is no."""
@@ -250,14 +254,15 @@ class AgentSession:
         finished = self._host.codec.replied(self.id, result)
         if finished is not None:
             self._settle(turn, finished)
-        elif turn.cancelling:
-            # The cancel came before the agent had named the turn.
+        elif turn.cancelling and not self._cancel_said:
             self._tell_cancel()
 
     def _read_fault(self, turn: Turn, fault: RpcFault) -> Finished:
         reading = self._provider.faults
         message = described(fault)
         if turn.cancelling and fault.code in reading.cancelled:
+            if fault.code in reading.spoiled:
+                self._sealed = self._sealed or "the agent went on with a cancelled turn"
             return Finished(Reason.CANCELLED)
         cause: PoolError = AgentFault(provider=self._provider.name, method="prompt", code=fault.code, message=message)
         if fault.code in reading.unknown_session and reading.session_words.search(message):
@@ -302,6 +307,7 @@ class AgentSession:
     def _tell_cancel(self) -> None:
         said = self._host.codec.cancel(self.id)
         if said is not None:
+            self._cancel_said = True
             self._host.connection.tell(said)
 
     def _lose_patience(self, turn: Turn) -> None:

@@ -27,7 +27,7 @@ class BadSetting(ValueError):
 class Deadlines:
     """Seconds. How long each thing may take before it is called failed."""
 
-    start: float = 30.0
+    start: float = 60.0
     """From spawn to the answered handshake."""
     session_open: float = 60.0
     session_load: float = 60.0

@@ -48,9 +48,7 @@ class PoolSnapshot:
 
     def as_json(self) -> dict[str, Any]:
         """Nested dicts, lists, strings and numbers."""
-        plain = plain_value(self)
-        assert isinstance(plain, dict)
-        return plain
+        return {field.name: plain_value(getattr(self, field.name)) for field in fields(self)}
 
 
 def snapshot(engine: Engine, *, enabled: bool) -> PoolSnapshot:

@@ -129,9 +129,10 @@ class Stablehand:
         """Open an agent session on a running process."""
         running = self._roster.slots.get(chair.slot)
         wish = self._wishes.get(chair.tools)
+        if running is None or running.transport is None or wish is None:
+            self._report_failed_open(chair, running, SeatNotOpened(chair))
+            return
         try:
-            if running is None or running.transport is None or wish is None:
-                raise SeatNotOpened(chair)
             await self._enter(running.transport, chair, wish, running.key.key.cwd)
         except BaseException as error:
             self._report_failed_open(chair, running, error)

@@ -101,6 +101,8 @@ class Thread:
     """What must be remembered of one thread."""
 
     turn: str | None = None
+    running: bool = False
+    """The agent has said that the turn runs. Named in an answer, but not yet running, it cannot be interrupted."""
     past: str | None = None
     spoken: set[str] = field(default_factory=set)
     """Answers of the running turn that came in pieces: their whole text is not repeated."""
@@ -163,7 +165,7 @@ class CodexCodec:
 
     def prompt(self, session_id: str, parts: Sequence[PromptPart]) -> Call:
         thread = self._thread(session_id)
-        thread.past, thread.turn = thread.turn or thread.past, None
+        thread.past, thread.turn, thread.running = thread.turn or thread.past, None, False
         thread.spoken.clear()
         return Call("turn/start", {"threadId": session_id, "input": [_input(part) for part in parts]})
 
@@ -179,8 +181,10 @@ class CodexCodec:
         self._thread(session_id).turn = None
 
     def cancel(self, session_id: str) -> Call | Notice | None:
-        turn_id = self._thread(session_id).turn
-        return None if turn_id is None else Call("turn/interrupt", {"threadId": session_id, "turnId": turn_id})
+        thread = self._thread(session_id)
+        if thread.turn is None or not thread.running:
+            return None
+        return Call("turn/interrupt", {"threadId": session_id, "turnId": thread.turn})
 
     def close(self, session_id: str, *, offered: bool) -> Sequence[Call]:  # noqa: ARG002 (every version has them)
         # Unsubscribing alone keeps tool servers for a minute; archiving alone keeps the thread loaded.
@@ -313,7 +317,7 @@ def _thought(_thread: Thread, params: JsonObject) -> TurnEvent:
 
 def _turn_started(thread: Thread, params: JsonObject) -> TurnEvent:
     if params["turn"]["id"] != thread.past:
-        thread.turn = _needed(params["turn"]["id"])
+        thread.turn, thread.running = _needed(params["turn"]["id"]), True
     return Other("turn/started", params)
 
 
@@ -321,7 +325,7 @@ def _turn_completed(thread: Thread, params: JsonObject) -> TurnEvent:
     turn = params["turn"]
     if turn["id"] == thread.past or (thread.turn is not None and turn["id"] != thread.turn):
         return Other("turn/completed", params)
-    thread.past, thread.turn = turn["id"], None
+    thread.past, thread.turn, thread.running = turn["id"], None, False
     error = turn.get("error")
     message = error.get("message") if type(error) is dict else None
     return Finished(STOPS.get(turn["status"], Reason.FAILED), message if type(message) is str else "")

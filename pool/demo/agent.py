@@ -34,7 +34,7 @@ VERSION = "0.1.0"
 EOF_GRACE = 0.25
 
 
-class Later(Exception):  # noqa: N818 - no error: the answer comes from another thread
+class Later(Exception):
     """Raised by a handler whose answer is under way."""
 
 

@@ -32,31 +32,31 @@ class StartError(ProcessError):
         self.reason = reason
 
 
-class MissingProgram(StartError):  # noqa: N818 (reads as what happened, like FileNotFoundError's kin below)
+class MissingProgram(StartError):
     """No such program on the child's PATH, or its interpreter is missing."""
 
 
-class MissingDirectory(StartError):  # noqa: N818
+class MissingDirectory(StartError):
     """The working directory is gone."""
 
 
-class NotPermitted(StartError):  # noqa: N818
+class NotPermitted(StartError):
     """Not executable, not enterable, or a limit that we may not set."""
 
 
-class NotRunnable(StartError):  # noqa: N818
+class NotRunnable(StartError):
     """It exists and is executable, but is no program: a script without `#!`, another machine's binary."""
 
 
-class ResourcesExhausted(StartError):  # noqa: N818
+class ResourcesExhausted(StartError):
     """Out of processes, descriptors or memory; trying again later may help."""
 
 
-class KeeperClosed(ProcessError):  # noqa: N818
+class KeeperClosed(ProcessError):
     """A start after the keeper began to close: nobody would end that process."""
 
 
-class StdinClosed(ProcessError):  # noqa: N818
+class StdinClosed(ProcessError):
     """Bytes for a process that takes none any more: it ended, closed its stdin, or is being stopped."""
 
     def __init__(self, label: str, pid: int) -> None:
@@ -65,7 +65,7 @@ class StdinClosed(ProcessError):  # noqa: N818
         self.pid = pid
 
 
-class Survivors(ProcessError):  # noqa: N818
+class Survivors(ProcessError):
     """Processes that outlasted SIGKILL; they stay in the ledger and are tried again at the next start."""
 
     def __init__(self, label: str, pids: Sequence[int], after: float) -> None:

@@ -55,7 +55,7 @@ PROVIDER = Provider(
     close=CloseVerb.SESSION_CLOSE,
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
     faults=FaultReading(unknown_session=frozenset({-32002})),
-    strips=re.compile(r"\s*Model metadata for .* not found\..*", re.DOTALL),
+    strips=re.compile(r"\s*Model metadata for `[^`]*` not found\. Defaulting to fallback metadata;[^\n]*\s*"),
     expected_start=0.1,
     seat_weight=0.2,
 )

@@ -7,6 +7,8 @@
 - No verb ends a session, and each one left behind makes the next slower: recycled after 40.
 - A load within the minute of the open wipes the saved turns: the record's file name holds the minute.
 - It answers a load before it has told the conversation: what comes then would be the first piece of the next answer.
+- About 4.2 million characters (a million tokens at four ASCII characters each) end a turn as "max_tokens" before the
+  model is called: refused before sending. Text of other alphabets reaches that cap earlier, and ends as a limit.
 - `--model` always: its automatic choice costs a call to a second model before each turn.
 """
 
@@ -19,6 +21,7 @@ from ostler.pool.provider import (
     FaultReading,
     Finder,
     LoadTrust,
+    PromptLimit,
     Provider,
     Recipe,
     Sharing,
@@ -61,6 +64,7 @@ PROVIDER = Provider(
     parallel_opens=1,
     load=LoadTrust(next_minute=True),
     replays_noise=re.compile(r"\s*(<session_context>|\[Function Response: )"),
+    prompt_limit=PromptLimit(4_000_000),
     replay_quiet=0.3,
     close=CloseVerb.NONE,
     approvals=frozenset({Approval.ASK, Approval.AUTO}),

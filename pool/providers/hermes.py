@@ -3,10 +3,12 @@
 - One tool server per name for the whole process: the first session's token answers for all. Never shared.
 - Its `session/close` replies {} and the session goes on answering: only the end of the process ends a session.
 - It asks before a command that it thinks dangerous, and before no tool of a server: it cannot be made to ask.
+- A prompt cancelled before it reached the model is answered with error -32603, and the turn
+  goes on: the next prompt would be queued behind it.
 - A second prompt is queued behind a chatty answer; cancel takes 200 ms.
 """
 
-from ostler.pool.provider import Approval, CloseVerb, CodecName, Finder, Provider, Recipe, Sharing, Wanted
+from ostler.pool.provider import Approval, CloseVerb, CodecName, FaultReading, Finder, Provider, Recipe, Sharing, Wanted
 
 INSTALL = "pip install 'hermes-agent[acp,mcp]'"
 
@@ -35,6 +37,7 @@ PROVIDER = Provider(
     sharing=Sharing.NONE,
     close=CloseVerb.KILL,
     approvals=frozenset({Approval.AUTO}),
+    faults=FaultReading(cancelled=frozenset({-32800, -32603}), spoiled=frozenset({-32603})),
     expected_start=0.7,
     seat_weight=1.0,
 )

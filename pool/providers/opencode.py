@@ -65,7 +65,7 @@ PROVIDER = Provider(
     close=CloseVerb.SESSION_CLOSE,
     close_ends_tools=False,
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
-    faults=FaultReading(unknown_session=frozenset({-32602, -32603})),
+    faults=FaultReading(unknown_session=frozenset({-32602, -32603}), cancelled=frozenset({-32800, -32603})),
     late_updates=0.03,
     expected_start=1.4,
     seat_weight=0.1,

@@ -11,8 +11,9 @@
 
 import argparse
 import json
+import os
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
@@ -20,6 +21,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NoReturn
+
+import psutil
 
 from tests.agents.offline import raise_loopback, way_in
 from tests.agents.pins import PINS, InstallFailed, Pin, cache_folder, install
@@ -100,8 +104,16 @@ def counted(counts: Counter[str]) -> str:
     return ", ".join(f"{counts[outcome]} {outcome}" for outcome in ("failed", "passed", "skipped") if counts[outcome])
 
 
+def end_with_children(*_: object) -> None:
+    """Asked to end: the suites are ended first, and their keepers see to the agents."""
+    for child in psutil.Process().children():
+        child.terminate()
+    raise SystemExit(128 + signal.SIGTERM)
+
+
 def inside(plan: str) -> int:
     """The second half of the run, in a network of its own or not."""
+    signal.signal(signal.SIGTERM, end_with_children)
     given = json.loads(plan)
     began = time.monotonic()
     if given["alone"]:
@@ -117,6 +129,12 @@ def inside(plan: str) -> int:
     return 1 if bad or not verdicts else 0
 
 
+def go_on_as(argv: Sequence[str]) -> NoReturn:
+    """In our place, not beside us: whoever ends this command ends the run."""
+    os.chdir(ROOT)
+    os.execvp(argv[0], argv)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     given = parse(argv)
     if given.inside:
@@ -130,7 +148,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     extra = [*(["-k", given.chosen] if given.chosen else []), *(["-x"] if given.first else [])]
     plan = {"homes": ordered, "reasons": reasons, "jobs": given.jobs, "extra": extra, "alone": way is not None}
     again = [sys.executable, "-m", "tests.agents", "--inside", json.dumps(plan)]
-    return subprocess.run([*(way or ()), *again], cwd=ROOT, check=False).returncode
+    go_on_as([*(way or ()), *again])
 
 
 if __name__ == "__main__":

@@ -22,14 +22,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     report = config.getoption("--agent-report")
     if report is not None:
-        config.pluginmanager.register(Outcomes(Path(report)), "agent-outcomes")
+        config.pluginmanager.register(Outcomes(Path(report), config.getoption("--agent")), "agent-outcomes")
 
 
 class Outcomes:
     """Writes what became of each check, as it becomes known."""
 
-    def __init__(self, report: Path) -> None:
+    def __init__(self, report: Path, agent: str) -> None:
         self._report = report
+        self._agent = agent
         self._spent: dict[str, float] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -38,7 +39,9 @@ class Outcomes:
             self._write(report.nodeid, report.outcome, reason(report))
 
     def _write(self, nodeid: str, outcome: str, why: str) -> None:
-        check = nodeid.rpartition("::")[2].partition("[")[0].removeprefix("test_")
+        name, _, variant = nodeid.rpartition("::")[2].removesuffix("]").partition("[")
+        variant = variant.replace(self._agent, "").strip("-")
+        check = name.removeprefix("test_") + (f" {variant}" if variant else "")
         line = {"check": check, "outcome": outcome, "ms": round(self._spent[nodeid] * 1e3), "why": why}
         with self._report.open("a") as lines:
             lines.write(json.dumps(line) + "\n")

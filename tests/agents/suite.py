@@ -52,7 +52,7 @@ def run_suite(provider: str, install: Path, llm: str, folder: Path, extra: Seque
     home.mkdir(parents=True)
     pytest = [sys.executable, "-m", "pytest", "tests/contracts", "-p", "tests.agents.plugin", "-m", "agents", "-q"]
     chosen = ["--agent", provider, "--agent-install", str(install), "--agent-llm", llm, "--agent-home", str(home)]
-    quiet = ["--agent-report", str(report), "--no-header", "--tb=native", "-p", "no:cacheprovider"]
+    quiet = ["--agent-report", str(report), "--no-header", "--tb=native", "--timeout=240", "-p", "no:cacheprovider"]
     began = time.monotonic()
     try:
         done = subprocess.run(

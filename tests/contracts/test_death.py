@@ -62,14 +62,14 @@ async def test_e17_sigkill_in_mid_turn(yard: Yard) -> None:
 async def test_sigterm_to_the_group_leaves_nothing(yard: Yard) -> None:
     transport, _, _, left = await in_mid_turn(yard)
     os.killpg(os.getpgid(transport.pid), signal.SIGTERM)
-    await soon(transport.wait_lost(), "the end of a process asked to end", 10)
-    await gone(left, 10)
+    await soon(transport.wait_lost(), "the end of a process asked to end", 30)
+    await gone(left, 30)
 
 
 @pytest.mark.parametrize("hard", [False, True], ids=["soft", "hard"])
 async def test_e13_close_in_mid_turn_leaves_nothing(yard: Yard, hard: bool) -> None:
     transport, session, _, left = await in_mid_turn(yard)
-    await soon(transport.close(hard=hard), "the end of a closed transport", 20)
+    await soon(transport.close(hard=hard), "the end of a closed transport", 40)
     await gone(left)
     assert session.sealed is not None
     with pytest.raises(TransportLost):

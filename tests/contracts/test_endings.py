@@ -21,7 +21,7 @@ async def still_answers(transport: Transport, session_id: str) -> bool:
     """Prompt a session that we have given up, behind our own back."""
     call: Call = transport.codec.prompt(session_id, [TextPart("are you there")])
     try:
-        await transport.connection.ask(call, deadline=10, phase=Phase.PROMPT)
+        await transport.connection.ask(call, deadline=20, phase=Phase.PROMPT)
     except AgentFault:
         return False
     return True
@@ -31,7 +31,7 @@ async def test_m5_close_acts_as_declared(yard: Yard, provider: Provider) -> None
     transport = await yard.start()
     session, other = await yard.open(transport), None
     await say(session, "hello")
-    ended = await soon(session.close(), "the end of a session", 15)
+    ended = await soon(session.close(), "the end of a session", 30)
     assert ended is (provider.close is not CloseVerb.NONE)
     assert transport.leaked == int(not ended)
     with pytest.raises((SessionEnded, TransportLost)):
@@ -56,12 +56,12 @@ async def test_w34a_w34b_process_tree_after_close_is_as_before_open(yard: Yard, 
     assert "tool-canary" in (await say(session, "!call peek {}")).text
     added = tree(transport.pid) - before
     assert set(ticket.pids) <= {process.pid for process in added}
-    await soon(session.close(), "the end of a session", 15)
+    await soon(session.close(), "the end of a session", 30)
     if provider.close in ENDS and provider.close_ends_tools:
-        await gone(added, 10)
+        await gone(added, 30)
     else:
         assert {process for process in added if process.alive}, "it does end sessions: declare how"
-        await soon(transport.close(), "the end of the process", 20)
+        await soon(transport.close(), "the end of the process", 40)
         await gone(added)
 
 
@@ -69,6 +69,6 @@ async def test_close_in_mid_turn_ends_the_turn(yard: Yard) -> None:
     transport = await yard.start()
     session = await yard.open(transport)
     turn = await session.prompt([TextPart("!stream 1\n!sleep 40")])
-    await soon(session.close(), "the end of a busy session", 20)
+    await soon(session.close(), "the end of a busy session", 60)
     assert turn.finished is not None
     assert transport.sessions == 0

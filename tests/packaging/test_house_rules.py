@@ -45,7 +45,23 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed("unowned_task", "pool/session.py", "closing is one task that every closer awaits, shielded from each"),
     Allowed("sleeping_test", "tests/process/kill_cycles.py", "the random moment of the kill is the experiment"),
     Allowed("sleeping_test", "tests/process/spawning/test_life.py", "shows that an exit is held back for a while"),
-    Allowed("sleeping_test", "tests/process/spawning/test_sudden_end.py", "polls processes of others, with a deadline"),
+    Allowed("unowned_task", "bridge/runner.py", "an owner: it keeps every running call and cancels them at its stop"),
+    Allowed("unowned_task", "bridge/server.py", "the one accepting task, cancelled and awaited by `stop`"),
+    Allowed("unowned_task", "pool/crew.py", "the owner of the pool's tasks"),
+    Allowed("unowned_task", "pool/pool.py", "the shutdown is one task that every caller awaits, shielded from each"),
+    Allowed(
+        "starts_process", "bridge/upstreams/*.py", "the bridge never imports the pool; no preexec_fn, group-killed"
+    ),
+    Allowed("unowned_task", "bridge/upstreams/*.py", "every task is awaited or cancelled by the block that made it"),
+    Allowed("unowned_task", "bridge/toolbelt.py", "a sync tool's thread outlives its caller; its place waits for it"),
+    Allowed("unowned_task", "bridge/channels/http.py", "the one serving task, awaited by `stop`"),
+    Allowed("sleeping_test", "tests/conformance/server.py", "fixture tools of the suite are to take a while"),
+    Allowed("sleeping_test", "tests/process/test_upstreams.py", "waits on other processes, with a deadline"),
+    Allowed("sleeping_test", "tests/support/*.py", "waits on other processes, which send no events, with a deadline"),
+    Allowed("sleeping_test", "tests/fake_llm/server.py", "a scripted pause is part of the script"),
+    Allowed("sleeping_test", "tests/contracts/test_loading.py", "agents write their records by their own clock"),
+    Allowed("sleeping_test", "tests/process/test_bridge_attacks.py", "a slow attacker is slow; counters send no event"),
+    Allowed("sleeping_test", "tests/process/test_bridge_relay.py", "shows that nothing happens for a while"),
 )
 
 

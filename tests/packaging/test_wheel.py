@@ -9,6 +9,7 @@ from importlib.metadata import files, version
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("wire", "pool", "bridge", "gateway", "metrics")
@@ -61,14 +62,20 @@ def wheel(dist: Path) -> Path:
     return wheel
 
 
+def pinned_here(lock: Path) -> list[str]:
+    """The names in a lock that are meant for this platform."""
+    lines = [line.rstrip(" \\") for line in lock.read_text().splitlines() if line and not line.startswith(("#", " "))]
+    wanted = [Requirement(line) for line in lines]
+    return [one.name for one in wanted if one.marker is None or one.marker.evaluate()]
+
+
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment that holds the wheel and links to the pinned runtime dependencies, nothing else."""
+    """An environment that holds the wheel and links to the pinned dependencies of all its extras, nothing else."""
     home = tmp_path_factory.mktemp("environment")
     venv.create(home, with_pip=False)
     (site,) = home.glob("lib/python*/site-packages")
-    pinned = [line.split("==")[0] for line in (ROOT / "requirements/base.txt").read_text().splitlines() if "==" in line]
-    for name in pinned:
+    for name in pinned_here(ROOT / "requirements/all.txt"):
         installed = files(name)
         assert installed is not None
         for part in {path.parts[0] for path in installed if not path.parts[0].startswith("..")}:

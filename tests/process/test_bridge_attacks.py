@@ -127,7 +127,7 @@ print(opened)
 """
     async with running_bridge(tmp_path) as bridge, bystander(bridge) as client:
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 400, limits[1]))  # noqa: PTH208
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 400, limits[1]))  # noqa: PTH208 - counted, not read
         try:
             flood = await asyncio.create_subprocess_exec(
                 sys.executable, "-c", program, bridge.socket_path, stdout=asyncio.subprocess.PIPE
@@ -153,7 +153,7 @@ async def test_a_table_full_of_descriptors_is_survived(tmp_path: Path) -> None:
         links = [socket.socket(socket.AF_UNIX) for _ in range(40)]
         for link in links:
             link.setblocking(False)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 8, limits[1]))  # noqa: PTH208
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 8, limits[1]))  # noqa: PTH208 - counted, not read
         try:
             for link in links:
                 link.connect(bridge.socket_path)

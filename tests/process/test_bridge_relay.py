@@ -244,7 +244,7 @@ async def test_it_leaves_though_nobody_takes_what_it_holds(tmp_path: Path) -> No
         os.close(out_write)
         assert process.stdin is not None
         reader, writer = await played.next()
-        reader._transport.pause_reading()  # type: ignore[attr-defined]
+        reader._transport.pause_reading()  # type: ignore[attr-defined] - streams hide it
         writer.write(b"{}\n" * 1_000_000)
         process.stdin.write(b"x" * 1000 + b"\n" + b"{}\n" * 1_000_000)
         await asyncio.sleep(0.3)

@@ -39,9 +39,9 @@ class Stable:
         """The agent processes that the pool knows."""
         return {process.pid for process in self.pool.snapshot().processes if process.pid is not None}
 
-    def tree(self) -> set[int]:
+    def tree(self) -> list[psutil.Process]:
         """The agent processes and everything below them."""
-        return {pid for agent in self.pids() for pid in (agent, *(child.pid for child in below(agent)))}
+        return [process for agent in self.pids() for process in (psutil.Process(agent), *below(agent))]
 
     def relays(self) -> list[psutil.Process]:
         """The tool relays that the agents launched."""

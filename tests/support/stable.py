@@ -1,6 +1,5 @@
 """Transports for tests: the demo agent, and small scripted agents that misbehave in one way each. Real processes."""
 
-import asyncio
 import dataclasses
 import json
 import os
@@ -27,6 +26,7 @@ from ostler.pool.settings import Deadlines, ProviderSettings
 from ostler.pool.transport import Transport
 from ostler.pool.turn import Turn
 from tests.support.acp_oracle import check_client_frame
+from tests.support.waiting import eventually
 
 SCRIPTED = dataclasses.replace(ACP, sharing=Sharing.SESSIONS, seats_per_process=99, load=TRUSTED, parallel_opens=9)
 
@@ -114,6 +114,10 @@ class Stable:
         lines = [line for path in self.folder.glob("record-*") for line in path.read_text().splitlines()]
         return [entry["frame"] for entry in map(json.loads, lines) if entry.get("kind", entry.get("event")) == "in"]
 
+    def asked(self, method: str) -> int:
+        """How often recorded agents were asked for something."""
+        return sum(frame.get("method") == method for frame in self.frames())
+
     async def close(self) -> None:
         """End what was started."""
         for transport in self._started:
@@ -166,6 +170,5 @@ def end_of(events: Sequence[TurnEvent]) -> Finished:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait for something that only another process can bring about; the test's own timeout ends it."""
-    while not condition():  # noqa: ASYNC110 (there is no event for what another process does)
-        await asyncio.sleep(0.01)
+    """Wait for what only another process can bring about."""
+    await eventually(lambda: bool(condition()), "what another process was to do")

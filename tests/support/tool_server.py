@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 import threading
+from typing import Any
 
 OUT = threading.Lock()
 
@@ -45,7 +46,7 @@ class Tools:
         self._stage.write(json.dumps(frame).encode() + b"\n")
 
 
-def answer(tools: Tools, frame: dict[str, object]) -> None:
+def answer(tools: Tools, frame: dict[str, Any]) -> None:
     number, method, params = frame.get("id"), frame.get("method"), frame.get("params") or {}
     if method == "initialize":
         server = {"name": "stage", "version": "1"}

@@ -23,13 +23,13 @@ async def within(seconds: float, what: str) -> AsyncIterator[None]:
         raise AssertionError(f"not within {seconds:g} s: {what}") from error
 
 
-async def soon(awaitable: Awaitable[T], what: str, seconds: float = 10.0) -> T:
+async def soon(awaitable: Awaitable[T], what: str, seconds: float = 20.0) -> T:
     """The value of an awaitable that must not take long."""
     async with within(seconds, what):
         return await awaitable
 
 
-async def eventually(condition: Callable[[], bool], what: str, seconds: float = 10.0) -> None:
+async def eventually(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
     """Wait until something outside, that sends no events, is so."""
     async with within(seconds, what):
         while not condition():  # noqa: ASYNC110 nothing outside tells us, so we look

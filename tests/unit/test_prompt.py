@@ -48,10 +48,10 @@ def test_m08_codex_takes_a_mebi_of_characters_and_not_one_more() -> None:
     assert (caught.value.size, caught.value.limit) == (1_048_577, 1_048_576)
 
 
-def test_every_part_counts_towards_the_limit() -> None:
+def test_m08_every_text_counts_towards_the_limit_and_no_picture_does() -> None:
     parts = [TextPart("tt"), IMAGE, AUDIO, RESOURCE, FILE, LINK]
     total = sum(map(size_of, parts))
-    assert total == 2 + 4 + 4 + 4 + 4 + 1
+    assert total == 2 + (64 + 1 + 4) + (64 + 1 + 4) + (64 + 1 + 1)
     check_prompt(parts, dataclasses.replace(ACP, prompt_limit=PromptLimit(total)), ALL)
     with pytest.raises(PromptTooLarge):
         check_prompt(parts, dataclasses.replace(ACP, prompt_limit=PromptLimit(total - 1)), ALL)

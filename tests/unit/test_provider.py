@@ -88,3 +88,29 @@ def test_w41e_what_cannot_load_never_may() -> None:
 def test_the_advice_names_what_to_set() -> None:
     assert "GEMINI_API_KEY" in PROVIDERS["gemini-acp"].advice()
     assert "log in" in PROVIDERS["acp"].advice()
+
+
+WARNING = (
+    "Model metadata for `fake-model` not found. Defaulting to fallback metadata; this can degrade performance and cause"
+    " issues."
+)
+
+
+@pytest.mark.parametrize(
+    ("piece", "stripped"),
+    [(WARNING, True), (WARNING + "\n", True), (WARNING + "\nThe answer is 5.", False), ("The answer is 5.", False)],
+)
+def test_the_agents_own_warning_is_no_part_of_the_answer(piece: str, stripped: bool) -> None:
+    pattern = PROVIDERS["codex-acp"].strips
+    assert pattern is not None
+    assert (pattern.fullmatch(piece) is not None) == stripped
+
+
+@pytest.mark.parametrize(
+    ("piece", "noise"),
+    [("<session_context>\nx", True), ("[Function Response: mcp_gw_echo]", True), ("hello <session_context>", False)],
+)
+def test_what_gemini_adds_to_a_replay_is_no_message_of_the_user(piece: str, noise: bool) -> None:
+    pattern = PROVIDERS["gemini-acp"].replays_noise
+    assert pattern is not None
+    assert (pattern.match(piece) is not None) == noise

@@ -409,7 +409,7 @@ async def test_f15_what_a_tool_does_wrong_is_an_answer_to_its_caller(
         if call.name == "cancelled":
             raise asyncio.CancelledError
         if call.name == "nothing":
-            return None  # type: ignore[return-value]
+            return None  # type: ignore[return-value] - a tool that breaks its promise
         if call.name == "nonsense":
             return CallResult(({"type": "text", "text": {1, 2}},))
         raise RuntimeError(f"401 with {key}, api_key={key[3:]}, Bearer {call.arguments['token']}")
@@ -611,7 +611,7 @@ async def test_a_client_that_does_not_read_waits_alone_and_bounded(tmp_path: Pat
         bridge.publish(keen, ECHO, Echo("B"))
         reader, writer = await asyncio.open_unix_connection(bridge.socket_path, limit=1000)
         writer.write(hello(deaf.token))
-        reader._transport.pause_reading()  # type: ignore[attr-defined]
+        reader._transport.pause_reading()  # type: ignore[attr-defined] - streams hide it
         for ident in range(40):
             call = {"jsonrpc": "2.0", "id": ident, "method": "tools/call", "params": {"name": "echo"}}
             writer.write(json.dumps(call).encode() + b"\n")
@@ -620,7 +620,7 @@ async def test_a_client_that_does_not_read_waits_alone_and_bounded(tmp_path: Pat
                 await asyncio.sleep(0)
         async with connection(bridge.socket_path, keen.token) as client:
             assert await client.text("echo") == "B:None:"
-        reader._transport.resume_reading()  # type: ignore[attr-defined]
+        reader._transport.resume_reading()  # type: ignore[attr-defined] - streams hide it
         answered = set()
         while len(answered) < 40:
             answered.add(json.loads(await _line(reader))["id"])

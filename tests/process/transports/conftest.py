@@ -1,11 +1,20 @@
 """One stable for each test."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from tests.support.stable import Stable, stable_in
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The loop that serves; what differs between loops is the process's, and is tested there on both."""
+    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from ostler.pool.prompt import TextPart
 from ostler.pool.providers.codex_app_server import PROVIDER as CODEX
 from ostler.pool.settings import ProviderSettings
 from ostler.pool.transport import Transport
+from ostler.wire.json import JsonObject
 from tests.support.stable import Stable, end_of, hear, say, text_of, until
-from tests.support.tickets import PlainTicket
+from tests.support.tickets import Answer, PlainTicket
 
 APP_SERVER = r"""
 import json, sys
@@ -116,9 +117,10 @@ async def test_w02_a_native_tool_call_reaches_the_session_that_its_thread_names(
 
 async def test_an_unfinished_tool_call_is_answered_when_its_turn_is_cancelled(stable: Stable) -> None:
     class Endless(PlainTicket):
-        async def call(self, name: str, arguments: object, *, call_id: str) -> object:  # type: ignore[override]
-            self.calls.append((name, {}))
-            return await asyncio.Event().wait()
+        async def call(self, name: str, arguments: JsonObject, *, call_id: str) -> Answer:
+            self.calls.append((name, arguments))
+            await asyncio.Event().wait()
+            return Answer([])
 
     ticket = Endless("t")
     transport = await server(stable)

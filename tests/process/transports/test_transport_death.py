@@ -9,7 +9,7 @@ import pytest
 from ostler.pool.errors import AgentSilent, Phase, TransportLost
 from ostler.pool.events import Finished, Reason
 from ostler.pool.prompt import TextPart
-from tests.support.stable import Stable, end_of, hear, say
+from tests.support.stable import Stable, end_of, hear, say, text_of, until
 
 SOON = 2.0
 
@@ -21,7 +21,7 @@ async def test_wm1_every_turn_open_and_waiter_learns_the_death_once(stable: Stab
     told: list[TransportLost] = []
     transport.on_lost(told.append)
     opening = asyncio.create_task(transport.open(stable.order()))
-    await asyncio.sleep(0.02)
+    await until(lambda: stable.asked("session/new") == 4)
     os.kill(transport.pid, signal.SIGKILL)
     async with asyncio.timeout(SOON):
         lost = await transport.wait_lost()
@@ -69,7 +69,7 @@ async def test_wm1_exit_code_0_is_no_clean_end(stable: Stable) -> None:
 async def test_what_came_before_the_death_is_not_lost(stable: Stable) -> None:
     session = await (await stable.demo()).open(stable.order())
     events = await hear(await session.prompt([TextPart("last words\n!die 3")]))
-    assert "last words" in "".join(getattr(event, "text", "") for event in events)
+    assert "last words" in text_of(events)
     assert isinstance(events[-1], Finished)
 
 
@@ -78,7 +78,7 @@ async def test_w18c_an_agent_that_answers_nothing_fails_its_probe(stable: Stable
     session = await transport.open(stable.order())
     assert await transport.probe()
     await session.prompt([TextPart("!hang all")])
-    await asyncio.sleep(0.1)
+    await until(lambda: stable.asked("session/prompt"))
     assert not await transport.probe(0.2)
 
 

@@ -105,11 +105,11 @@ for method, frame, session in frames("session/new"):
 async def test_wm5_an_open_that_is_given_up_is_carried_through_and_closed(stable: Stable) -> None:
     transport = await stable.demo("--slow-session-new", "0.2")
     opening = asyncio.create_task(transport.open(stable.order()))
-    await asyncio.sleep(0.05)
+    await until(lambda: stable.asked("session/new"))
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await opening
-    await until(lambda: any(frame.get("method") == "session/close" for frame in stable.frames()))
+    await until(lambda: stable.asked("session/close"))
     await until(lambda: not transport.sessions)
     assert transport.leaked == 0
 

@@ -124,7 +124,7 @@ for method, frame, session in frames():
 async def test_w40c_late_pieces_after_a_cancel_do_not_enter_the_next_turn(stable: Stable) -> None:
     session = await (await stable.demo()).open(stable.order())
     turn = await prompt(session, "!late")
-    await asyncio.sleep(0.05)
+    await until(lambda: stable.asked("session/prompt"))
     await session.cancel()
     assert turn.finished is not None
     assert await say(session, "next") == "echo: next"
@@ -135,7 +135,7 @@ async def test_w40d_a_cancel_that_never_settles_seals_the_session(stable: Stable
     transport = await stable.demo(cancel_grace=0.2)
     session, other = [await transport.open(stable.order()) for _ in range(2)]
     turn = await prompt(session, "!hang")
-    await asyncio.sleep(0.05)
+    await until(lambda: stable.asked("session/prompt"))
     await session.cancel()
     assert turn.finished is not None
     assert turn.finished.reason is Reason.CANCELLED
@@ -361,6 +361,7 @@ async def test_w39b_the_cancel_is_said_before_the_pending_question_is_answered(s
     async for event in turn:
         if isinstance(event, PermissionAsked):
             turn.cancel()
+    await until(lambda: any("result" in frame for frame in stable.frames()))
     frames = stable.frames()
     cancel = next(at for at, frame in enumerate(frames) if frame.get("method") == "session/cancel")
     answer = next(at for at, frame in enumerate(frames) if "outcome" in (frame.get("result") or {}))

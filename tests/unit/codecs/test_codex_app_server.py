@@ -201,11 +201,13 @@ def test_w40c_a_late_end_of_the_last_turn_does_not_end_the_next() -> None:
     assert isinstance(told[1], Other)
 
 
-def test_a_cancel_waits_for_the_name_of_the_turn() -> None:
+def test_m4_a_cancel_waits_until_the_turn_runs() -> None:
     made = codec()
     made.prompt(T, [TextPart("x")])
     assert made.cancel(T) is None
     made.replied(T, {"turn": {"id": U}})
+    assert made.cancel(T) is None, "named but not running, it is answered: no active turn to interrupt"
+    made.told("turn/started", {"threadId": T, "turn": {"id": U}})
     assert made.cancel(T) == Call("turn/interrupt", {"threadId": T, "turnId": U})
 
 

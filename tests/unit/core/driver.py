@@ -79,8 +79,8 @@ class Pool:
         return self.do(events.SeatClosed(SeatId(seat), clean))
 
     def release(self, lease: int) -> list[str]:
-        found = self.core.books.leases.get(lease)  # type: ignore[call-overload]
-        return self.do(events.LeaseReleased(lease, found.generation if found else 0))  # type: ignore[arg-type]
+        found = self.core.books.leases.get(lease)  # type: ignore[call-overload] - tests name leases by number
+        return self.do(events.LeaseReleased(lease, found.generation if found else 0))  # type: ignore[arg-type] - as above
 
     def tick(self, after: float = 0.0) -> list[str]:
         return self.do(events.Tick(), after)

@@ -105,7 +105,7 @@ def test_w21_a_stale_release_is_counted_and_ends_nothing() -> None:
     pool = Pool()
     pool.register()
     lease = pool.leased()
-    assert pool.do(events.LeaseReleased(lease, 99)) == ["note stale"]  # type: ignore[arg-type]
+    assert pool.do(events.LeaseReleased(lease, 99)) == ["note stale"]  # type: ignore[arg-type] - tests name leases by number
     assert pool.release(lease) == ["close 2"]
     assert pool.release(lease) == ["note stale"]
 
@@ -211,4 +211,4 @@ def test_e14_shutdown_refuses_all_stops_all_and_is_idempotent() -> None:
 
 def test_something_that_is_no_event_is_a_defect() -> None:
     with pytest.raises(TypeError, match="not an event"):
-        Pool().core.handle("hello", 0.0)  # type: ignore[arg-type]
+        Pool().core.handle("hello", 0.0)  # type: ignore[arg-type] - tests name leases by number

@@ -55,7 +55,7 @@ def test_w27a_another_fingerprint_drains_the_old_generation_and_serves_from_the_
     assert pool.claim() == []
     assert pool.started(4) == ["move 3 fingerprint", "open 5 on #4"]
     assert pool.opened(5) == ["grant c2 lease 6 on #4 cold starting"]
-    assert pool.do(events.TurnBoundary(3)) == ["move 3 fingerprint"]  # type: ignore[arg-type]
+    assert pool.do(events.TurnBoundary(3)) == ["move 3 fingerprint"]  # type: ignore[arg-type] - tests name leases by number
     assert pool.release(3) == ["close 2", "stop #1 soft fingerprint"]
 
 
@@ -216,7 +216,7 @@ def test_a_start_that_never_answers_fails() -> None:
 
 def test_w15_idle_counts_from_the_last_use_and_drains_to_zero() -> None:
     pool = ready(idle_after=100.0)
-    pool.do(events.TurnBoundary(3), after=90.0)  # type: ignore[arg-type]
+    pool.do(events.TurnBoundary(3), after=90.0)  # type: ignore[arg-type] - tests name leases by number
     pool.release(3)
     pool.closed(2)
     assert pool.tick(90.0) == []

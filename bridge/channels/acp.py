@@ -1,0 +1,176 @@
+"""MCP over ACP: an agent that advertises `mcpCapabilities.acp` reaches our tools through the pipe it has already.
+
+Not part of ACP yet: a draft (RFD "MCP-over-ACP"), marked unstable in the schema of ACP 1.19. What is implemented is
+the shape of that schema: a server is declared in `session/new` as `{"type": "acp", "name", "serverId"}`; the agent
+opens connections with `mcp/connect`, talks in `mcp/message` (method and params of the inner message; its id is the
+outer one's), and closes with `mcp/disconnect`.
+
+Rules: one `AcpChannel` belongs to one agent process. A server id opens something only on the channel that declared it,
+so an id that another process learned is worth nothing there. Sans-io: requests come in with a way to answer them,
+notices leave by `tell`; there is no process, no socket and no task of its own.
+"""
+
+import itertools
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from ostler.bridge.conversation import Conversation
+from ostler.bridge.errors import NotBound
+from ostler.bridge.mcp import REFUSAL_CODES
+from ostler.bridge.session_binding import SessionBinding
+from ostler.bridge.tokens import TokenSource, secret_token
+from ostler.wire.json import JsonObject, decode, encode_line
+from ostler.wire.rpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcFault
+
+CONNECTION_LIMIT: Final = 16
+REQUEST_CANCELLED: Final = -32800  # ACP's own
+
+Answer: TypeAlias = Callable[[object], None]
+"""Called once, with the result or an `RpcFault`."""
+Tell: TypeAlias = Callable[[str, JsonObject], None]
+
+
+class AcpConnection:
+    """One `mcp/connect`: an outlet that knows which answer belongs to which outer request."""
+
+    def __init__(self, name: str, binding: SessionBinding, tell: Tell) -> None:
+        self._name = name
+        self._tell = tell
+        self._asked: dict[int, tuple[object, Answer]] = {}
+        self._inner: dict[object, int] = {}
+        self._numbers = itertools.count(1)
+        self.conversation: Conversation = binding.conversation()
+        self.conversation.connect(self, resumed=True)
+
+    @property
+    def waiting(self) -> int:
+        """What we hand over is the transport's to bound."""
+        return 0
+
+    def request(self, outer: object, method: str, params: object, answer: Answer) -> None:
+        inner = next(self._numbers)
+        self._asked[inner] = (outer, answer)
+        self._inner[outer] = inner
+        self._receive({"jsonrpc": "2.0", "id": inner, "method": method, "params": params or {}})
+
+    def notify(self, method: str, params: object) -> None:
+        if method == "notifications/cancelled" and isinstance(params, dict):
+            self._cancel(params)
+        else:
+            self._receive({"jsonrpc": "2.0", "method": method, "params": params or {}})
+
+    def send(self, frame: bytes) -> None:
+        message: JsonObject = decode(frame)
+        if "method" in message:
+            inner = {"method": message["method"], "params": message["params"]}
+            self._tell("mcp/message", {"connectionId": self._name, **inner})
+        elif (error := message.get("error")) is None:
+            self._settle(message["id"], message["result"])
+        else:
+            self._settle(message["id"], RpcFault(error["code"], error["message"], error.get("data")))
+
+    def _cancel(self, params: JsonObject) -> None:
+        """It names the outer request. MCP leaves a cancelled request without an answer, the outer protocol does not."""
+        inner = self._inner.get(params.get("requestId"))
+        if inner is not None:
+            self._receive({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": inner}})
+            self._settle(inner, RpcFault(REQUEST_CANCELLED, "the call was cancelled"))
+
+    def _settle(self, inner: int, outcome: object) -> None:
+        outer, answer = self._asked.pop(inner, (None, None))
+        if answer is not None:
+            self._inner.pop(outer, None)
+            answer(outcome)
+
+    def close(self) -> None:
+        self.conversation.abandon()
+        for inner in tuple(self._asked):
+            self._settle(inner, _not_bound())
+
+    def _receive(self, message: JsonObject) -> None:
+        self.conversation.receive(encode_line(message))
+
+
+class AcpChannel:
+    def __init__(self, tell: Tell, *, name: str = "ostler", ids: TokenSource = secret_token) -> None:
+        self._tell = tell
+        self._name = name
+        self._ids = ids
+        self._declared: dict[str, SessionBinding] = {}
+        self._connections: dict[str, tuple[SessionBinding, AcpConnection]] = {}
+
+    def declare(self, binding: SessionBinding) -> JsonObject:
+        """The entry for `mcpServers` of `session/new`."""
+        server = self._ids()
+        self._declared[server] = binding
+        binding.on_definitions(lambda: self._changed(binding))
+        binding.on_revoked(lambda: self._forget(server, binding))
+        return {"type": "acp", "name": self._name, "serverId": server}
+
+    def request(self, outer: object, method: str, params: JsonObject, answer: Answer) -> None:
+        """A request of the agent whose method begins with `mcp/`; `outer` is its JSON-RPC id."""
+        match method:
+            case "mcp/connect":
+                answer(self._connect(params))
+            case "mcp/message":
+                self._message(outer, params, answer)
+            case "mcp/disconnect":
+                answer(self._disconnect(params))
+            case _:
+                answer(RpcFault(METHOD_NOT_FOUND, f"method not found: {method[:128]}"))
+
+    def notice(self, method: str, params: JsonObject) -> None:
+        connection = self._connection(params)
+        inner = params.get("method")
+        if method == "mcp/message" and connection is not None and isinstance(inner, str):
+            connection.notify(inner, params.get("params"))
+
+    def close(self) -> None:
+        """The agent process is gone."""
+        for name in tuple(self._connections):
+            self._disconnect({"connectionId": name})
+        self._declared.clear()
+
+    def _connect(self, params: JsonObject) -> object:
+        binding = self._declared.get(str(params.get("serverId")))
+        if binding is None or len(self._connections) >= CONNECTION_LIMIT * len(self._declared):
+            return _not_bound()
+        name = self._ids()
+        self._connections[name] = (binding, AcpConnection(name, binding, self._tell))
+        return {"connectionId": name}
+
+    def _message(self, outer: object, params: JsonObject, answer: Answer) -> None:
+        connection, inner = self._connection(params), params.get("method")
+        if connection is None:
+            answer(_not_bound())
+        elif not isinstance(inner, str):
+            answer(RpcFault(INVALID_PARAMS, "method must be a string"))
+        else:
+            connection.request(outer, inner, params.get("params"), answer)
+
+    def _disconnect(self, params: JsonObject) -> object:
+        _, connection = self._connections.pop(str(params.get("connectionId")), (None, None))
+        if connection is None:
+            return _not_bound()
+        connection.close()
+        return {}
+
+    def _connection(self, params: JsonObject) -> AcpConnection | None:
+        _, connection = self._connections.get(str(params.get("connectionId")), (None, None))
+        return connection
+
+    def _changed(self, binding: SessionBinding) -> None:
+        for owner, connection in tuple(self._connections.values()):
+            if owner is binding:
+                connection.conversation.tools_changed()
+
+    def _forget(self, server: str, binding: SessionBinding) -> None:
+        self._declared.pop(server, None)
+        for name, (owner, _) in tuple(self._connections.items()):
+            if owner is binding:
+                self._disconnect({"connectionId": name})
+
+
+def _not_bound() -> RpcFault:
+    """Unknown, closed and revoked: the same answer."""
+    return RpcFault(REFUSAL_CODES[NotBound], str(NotBound()))

@@ -1,0 +1,121 @@
+"""The HTTP channel on the network: a loopback socket, uvicorn, and `HttpApp` behind it. Off unless it is configured.
+
+Rules: it listens on loopback addresses and nowhere else, on a socket of its own, so that no setting of the gateway's
+public face can expose it. An agent is given the address and a bearer token, both worth nothing after the binding ends.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import uvicorn
+
+from ostler.bridge.channels.http_app import HttpApp, HttpSettings
+from ostler.bridge.errors import BridgeError
+from ostler.bridge.session_binding import SessionBinding
+from ostler.bridge.tokens import TokenSource, secret_token
+
+FAREWELL: Final = 2
+
+
+class NotLoopback(BridgeError):
+    def __init__(self, host: str) -> None:
+        self.host = host
+        super().__init__(f"the HTTP tool channel listens on loopback addresses only, not on {host}")
+
+
+class HttpNotRunning(BridgeError):
+    def __init__(self) -> None:
+        super().__init__("the HTTP tool channel is not running; enable it, and call start() first")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpServerEntry:
+    """What an agent that takes HTTP tool servers is told."""
+
+    name: str
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn inside somebody else's loop: signals are not its own, and its owner wants to know when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()
+
+
+class HttpChannel:
+    def __init__(self, settings: HttpSettings, *, name: str = "ostler", tokens: TokenSource = secret_token) -> None:
+        if settings.host != "localhost" and not ipaddress.ip_address(settings.host).is_loopback:
+            raise NotLoopback(settings.host)
+        self.app = HttpApp(settings, tokens=tokens)
+        self._settings = settings
+        self._name = name
+        self._url: str | None = None
+        self._server: _Server | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        if self._serving is not None:
+            return
+        listener = _listener(self._settings)
+        server = self._server = _Server(_config(self.app))
+        self._serving = serving = asyncio.get_running_loop().create_task(server.serve(sockets=[listener]))
+        listening = asyncio.get_running_loop().create_task(server.listening.wait())
+        await asyncio.wait([serving, listening], return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            listening.cancel()
+            await serving
+        self._url = f"http://{_address(listener)}{self._settings.path}"
+
+    async def stop(self) -> None:
+        """Streams end, answers under way are written, the port is free afterwards."""
+        server, serving = self._server, self._serving
+        if server is None or serving is None:
+            return
+        self._server = self._serving = self._url = None
+        self.app.end()
+        server.should_exit = True
+        await serving
+
+    def open(self, binding: SessionBinding) -> HttpServerEntry:
+        if self._url is None:
+            raise HttpNotRunning
+        return HttpServerEntry(self._name, self._url, {"Authorization": f"Bearer {self.app.admit(binding)}"})
+
+
+def _listener(settings: HttpSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    return socket.create_server((settings.host, settings.port), family=family, backlog=256)
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _config(app: HttpApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=FAREWELL,
+    )

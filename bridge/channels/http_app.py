@@ -1,0 +1,276 @@
+"""MCP over Streamable HTTP as an ASGI application, in front of the same bindings as the socket.
+
+Rules: Host and Origin first, then the token, then everything else. A client without a valid token learns nothing, not
+even whether a path or a session exists. An answer that is there at once is one JSON document; a call that reports or
+takes its time becomes a stream of events, so that headers are sent and no client gives up on us. In the revisions with
+a handshake a lost connection is not a cancellation; in the stateless one it is the only way to cancel.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ostler.bridge.channels.http_request import (
+    EVENTS,
+    JSON,
+    SESSION,
+    HttpRequest,
+    Message,
+    Receive,
+    Refusal,
+    Scope,
+    Send,
+    not_bound,
+    refusal,
+)
+from ostler.bridge.channels.http_session import HttpSession, Place
+from ostler.bridge.channels.http_stateless import check, is_stateless, status_of
+from ostler.bridge.channels.http_stream import Exchange, Stream
+from ostler.bridge.mcp import Fault, fault_frame, is_request_id, messages_of
+from ostler.bridge.session_binding import SessionBinding
+from ostler.bridge.tokens import TokenSource, digest, secret_token
+from ostler.wire.json import JsonObject
+from ostler.wire.rpc import RpcId
+
+METHODS = "GET, POST, DELETE"
+
+Lost: TypeAlias = Callable[[], None]
+Status: TypeAlias = Callable[[bytes], int]
+Work: TypeAlias = Coroutine[object, object, None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpSettings:
+    enabled: bool = False
+    host: str = "127.0.0.1"
+    port: int = 0
+    path: str = "/mcp"
+    body_limit: int = 32 * 1024 * 1024
+    sessions_per_binding: int = 16
+    stream_after: float = 1.0
+    """Seconds after which a call without an answer gets its headers and a stream."""
+    heartbeat: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A body: the bytes for the core, and the messages in it, by which its way is chosen."""
+
+    frame: bytes
+    messages: list[JsonObject]
+
+    @property
+    def first(self) -> JsonObject:
+        return self.messages[0]
+
+    @property
+    def ident(self) -> RpcId:
+        """The id that an error about the whole body should carry."""
+        ident = self.first.get("id")
+        return ident if self.alone and is_request_id(ident) else None
+
+    @property
+    def alone(self) -> bool:
+        return len(self.messages) == 1
+
+
+class HttpApp:
+    def __init__(self, settings: HttpSettings, *, tokens: TokenSource = secret_token) -> None:
+        self._settings = settings
+        self._tokens = tokens
+        self._key = secrets.token_bytes(32)
+        self._places: dict[bytes, Place] = {}
+        self.refused = 0
+
+    def admit(self, binding: SessionBinding) -> str:
+        """A token of its own for this channel: one that leaked here opens nothing on the socket, nor the reverse."""
+        token = self._tokens()
+        key = self._digest(token)
+        place = self._places[key] = Place(binding, self._settings.sessions_per_binding)
+
+        def forget() -> None:
+            del self._places[key]
+            place.end()
+
+        binding.on_revoked(forget)
+        return token
+
+    def end(self) -> None:
+        """Every stream is closed; the tokens stay with their bindings."""
+        for place in self._places.values():
+            place.end()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise NotImplementedError(f"only http is served, not {scope['type']}")
+        try:
+            await self._serve(HttpRequest.of(scope), receive, send)
+        except Refusal as refused:
+            await _respond(send, refused.status, refused.body, refused.headers)
+
+    async def _serve(self, request: HttpRequest, receive: Receive, send: Send) -> None:
+        request.require_this_machine()
+        place = self._place(request)
+        if request.path != self._settings.path:
+            raise refusal(404, "nothing here")
+        match request.method:
+            case "POST":
+                await self._post(request, place, receive, send)
+            case "GET":
+                await self._get(request, place, receive, send)
+            case "DELETE":
+                self._delete(request, place)
+                await _respond(send, 204)
+            case _:
+                raise Refusal(405, b"", {"allow": METHODS})
+
+    def _place(self, request: HttpRequest) -> Place:
+        place = self._places.get(self._digest(request.bearer))
+        if place is None:
+            self.refused += 1
+            raise not_bound()
+        return place
+
+    def _digest(self, token: str) -> bytes:
+        return digest(self._key, token.encode())
+
+    async def _post(self, request: HttpRequest, place: Place, receive: Receive, send: Send) -> None:
+        request.require_json()
+        posted = _posted(await self._body(receive))
+        request.require_known_version(posted.ident)
+        if is_stateless(request, posted.first):
+            await self._post_alone(request, place, posted, receive, send)
+        elif any(each.get("method") == "initialize" for each in posted.messages):
+            await self._shake_hands(place, posted, send)
+        else:
+            await self._post_in(_session(request, place), posted, receive, send)
+
+    async def _post_alone(
+        self, request: HttpRequest, place: Place, posted: Posted, receive: Receive, send: Send
+    ) -> None:
+        if not posted.alone:
+            raise refusal(400, "one message in one request")
+        check(request, posted.first)
+        exchange = place.exchange(posted.frame)
+        await self._finish(exchange, receive, send, status=status_of, lost=exchange.abandon)
+
+    async def _shake_hands(self, place: Place, posted: Posted, send: Send) -> None:
+        if not posted.alone:
+            raise refusal(400, "initialize comes alone")
+        name = secrets.token_hex(16)
+        answers = place.open(name).answers(posted.frame)
+        await _respond(send, 200, b"".join(answers), {"content-type": JSON, SESSION: name})
+
+    async def _post_in(self, session: HttpSession, posted: Posted, receive: Receive, send: Send) -> None:
+        if not any("method" in each and "id" in each for each in posted.messages):
+            session.notify(posted.frame)
+            await _respond(send, 202)
+        elif posted.alone and posted.first["method"] == "logging/setLevel":
+            await _respond(send, 200, b"".join(session.answers(posted.frame)), {"content-type": JSON})
+        else:
+            exchange = session.exchange(posted.frame)
+            status = _always_ok if posted.alone else None
+            await self._finish(exchange, receive, send, status=status, lost=exchange.stream.drop)
+
+    async def _get(self, request: HttpRequest, place: Place, receive: Receive, send: Send) -> None:
+        request.require_known_version()
+        if not request.accepts(EVENTS):
+            raise refusal(406, f"accept {EVENTS}")
+        stream = _session(request, place).mailbox.open()
+        await self._stream(stream, receive, send, lost=stream.drop)
+
+    def _delete(self, request: HttpRequest, place: Place) -> None:
+        request.require_known_version()
+        if request.session is None or not place.close(request.session):
+            raise refusal(404, "no such session")
+
+    async def _body(self, receive: Receive) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise refusal(400, "the body did not arrive")
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self._settings.body_limit:
+                raise refusal(413, f"a request may be {self._settings.body_limit} bytes")
+            if not message.get("more_body", False):
+                return b"".join(parts)
+
+    async def _finish(
+        self, exchange: Exchange, receive: Receive, send: Send, *, status: Status | None, lost: Lost
+    ) -> None:
+        """`status` is that of a single answer; a batch has none, and always is a stream."""
+        stream = exchange.stream
+        await _watched(receive, stream.arrival(self._settings.stream_after), lost)
+        if status is not None and stream.closed and len(stream) == 1:
+            answer = stream.take()[0]
+            await _respond(send, status(answer), answer, {"content-type": JSON})
+        else:
+            await self._stream(stream, receive, send, lost=lost)
+
+    async def _stream(self, stream: Stream, receive: Receive, send: Send, *, lost: Lost) -> None:
+        await send(_head(200, {"content-type": EVENTS, "cache-control": "no-cache"}))
+        await _watched(receive, self._events(stream, send), lost)
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _events(self, stream: Stream, send: Send) -> None:
+        # A comment first: some clients take an answer for lost until its first bytes are there.
+        news = b": here\n\n"
+        while True:
+            await send({"type": "http.response.body", "body": news, "more_body": True})
+            await stream.arrival(self._settings.heartbeat)
+            frames = stream.take()
+            if not frames and stream.closed:
+                return
+            news = b"".join(b"event: message\ndata: %b\n" % frame for frame in frames) or b": still here\n\n"
+
+
+async def _watched(receive: Receive, work: Work, lost: Lost) -> None:
+    """`work`, while somebody looks whether the client is still there: a raw ASGI server tells nobody else."""
+    async with asyncio.TaskGroup() as group:
+        watch = group.create_task(_watch(receive, lost))
+        try:
+            await work
+        finally:
+            watch.cancel()
+
+
+async def _watch(receive: Receive, lost: Lost) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    lost()
+
+
+def _posted(body: bytes) -> Posted:
+    try:
+        return Posted(body, messages_of(body))
+    except Fault as fault:
+        raise Refusal(400, fault_frame(None, fault.code, fault.message, fault.data)) from fault
+
+
+def _always_ok(_answer: bytes) -> int:
+    return 200
+
+
+def _session(request: HttpRequest, place: Place) -> HttpSession:
+    if request.session is None:
+        raise refusal(400, f"the header {SESSION} is missing; call initialize first")
+    session = place.session(request.session)
+    if session is None:
+        raise refusal(404, "no such session; call initialize again")
+    return session
+
+
+async def _respond(send: Send, status: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> None:
+    kind = {"content-type": JSON} if body else {}
+    await send(_head(status, {**kind, **(headers or {}), "content-length": str(len(body))}))
+    await send({"type": "http.response.body", "body": body})
+
+
+def _head(status: int, headers: Mapping[str, str]) -> Message:
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    return {"type": "http.response.start", "status": status, "headers": raw}

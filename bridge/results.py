@@ -1,0 +1,135 @@
+"""What a tool function may return, as a `CallResult`, cut to size.
+
+Rules: text stays text; what JSON can hold becomes its text, and an object also `structuredContent`; bytes travel only
+with a media type. What is cut says so at the place of the cut, because a model that does not know reads on happily.
+"""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias, TypeGuard
+
+from ostler.bridge.calls import CallResult
+from ostler.bridge.schema import plain
+from ostler.wire.json import JsonObject, Unencodable, encode_line
+
+BLOB_LIMIT: Final = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    data: bytes
+    mime: str
+
+
+@dataclass(frozen=True, slots=True)
+class Audio:
+    data: bytes
+    mime: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A document inside the result: text, or bytes."""
+
+    uri: str
+    content: str | bytes
+    mime: str | None = None
+
+
+Block: TypeAlias = str | Image | Audio | Resource
+
+
+class ResultRefused(TypeError):
+    """A tool returned what no client could read."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(f"the tool returned something that is not a result: {detail}")
+
+
+def result_of(value: object, limit: int) -> CallResult:
+    """`limit` is in characters of text, all blocks together."""
+    return truncated(_result(value), limit)
+
+
+def truncated(result: CallResult, limit: int) -> CallResult:
+    """Nothing is touched that fits."""
+    blocks: list[JsonObject] = []
+    left = limit
+    for block in result.content:
+        kept = _fitting(block, left, limit)
+        left -= len(kept.get("text", ""))
+        blocks.append(kept)
+    structured = result.structured
+    if structured is not None and len(encode_line(structured)) > 4 * limit:
+        structured = None
+    return CallResult(tuple(blocks), result.is_error, structured)
+
+
+def _result(value: object) -> CallResult:
+    if isinstance(value, CallResult):
+        return value
+    if isinstance(value, str | Image | Audio | Resource):
+        return CallResult((_block(value),))
+    if value is None:
+        return CallResult.text("done")
+    if isinstance(value, list | tuple) and _are_blocks(value):
+        return CallResult(tuple(_block(each) for each in value))
+    return _document(value)
+
+
+def _are_blocks(values: Sequence[object]) -> TypeGuard[Sequence[Block]]:
+    """Pictures, with or without texts. Texts alone are a JSON list."""
+    kinds = str | Image | Audio | Resource
+    return all(isinstance(each, kinds) for each in values) and not all(isinstance(each, str) for each in values)
+
+
+def _block(value: Block) -> JsonObject:
+    match value:
+        case str():
+            return {"type": "text", "text": value}
+        case Image():
+            return {"type": "image", "data": _base64(value.data), "mimeType": value.mime}
+        case Audio():
+            return {"type": "audio", "data": _base64(value.data), "mimeType": value.mime}
+        case Resource():
+            return {"type": "resource", "resource": _resource(value)}
+
+
+def _resource(value: Resource) -> JsonObject:
+    about: JsonObject = {"uri": value.uri} if value.mime is None else {"uri": value.uri, "mimeType": value.mime}
+    if isinstance(value.content, bytes):
+        return {**about, "blob": _base64(value.content)}
+    return {**about, "text": value.content}
+
+
+def _document(value: object) -> CallResult:
+    document = plain(value)
+    try:
+        text = encode_line(document)[:-1].decode()
+    except Unencodable as error:
+        raise ResultRefused(str(error)) from error
+    return CallResult(({"type": "text", "text": text},), structured=document if isinstance(document, dict) else None)
+
+
+def _fitting(block: JsonObject, left: int, limit: int) -> JsonObject:
+    text = block.get("text")
+    if isinstance(text, str) and len(text) > left:
+        mark = f"\n[truncated: {max(left, 0)} of {len(text)} characters shown, the limit is {limit}]"
+        return {**block, "text": text[: max(left, 0)] + mark}
+    size, most = _weight(block, limit)
+    if size > most:
+        return {"type": "text", "text": f"[left out: {block['type']} of {size} bytes, the limit is {most}]"}
+    return block
+
+
+def _weight(block: JsonObject, limit: int) -> tuple[int, int]:
+    """The size of what cannot be cut, and its limit. Half a resource would look like a whole one."""
+    resource = block.get("resource")
+    if isinstance(resource, dict) and "text" in resource:
+        return len(resource["text"]), limit
+    return len(block.get("data", "")) + len(resource.get("blob", "") if isinstance(resource, dict) else ""), BLOB_LIMIT
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

@@ -1,0 +1,1 @@
+"""Tool servers of others (`[tools.mcp.<name>]`), started once and shared by all sessions that may see them."""

@@ -1,0 +1,42 @@
+"""Runs one tool server and ends it with everything it started: `python -I -S -E leash.py FD PROGRAM ARGUMENT...`
+
+Standard library only, and nothing of ours. FD is the reading end of a pipe whose other end only the gateway holds. When
+it closes, because the gateway wants that or because it is dead (even by SIGKILL: the kernel closes it), the server's
+process group is asked to end, and made to a moment later. So a server can be stopped and cannot be orphaned. It
+inherits our stdin, stdout and stderr; we keep no copy of them, so that their ends mean what they say. Its zombie is
+collected last, because until then no stranger can get its number.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import sys
+
+GRACE = 2.0
+
+
+def main(argv: list[str]) -> int:
+    control = int(argv[0])
+    os.set_inheritable(control, False)
+    try:
+        server = os.posix_spawnp(argv[1], argv[1:], os.environ, setpgroup=0)
+    except OSError as error:
+        os.write(2, f"{argv[1]}: {error.strerror}\n".encode())
+        return 127
+    quiet = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(quiet, standard)
+    watched = os.pidfd_open(server)
+    select.select([control, watched], [], [])
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(server, signal.SIGTERM)
+    select.select([watched], [], [], GRACE)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(server, signal.SIGKILL)
+    _, status = os.waitpid(server, 0)
+    return os.waitstatus_to_exitcode(status) & 0xFF
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,167 @@
+"""A tool server's process. The only file of the bridge that starts one.
+
+The MCP library starts servers with anyio, that is with the loop's own `create_subprocess_exec`; on uvloop that forks,
+and a gateway of 2 GB stands still for 77 ms. `subprocess.Popen` uses vfork and takes 0.2 ms on either loop. So the
+process is started here, and the library gets streams. The pool's keeper of processes is out of reach from this room;
+a leash (`leash.py`) does for a handful of servers what it does for many agents.
+"""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import IO, Final, cast
+
+from ostler.bridge.redaction import redacted
+
+LEASH: Final = Path(__file__).with_name("leash.py").resolve()
+LINE_LIMIT: Final = 32 * 1024 * 1024
+LAST_WORDS: Final = 5
+INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "SHELL", "TERM")
+
+
+class Stdin(asyncio.Protocol):
+    """The writing end of the server's stdin, at the server's pace."""
+
+    def __init__(self) -> None:
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._transport: asyncio.WriteTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # What a pipe gives; uvloop's is not a subclass, so it cannot be asserted.
+        self._transport = cast("asyncio.WriteTransport", transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why it was lost changes nothing
+        self._transport = None
+        self._writable.set()
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    async def write(self, line: bytes) -> None:
+        await self._writable.wait()
+        if self._transport is None:
+            raise BrokenPipeError("the tool server's stdin is closed")
+        self._transport.write(line)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+class UpstreamProcess:
+    """A running server. `stdout` ends when it does."""
+
+    def __init__(self, pid: int, stdin: Stdin, stdout: asyncio.StreamReader) -> None:
+        self.pid = pid
+        self.stdin = stdin
+        self.stdout = stdout
+        self._words: deque[str] = deque(maxlen=LAST_WORDS)
+        self._silent = asyncio.Event()
+
+    async def farewell(self) -> str:
+        """The end of its stderr, for whoever wants to know why it died. A helper may hold stderr open: not for long."""
+        try:
+            async with asyncio.timeout(1):
+                await self._silent.wait()
+        except TimeoutError:
+            self._words.append("(its stderr is still open)")
+        return redacted(" | ".join(self._words)) or "it said nothing"
+
+    async def hear(self, stderr: asyncio.StreamReader) -> None:
+        """Somebody must read stderr, or a server that says much stops."""
+        while True:
+            try:
+                line = await stderr.readline()
+            except ValueError:  # a line beyond the limit: the reader has dropped it
+                continue
+            if not line:
+                self._silent.set()
+                return
+            if words := line.decode(errors="replace").strip():
+                self._words.append(words[:500])
+
+
+@asynccontextmanager
+async def running(
+    command: tuple[str, ...], *, env: Mapping[str, str], cwd: str | None
+) -> AsyncIterator[UpstreamProcess]:
+    """The server for as long as the block lasts, and not a moment longer. Raises `OSError`."""
+    popen, control = _start(command, env, cwd)
+    try:
+        async with contextlib.AsyncExitStack() as pipes:
+            stdin, stdout, stderr = await _connected(popen, pipes)
+            process = UpstreamProcess(popen.pid, stdin, stdout)
+            hearing = asyncio.get_running_loop().create_task(process.hear(stderr))
+            try:
+                yield process
+            finally:
+                stdin.close()
+                os.close(control)
+                control = -1
+                # The leash needs its grace at most; a thread waits for it, whatever cancels us. A helper that left the
+                # group may hold stderr open for ever: nobody listens to it any longer.
+                try:
+                    await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, popen.wait))
+                finally:
+                    hearing.cancel()
+    finally:
+        if control >= 0:
+            os.close(control)
+            popen.wait()
+
+
+def environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """What any program needs, and what this one was configured to get; none of the gateway's secrets."""
+    return {name: os.environ[name] for name in INHERITED if name in os.environ} | dict(extra)
+
+
+def _start(command: tuple[str, ...], env: Mapping[str, str], cwd: str | None) -> tuple["subprocess.Popen[bytes]", int]:
+    theirs, ours = os.pipe()
+    try:
+        popen = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-E", str(LEASH), str(theirs), *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=dict(env),
+            cwd=cwd,
+            pass_fds=(theirs,),
+            start_new_session=True,
+        )
+    except OSError:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    return popen, ours
+
+
+async def _connected(
+    popen: "subprocess.Popen[bytes]", pipes: contextlib.AsyncExitStack
+) -> tuple[Stdin, asyncio.StreamReader, asyncio.StreamReader]:
+    assert popen.stdin is not None  # noqa: S101 - asked for above; tells the type
+    assert popen.stdout is not None  # noqa: S101 - as above
+    assert popen.stderr is not None  # noqa: S101 - as above
+    transport, stdin = await asyncio.get_running_loop().connect_write_pipe(Stdin, popen.stdin)
+    pipes.callback(transport.close)
+    return stdin, await _reader(popen.stdout, pipes), await _reader(popen.stderr, pipes)
+
+
+async def _reader(pipe: IO[bytes], pipes: contextlib.AsyncExitStack) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader(limit=LINE_LIMIT)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), pipe
+    )
+    pipes.callback(transport.close)
+    return reader

@@ -1,0 +1,129 @@
+"""All configured tool servers, and what one session sees of them.
+
+Rules: a server is started once per gateway, however many sessions use it, unless it says `per_session`: then it starts
+with the session and ends with it. A session sees the servers that its provider and its key are allowed to see, and
+nothing of the others. A server's tools never push aside a tool that the session has already.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+
+from ostler.bridge.offer import Offer, combined
+from ostler.bridge.session_binding import SessionBinding
+from ostler.bridge.upstreams.remote import Connect, default_connect
+from ostler.bridge.upstreams.settings import UpstreamSettings
+from ostler.bridge.upstreams.upstream import Hands, Upstream
+from ostler.wire.json import JsonObject
+
+logger = logging.getLogger(__name__)
+
+
+class SessionUpstreams:
+    """The tool servers of one session. Close it when the session ends."""
+
+    def __init__(self, shared: Sequence[Upstream], own: Sequence[Upstream], closed: Callable[[], None]) -> None:
+        self._own = own
+        self._closed = closed
+        self._all = (*shared, *own)
+        self._listening: list[Callable[[], None]] = []
+
+    def offers(self, taken: Iterable[str] = ()) -> list[Offer]:
+        """What they have to offer now; names that are taken stay with whoever has them."""
+        names = set(taken)
+        offers: list[Offer] = []
+        for upstream in self._all:
+            definitions: list[JsonObject] = []
+            for each in upstream.definitions:
+                if each["name"] in names:
+                    logger.warning("tool %s of server %s is hidden: taken", each["name"], upstream.settings.name)
+                    continue
+                names.add(each["name"])
+                definitions.append(each)
+            offers.append(Offer(definitions, upstream.call))
+        return offers
+
+    def keep_published(self, binding: SessionBinding, offers: Sequence[Offer], context: object = None) -> None:
+        """Publish `offers` and ours on the binding, now and again whenever a server's tools change."""
+        base = combined(offers)
+        taken = [each["name"] for each in base.definitions]
+
+        def publish() -> None:
+            whole = combined([base, *self.offers(taken)])
+            binding.publish(whole.definitions, whole.dispatcher, context)
+
+        for upstream in self._all:
+            upstream.listen(publish)
+        self._listening.append(publish)
+        binding.on_revoked(lambda: self._forget(publish))
+        publish()
+
+    async def close(self) -> None:
+        for publish in tuple(self._listening):
+            self._forget(publish)
+        await _all(each.stop() for each in self._own)
+        self._closed()
+
+    def _forget(self, publish: Callable[[], None]) -> None:
+        if publish in self._listening:
+            self._listening.remove(publish)
+            for upstream in self._all:
+                upstream.unlisten(publish)
+
+
+class Upstreams:
+    def __init__(
+        self,
+        settings: Sequence[UpstreamSettings],
+        *,
+        connect: Connect | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        for each in settings:
+            each.check()
+        self._settings = tuple(settings)
+        self._hands = Hands(connect or default_connect(settings[0].name), clock, draw) if settings else None
+        self._shared = [self._made(each) for each in settings if not each.per_session]
+        self._own: set[Upstream] = set()
+
+    @property
+    def shared(self) -> Sequence[Upstream]:
+        return tuple(self._shared)
+
+    async def start(self) -> None:
+        """Starts them all and waits until each has been tried once. One that fails is tried again in the background."""
+        for upstream in self._shared:
+            upstream.start()
+        await _all(upstream.tried() for upstream in self._shared)
+
+    async def stop(self) -> None:
+        await _all(upstream.stop() for upstream in (*self._shared, *self._own))
+        self._own.clear()
+
+    async def open(self, *, provider: str, session: str) -> SessionUpstreams:
+        """What this session may see. Servers of its own are started, and tried once, before it is given."""
+        allowed = [each for each in self._settings if each.serves(provider=provider, session=session)]
+        own = [self._made(each) for each in allowed if each.per_session]
+        shared = [each for each in self._shared if each.settings in allowed]
+        self._own.update(own)
+        try:
+            for upstream in own:
+                upstream.start()
+            await _all(upstream.tried() for upstream in own)
+        except asyncio.CancelledError:
+            await _all(upstream.stop() for upstream in own)
+            raise
+        return SessionUpstreams(shared, own, closed=lambda: self._own.difference_update(own))
+
+    def _made(self, settings: UpstreamSettings) -> Upstream:
+        assert self._hands is not None  # noqa: S101 - there are settings, so there are hands; tells the type
+        return Upstream(settings, self._hands)
+
+
+async def _all(waiting: Iterable[Coroutine[object, object, None]]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for each in waiting:
+            group.create_task(each)

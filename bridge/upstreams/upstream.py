@@ -1,0 +1,176 @@
+"""One tool server and its supervisor: connected, watched, tried again.
+
+Rules: the tools that were listed last stay listed while the server is away, and answer errors that say so: a list that
+came and went with every restart would cost each agent a new list, and some of them their session. One task owns the
+connection from beginning to end. A call never outlives the connection it was made on, and is never made twice.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ostler.bridge.calls import CallResult, ToolCall
+from ostler.bridge.redaction import redacted
+from ostler.bridge.upstreams.remote import Connect, Remote, RemoteLost, RemoteRefused
+from ostler.bridge.upstreams.restarts import Restarts
+from ostler.bridge.upstreams.settings import UpstreamSettings
+from ostler.wire.json import JsonObject
+
+logger = logging.getLogger(__name__)
+
+SHOWN: Final = 500
+FAREWELL: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What a supervisor needs of the world."""
+
+    connect: Connect
+    clock: Callable[[], float]
+    draw: Callable[[], float]
+    """A random number from 0 to below 1."""
+
+
+class Upstream:
+    def __init__(self, settings: UpstreamSettings, hands: Hands, restarts: Restarts | None = None) -> None:
+        self.settings = settings
+        self.definitions: tuple[JsonObject, ...] = ()
+        self.starts = 0
+        self._hands = hands
+        self._restarts = restarts or Restarts()
+        self._names: dict[str, str] = {}
+        self._remote: Remote | None = None
+        self._trouble = "it has not started yet"
+        self._listeners: set[Callable[[], None]] = set()
+        self._tried = asyncio.Event()
+        self._stale = asyncio.Event()
+        self._supervision: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._remote is not None
+
+    @property
+    def trouble(self) -> str:
+        """Why it is not running; meaningless while it is."""
+        return self._trouble
+
+    def start(self) -> None:
+        if self._supervision is None:
+            self._supervision = asyncio.get_running_loop().create_task(self._supervise())
+            self._supervision.add_done_callback(self._seen)
+
+    async def tried(self) -> None:
+        """Returns when the first attempt has succeeded or failed."""
+        await self._tried.wait()
+
+    async def stop(self) -> None:
+        supervision, self._supervision = self._supervision, None
+        if supervision is not None:
+            supervision.cancel()
+            await asyncio.wait([supervision])
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Called after the definitions changed."""
+        self._listeners.add(listener)
+
+    def unlisten(self, listener: Callable[[], None]) -> None:
+        self._listeners.discard(listener)
+
+    async def call(self, call: ToolCall, /) -> CallResult:
+        remote, name = self._remote, self._names.get(call.name)
+        if remote is None or name is None:
+            return self._away()
+        asking = asyncio.get_running_loop().create_task(remote.call(name, call))
+        ending = asyncio.get_running_loop().create_task(remote.gone())
+        try:
+            await asyncio.wait([asking, ending], return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                return self._ended()
+            return asking.result()
+        except RemoteLost:
+            # Whoever asks again right now is told why: the supervisor knows it no later than this.
+            await asyncio.wait([ending], timeout=FAREWELL)
+            return self._ended()
+        except RemoteRefused as refusal:
+            return CallResult.error(redacted(f"{self._title} refused: {refusal}"[:SHOWN]))
+        finally:
+            asking.cancel()
+            ending.cancel()
+            await asyncio.wait([asking, ending])
+
+    def _ended(self) -> CallResult:
+        return CallResult.error(f"{self._title} ended during the call; it is not known whether the call had effect")
+
+    @property
+    def _title(self) -> str:
+        return f"the tool server {self.settings.name}"
+
+    def _away(self) -> CallResult:
+        return CallResult.error(redacted(f"{self._title} is not running and will be tried again ({self._trouble})"))
+
+    async def _supervise(self) -> None:
+        while True:
+            begun = self._hands.clock()
+            ran = 0.0
+            try:
+                ran = await self._serve(begun)
+            except Exception as error:  # noqa: BLE001 - whatever a foreign server does, the answer is to try again
+                self._trouble = _told(error)
+            finally:
+                self._remote = None
+                self._tried.set()
+            pause = self._restarts.ended(ran=ran, draw=self._hands.draw())
+            logger.warning("%s is away (%s), next try in %.1f s", self._title, redacted(self._trouble), pause)
+            await asyncio.sleep(pause)
+
+    async def _serve(self, begun: float) -> float:
+        """One connection. Returns how long it held."""
+        self.starts += 1
+        opening = self._hands.connect(self.settings, self._stale.set)
+        async with asyncio.timeout(self.settings.start_deadline) as deadline, opening as remote:
+            self._learn(await remote.tools())
+            deadline.reschedule(None)
+            self._remote = remote
+            self._tried.set()
+            self._trouble = await self._attend(remote)
+            self._remote = None
+            return self._hands.clock() - begun
+
+    async def _attend(self, remote: Remote) -> str:
+        """Lists the tools again whenever they changed, until the server is gone."""
+        ending = asyncio.get_running_loop().create_task(remote.gone())
+        try:
+            while True:
+                changing = asyncio.get_running_loop().create_task(self._stale.wait())
+                await asyncio.wait([ending, changing], return_when=asyncio.FIRST_COMPLETED)
+                changing.cancel()
+                if ending.done():
+                    return ending.result()
+                self._stale.clear()
+                self._learn(await remote.tools())
+        finally:
+            ending.cancel()
+
+    def _learn(self, tools: Sequence[JsonObject]) -> None:
+        shown = {self.settings.shown(each["name"]): each for each in tools if self.settings.offers(each["name"])}
+        definitions = tuple({**each, "name": name} for name, each in shown.items())
+        self._names = {name: each["name"] for name, each in shown.items()}
+        if definitions != self.definitions:
+            self.definitions = definitions
+            for listener in tuple(self._listeners):
+                listener()
+
+    def _seen(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.critical("%s is no longer supervised", self._title, exc_info=error)
+
+
+def _told(error: BaseException) -> str:
+    """Groups of groups, as task groups make them, say nothing: their first leaf does."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"[:SHOWN]

@@ -1,0 +1,159 @@
+"""Checks JSON against the schemas that `schema.py` writes, and says what is wrong so that a model can put it right.
+
+Rules: every problem names its path, what was expected and what came. Only the words that we write ourselves are
+understood: the tools of upstreams and of API clients carry schemas of their own, and are checked by their owners.
+Measured beside `jsonschema`, the obvious library: the verdicts are the same (a property test holds them together), and
+it takes nine times as long for a small call (136 against 15 us), 0.11 s to import, and five dependencies.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from ostler.wire.json import JsonObject, Unencodable, encode_line
+
+LIMIT: Final = 5
+SHOWN: Final = 60
+
+
+def problems(schema: JsonObject, value: object, path: str = "") -> list[str]:
+    """What is wrong, at most `LIMIT` sentences; empty when all is well."""
+    found: list[str] = []
+    for problem in _problems(schema, value, path):
+        found.append(problem)
+        if len(found) == LIMIT:
+            break
+    return found
+
+
+def shown(value: object) -> str:
+    """The value as JSON, short."""
+    try:
+        text = encode_line(value)[:-1].decode()
+    except Unencodable:
+        text = type(value).__name__
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({kind_of(value)})"
+
+
+def kind_of(value: object) -> str:
+    """What JSON calls it."""
+    return _NAMES.get(type(value), type(value).__name__)
+
+
+_NAMES: Final[dict[type, str]] = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
+
+
+def _problems(schema: JsonObject, value: object, path: str) -> Iterator[str]:
+    if "anyOf" in schema:
+        yield from _any_of(schema["anyOf"], value, path)
+        return
+    if "enum" in schema and not any(_equal(value, each) for each in schema["enum"]):
+        choices = ", ".join(shown(each) for each in schema["enum"])
+        yield f"{_at(path)}: expected one of {choices}, got {shown(value)}"
+        return
+    expected = schema.get("type")
+    if expected is None:
+        return
+    if not _KINDS[expected](value):
+        yield f"{_at(path)}: expected {expected}, got {kind_of(value)} {shown(value)}"
+    elif isinstance(value, list):
+        yield from _array(schema, value, path)
+    elif isinstance(value, dict):
+        yield from _object(schema, value, path)
+
+
+def _any_of(branches: list[JsonObject], value: object, path: str) -> Iterator[str]:
+    """When one branch is of the right kind, its own problem helps more than a list of the kinds."""
+    found = [problems(branch, value, path) for branch in branches]
+    if not all(found):
+        return
+    inner = [each for branch, each in zip(branches, found, strict=True) if _same_kind(branch, value)]
+    if len(inner) == 1:
+        yield from inner[0]
+    else:
+        expected = " or ".join(dict.fromkeys(_name(branch) for branch in branches))
+        yield f"{_at(path)}: expected {expected}, got {kind_of(value)} {shown(value)}"
+
+
+def _array(schema: JsonObject, value: list[Any], path: str) -> Iterator[str]:
+    items = schema.get("items")
+    if items:
+        for place, each in enumerate(value):
+            yield from _problems(items, each, f"{path}[{place}]")
+    if schema.get("uniqueItems"):
+        for place, each in enumerate(value):
+            if any(_equal(each, other) for other in value[:place]):
+                yield f"{path}[{place}]: expected no repeats, got {shown(each)} again"
+
+
+def _object(schema: JsonObject, value: JsonObject, path: str) -> Iterator[str]:
+    properties: dict[str, JsonObject] = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in value:
+            yield f"{_join(path, name)}: missing (expected {_name(properties[name])})"
+    others: JsonObject | bool = schema.get("additionalProperties", True)
+    for name, each in value.items():
+        known = properties.get(name, others)
+        if isinstance(known, dict):
+            yield from _problems(known, each, _join(path, name))
+        elif not known:
+            yield f"{_join(path, name)}: unknown, got {kind_of(each)}; known here: {', '.join(properties) or 'none'}"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_integer(value: object) -> bool:
+    return _is_number(value) and (isinstance(value, int) or (isinstance(value, float) and value.is_integer()))
+
+
+_KINDS: Final[dict[str, Callable[[object], bool]]] = {
+    "string": lambda value: isinstance(value, str),
+    "integer": _is_integer,
+    "number": _is_number,
+    "boolean": lambda value: isinstance(value, bool),
+    "null": lambda value: value is None,
+    "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+}
+
+
+def _same_kind(branch: JsonObject, value: object) -> bool:
+    expected = branch.get("type")
+    return expected in ("array", "object") and _KINDS[expected](value)
+
+
+def _equal(left: object, right: object) -> bool:
+    """As JSON sees it: true is not 1, at any depth."""
+    match left, right:
+        case (list(), list()):
+            return len(left) == len(right) and all(map(_equal, left, right))
+        case (dict(), dict()):
+            return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
+        case _:
+            return isinstance(left, bool) is isinstance(right, bool) and left == right
+
+
+def _name(schema: JsonObject) -> str:
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(_name(branch) for branch in schema["anyOf"]))
+    if "enum" in schema:
+        return f"one of {', '.join(shown(each) for each in schema['enum'])}"
+    kind = schema.get("type", "anything")
+    return str(kind)
+
+
+def _at(path: str) -> str:
+    return path or "arguments"
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

@@ -1,0 +1,1 @@
+"""The official MCP conformance scenarios, against our HTTP channel."""

@@ -1,0 +1,145 @@
+"""MCP over ACP: the channel, with the official schema as the judge of what it says."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acp.schema import AcpMcpServer, ConnectMcpResponse, DisconnectMcpResponse, MessageMcpNotification
+
+from ostler.bridge.calls import CallResult, ToolCall
+from ostler.bridge.channels.acp import AcpChannel
+from ostler.bridge.server import Bridge
+from ostler.wire.rpc import RpcFault
+from tests.support.relays import Echo, Held, running_bridge, tool
+
+ECHO = [tool("echo", text={"type": "string"})]
+
+
+class Agent:
+    """The agent's end of one process."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.channel = AcpChannel(lambda method, params: self.told.append((method, params)))
+        self._id = 0
+
+    def ask(self, method: str, /, **params: Any) -> asyncio.Future[Any]:
+        self._id += 1
+        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.channel.request(self._id, method, params, answered.set_result)
+        return answered
+
+    async def connect(self, server: str) -> str:
+        return ConnectMcpResponse.model_validate(await self.ask("mcp/connect", serverId=server)).connection_id
+
+    def message(self, connection: str, method: str, /, **params: Any) -> asyncio.Future[Any]:
+        return self.ask("mcp/message", connectionId=connection, method=method, params=params)
+
+    async def ready(self, server: str) -> str:
+        connection = await self.connect(server)
+        await self.message(connection, "initialize", protocolVersion="2025-06-18")
+        self.channel.notice("mcp/message", {"connectionId": connection, "method": "notifications/initialized"})
+        return connection
+
+    def call(self, connection: str, **params: Any) -> asyncio.Future[Any]:
+        return self.message(connection, "tools/call", name="echo", **params)
+
+
+@pytest.fixture
+async def bridge(tmp_path: Path) -> AsyncIterator[Bridge]:
+    async with running_bridge(tmp_path) as running:
+        yield running
+
+
+def declared(agent: Agent, binding: Any) -> str:
+    return AcpMcpServer.model_validate(agent.channel.declare(binding)).server_id
+
+
+async def test_f05_sessions_of_one_process_reach_their_own_tools(bridge: Bridge) -> None:
+    agent = Agent()
+    bindings = [bridge.open(ECHO) for _ in range(2)]
+    for mark, binding in zip("AB", bindings, strict=True):
+        bridge.publish(binding, ECHO, Echo(mark), f"session-{mark}")
+    a, b = [await agent.ready(declared(agent, binding)) for binding in bindings]
+    assert (await agent.message(a, "tools/list"))["tools"] == ECHO
+    await bindings[0].attached()
+    answers = await asyncio.gather(*(agent.call(each, arguments={"text": "x"}) for _ in range(20) for each in (a, b)))
+    said = [answer["content"][0]["text"] for answer in answers]
+    assert said == ["A:session-A:x", "B:session-B:x"] * 20
+
+
+async def test_progress_and_news_leave_as_messages_of_their_connection(bridge: Bridge) -> None:
+    async def reporting(call: ToolCall) -> CallResult:
+        call.progress(1, 2)
+        return CallResult.text("done")
+
+    agent, binding = Agent(), bridge.open(ECHO)
+    bridge.publish(binding, ECHO, reporting)
+    connection = await agent.ready(declared(agent, binding))
+    await agent.call(connection, _meta={"progressToken": "p"})
+    bridge.publish(binding, [*ECHO, tool("more")], reporting)
+    said = [MessageMcpNotification.model_validate(params) for method, params in agent.told if method == "mcp/message"]
+    assert [each.method for each in said] == ["notifications/progress", "notifications/tools/list_changed"]
+    assert {each.connection_id for each in said} == {connection}
+
+
+async def test_f09_unknown_foreign_closed_and_revoked_are_one_answer(bridge: Bridge) -> None:
+    agent, other = Agent(), Agent()
+    binding, revoked = bridge.open(ECHO), bridge.open(ECHO)
+    server, dead = declared(agent, binding), declared(agent, revoked)
+    gone, closed = await agent.ready(dead), await agent.ready(server)
+    revoked.revoke()
+    DisconnectMcpResponse.model_validate(await agent.ask("mcp/disconnect", connectionId=closed))
+    alive = await agent.ready(server)
+    answers = [
+        await agent.ask("mcp/connect", serverId="0" * 32),
+        await agent.ask("mcp/connect"),
+        await agent.ask("mcp/connect", serverId=dead),
+        await other.ask("mcp/connect", serverId=server),
+        await agent.call(gone),
+        await agent.call(closed),
+        await other.call(alive),
+        await agent.ask("mcp/disconnect", connectionId=gone),
+    ]
+    assert {repr(each) for each in answers} == {
+        repr(RpcFault(-32010, "this tool connection is not bound to a session"))
+    }
+    assert (await agent.call(alive)).code == -32011
+
+
+async def test_a_cancelled_call_is_stopped(bridge: Bridge) -> None:
+    agent, binding, held = Agent(), bridge.open(ECHO), Held("A")
+    bridge.publish(binding, ECHO, held)
+    connection = await agent.ready(declared(agent, binding))
+    asked = agent.call(connection)
+    await held.begun.acquire()
+    cancelled = {"connectionId": connection, "method": "notifications/cancelled", "params": {"requestId": agent._id}}
+    agent.channel.notice("mcp/message", cancelled)
+    assert (await asked).code == -32800
+    await asyncio.sleep(0)
+    assert held.cancelled == 1
+
+
+async def test_f08_revoking_answers_what_was_asked(bridge: Bridge) -> None:
+    agent, binding, held = Agent(), bridge.open(ECHO), Held("A")
+    bridge.publish(binding, ECHO, held)
+    connection = await agent.ready(declared(agent, binding))
+    asked = agent.call(connection)
+    await held.begun.acquire()
+    binding.revoke()
+    assert (await asked).code == -32012
+
+
+async def test_when_the_process_is_gone_its_calls_are_stopped(bridge: Bridge) -> None:
+    agent, binding, held = Agent(), bridge.open(ECHO), Held("A")
+    bridge.publish(binding, ECHO, held)
+    connection = await agent.ready(declared(agent, binding))
+    asked = agent.call(connection)
+    await held.begun.acquire()
+    agent.channel.close()
+    assert (await asked).code == -32010
+    await asyncio.sleep(0)
+    assert held.cancelled == 1
+    assert (await agent.ask("mcp/nonsense")).code == -32601

@@ -1,0 +1,46 @@
+"""The HTTP tool channel in a test: a running one, and clients that are not careful."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from ostler.bridge.channels.http import HttpChannel, HttpServerEntry
+from ostler.bridge.channels.http_app import HttpSettings
+
+HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}},
+}
+
+
+@asynccontextmanager
+async def running_channel(**settings: Any) -> AsyncIterator[HttpChannel]:
+    channel = HttpChannel(HttpSettings(enabled=True, **settings))
+    await channel.start()
+    try:
+        yield channel
+    finally:
+        await channel.stop()
+
+
+@asynccontextmanager
+async def official(entry: HttpServerEntry, **options: Any) -> AsyncIterator[Client]:
+    """The official client, as an agent written with it would be one."""
+    async with (
+        httpx2.AsyncClient(headers=dict(entry.headers), timeout=20) as http,
+        Client(streamable_http_client(entry.url, http_client=http), **options) as client,
+    ):
+        yield client
+
+
+@asynccontextmanager
+async def bare(entry: HttpServerEntry, headers: Mapping[str, str] | None = None) -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(headers={**HEADERS, **entry.headers, **(headers or {})}, timeout=20) as http:
+        yield http
