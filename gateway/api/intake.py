@@ -10,6 +10,7 @@ from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.items import Conversation, Entry, read_input
 from ostler.gateway.api.keys import Caller
 from ostler.gateway.api.prefixes import Prefixes, digest_of
+from ostler.gateway.api.references import resolved
 from ostler.gateway.api.repeats import Repeat
 from ostler.gateway.api.resource import Heading
 from ostler.gateway.api.target import Finder, Target
@@ -74,7 +75,8 @@ class Intake:
         `resends`: the client repeats the conversation even where it names a session that holds it.
         """
         check(body)
-        said = read_input(body.input or [], self._ids.make)
+        given = await resolved(body.input, self._sessions.house.store, caller.name)
+        said = read_input(given, self._ids.make)
         target = await self._finder.find(body, caller.name)
         waiting = self._waiting(said, target, caller)
         if not said.question and not said.outputs:

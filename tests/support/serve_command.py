@@ -39,10 +39,7 @@ class Command:
 
     def agents(self) -> list[psutil.Process]:
         """The demo agents it has started."""
-        found = psutil.Process(self.process.pid).children(recursive=True)
-        return [
-            child for child in found if "ostler.pool.demo" in " ".join(child.cmdline()) or "demo" in child.cmdline()
-        ]
+        return [child for child in psutil.Process(self.process.pid).children(recursive=True) if is_demo(child)]
 
     def end(self, number: int = signal.SIGTERM, seconds: float = 30) -> int:
         """Send a signal and wait for the exit code; all log lines are read then."""
@@ -51,6 +48,14 @@ class Command:
         if self.reader is not None:
             self.reader.join(10)
         return code
+
+
+def is_demo(process: psutil.Process) -> bool:
+    """Whether it is a living demo agent."""
+    try:
+        return any("demo" in word for word in process.cmdline())
+    except psutil.NoSuchProcess:
+        return False
 
 
 def environment(folder: Path, given: Mapping[str, str]) -> dict[str, str]:

@@ -152,6 +152,16 @@ async def test_compliance_previous_response_id(served: Served) -> None:
     assert text_of(second.json()) == "apple"
 
 
+async def test_an_item_may_be_named_instead_of_sent(served: Served) -> None:
+    first = (await served.ask("!think hm\napple")).json()
+    named = [{"type": "item_reference", "id": item["id"]} for item in first["output"]]
+    history = [{"role": "user", "content": "!think hm\napple"}, *named, {"role": "user", "content": "!recall"}]
+    assert await served.say(history) == "!think hm\napple"
+    assert served.seats() == 1
+    gone = await served.ask([{"type": "item_reference", "id": "msg_none"}, {"role": "user", "content": "hi"}])
+    assert (gone.status_code, gone.json()["error"]["param"]) == (400, "input[0].id")
+
+
 async def test_what_the_agent_does_itself_is_seen_and_is_no_call(served: Served) -> None:
     events = await served.stream("!call nothing_of_ours {}")
     judge_stream(events)

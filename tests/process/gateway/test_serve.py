@@ -204,8 +204,10 @@ def test_w11_no_key_is_in_a_log_an_answer_or_an_argv(tmp_path: Path) -> None:
     with command(tmp_path, OSTLER_API_KEY=key) as running, running.http() as http:
         bearer = {"authorization": f"Bearer {key}"}
         answers = [http.get("/v1/models", headers=headers).text for headers in ({}, bearer)]
-        http.post("/v1/responses", json={"model": "demo", "input": "!die 3"}, headers=bearer)
+        http.post("/v1/responses", json={"model": "demo", "input": "hello"}, headers=bearer)
         argvs = [" ".join(agent.cmdline()) for agent in running.agents()]
+        assert argvs
+        http.post("/v1/responses", json={"model": "demo", "input": "!die 3"}, headers=bearer)
         assert running.end() == 0
         assert key not in json.dumps([answers, argvs, running.logged])
     shown = subprocess.run(
