@@ -45,14 +45,14 @@ class ChatWriter:
         self._texts: list[str] = []
         self._calls: list[JsonObject] = []
         self._usage: Usage | None = None
-        self._begun = False
 
     def begin(self) -> ResponseRecord | None:
-        """The turn runs. Once: what a client sends back for its calls is another completion."""
-        if not self._begun:
-            self._begun = True
-            self._chunk({"role": "assistant", "content": ""})
+        """Nothing is stored of a completion but the conversation."""
         return None
+
+    def started(self) -> None:
+        """The turn runs."""
+        self._chunk({"role": "assistant", "content": ""})
 
     def take(self, event: TurnEvent) -> None:
         """One event of the agent."""

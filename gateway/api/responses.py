@@ -107,20 +107,23 @@ class Responses:
         prepared = await self._intake.prepare(body, caller)
         feed = Feed() if body.stream or body.background else None
         writer = self._intake.writer(prepared, feed, repeat, self._ended)
+        if body.background:
+            await self._queue(writer)
         turn = self._intake.begin(prepared, writer.id, writer)
         self._live.turns[writer.id] = (caller.name, turn)
         if feed is not None:
             self._feeds.add(writer.id, caller.name, feed)
         if body.background and not body.stream:
-            await self._queued(writer)
             return document(writer.document, writer.session_id)
         if feed is not None:
             return self._stream(feed, 0, writer.session_id, None if staying else turn)
         return await self._whole(request, writer, prepared, None if staying else turn)
 
-    async def _queued(self, writer: ResponseWriter) -> None:
+    async def _queue(self, writer: ResponseWriter) -> None:
+        """A background response is durable before anybody is told of it."""
+        writer.queue()
         record = writer.record()
-        if record is not None and writer.outcome is None:
+        if record is not None:
             await self._store.save_response(record)
 
     async def _whole(self, request: Request, writer: ResponseWriter, prepared: Prepared, turn: Turn | None) -> Response:

@@ -7,6 +7,7 @@ Rules:
 - Going on from a response that is not the latest of its session is a fork: the session as it was then, in a child.
 """
 
+import asyncio
 import logging
 from dataclasses import dataclass
 from typing import Any
@@ -99,10 +100,11 @@ class Finder:
         row = await self._store.get_conversation(slug, owner=owner)
         if row is None:
             return Target(slug=slug)
-        session_id = await self._session_of(row, owner)
-        if session_id is None:
-            return Target(slug=slug)
-        session = await self._store.live_end(session_id)
+        if row.session_id is None or row.response_id is None:
+            session_id = await self._session_of(row, owner)
+            return Target(None if session_id is None else await self._store.live_end(session_id), slug)
+        # The usual case, where both are there: looked up at once.
+        session, _ = await asyncio.gather(self._store.live_end(row.session_id), self._session_of(row, owner))
         return Target(session, slug)
 
     async def _session_of(self, row: ConversationRecord, owner: str) -> str | None:

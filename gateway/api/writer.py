@@ -68,17 +68,23 @@ class ResponseWriter:
         self._numbers = 0
         self._items = 0
         self._output = Output(self._emit, self._item_id, functions)
-        if feed is not None:
-            self._emit("response.created", {"response": self.document})
-            if heading.background:
-                self.document["status"] = "queued"
-                self._emit("response.queued", {"response": self.document})
+        self._announced = False
+
+    def queue(self) -> None:
+        """It is stored and waits for its turn."""
+        self.document["status"] = "queued"
+        self._announce()
+        self._emit("response.queued", {"response": self.document})
 
     def begin(self) -> ResponseRecord | None:
         """The turn runs."""
         self.document["status"] = "in_progress"
-        self._emit("response.in_progress", {"response": self.document})
         return self.record()
+
+    def started(self) -> None:
+        """And what it was asked is durable."""
+        self._announce()
+        self._emit("response.in_progress", {"response": self.document})
 
     def take(self, event: TurnEvent) -> None:
         """One event of the agent."""
@@ -101,6 +107,7 @@ class ResponseWriter:
 
     def publish(self) -> None:
         """Tell the client."""
+        self._announce()
         if self._final:
             self._said(self._output.text)
         status = Status(self.document["status"])
@@ -125,6 +132,11 @@ class ResponseWriter:
             self._slug,
             self._heading.created_at,
         )
+
+    def _announce(self) -> None:
+        if not self._announced:
+            self._announced = True
+            self._emit("response.created", {"response": self.document})
 
     def _item_id(self, prefix: str) -> str:
         """Ids of items name their response, so that a reference to an item can be followed."""

@@ -6,6 +6,7 @@ Rules:
 - An answer that cannot be stored is a failed one: its client is told, and the store is tried again by the next turn.
 """
 
+import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -41,9 +42,8 @@ class Ledger:
         await self._instruct(ask)
         brought = [NewMessage(role, [item], text) for role, text, item in ask.preface]
         asked = [NewMessage(Role.USER, ask.items, ask.text)] if ask.items else []
-        ids = await self._store.append(self._id, [*brought, *asked])
+        ids = await self._begin(turn, [*brought, *asked])
         turn.asked = ids[0]
-        await self._begin(turn)
         return before[-1].id if before else 0
 
     async def history(self, turn: Turn) -> tuple[Line, ...]:
@@ -93,17 +93,19 @@ class Ledger:
 
     async def take_results(self, turn: Turn, came: Continuation) -> None:
         """Store what the client found out, and the beginning of the next answer."""
-        await self._store.append(
-            self._id, [NewMessage(Role.TOOL, [output.item], output.text) for output in came.outputs]
-        )
         for output in came.outputs:
             await self._store.answer(output.call_id, output.text)
-        await self._begin(turn)
+        await self._begin(turn, [NewMessage(Role.TOOL, [output.item], output.text) for output in came.outputs])
 
-    async def _begin(self, turn: Turn) -> None:
+    async def _begin(self, turn: Turn, messages: Sequence[NewMessage]) -> list[int]:
+        """Both at once, so that they share one write to the disk. Neither is worth anything to the client alone."""
         record = turn.scribe.begin()
-        if record is not None:
-            await self._store.save_response(record)
+        if record is None:
+            ids = await self._store.append(self._id, messages)
+        else:
+            ids, _ = await asyncio.gather(self._store.append(self._id, messages), self._store.save_response(record))
+        turn.scribe.started()
+        return ids
 
     async def _instruct(self, ask: Ask) -> None:
         if ask.instructions is not None and ask.instructions != await self.instructions():

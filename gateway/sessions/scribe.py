@@ -1,7 +1,8 @@
 """What a face contributes to a turn: it hears every event, and says what of the answer is to be kept.
 
 Rules:
-- `publish` comes after what `close` returned is durable: nothing is acknowledged before.
+- `started` comes after what `begin` returned is durable, `publish` after what `close` returned is: nothing is
+  acknowledged before.
 - A scribe never waits and never raises for its reader's sake: a slow or vanished client costs the turn nothing.
 """
 
@@ -31,7 +32,10 @@ class Scribe(Protocol):
     """One answer to one request."""
 
     def begin(self) -> ResponseRecord | None:
-        """The turn starts to run. What is returned is stored before the agent hears anything."""
+        """The turn starts to run. What is returned is stored with the question."""
+
+    def started(self) -> None:
+        """The question is durable: the client may hear that it is being answered."""
 
     def take(self, event: TurnEvent) -> None:
         """One more event."""
@@ -48,6 +52,9 @@ class Nobody:
 
     def begin(self) -> ResponseRecord | None:
         return None
+
+    def started(self) -> None:
+        """Nobody listens."""
 
     def take(self, event: TurnEvent) -> None:
         """Nobody listens."""
