@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: setup serve test check cover agents bench fuzz lock format clean
+.PHONY: setup serve test check cover agents bench soak fuzz lock format clean
 
 setup: $(STAMP)
 
@@ -38,6 +38,11 @@ agents: setup
 
 bench: setup
 	$(BIN)/python -m bench
+
+# Ten minutes; `make soak SECONDS_OF_SOAK=30` for a look.
+SECONDS_OF_SOAK ?= 600
+soak: setup
+	$(BIN)/python -m tests.soak --seconds $(SECONDS_OF_SOAK)
 
 fuzz: setup
 	$(BIN)/python -m tests.fuzz

@@ -100,6 +100,10 @@ class Binding:
         self.generation = 0
         self._publication: Publication | None = None
 
+    @property
+    def dispatcher(self) -> Dispatcher | None:
+        return None if self._publication is None else self._publication.dispatcher
+
     def own(self, owner: ProcessIdentity) -> None:
         self._require_live()
         self.owner = owner

@@ -2,10 +2,13 @@
 
 Rules: until the hello is accepted nothing is looked at but the hello; it is short, and it is soon, or the connection
 is closed. A refused connection stays open and gets the same answer to every request, so that its client sees errors
-instead of hanging, and learns nothing. A peer that does not read is not read from either; nobody else waits for it.
+instead of hanging, and learns nothing. A peer that does not read is not read from either, and what it sent before is
+not looked at until it reads: a page of tools is a thousand times longer than the line that asks for it.
 """
 
 import asyncio
+from collections.abc import Iterator
+from itertools import chain
 from typing import Protocol, cast
 
 from ostler.bridge import hello
@@ -46,7 +49,18 @@ class Stream(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    __slots__ = ("_conversation", "_door", "_frame_limit", "_greeting", "_lines", "_transport", "peer", "serial")
+    __slots__ = (
+        "_backlog",
+        "_conversation",
+        "_door",
+        "_frame_limit",
+        "_greeting",
+        "_lines",
+        "_paused",
+        "_transport",
+        "peer",
+        "serial",
+    )
 
     def __init__(self, door: Door, *, serial: int, peer: Peer, frame_limit: int) -> None:
         self.serial = serial
@@ -57,13 +71,16 @@ class Connection(asyncio.Protocol):
         self._lines = LineSplitter(frame_limit)
         self._conversation: Conversation | None = None
         self._transport: Stream | None = None
+        self._paused = False
+        self._backlog: Iterator[bytes | LineTooLong] | None = None
 
     @property
     def waiting(self) -> int:
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def send(self, frame: bytes) -> None:
-        if self._transport is not None:
+        # One that is closing would drop the frame, and write a line into the log for it.
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.write(frame)
 
     def close(self) -> None:
@@ -82,27 +99,43 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why it was lost changes nothing
         self._transport = None
         self._conversation = None
+        self._backlog = None
         self._door.leave(self)
 
     def pause_writing(self) -> None:
+        self._paused = True
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
+        self._paused = False
+        if self._backlog is not None:
+            self._serve(self._backlog)
+        if not self._paused and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
         if self._greeting is not None:
             self._greet(self._greeting + data)
             return
-        for frame in self._lines.feed(data):
+        arrived = iter(self._lines.feed(data))
+        if self._backlog is None:
+            self._serve(arrived)
+        else:
+            self._backlog = chain(self._backlog, arrived)
+
+    def _serve(self, frames: Iterator[bytes | LineTooLong]) -> None:
+        self._backlog = frames
+        for frame in frames:
             if isinstance(frame, LineTooLong):
                 self._overflow(frame)
             elif self._conversation is not None:
                 self._conversation.receive(frame)
             else:
                 self._refuse(frame)
+            if self._paused:
+                return
+        self._backlog = None
 
     def _greet(self, data: bytes) -> None:
         line, newline, rest = data.partition(b"\n")

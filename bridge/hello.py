@@ -6,20 +6,22 @@ credentials are). Anything that is not exactly this line, an older or newer vers
 unknown token.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ostler.bridge.bindings import Cause
 from ostler.bridge.tokens import well_formed
 
 MARK = b"OSTLER/"
 VERSION = 1
+OVER = b"OSTLER/1 over\n"
+"""The last line to a relay whose session has ended."""
 LIMIT = 4096
 REFUSED_LIMIT = 65536  # what a client without a binding may ask in one frame, to be told no
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    token: str
+    token: str = field(repr=False)
     pid: int
 
 

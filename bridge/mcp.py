@@ -22,6 +22,8 @@ VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 UNSUPPORTED_VERSION: Final = -32022
 
+BATCH_LIMIT: Final = 100
+
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 # -32000 to -32019 are the implementation's own.
@@ -87,6 +89,8 @@ def messages_of(frame: bytes) -> list[JsonObject]:
     messages = document if isinstance(document, list) else [document]
     if not messages or not all(isinstance(message, dict) for message in messages):
         raise Fault(INVALID_REQUEST, "not a JSON-RPC message")
+    if len(messages) > BATCH_LIMIT:
+        raise Fault(INVALID_REQUEST, f"a batch may hold {BATCH_LIMIT} messages")
     return messages
 
 

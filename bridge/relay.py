@@ -2,7 +2,8 @@
 
 Rules: nothing but builtin and tiny modules (no `os`, no `socket`, no `json`: they cost more than everything else here),
 so that it starts within the interpreter's own floor. It leaves when its stdin ends, at once, whatever else is going on,
-and for no other reason: an agent never restarts a tool server. Lost connections are made again with backoff. Only whole
+or when the bridge says that its session is over, which an agent that cannot end a session never tells it; and for no
+other reason: an agent never restarts a tool server. Lost connections are made again with backoff. Only whole
 frames cross: one that was written in part when the socket died cannot have been acted on, and is sent again whole; one
 that arrived in part is dropped. Nothing is written to stdout but frames, nothing to stderr at all. While the bridge
 has been away for long, requests are answered with an error, so that no model waits for ever.
@@ -19,6 +20,8 @@ CHUNK = 262144
 HELD_LIMIT = 1 << 20
 FIRST_DELAY, LAST_DELAY = 0.02, 1.0
 PATIENCE = 10.0
+# No frame can be mistaken for it: a frame begins with a brace.
+OVER = b"OSTLER/1 over\n"
 # A socket as stdin, half closed, is only told by this one; elsewhere the next read tells.
 HALF_CLOSED = select.POLLRDHUP if sys.platform == "linux" else 0
 GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL | HALF_CLOSED
@@ -40,6 +43,7 @@ class Relay:
         self.delay = FIRST_DELAY
         self.next_try = 0.0
         self.lost_at = time.monotonic()
+        self.over = False
 
     def run(self) -> None:
         posix.set_blocking(STDIN, False)
@@ -61,7 +65,7 @@ class Relay:
                 self.serve_socket(event)
         if self.socket is None:
             self.come_back()
-        return True
+        return not self.over
 
     def choose(self) -> None:
         """Wait for what can be used: nothing is read that could not be passed on."""
@@ -177,8 +181,9 @@ class Relay:
         self.delay = FIRST_DELAY
         whole = data.rfind(b"\n") + 1
         if whole:
-            self.downstream += self.arriving
-            self.downstream += data[:whole]
+            heard = bytes(self.arriving) + data[:whole]
+            self.over = heard.startswith(OVER) or b"\n" + OVER in heard
+            self.downstream += heard.partition(OVER)[0] if self.over else heard
             self.arriving = bytearray(data[whole:])
             self.write_stdout()
         else:
@@ -206,8 +211,8 @@ class Relay:
         for frame in bytes(self.upstream[:whole]).split(b"\n"):
             try:
                 message = json.loads(frame)
-            except ValueError:
-                continue
+            except (ValueError, RecursionError):
+                continue  # nothing that could be answered
             if isinstance(message, dict) and "method" in message and "id" in message:
                 error = {"code": -32014, "message": "the tool bridge is away; try again later"}
                 reply = json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error})

@@ -7,11 +7,12 @@ A call that was ended gets no answer from here. The tasks are held in one table,
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
+from contextvars import Context
 
 from ostler.bridge.binding import Binding, Call
 from ostler.bridge.calls import CallResult, ToolCall
-from ostler.bridge.redaction import redacted
+from ostler.bridge.redaction import excerpt
+from ostler.bridge.reports import Reports
 from ostler.bridge.stats import Stats
 
 logger = logging.getLogger(__name__)
@@ -68,18 +69,14 @@ class Runner:
             call.origin.answer(call, result)
 
     async def _result(self, call: Call) -> CallResult:
+        reports = Reports(call)
+        shown = ToolCall(call.name, call.arguments, call.call_id, call.context, reports.progress, reports.log)
         try:
-            async with asyncio.timeout(self._deadline) as limit:
-                result: object = await call.dispatcher(
-                    ToolCall(
-                        call.name,
-                        call.arguments,
-                        call.call_id,
-                        call.context,
-                        partial(call.origin.progress, call),
-                        partial(call.origin.log, call),
-                    )
-                )
+            async with asyncio.timeout(None) as limit:
+                # In an empty context: a cancelled timer stays in the heap of the loop until its time has come, and for
+                # an hour it would hold the session that the call was made for.
+                Context().run(limit.reschedule, asyncio.get_running_loop().time() + self._deadline)
+                result: object = await call.dispatcher(shown)
         except TimeoutError as error:
             if limit.expired():
                 return CallResult.error(f"{call.name} did not finish within {self._deadline:g} s and was stopped")
@@ -97,6 +94,6 @@ class Runner:
 
 
 def _failure(call: Call, error: BaseException) -> CallResult:
-    text = redacted(f"{call.name} failed: {type(error).__name__}: {error}"[:ERROR_TEXT_LIMIT])
+    text = excerpt(f"{call.name} failed: {type(error).__name__}: {error}", ERROR_TEXT_LIMIT)
     logger.warning("tool call failed: %s", text)
     return CallResult.error(text)

@@ -13,16 +13,19 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from typing import Final
 
 from ostler.bridge import peers
 from ostler.bridge.binding import Binding
 from ostler.bridge.bindings import Admitted, Bindings, Cause
 from ostler.bridge.calls import Dispatcher
+from ostler.bridge.channels.acp import AcpChannel
 from ostler.bridge.connection import Connection
 from ostler.bridge.conversation import Conversation
+from ostler.bridge.doors import Doors, HttpDoor
 from ostler.bridge.errors import BridgeNotRunning, TokenCollision
-from ostler.bridge.hello import Hello
+from ostler.bridge.hello import OVER, Hello
 from ostler.bridge.runner import Runner
 from ostler.bridge.session_binding import SessionBinding, relay_command
 from ostler.bridge.settings import BridgeSettings
@@ -47,11 +50,14 @@ class Bridge:
         *,
         tokens: TokenSource = secret_token,
         clock: Callable[[], float] = time.monotonic,
+        http: HttpDoor[SessionBinding] | None = None,
     ) -> None:
+        """`http` is its owner's to start and stop; without one, no seat can be reached that way."""
         self.settings = settings
         self.stats = Stats()
         self._tokens = tokens
         self._clock = clock
+        self._doors = Doors(http, lambda tell: AcpChannel(tell, name=settings.server_name, ids=tokens))
         self._place: SocketPlace | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._serial = 0
@@ -76,15 +82,20 @@ class Bridge:
             return
         self._place = self._accepting = None
         accepting.cancel()
-        await asyncio.wait([accepting])
         for session in tuple(self._sessions.values()):
             session.revoke()
-        # Requests that have already arrived are read, and answered, before the connections close.
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        await self._dismiss()
-        await self._runner.stop(FAREWELL)
-        place.close()
+        try:
+            await asyncio.wait([accepting])
+            # Requests that have already arrived are read, and answered, before the connections close.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            await self._dismiss()
+            await self._runner.stop(FAREWELL)
+        finally:
+            # Also when we are cancelled: a socket and a lock that stay would keep the next start out.
+            for connection in tuple(self._connections):
+                connection.abort()
+            place.close()
 
     def open(self, definitions: Sequence[JsonObject] = ()) -> SessionBinding:
         """A new token. Its tools are known from now on; calls are errors until `publish`."""
@@ -102,6 +113,7 @@ class Bridge:
             toolboxes=self._toolboxes,
             runner=self._runner,
             stats=self.stats,
+            doors=self._doors,
             on_revoked=self._forget,
         )
         self._sessions[binding] = session
@@ -190,7 +202,13 @@ class Bridge:
         if serial is not None:
             # Its requests are refused from now on, like those of any other guest.
             self.stats.connected -= 1
-            self._seat_guest(self._bound.pop(serial))
+            connection = self._bound.pop(serial)
+            self._seat_guest(connection)
+            if self._place is not None:
+                # Not at once: an agent that sees its tool server leave before it has closed the session may restart it.
+                # In a context of its own: that of whoever releases must not live on for it.
+                loop = asyncio.get_running_loop()
+                loop.call_later(self.settings.farewell_after, connection.send, OVER, context=Context())
 
     def _seat_guest(self, connection: Connection) -> None:
         self._guests[connection] = None
@@ -249,8 +267,7 @@ class Bridge:
                     self._empty.clear()
                     await self._empty.wait()
         except TimeoutError:
-            for connection in tuple(self._connections):
-                connection.abort()
+            logger.warning("%d bridge connections do not read their last answers", len(self._connections))
 
 
 def _seen(task: asyncio.Task[None]) -> None:

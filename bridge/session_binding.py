@@ -8,13 +8,14 @@ in the same dispatcher, with the same context and the same limits, as a call thr
 import asyncio
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
 from ostler.bridge.binding import Binding, BindingState, Call, ProcessIdentity
 from ostler.bridge.calls import CallResult, Dispatcher, Progress
 from ostler.bridge.conversation import Conversation, Outlet
+from ostler.bridge.doors import Doors, HttpServerEntry, Pipe, Tell
 from ostler.bridge.errors import BindingRevoked, CallRefused, CallWithdrawn
 from ostler.bridge.runner import Runner
 from ostler.bridge.settings import BridgeSettings
@@ -31,7 +32,7 @@ class RelayCommand:
 
     name: str
     argv: tuple[str, ...]
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False)
 
 
 class Identity(Protocol):
@@ -54,6 +55,8 @@ class SessionBinding:
         "_attached",
         "_binding",
         "_conversation",
+        "_doors",
+        "_entry",
         "_farewells",
         "_grace",
         "_listeners",
@@ -77,6 +80,7 @@ class SessionBinding:
         toolboxes: Toolboxes,
         runner: Runner,
         stats: Stats,
+        doors: Doors["SessionBinding"],
         on_revoked: Callable[["SessionBinding"], None],
     ) -> None:
         self.token = token
@@ -86,6 +90,8 @@ class SessionBinding:
         self._toolboxes = toolboxes
         self._runner = runner
         self._stats = stats
+        self._doors = doors
+        self._entry: HttpServerEntry | None = None
         self._on_revoked = on_revoked
         self._attached = asyncio.Event()
         self._conversation: Conversation | None = None
@@ -105,6 +111,22 @@ class SessionBinding:
     def definitions(self) -> Sequence[JsonObject]:
         return self._binding.tools.documents
 
+    def http(self) -> HttpServerEntry | None:
+        """Its place on the HTTP channel, made when it is asked for first; None when none runs."""
+        door = self._doors.http
+        if self._entry is None and door is not None and door.running:
+            self._entry = door.open(self)
+        return self._entry
+
+    def pipe(self, tell: Tell) -> Pipe["SessionBinding"]:
+        """MCP over the pipe of an agent process that has none yet. It serves every binding declared on it."""
+        return self._doors.pipe(tell)
+
+    @property
+    def dispatcher(self) -> Dispatcher | None:
+        """Who answers the calls that begin now; nobody before the first publication and after the last."""
+        return self._binding.dispatcher
+
     def owned_by(self, owner: Identity) -> None:
         """From here on only this process and its descendants may connect with the token."""
         self._binding.own(ProcessIdentity(owner.pid, owner.start_time))
@@ -114,7 +136,7 @@ class SessionBinding:
         self._binding.witness = agent_session
 
     async def attached(self) -> None:
-        """Returns when the relay is connected and has been told the tools. The caller adds the deadline."""
+        """Returns when the agent has come, by any channel, and was told the tools. The caller adds the deadline."""
         await self._attached.wait()
         if self._binding.state is BindingState.REVOKED:
             raise BindingRevoked
@@ -135,7 +157,7 @@ class SessionBinding:
             return
         self._withdraw(self._binding.revoke())
         self._cancel_grace()
-        self._conversation = None
+        self._conversation = self._entry = None
         self._listeners.clear()
         self._mourners.clear()
         self._attached.set()
@@ -190,7 +212,7 @@ class SessionBinding:
         for mourner in tuple(self._mourners):
             mourner()
         loop = asyncio.get_running_loop()
-        self._grace = loop.call_later(self._settings.reconnect_grace, self._conversation.abandon)
+        self._grace = loop.call_later(self._settings.reconnect_grace, self._conversation.lapse)
 
     def conversation(self) -> Conversation:
         return Conversation(

@@ -23,5 +23,7 @@ class BridgeSettings:
     calls_per_binding: int = 64
     call_deadline: float = 3600.0
     page_size: int = 100
+    farewell_after: float = 1.0
+    """How long after the end of a session its relay is sent home; most agents end it themselves before that."""
     reconnect_grace: float = 30.0
     """How long answers wait for a relay that lost its connection."""

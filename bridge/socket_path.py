@@ -40,12 +40,14 @@ class SocketPlace:
 
     def close(self) -> None:
         self.listener.close()
-        if _inode_of(self.path) == self._inode:
-            self.path.unlink()
-        if self._temporary:
-            (self.path.parent / LOCK).unlink()
-            self.path.parent.rmdir()
-        os.close(self._lock)
+        try:
+            if _inode_of(self.path) == self._inode:
+                self.path.unlink()
+            if self._temporary:
+                (self.path.parent / LOCK).unlink()
+                self.path.parent.rmdir()
+        finally:
+            os.close(self._lock)
 
 
 def listen(data_directory: Path, runtime_directory: Path | None) -> SocketPlace:

@@ -14,14 +14,14 @@ import asyncio
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Executor
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar, overload
 
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.context import NoSessionContext, session_context
-from ostler.bridge.redaction import redacted
+from ostler.bridge.redaction import excerpt
 from ostler.bridge.results import result_of
 from ostler.bridge.schema import Signature, SignatureRefused, signature_of
 from ostler.bridge.validation import problems
@@ -36,6 +36,9 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")  # what every model API lets a func
 Function: TypeAlias = Callable[..., object]
 Service = TypeVar("Service")
 Services: TypeAlias = Mapping[type, object]
+Outcome: TypeAlias = Callable[[], object]
+InThread: TypeAlias = Callable[[Callable[[], Outcome]], Awaitable[Outcome]]
+"""Runs something in a thread; the belt decides in which, and when."""
 
 
 class ToolError(Exception):
@@ -125,7 +128,7 @@ class Tool:
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.function)
 
-    async def run(self, call: ToolCall, *, services: Services, executor: Executor) -> CallResult:
+    async def run(self, call: ToolCall, *, services: Services, in_thread: InThread) -> CallResult:
         """The answer to one call. Raises what the function raises, and nothing that ends the loop or its task."""
         if found := problems(self.signature.schema, call.arguments):
             return CallResult.error(_advice(self.name, found))
@@ -133,10 +136,10 @@ class Tool:
         if self.signature.injected is not None:
             arguments[self.signature.injected] = ToolContext(call, services)
         try:
-            value = await (self._awaited(arguments) if self.is_async else self._threaded(arguments, executor))
+            value = await (self._awaited(arguments) if self.is_async else self._threaded(arguments, in_thread))
             return result_of(value, self.output_limit)
         except ToolError as error:
-            return CallResult.error(redacted(str(error))[: self.output_limit])
+            return CallResult.error(excerpt(str(error), self.output_limit))
 
     async def _awaited(self, arguments: dict[str, Any]) -> object:
         try:
@@ -153,10 +156,8 @@ class Tool:
             # as if the caller had gone, and the caller would wait for ever.
             raise ToolError("the tool's own work was cancelled") from error
 
-    async def _threaded(self, arguments: dict[str, Any], executor: Executor) -> object:
-        outcome = await asyncio.get_running_loop().run_in_executor(
-            executor, copy_context().run, _outcome, self.function, arguments
-        )
+    async def _threaded(self, arguments: dict[str, Any], in_thread: InThread) -> object:
+        outcome = await in_thread(partial(copy_context().run, _outcome, self.function, arguments))
         return outcome()
 
 
@@ -204,15 +205,17 @@ def _advice(name: str, found: list[str]) -> str:
     return f"{name} was not run, its arguments are not right:\n" + "\n".join(f"- {each}" for each in found)
 
 
-def _outcome(function: Function, arguments: dict[str, Any]) -> Callable[[], object]:
+def _outcome(function: Function, arguments: dict[str, Any]) -> Outcome:
     """Runs in the thread. An exception is carried, not raised: a future cannot hold a StopIteration, its waiter would
-    hang, and a SystemExit would reach the loop."""
+    hang, and a SystemExit or a KeyboardInterrupt would reach the loop and end it."""
     try:
         value = function(**arguments)
     except SystemExit as error:
         return _raiser(ToolError(_exit_text(error)))
     except Exception as error:  # noqa: BLE001 - a tool may raise anything; it is raised again at its caller
         return _raiser(error)
+    except BaseException as error:  # noqa: BLE001 - in a thread these mean nothing; at the loop they would end it
+        return _raiser(ToolError(f"the tool raised {type(error).__name__}"))
     return lambda: value
 
 

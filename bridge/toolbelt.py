@@ -2,32 +2,32 @@
 
 Rules: a belt belongs to one session, so its limits count that session's calls only; the tools, the services and the
 threads are shared. The timeout covers waiting for a place and running, each. A sync function that overran its timeout
-cannot be stopped, only left: its place stays taken until its thread is back, so that one session can never hold more
-threads than its tools allow.
+cannot be stopped, only left: its place, and its part of the session's share of threads, stay taken until it is back.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from concurrent.futures import Executor
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.errors import DuplicateTool, UnknownTool
 from ostler.bridge.offer import Offer
-from ostler.bridge.tool import Services, Tool
+from ostler.bridge.threads import Errand, Threads
+from ostler.bridge.tool import Outcome, Services, Tool
 
 NO_SERVICES: Final[Services] = MappingProxyType({})
 
 
 class Toolbelt:
-    __slots__ = ("_executor", "_left", "_places", "_services", "_tools")
+    __slots__ = ("_left", "_places", "_services", "_share", "_threads", "_tools")
 
-    def __init__(self, tools: Iterable[Tool], *, executor: Executor, services: Services = NO_SERVICES) -> None:
+    def __init__(self, tools: Iterable[Tool], *, threads: Threads, services: Services = NO_SERVICES) -> None:
         self._tools = by_name(tools)
-        self._executor = executor
+        self._threads = threads
         self._services = services
         self._places: dict[str, asyncio.Semaphore] = {}
+        self._share = asyncio.Semaphore(threads.share)
         self._left: set[asyncio.Task[CallResult]] = set()
 
     @property
@@ -39,37 +39,54 @@ class Toolbelt:
         if tool is None:
             return CallResult.error(str(UnknownTool(call.name)))
         places = self._places.setdefault(tool.name, asyncio.Semaphore(tool.concurrency))
-        if places.locked():
-            try:
-                await asyncio.wait_for(places.acquire(), tool.timeout)
-            except TimeoutError:
-                return CallResult.error(_crowded(tool))
-        else:
-            await places.acquire()  # at once: there is no need of a timer
-        return await self._run(tool, call, places)
+        if not await _taken(places, tool.timeout):
+            return CallResult.error(_crowded(tool, f"{tool.concurrency} calls of {tool.name}"))
+        if tool.is_async:
+            return await self._run(tool, call, places.release)
+        try:
+            got_thread = await _taken(self._share, tool.timeout)
+        except asyncio.CancelledError:
+            places.release()
+            raise
+        if not got_thread:
+            places.release()
+            return CallResult.error(_crowded(tool, f"{self._threads.share} calls that need a thread"))
 
-    async def _run(self, tool: Tool, call: ToolCall, places: asyncio.Semaphore) -> CallResult:
+        def release() -> None:
+            places.release()
+            self._share.release()
+
+        return await self._run(tool, call, release)
+
+    async def _run(self, tool: Tool, call: ToolCall, release: Callable[[], None]) -> CallResult:
         """In a task of its own, because a thread must be waited for even when its caller no longer does."""
-        running = asyncio.get_running_loop().create_task(
-            tool.run(call, services=self._services, executor=self._executor)
-        )
-        running.add_done_callback(lambda _: places.release())
+        errands: list[Errand[Outcome]] = []
+
+        def in_thread(work: Callable[[], Outcome]) -> Awaitable[Outcome]:
+            errand = self._threads.send(work)
+            errands.append(errand)
+            return asyncio.wrap_future(errand.outcome)
+
+        running = asyncio.get_running_loop().create_task(tool.run(call, services=self._services, in_thread=in_thread))
+        running.add_done_callback(lambda _: release())
         try:
             done, _ = await asyncio.wait([running], timeout=tool.timeout)
         except asyncio.CancelledError:
-            self._leave(tool, running)
+            self._leave(running, errands)
             raise
         if not done:
-            self._leave(tool, running)
+            self._leave(running, errands)
             return CallResult.error(f"{tool.name} did not finish within {tool.timeout:g} s and was stopped")
         return running.result()
 
-    def _leave(self, tool: Tool, running: "asyncio.Task[CallResult]") -> None:
+    def _leave(self, running: "asyncio.Task[CallResult]", errands: list[Errand[Outcome]]) -> None:
         """Nobody waits for it any more. The set keeps hold of the task until it is over."""
         self._left.add(running)
         running.add_done_callback(self._left.discard)
         running.add_done_callback(_forgotten)
-        if tool.is_async:
+        for errand in errands:
+            self._threads.give_up(errand)
+        if not errands:
             running.cancel()
 
 
@@ -82,11 +99,20 @@ def by_name(tools: Iterable[Tool]) -> Mapping[str, Tool]:
     return found
 
 
-def _crowded(tool: Tool) -> str:
-    return (
-        f"{tool.concurrency} calls of {tool.name} are running in this session and none ended within "
-        f"{tool.timeout:g} s; wait for one to finish"
-    )
+async def _taken(places: asyncio.Semaphore, patience: float) -> bool:
+    """A place, or False when none became free in time."""
+    if not places.locked():
+        return await places.acquire()  # at once: there is no need of a timer
+    try:
+        # Not `wait_for`: the one of Python 3.11 forgets a cancellation that comes together with the place.
+        async with asyncio.timeout(patience):
+            return await places.acquire()
+    except TimeoutError:
+        return False
+
+
+def _crowded(tool: Tool, who: str) -> str:
+    return f"{who} are running in this session and none ended within {tool.timeout:g} s; wait for one to finish"
 
 
 def _forgotten(task: "asyncio.Task[CallResult]") -> None:

@@ -88,9 +88,12 @@ def _array(schema: JsonObject, value: list[Any], path: str) -> Iterator[str]:
         for place, each in enumerate(value):
             yield from _problems(items, each, f"{path}[{place}]")
     if schema.get("uniqueItems"):
+        seen: set[object] = set()
         for place, each in enumerate(value):
-            if any(_equal(each, other) for other in value[:place]):
+            key = _key(each)
+            if key in seen:
                 yield f"{path}[{place}]: expected no repeats, got {shown(each)} again"
+            seen.add(key)
 
 
 def _object(schema: JsonObject, value: JsonObject, path: str) -> Iterator[str]:
@@ -132,14 +135,20 @@ def _same_kind(branch: JsonObject, value: object) -> bool:
 
 
 def _equal(left: object, right: object) -> bool:
-    """As JSON sees it: true is not 1, at any depth."""
-    match left, right:
-        case (list(), list()):
-            return len(left) == len(right) and all(map(_equal, left, right))
-        case (dict(), dict()):
-            return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
+    return _key(left) == _key(right)
+
+
+def _key(value: object) -> object:
+    """Equal, and hashed alike, for what is equal as JSON sees it: true is not 1, at any depth; 1 is 1.0."""
+    match value:
+        case bool():
+            return "boolean", value
+        case list():
+            return "array", tuple(map(_key, value))
+        case dict():
+            return "object", frozenset((name, _key(each)) for name, each in value.items())
         case _:
-            return isinstance(left, bool) is isinstance(right, bool) and left == right
+            return value
 
 
 def _name(schema: JsonObject) -> str:

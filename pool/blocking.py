@@ -103,9 +103,8 @@ class BlockingPool:
     def __enter__(self) -> Self:
         self._thread.start()
         self._ready.wait()
-        if self._failure is not None:
-            self._thread.join()
-            raise self._failure
+        if self._pool is None:
+            self.shutdown()
         return self
 
     def __exit__(
@@ -136,7 +135,12 @@ class BlockingPool:
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run something of yours on the pool's loop and wait for it."""
-        return self._living().home.block(work)
+        try:
+            pool = self._living()
+        except PoolClosed:
+            work.close()
+            raise
+        return pool.home.block(work)
 
     def snapshot(self) -> PoolSnapshot:
         """What the pool holds."""
@@ -144,10 +148,13 @@ class BlockingPool:
         return pool.home.block(_called(pool.snapshot))
 
     def shutdown(self) -> None:
-        """End every process and the thread. Idempotent."""
+        """End every process and the thread. Idempotent. Raises what went wrong on the thread, once."""
         self._stop()
         if self._thread.is_alive():
             self._thread.join()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
 
     def _living(self) -> TransportPool:
         if self._pool is None:
@@ -158,7 +165,7 @@ class BlockingPool:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             try:
                 runner.run(self._host())
-            except BaseException as error:  # noqa: BLE001 (carried to the thread that opens the pool, and raised there)
+            except BaseException as error:  # noqa: BLE001 (carried to the thread that opens or closes the pool, and raised there)
                 self._failure = error
             finally:
                 self._pool = None

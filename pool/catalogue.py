@@ -29,6 +29,8 @@ class Catalogue:
         self._providers = providers
         self._environ = environ
         self._launches: dict[TransportKey, Launch] = {}
+        self.edition = 0
+        """Which settings are the present ones: what was built of others is not to be used."""
 
     def canonical(self, key: TransportKey) -> TransportKey:
         """The key as the pool knows it. Raises `UnknownProvider`, `BadDirectory`."""
@@ -41,19 +43,16 @@ class Catalogue:
         """How a process of this key is started. Raises `AgentMissing`, `BadSetting`."""
         known = self._launches.get(key)
         if known is None:
-            known = self._launches[key] = self._build(key)
+            known = self._launches[key] = self.build(key)
         return known
 
     def spare(self, key: TransportKey) -> Launch:
         """How a process is started that any key of this provider, model and making may adopt."""
-        return self._build(key, spare=True)
+        return self.build(key, spare=True)
 
-    def refresh(self, key: TransportKey) -> bool:
-        """Build the launch anew; True when it differs from the one before."""
-        fresh = self._build(key)
-        changed = fresh.fingerprint != self.launch(key).fingerprint
-        self._launches[key] = fresh
-        return changed
+    def refresh(self, fresh: Launch) -> None:
+        """From here on the key is started so."""
+        self._launches[fresh.key] = fresh
 
     def forget(self, key: TransportKey) -> None:
         """The core dropped the key."""
@@ -63,6 +62,7 @@ class Catalogue:
         """New settings: every launch is built anew when it is refreshed."""
         self._settings = settings
         self._environ = environ
+        self.edition += 1
 
     def spec(self, key: PoolKey) -> KeySpec:
         """What the core must know of a key."""
@@ -77,7 +77,8 @@ class Catalogue:
             max_processes=limits.max_processes if key.private else None,
         )
 
-    def _build(self, key: TransportKey, *, spare: bool = False) -> Launch:
+    def build(self, key: TransportKey, *, spare: bool = False) -> Launch:
+        """Look at the world as it is now, and keep nothing: reads files, may run on any thread. Raises as `launch`."""
         provider = self._providers[key.provider]
         settings = self._settings.providers.get(provider.name) or ProviderSettings()
         return launch(provider, settings, key, self._environ, spare=spare)
@@ -91,11 +92,13 @@ def traits_of(known: Launch, *, private: bool) -> Traits:
     return Traits(
         sharing=Sharing.NONE if private else Sharing(provider.sharing.value),
         seats_per_process=1 if alone else provider.seats_per_process,
-        recycle_after_seats=provider.recycle_after,
+        # Where nothing ends a session, the dead ones are what weighs; the living are no reason to move anybody.
+        recycle_after_seats=provider.recycle_after if ends else None,
         recycle_after_leaks=None if ends else provider.recycle_after,
         can_close=ends,
         open_group=f"{provider.name}:{known.home}",
         parallel_opens=provider.parallel_opens,
+        refill_pause=provider.refill_pause,
         # Every dialect we speak names the cwd when it opens a session; where sessions are shared by cwd, or not at
         # all, a process is bound to its first one.
         cwd_per_session=not alone,

@@ -15,6 +15,7 @@ from ostler.pool.events import Finished, PermissionAsked, TurnEvent
 from ostler.pool.order import SeatOrder
 from ostler.pool.ports import ToolResult
 from ostler.pool.prompt import PromptCapabilities, PromptPart
+from ostler.pool.provider import ToolChannel
 from ostler.wire.json import JsonObject
 from ostler.wire.rpc import RpcFault
 
@@ -47,6 +48,8 @@ class AgentInfo:
     version: str
     prompt: PromptCapabilities = field(default_factory=PromptCapabilities)
     loads: bool = False
+    channels: frozenset[ToolChannel] = frozenset({ToolChannel.RELAY})
+    """The ways it takes tools."""
     closes: bool = False
     raw: JsonObject = field(default_factory=dict, repr=False)
 
@@ -149,6 +152,9 @@ class Codec(Protocol):
 
     def wanted(self, method: str, params: JsonObject) -> Wanted:
         """Read a request of the agent."""
+
+    def carries(self, method: str) -> bool:
+        """Whether a request or notification is for the tools of this process, and no business of the codec's."""
 
     def permission_answer(self, wanted: PermissionWanted, option: str | None) -> JsonObject:
         """The result for a permission request; None cancels it."""

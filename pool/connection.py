@@ -16,10 +16,12 @@ from typing import Any, Protocol
 from ostler.pool.codec import Call, Notice
 from ostler.pool.errors import AgentFault, AgentSilent, AgentStartFailed, Phase, TransportLost
 from ostler.pool.launch import Launch
+from ostler.pool.process.environment import secret_values
 from ostler.pool.process.errors import StdinClosed
 from ostler.pool.process.exit import Exit
 from ostler.pool.process.keeper import Keeper
 from ostler.pool.process.process import AgentProcess
+from ostler.pool.process.stderr import Redaction
 from ostler.wire.json import JsonObject
 from ostler.wire.rpc import Junk, Notification, Peer, Reply, Request, RpcFault, RpcId
 
@@ -69,6 +71,7 @@ class Connection:
         self._process: AgentProcess | None = None
         self._early: list[bytes] = []
         """Said before `start` has come back: a process may speak, and even end, in the moment in between."""
+        self._redact = Redaction((*launch.command.secrets, *secret_values(launch.command.env)))
         self.sample = ""
         """The first thing on stdout that was no message; what a wrong program has to say for itself."""
 
@@ -247,6 +250,8 @@ class Connection:
         """The end. Everybody who waits learns it now."""
         self._exit = exit
         self._road.set()
+        if self._process is None:
+            return  # it died under a start that was called off: whoever called it off knows
         for pending in self._peer.close(str(exit)):
             pending.fail(self.lost(pending.phase))
         self._receiver.died(exit_code(exit), exit.stderr[-STDERR_LINES:])
@@ -270,12 +275,19 @@ class Connection:
     def _see_junk(self, junk: Junk) -> None:
         if junk.answer is not None:
             self._write(junk.answer)
+        said = self._redact(junk.sample.decode(errors="replace"))
         if not self.sample:
-            self.sample = junk.sample.decode(errors="replace")
-        log.debug("%s: a line that is no message (%s): %r", self._launch.key, junk.kind, junk.sample)
+            self.sample = said
+        log.debug("%s: a line that is no message (%s): %r", self._launch.key, junk.kind, said)
 
     def _fault(self, method: str, fault: RpcFault) -> AgentFault:
-        return AgentFault(provider=self._launch.provider.name, method=method, code=fault.code, message=described(fault))
+        return AgentFault(
+            provider=self._launch.provider.name, method=method, code=fault.code, message=self.described(fault)
+        )
+
+    def described(self, fault: RpcFault) -> str:
+        """An agent's error in its own words, without the secrets that it was started with."""
+        return self._redact(described(fault))
 
 
 def exit_code(exit: Exit) -> int | None:  # noqa: A002 (the process's word for it)

@@ -47,7 +47,8 @@ async def open_pool(
     observer: Observer | None = None,
 ) -> AsyncIterator[TransportPool]:
     """A started pool on the running loop, shut down at the end."""
-    given = os.environ if environ is None else environ
+    # A copy: a variable that is set later in this program must not make new generations of processes.
+    given = dict(os.environ if environ is None else environ)
     configured = settings or PoolSettings()
     effective = replace(configured, enabled=pool_enabled(given, configured=configured.enabled))
     keeper = await Keeper.open(runtime_dir or default_runtime_dir(given), secrets.token_hex(8))

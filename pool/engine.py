@@ -11,14 +11,16 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from ostler.pool.catalogue import Catalogue
 from ostler.pool.core import actions, events
 from ostler.pool.core.machine import PoolCore
 from ostler.pool.core.settings import Limits
-from ostler.pool.core.values import ClaimId, LeaseId
+from ostler.pool.core.values import ClaimId, Counted, KeySpec, LeaseId
 from ostler.pool.crew import Crew
 from ostler.pool.errors import PoolClosed, PoolError
 from ostler.pool.lease import Tenure
@@ -29,6 +31,16 @@ from ostler.pool.stablehand import SeatWish, Stablehand, StartTransport
 
 log = logging.getLogger(__name__)
 Answer = actions.Grant | actions.Refuse
+# What an operator should see without looking for it. A death has its own warning, by the transport that died.
+LEVELS = MappingProxyType(
+    {
+        Counted.START_FAILED: logging.WARNING,
+        Counted.BREAKER_OPENED: logging.WARNING,
+        Counted.CEILING_TOO_LOW: logging.WARNING,
+        Counted.STOP_OVERDUE: logging.WARNING,
+        Counted.STALE: logging.DEBUG,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +83,7 @@ class Engine:
             clock=clock,
             chance=chance,
         )
-        self._specs: set[PoolKey] = set()
+        self._specs: dict[PoolKey, KeySpec] = {}
         self._waiting: dict[ClaimId, asyncio.Future[Answer]] = {}
         self._early: dict[ClaimId, Answer] = {}
         self._inbox: deque[events.Event] = deque()
@@ -120,9 +132,19 @@ class Engine:
         while True:
             await asyncio.sleep(every)
             for running in list(self.roster.slots.values()):
-                await self._hand.weigh_slot(running)
+                try:
+                    await self._hand.weigh_slot(running)
+                except OSError as error:
+                    # Out of descriptors, for instance: this look is lost, not all that follow.
+                    log.warning("cannot measure the memory of %s: %s", running.key, error)
             for key in list(self._specs):
-                self.refresh(key)
+                await self._look_anew(key)
+            self._forget_wishes()
+
+    def _forget_wishes(self) -> None:
+        used = self.core.tools_in_use()
+        for name in [name for name, wish in self._wishes.items() if wish.resume is None and name not in used]:
+            del self._wishes[name]
 
     @property
     def _bound(self) -> Ground:
@@ -141,28 +163,48 @@ class Engine:
         try:
             while self._inbox:
                 for action in self.core.handle(self._inbox.popleft(), self._clock()):
-                    self._perform[type(action)](action)
+                    self._do(action)
         finally:
             self._pumping = False
         if not self.roster.slots:
             self._empty.set()
 
+    def _do(self, action: actions.Action) -> None:
+        try:
+            self._perform[type(action)](action)
+        except Exception as error:  # noqa: BLE001 (the core has booked this action and all that follow: they must be done)
+            self._work_died(type(action).__name__, error)
+
     def register(self, key: PoolKey) -> None:
-        """Make sure the core knows the key. Raises what the catalogue raises."""
+        """Make sure the core knows the key. Raises what the catalogue raises, and `SettingsError`."""
         if key not in self._specs:
-            spec = self._catalogue.spec(key)
-            self._specs.add(key)
-            self.tell(events.KeyRegistered(key, spec))
+            self._tell_spec(key, self._catalogue.spec(key))
 
     def refresh(self, key: PoolKey) -> None:
         """Tell the core when the key is made differently now."""
         try:
-            changed = self._catalogue.refresh(key.key)
+            self._catalogue.refresh(self._catalogue.build(key.key))
+            self._tell_spec(key, self._catalogue.spec(key))
         except (PoolError, ValueError) as error:
             log.warning("%s cannot be started as configured now: %s", key, error)
-            return
-        if changed:
-            self.tell(events.KeyRegistered(key, self._catalogue.spec(key)))
+
+    async def _look_anew(self, key: PoolKey) -> None:
+        """As `refresh`, with the files read on a thread: a HOME may lie on a slow disk."""
+        edition = self._catalogue.edition
+        try:
+            fresh = await self._bound.loop.run_in_executor(None, self._catalogue.build, key.key)
+            if key in self._specs and edition == self._catalogue.edition:
+                self._catalogue.refresh(fresh)
+                self._tell_spec(key, self._catalogue.spec(key))
+        except (PoolError, ValueError) as error:
+            log.warning("%s cannot be started as configured now: %s", key, error)
+
+    def _tell_spec(self, key: PoolKey, spec: KeySpec) -> None:
+        # Compared with what the core was told, not with the launch before: two keys may share a launch.
+        if self._specs.get(key) != spec:
+            self.core.books.limits.check(spec)
+            self._specs[key] = spec
+            self.tell(events.KeyRegistered(key, spec))
 
     def remember(self, wish: SeatWish) -> str:
         """The core's name for what a seat is opened with."""
@@ -188,10 +230,19 @@ class Engine:
         if self.roster.tenures.pop(tenure.lease, None) is not None:
             self.tell(events.LeaseReleased(LeaseId(tenure.lease), tenure.generation))
 
-    def ask(self, claim: events.Claim) -> "Answer | asyncio.Future[Answer]":
-        """Put a claim before the core. A warm pool answers at once, without a turn of the loop."""
+    def require_open(self) -> None:
+        """Raise `PoolClosed` once the shutdown has begun."""
         if self._closed:
             raise PoolClosed
+
+    def order(self, event: events.Event) -> None:
+        """Tell the core an operator's wish. Raises `PoolClosed`."""
+        self.require_open()
+        self.tell(event)
+
+    def ask(self, claim: events.Claim) -> "Answer | asyncio.Future[Answer]":
+        """Put a claim before the core. A warm pool answers at once, without a turn of the loop."""
+        self.require_open()
         self.tell(claim)
         early = self._early.pop(claim.claim, None)
         if early is not None:
@@ -203,16 +254,24 @@ class Engine:
     def abandon(self, claim: ClaimId) -> None:
         """The claimer is gone, perhaps with a grant under way to it."""
         self._waiting.pop(claim, None)
+        for tenure in [tenure for tenure in self.roster.tenures.values() if tenure.claim == claim]:
+            del self.roster.tenures[tenure.lease]
         self.tell(events.ClaimAbandoned(claim))
 
     # --- actions out ---
 
     def _start_slot(self, action: actions.StartSlot) -> None:
         key = pool_key(action.key)
-        made = self._catalogue.spare(key.key) if action.spare else self._catalogue.launch(key.key)
+        try:
+            made = self._catalogue.spare(key.key) if action.spare else self._catalogue.launch(key.key)
+        except (PoolError, ValueError) as error:
+            self._hand.not_launched(action.slot, key, error)
+            return
         running = Running(action.slot, key, made, self._clock())
         self.roster.slots[action.slot] = running
         running.task = self._work(self._hand.start_slot(running), f"start {action.slot}")
+        # Cancelled before its first step, the work never runs and tells nothing: the slot would close for ever.
+        running.task.add_done_callback(lambda _: self._hand.start_over(running), context=Context())
 
     def _adopt_slot(self, action: actions.AdoptSlot) -> None:
         self.roster.slots[action.slot].key = pool_key(action.key)
@@ -222,6 +281,9 @@ class Engine:
         if running is None:
             return
         running.stopping = True
+        # The core orders no close for the parked seats of a process that ends: they end with it.
+        for chair in [chair for chair in self.roster.chairs.values() if chair.slot == action.slot]:
+            self._leave_chair(chair)
         if running.transport is None and running.task is not None:
             running.task.cancel()
         else:
@@ -245,6 +307,7 @@ class Engine:
             self.roster.chairs[action.seat].taken = True
             self.roster.tenures[action.lease] = Tenure(
                 lease=action.lease,
+                claim=action.claim,
                 generation=action.generation,
                 since=self._clock(),
                 key=pool_key(action.key).key,
@@ -272,13 +335,17 @@ class Engine:
         for lease in action.leases:
             tenure = self.roster.tenures.pop(lease, None)
             if tenure is not None:
-                self._forget_chair(tenure)
+                if (chair := self.roster.chairs.get(tenure.seat)) is not None:
+                    self._leave_chair(chair)
                 tenure.lost = lost or PoolError(action.text or f"the process was ended: {action.cause.value}")
                 tenure.moved.set()
 
-    def _forget_chair(self, tenure: Tenure) -> None:
-        chair = self.roster.chairs.pop(tenure.seat, None)
-        if chair is not None and chair.ticket is not None:
+    def _leave_chair(self, chair: Chair) -> None:
+        chair.unwanted = True
+        if chair.ready_at is None:
+            return  # its open is under way, and closes it
+        self.roster.chairs.pop(chair.seat, None)
+        if chair.ticket is not None:
             chair.ticket.revoke()
 
     def _probe(self, action: actions.Probe) -> None:
@@ -287,18 +354,22 @@ class Engine:
     def _wake_at(self, action: actions.WakeAt) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
-        self._alarm = self._bound.loop.call_later(max(0.0, action.time - self._clock()), self.tell, events.Tick())
+        delay = max(0.0, action.time - self._clock())
+        # In a context of its own: each Tick sets the next alarm, so a request's context would be handed on for ever.
+        self._alarm = self._bound.loop.call_later(delay, self.tell, events.Tick(), context=Context())
 
     def _forget_key(self, action: actions.ForgetKey) -> None:
         key = pool_key(action.key)
-        self._specs.discard(key)
+        self._specs.pop(key, None)
+        self.roster.failures.pop(key, None)
         self._catalogue.forget(key.key)
 
     def _note(self, action: actions.Note) -> None:
         provider = "" if action.key is None else pool_key(action.key).key.provider
         cause = "" if action.cause is None else action.cause.value
         self._observer.noted(provider, action.what.value, cause)
-        log.info("%s: %s %s %s", action.what.value, action.key, cause, action.text)
+        level = LEVELS.get(action.what, logging.INFO)
+        log.log(level, "%s: %s %s %s", action.what.value, action.key, cause, action.text)
 
     def _work(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         return self._bound.crew.start(work, name)

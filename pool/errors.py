@@ -104,6 +104,16 @@ class AgentMissing(PoolError):
         self.install = install
 
 
+class ToolChannelMissing(PoolError):
+    """Tools cannot reach the sessions of this process the way that was configured."""
+
+    def __init__(self, *, provider: str, channel: str, why: str) -> None:
+        super().__init__(f"{provider}: tools cannot be offered over the channel {channel!r}: {why}")
+        self.provider = provider
+        self.channel = channel
+        self.why = why
+
+
 class LoadRefused(PoolError):
     """A load would be answered wrongly, so it is not asked for: replay the transcript into a new session instead."""
 
@@ -144,6 +154,18 @@ def _ending(exit_code: int | None) -> str:
     if exit_code is None:
         return "exit status unknown"
     return f"exit code {exit_code}" if exit_code >= 0 else f"ended by signal {-exit_code}"
+
+
+class SharedProcess(PoolError):
+    """Somebody who only uses a shared process tried to end it."""
+
+    def __init__(self, *, key: str, pid: int) -> None:
+        super().__init__(
+            f"{key}: agent process {pid} is shared and is ended by its pool only; release the lease, or use the pool's "
+            "kill, recycle or drain"
+        )
+        self.key = key
+        self.pid = pid
 
 
 class AgentFault(PoolError):

@@ -69,14 +69,28 @@ class Home:
         """Call at home, now or as soon as it can be; nobody waits for it. Safe on any thread."""
         if self.here:
             call(*arguments)
-        elif self._loop is not None and not self._loop.is_closed():
+        else:
+            self.post(call, *arguments)
+
+    def post(self, call: Callable[..., object], *arguments: object) -> None:
+        """Call at home in a later turn of the loop, never now: for the collector, which may run in the midst of
+        anything. Safe on any thread."""
+        if self._loop is None:
+            return
+        try:
             self._loop.call_soon_threadsafe(call, *arguments)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
 
     def _send(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
-        if self.loop.is_closed():
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self.loop)
+        except RuntimeError as error:
             work.close()
-            raise PoolClosed
-        return asyncio.run_coroutine_threadsafe(work, self.loop)
+            if not self.loop.is_closed():
+                raise
+            raise PoolClosed from error
 
 
 class CarriedTurn:

@@ -2,7 +2,7 @@
 
 Every input that shapes a process has a class, and there are only three:
 - in the key: provider, model, cwd. A process starts in its key's directory, as it would if a person typed the command
-  there; a spare, which has no key yet, starts in its HOME.
+  there; a spare, which has no key yet, starts in its HOME, and so does an agent that declares `starts_in_home`.
 - in the fingerprint: everything else that reaches the process. A changed fingerprint is a new generation.
 - per call: deadlines, tools, permission policy, prompt. They never reach the spawn.
 
@@ -82,7 +82,7 @@ def launch(
     env = {**base, **cache, **provider.fixed_env, **recipe.env, **settings.env}
     command = Command(
         argv=(*program, *recipe.args, *settings.args),
-        cwd=Path(home if spare else key.cwd),
+        cwd=Path(home if spare or provider.starts_in_home else key.cwd),
         env=env,
         label=str(key),
         prefix=settings.prefix,
@@ -123,8 +123,12 @@ def _check(provider: Provider, settings: ProviderSettings, key: TransportKey) ->
     if settings.approval is not Approval.AGENT and settings.approval not in provider.approvals:
         offered = ", ".join(sorted(provider.approvals))
         raise BadSetting("approval", f"{provider.name} cannot be put into {settings.approval.value!r}, only: {offered}")
-    if settings.tool_channel is ToolChannel.DYNAMIC_TOOLS and provider.tool_channel is not ToolChannel.DYNAMIC_TOOLS:
-        raise BadSetting("tool_channel", f"{provider.name} takes its tools through a relay only")
+    if settings.tool_channel is not None and settings.tool_channel not in provider.tool_channels:
+        proven = ", ".join(sorted(provider.tool_channels))
+        raise BadSetting(
+            "tool_channel",
+            f"{provider.name} is not given its tools over {settings.tool_channel.value!r}, only: {proven}",
+        )
     if settings.deadlines.start < provider.expected_start:
         raise BadSetting(
             "deadlines.start", f"{provider.name} needs about {provider.expected_start:.1f} s to start on a calm machine"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from ostler.pool.core.values import LeaseId, SeatId, SlotId
+from ostler.pool.core.values import ClaimId, LeaseId, SeatId, SlotId
 from ostler.pool.errors import PoolError
 from ostler.pool.home import CarriedTurn, Home
 from ostler.pool.keys import TransportKey
@@ -44,6 +44,7 @@ class Tenure:
     """What the pool keeps of a lease while it is held; shared with the handle, which must not be kept alive by it."""
 
     lease: LeaseId
+    claim: ClaimId
     generation: int
     since: float
     key: TransportKey
@@ -114,7 +115,7 @@ class Lease:
 
     async def wait_moved(self) -> None:
         """Returns when the seat should be left, because it was lost or is to be moved."""
-        await self._tenure.moved.wait()
+        await self._home.run(self._tenure.moved.wait())
 
     async def prompt(self, prompt: str | Sequence[PromptPart]) -> Turn | CarriedTurn:
         """Start a turn on the seat's session; its events may be awaited on the loop that asked."""

@@ -5,7 +5,7 @@ Rules:
   same breath find it.
 - An open that its caller has given up is carried through and its session ended: an agent has no way to take back a
   session that nobody knows of. Where even that is impossible, it is counted as leaked.
-- Ready means: the agent has made the session *and* our relay is connected with this session's token.
+- Ready means: the agent has made the session *and* has come for this session's tools, by whichever channel.
 - A load is asked for only where it is safe: never with another cwd, never before the agent's record is whole.
 """
 
@@ -41,6 +41,7 @@ class OpeningHost(Host, Protocol):
     def leave(self, session_id: str) -> None: ...
     def holds(self, session_id: str) -> bool: ...
     def own(self, ticket: ToolTicket) -> None: ...
+    def equip(self, order: SeatOrder) -> SeatOrder: ...
     async def wait_lost(self) -> object: ...
 
 
@@ -57,6 +58,7 @@ class Opening:
 
     async def new(self) -> AgentSession:
         """A session that never was."""
+        self._order = self._host.equip(self._order)
         made: list[AgentSession] = []
 
         def register(result: Any) -> None:
@@ -73,6 +75,7 @@ class Opening:
 
     async def load(self, memo: SessionMemo) -> AgentSession:
         """A session of an earlier process."""
+        self._order = self._host.equip(self._order)
         session = AgentSession(self._host, memo.session_id, self._order, memo=memo)
         self._host.enter(session)
 
@@ -157,7 +160,7 @@ class Opening:
 
     async def _attach_tools(self) -> None:
         ticket, connection = self._order.ticket, self._host.connection
-        if ticket is None or self._host.launch.channel is not ToolChannel.RELAY:
+        if ticket is None or self._host.launch.channel is ToolChannel.DYNAMIC_TOOLS:
             return
         attached = asyncio.ensure_future(ticket.attached())
         gone = asyncio.ensure_future(self._host.wait_lost())

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ostler.pool.ports import PermissionPolicy, ToolTicket
+from ostler.wire.json import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,8 @@ class SeatOrder:
     policy: PermissionPolicy
     ticket: ToolTicket | None = None
     """This seat's tools; None: a session without tools of ours."""
+    declared: JsonObject | None = field(default=None, repr=False)
+    """How the agent is told of them, where the channel itself says it (`McpPipe.declare`)."""
     mode: str | None = None
     """An agent-side session mode to switch to after the open."""
     meta: Mapping[str, object] = field(default_factory=dict)

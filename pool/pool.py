@@ -24,7 +24,7 @@ from ostler.pool.core import events
 from ostler.pool.core.actions import Grant, Refuse
 from ostler.pool.core.values import LeaseId, SeatId, SlotId
 from ostler.pool.engine import Engine
-from ostler.pool.errors import AgentStartFailed, PoolClosed, PoolError
+from ostler.pool.errors import AgentStartFailed, PoolError
 from ostler.pool.home import Home
 from ostler.pool.keys import TransportKey
 from ostler.pool.lease import Lease, Tenure, Waited
@@ -99,11 +99,12 @@ class TransportPool:
         for warm in self._settings.warm:
             try:
                 self.warm(warm.key, warm.tools, warm.seats)
-            except PoolError as error:
+            except (PoolError, ValueError) as error:
+                self._observer.noted(warm.key.provider, "warm_failed", type(error).__name__)
                 log.warning("cannot keep %s warm: %s", warm.key, error)
 
     async def shutdown(self) -> None:
-        """End every process and everything below it, hard. Idempotent; afterwards every call raises `PoolClosed`."""
+        """End every process and everything below it, hard. Idempotent; then all but `snapshot` raise `PoolClosed`."""
         await self.home.run(self._shutdown())
 
     async def _shutdown(self) -> None:
@@ -128,14 +129,16 @@ class TransportPool:
 
     async def _get(self, key: TransportKey, deadline: float | None) -> Transport:
         known = PoolKey(key)
-        self._engine.register(known)
-        grant = await self._claim(known, None, Wish(key, SeatWish(), "", self._until(deadline), None, None))
-        transport = self._engine.roster.transport(grant.slot)
-        # Whoever takes the transport itself promises nothing, so nothing is held for it.
-        self._engine.tell(events.LeaseReleased(grant.lease, grant.generation))
-        if transport is None:
-            raise self._engine.failure(known) or PoolClosed()
-        return transport
+        wish = Wish(key, SeatWish(), "", self._until(deadline), None, None)
+        while True:
+            self._engine.register(known)
+            grant = await self._claim(known, None, wish)
+            running = self._engine.roster.slots.get(grant.slot)
+            # Whoever takes the transport itself promises nothing, so nothing is held for it.
+            self._engine.tell(events.LeaseReleased(grant.lease, grant.generation))
+            if running is not None and running.transport is not None and not running.stopping:
+                return running.transport
+            # It died between the grant and now: nothing is lost but time, of which the claim keeps the count.
 
     async def lease(
         self,
@@ -174,10 +177,10 @@ class TransportPool:
         return await self._seat(wish, PoolKey(wish.key, private=True), "fallback")
 
     async def _seat(self, wish: Wish, key: PoolKey, warmth: str | None) -> Lease:
-        self._engine.register(key)
-        tools = self._engine.remember(wish.seat)
         try:
             while True:
+                self._engine.register(key)
+                tools = self._engine.remember(wish.seat)
                 asked = self._clock()
                 grant = await self._claim(key, tools, wish)
                 lease = self._hand_over(grant, wish, key, asked, warmth)
@@ -235,49 +238,53 @@ class TransportPool:
         self.home.tell(self._engine.release, tenure)
 
     def _dropped(self, tenure: Tenure) -> None:
-        """Called by the collector, on whatever thread it runs."""
+        """Called by the collector, on whatever thread and in the midst of whatever it runs: nothing is done here."""
+        self.home.post(self._take_back, tenure)
+
+    def _take_back(self, tenure: Tenure) -> None:
         log.warning("a lease of %s was dropped without a release; releasing it", tenure.key)
         self._observer.noted(tenure.key.provider, "dropped_lease", "")
-        self.home.tell(self._engine.release, tenure)
+        self._engine.release(tenure)
 
     # --- an operator's verbs; on the pool's own loop ---
 
     def warm(self, key: TransportKey, tools: ToolSet | None = None, seats: int = 1) -> None:
         """Keep at least so many seats parked from now on; 0 takes the floor away."""
         known = self._known(key)
-        self._engine.tell(events.Warm(known, self._engine.remember(SeatWish(tools)), seats))
+        self._engine.order(events.Warm(known, self._engine.remember(SeatWish(tools)), seats))
 
     def hint(self, key: TransportKey, tools: ToolSet | None = None) -> None:
         """A session with this key is likely to go on soon: have a seat ready for a while."""
         known = self._known(key)
-        self._engine.tell(events.Hint(known, self._engine.remember(SeatWish(tools))))
+        self._engine.order(events.Hint(known, self._engine.remember(SeatWish(tools))))
 
     def pause(self, key: TransportKey | None = None) -> None:
         """Grant and start nothing for the key, or for all keys; claims wait."""
-        self._engine.tell(events.Pause(None if key is None else self._known(key)))
+        self._engine.order(events.Pause(None if key is None else self._known(key)))
 
     def resume(self, key: TransportKey | None = None) -> None:
         """Take a pause back."""
-        self._engine.tell(events.Resume(None if key is None else self._known(key)))
+        self._engine.order(events.Resume(None if key is None else self._known(key)))
 
     def drain(self, key: TransportKey) -> None:
         """Let the key's processes end when their sessions have moved or ended."""
-        self._engine.tell(events.DrainKey(self._known(key)))
+        self._engine.order(events.DrainKey(self._known(key)))
 
     def recycle(self, slot: int) -> None:
         """Replace one process: its successor is up before it drains."""
-        self._engine.tell(events.Recycle(SlotId(slot)))
+        self._engine.order(events.Recycle(SlotId(slot)))
 
     def kill(self, slot: int) -> None:
         """End one process now, with whatever runs on it."""
-        self._engine.tell(events.Kill(SlotId(slot)))
+        self._engine.order(events.Kill(SlotId(slot)))
 
     def reconnect(self, key: TransportKey) -> None:
         """Forget the key's start failures: the cause is mended."""
-        self._engine.tell(events.Reconnect(self._known(key)))
+        self._engine.order(events.Reconnect(self._known(key)))
 
     def reload(self, settings: PoolSettings, environ: Mapping[str, str]) -> None:
         """New settings or environment: keys that are made differently now get new processes, the old ones drain."""
+        self._engine.require_open()
         self._settings = settings
         self._catalogue.replace(settings, environ)
         self._engine.refresh_all()
@@ -289,6 +296,7 @@ class TransportPool:
     # --- loops ---
 
     def _known(self, key: TransportKey) -> PoolKey:
+        self._engine.require_open()
         known = PoolKey(self._catalogue.canonical(key))
         self._engine.register(known)
         return known

@@ -9,12 +9,13 @@ Rules:
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import orjson
 
 from ostler.pool.events import PermissionAsked
 from ostler.wire.json import JsonObject
+from ostler.wire.rpc import RpcFault, RpcId
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,37 @@ class RelayCommand(Protocol):
     def env(self) -> Mapping[str, str]: ...
 
 
+class HttpEndpoint(Protocol):
+    """Where an agent that takes HTTP tool servers finds this seat's. The token is in `headers` only."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def url(self) -> str: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+
+McpAnswer: TypeAlias = Callable[[JsonObject | RpcFault], None]
+"""Takes the result, or why there is none."""
+
+
+class McpPipe(Protocol):
+    """MCP over an agent's own pipe, one for each process: what is declared on one opens nothing on another."""
+
+    def declare(self, ticket: Any) -> JsonObject:
+        """The entry for the agent's list of tool servers. It is worth nothing after the ticket is revoked."""
+
+    def request(self, outer: RpcId, method: str, params: JsonObject, answer: McpAnswer) -> None:
+        """A request of the agent; answered once."""
+
+    def notice(self, method: str, params: JsonObject) -> None:
+        """A notification of the agent."""
+
+    def close(self) -> None:
+        """The process is gone: whatever it asked for is stopped."""
+
+
 class ToolResult(Protocol):
     """The answer of one tool call: MCP content blocks, and whether it is an error for the model to read."""
 
@@ -72,11 +104,17 @@ class ToolTicket(Protocol):
     @property
     def definitions(self) -> Sequence[JsonObject]: ...
 
+    def http(self) -> HttpEndpoint | None:
+        """This seat's place on the HTTP channel, the same each time; None when no such channel runs."""
+
+    def pipe(self, tell: Callable[[str, JsonObject], None]) -> McpPipe:
+        """A fresh pipe for a process that has none yet; `tell` sends a notification to the agent."""
+
     def owned_by(self, owner: Any) -> None:
         """Only descendants of this process (an `Identity`) may use the token."""
 
     async def attached(self) -> None:
-        """Returns when the relay is connected and has been told the tools. The caller adds the deadline."""
+        """Returns when the agent has come, by any channel, and was told the tools. The caller adds the deadline."""
 
     async def call(self, name: str, arguments: JsonObject, *, call_id: str) -> ToolResult:
         """A call by a channel without relay (the agent names the session itself)."""
@@ -85,7 +123,7 @@ class ToolTicket(Protocol):
         """Called after the definitions changed."""
 
     def on_gone(self, listener: Callable[[], None]) -> None:
-        """Called when the relay's connection ended, whether or not it will come back."""
+        """Called when the relay's connection ended, whether or not it will come back. Other channels have none."""
 
     def revoke(self) -> None:
         """End of the seat: the token is worth nothing from here on. Idempotent."""

@@ -41,7 +41,13 @@ class ToolChannel(StrEnum):
     """How a session's tools reach the agent."""
 
     RELAY = "relay"
+    """The agent launches our relay as a stdio tool server. Every agent can."""
     DYNAMIC_TOOLS = "dynamic_tools"
+    """The dialect itself has tool calls (codex app-server)."""
+    HTTP = "http"
+    """Streamable HTTP on loopback: no process for each session, but also no peer that could be checked."""
+    ACP = "acp"
+    """MCP over the pipe that the agent has already. A draft of the protocol: only where it is configured."""
 
 
 class Approval(StrEnum):
@@ -175,6 +181,11 @@ class Provider:
     """Seats after which a process is replaced; None: by age and memory only."""
     parallel_opens: int = 1
     """How many sessions may be opened at once on one HOME."""
+    refill_pause: float = 0.0
+    """Seconds before a parked seat that was claimed is replaced: where opening a session holds the agent's only thread,
+    the claimer's first words would wait behind it."""
+    starts_in_home: bool = False
+    """Start the process in HOME and not in its key's directory, because it keeps records of its own there."""
     load: LoadTrust = NEVER
     replays_noise: re.Pattern[str] | None = None
     """User texts the agent adds by itself when it replays a loaded session."""
@@ -189,6 +200,9 @@ class Provider:
     """The agent puts the environment of tool servers into the arguments of a child, where every user of the machine can
     read it: the token is then protected by the socket's directory and the peer check alone."""
     tool_channel: ToolChannel = ToolChannel.RELAY
+    """What is used when the settings name none."""
+    tool_channels: frozenset[ToolChannel] = frozenset({ToolChannel.RELAY})
+    """What the settings may name: each of them held to the contract suite with this agent."""
     prompt_limit: PromptLimit | None = None
     approvals: frozenset[Approval] = frozenset({Approval.ASK})
     """The approval modes that a process of this provider can be put into."""

@@ -5,6 +5,7 @@ core was told that it is gone, so the roster can never hold more than the core k
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -55,6 +56,8 @@ class Running:
     begun: float
     task: asyncio.Task[None] | None = None
     transport: Transport | None = None
+    end: Callable[[bool], Awaitable[None]] | None = None
+    """The one way to end the process; whoever else has the transport cannot."""
     ready_at: float | None = None
     memory: int = 0
     stopping: bool = False

@@ -19,7 +19,7 @@ from contextvars import Context
 from typing import Any, Protocol
 
 from ostler.pool.codec import Codec, PermissionWanted, ToolWanted
-from ostler.pool.connection import Connection, Pending, described
+from ostler.pool.connection import Connection, Pending
 from ostler.pool.errors import (
     AgentFault,
     AgentSilent,
@@ -259,7 +259,7 @@ class AgentSession:
 
     def _read_fault(self, turn: Turn, fault: RpcFault) -> Finished:
         reading = self._provider.faults
-        message = described(fault)
+        message = self._host.connection.described(fault)
         if turn.cancelling and fault.code in reading.cancelled:
             if fault.code in reading.spoiled:
                 self._sealed = self._sealed or "the agent went on with a cancelled turn"

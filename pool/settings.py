@@ -32,7 +32,7 @@ class Deadlines:
     session_open: float = 60.0
     session_load: float = 60.0
     tools: float = 30.0
-    """From an opened session to its relay being connected."""
+    """From an opened session to its agent having come for the tools."""
     prompt_inactivity: float = 900.0
     """Without any sign from the agent during a turn."""
     cancel_grace: float = 10.0
@@ -67,7 +67,7 @@ class ProviderSettings:
     """HOME of the process; None: the gateway's own."""
     approval: Approval = Approval.AUTO
     tool_channel: ToolChannel | None = None
-    """None: the provider's best."""
+    """One of the provider's `tool_channels`; None: its own."""
     cache: str | None = None
     """A private directory where agents may keep compiled code; None: no such cache."""
     deadlines: Deadlines = field(default_factory=Deadlines)

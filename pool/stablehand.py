@@ -2,26 +2,38 @@
 
 Rules:
 - Every piece of work ends by telling the core what came of it, whatever happened: a slot that starts is answered by
-  started, or failed and gone; a seat by opened or failed; a closing one by closed; a stopping one by gone.
+  started, or failed and gone; a seat by opened, or failed and closed; a closing one by closed; a stopping one by gone.
 - What fails halfway undoes its own half: the ticket of an open that failed is revoked, a process that did not shake
   hands is reaped by `Transport.start`.
 - Nothing here decides. A typed error becomes an event; anything else is a bug: it is told as a failure too, so that no
   claim waits for ever, and then raised for the crew to report.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from ostler.pool.core import events
 from ostler.pool.core.values import SlotId
-from ostler.pool.errors import AgentMissing, AgentStartFailed, LoadRefused, PoolError, TransportLost, UnknownSession
+from ostler.pool.errors import (
+    AgentMissing,
+    AgentStartFailed,
+    LoadRefused,
+    Phase,
+    PoolError,
+    TransportLost,
+    UnknownSession,
+)
 from ostler.pool.launch import Launch
 from ostler.pool.observer import Observer
 from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.ports import ToolPort, ToolSet
-from ostler.pool.roster import Chair, Roster, Running
+from ostler.pool.process.errors import Survivors
+from ostler.pool.roster import Chair, PoolKey, Roster, Running
 from ostler.pool.session import AgentSession
 from ostler.pool.transport import Transport
+
+log = logging.getLogger(__name__)
 
 StartTransport = Callable[[Launch], Awaitable[Transport]]
 
@@ -73,6 +85,14 @@ class Stablehand:
         self._clock = clock
         self._chance = chance
 
+    def not_launched(self, slot: SlotId, key: PoolKey, error: PoolError | ValueError) -> None:
+        """A start that cannot even be put together any more: the program or a setting is gone."""
+        if isinstance(error, PoolError):
+            self._roster.failures[key] = error
+        self._observer.started(key.key.provider, "failed", Phase.SPAWN.value, 0.0)
+        self._tell(events.SlotStartFailed(slot, Phase.SPAWN.value, str(error), self._chance(), retryable=False))
+        self._tell(events.SlotGone(slot))
+
     async def start_slot(self, running: Running) -> None:
         """Start the process of a slot."""
         provider = running.launch.provider.name
@@ -83,15 +103,20 @@ class Stablehand:
             if not isinstance(error, PoolError):
                 raise
             return
+        running.end = transport.entrust()
         if running.stopping:
-            await transport.close(hard=True)
-            self._gone(running)
+            await self._end(running, running.end, hard=True)
             return
         running.transport = transport
         running.ready_at = self._clock()
         self._observer.started(provider, "started", "", running.ready_at - running.begun)
         self._tell(events.SlotStarted(running.slot, self._chance()))
         transport.on_lost(lambda lost: self._tell_death(running, lost))
+
+    def start_over(self, running: Running) -> None:
+        """The work of the start has ended, or was cancelled before it began; without a process the slot is gone."""
+        if running.transport is None:
+            self._gone(running)
 
     def _report_failed_start(self, running: Running, error: BaseException) -> None:
         phase = error.phase.value if isinstance(error, AgentStartFailed) else "spawn"
@@ -117,9 +142,19 @@ class Stablehand:
 
     async def stop_slot(self, running: Running, *, hard: bool) -> None:
         """End a process that had started."""
-        if running.transport is not None:
-            await running.transport.close(hard=hard)
-        self._gone(running)
+        if running.end is not None:
+            await self._end(running, running.end, hard=hard)
+
+    async def _end(self, running: Running, end: Callable[[bool], Awaitable[None]], *, hard: bool) -> None:
+        try:
+            await end(hard)
+        except Survivors as error:
+            # Nobody can end these: they stay in the ledger for the next start. To wait for them would keep the slot,
+            # and with it the shutdown of the pool, for ever.
+            log.error("%s: %s", running.key, error)  # noqa: TRY400 (the line names the processes; a trace adds nothing)
+            self._observer.noted(running.launch.provider.name, "survivors", "")
+        finally:
+            self._gone(running)
 
     def _gone(self, running: Running) -> None:
         if self._roster.slots.pop(running.slot, None) is not None:
@@ -130,12 +165,13 @@ class Stablehand:
         running = self._roster.slots.get(chair.slot)
         wish = self._wishes.get(chair.tools)
         if running is None or running.transport is None or wish is None:
-            self._report_failed_open(chair, running, SeatNotOpened(chair))
+            self._report_failed_open(chair, running, SeatNotOpened(chair), clean=True)
             return
+        leaked = running.transport.leaked
         try:
             await self._enter(running.transport, chair, wish, running.key.key.cwd)
         except BaseException as error:
-            self._report_failed_open(chair, running, error)
+            self._report_failed_open(chair, running, error, clean=running.transport.leaked == leaked)
             if not isinstance(error, PoolError):
                 raise
             return
@@ -153,13 +189,15 @@ class Stablehand:
         if not chair.taken and not chair.unwanted:
             self._tell(events.SeatBroken(chair.seat))
 
-    def _report_failed_open(self, chair: Chair, running: Running | None, error: BaseException) -> None:
+    def _report_failed_open(self, chair: Chair, running: Running | None, error: BaseException, *, clean: bool) -> None:
         self._roster.chairs.pop(chair.seat, None)
         if running is not None:
             if isinstance(error, PoolError):
                 self._roster.failures[running.key] = error
             self._observer.opened(running.launch.provider.name, "failed", self._clock() - chair.begun)
         self._tell(events.SeatOpenFailed(chair.seat, str(error) or type(error).__name__))
+        # The core closes what was opening, and there is nothing left that could answer it later.
+        self._tell(events.SeatClosed(chair.seat, clean))
 
     async def _enter(self, transport: Transport, chair: Chair, wish: SeatWish, cwd: str) -> None:
         if wish.resume is not None:

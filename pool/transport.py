@@ -10,7 +10,7 @@ Rules:
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context
 from typing import Any
 
@@ -22,6 +22,7 @@ from ostler.pool.errors import (
     AgentStartFailed,
     Phase,
     PoolError,
+    SharedProcess,
     TransportLost,
 )
 from ostler.pool.gate import OpenGates
@@ -36,6 +37,7 @@ from ostler.pool.process.ladder import StopDeadlines
 from ostler.pool.prompt import PromptCapabilities
 from ostler.pool.provider import CloseVerb, Provider
 from ostler.pool.session import AgentSession
+from ostler.pool.toolway import Toolway
 from ostler.wire.json import JsonObject
 from ostler.wire.rpc import INVALID_PARAMS, RpcFault, RpcId
 
@@ -58,6 +60,7 @@ class Transport:
         """Sessions forgotten because the agent cannot end them, or did not."""
         self.strays = 0
         """Updates and requests for sessions that we do not hold."""
+        self._toolway = Toolway(launch, self.connection)
         self._gate = gates.of(launch.provider, launch.home)
         self._wall = wall
         self._sessions: dict[str, AgentSession] = {}
@@ -67,6 +70,8 @@ class Transport:
         self._gone = asyncio.Event()
         self._listeners: list[Callable[[TransportLost], None]] = []
         self._closing = False
+        self._ready = False
+        self._shared = False
 
     @classmethod
     async def start(
@@ -79,6 +84,7 @@ class Transport:
         try:
             await transport.connection.start(keeper)
             await transport._shake_hands()
+            transport._ready = True
         except (StartError, ProcessError, PoolError, BadReply) as error:
             await transport.close(hard=True)
             raise transport._start_failure(error, asyncio.get_running_loop().time() - began) from error
@@ -147,7 +153,7 @@ class Transport:
 
     async def open(self, order: SeatOrder) -> AgentSession:
         """A session with its tools attached. Raises `AgentStartFailed` (phase session_open or tools),
-        `TransportLost`."""
+        `ToolChannelMissing`, `TransportLost`."""
         return await self._carried_through(Opening(self, self._gate, order).new())
 
     async def load(self, memo: SessionMemo, order: SeatOrder) -> AgentSession:
@@ -172,16 +178,29 @@ class Transport:
         found = await asyncio.get_running_loop().run_in_executor(None, self.connection.process.memory)
         return found.pss
 
+    def entrust(self) -> Callable[[bool], Awaitable[None]]:
+        """Share the process: from here on only the returned call ends it (True: hard), and `close` is refused."""
+        self._shared = True
+        return self._end
+
     async def close(self, *, hard: bool = False) -> None:
-        """End the process and everything below it; `hard` without waiting for politeness. Idempotent."""
+        """End the process and everything below it; `hard` without waiting for politeness. Idempotent. Raises
+        `SharedProcess` when it is not the caller's to end."""
+        if self._shared:
+            raise SharedProcess(key=str(self.key), pid=self.pid)
+        await self._end(hard)
+
+    async def _end(self, hard: bool) -> None:
         self._closing = True
-        if self.connection.started:
-            process = self.connection.process
-            await (process.stop(HARD) if hard else process.stop())
-        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            if self.connection.started:
+                process = self.connection.process
+                await (process.stop(HARD) if hard else process.stop())
+        finally:
+            tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     # What the connection delivers.
 
@@ -189,6 +208,8 @@ class Transport:
         """The hot path: one event to one session."""
         told = self.codec.told(method, params)
         if told is None:
+            if self.codec.carries(method):
+                self._toolway.notice(method, params)
             return
         session = self._sessions.get(told[0])
         if session is None:
@@ -198,6 +219,9 @@ class Transport:
 
     def requested(self, request_id: RpcId, method: str, params: JsonObject) -> None:
         """The agent asks something of us."""
+        if self.codec.carries(method):
+            self._toolway.request(request_id, method, params)
+            return
         wanted = self.codec.wanted(method, params)
         if isinstance(wanted, PermissionWanted):
             session = self._sessions.get(wanted.session_id)
@@ -215,13 +239,15 @@ class Transport:
         """The process is gone; everybody learns it, sessions first."""
         lost = self._lost = self.connection.lost(Phase.IDLE)
         log.log(
-            logging.DEBUG if self._closing else logging.WARNING,
+            # A start that fails is told by its error.
+            logging.DEBUG if self._closing or not self._ready else logging.WARNING,
             "%s: pid %d is gone, exit code %s, %d sessions on it, stderr: %s",
             *(self.key, self.pid, exit_code, len(self._sessions), " | ".join(stderr)),
         )
         for session in list(self._sessions.values()):
             session.die(self.connection.lost(Phase.IDLE if session.turn is None else Phase.PROMPT))
         self._sessions.clear()
+        self._toolway.close()
         self._gone.set()
         listeners, self._listeners = self._listeners, []
         for listener in listeners:
@@ -257,6 +283,10 @@ class Transport:
         """Only descendants of this process may use the ticket."""
         ticket.owned_by(self.identity)
 
+    def equip(self, order: SeatOrder) -> SeatOrder:
+        """The order, with what its tools' channel has to say. Raises `ToolChannelMissing`."""
+        return self._toolway.equip(order, self.info)
+
     async def end_session(self, session: AgentSession) -> bool:
         """By the strongest verb that the agent really has."""
         if self._sessions.pop(session.id, None) is None:
@@ -266,7 +296,8 @@ class Transport:
         try:
             ended = await self._say_goodbye(session.id)
         except (AgentFault, AgentSilent, TransportLost) as error:
-            log.warning("%s: session %s was not ended: %s", self.key, session.id, error)
+            level = logging.DEBUG if self._closing else logging.WARNING
+            log.log(level, "%s: session %s was not ended: %s", self.key, session.id, error)
             ended = self._lost is not None
         if not ended:
             self.leaked += 1

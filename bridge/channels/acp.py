@@ -6,8 +6,8 @@ opens connections with `mcp/connect`, talks in `mcp/message` (method and params 
 outer one's), and closes with `mcp/disconnect`.
 
 Rules: one `AcpChannel` belongs to one agent process. A server id opens something only on the channel that declared it,
-so an id that another process learned is worth nothing there. Sans-io: requests come in with a way to answer them,
-notices leave by `tell`; there is no process, no socket and no task of its own.
+so an id that another process learned is worth nothing there, and each opens a bounded number of connections. Sans-io:
+requests come in with a way to answer them, notices leave by `tell`; there is no process, socket or task of its own.
 """
 
 import itertools
@@ -15,19 +15,21 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from ostler.bridge.conversation import Conversation
+from ostler.bridge.doors import Tell
 from ostler.bridge.errors import NotBound
-from ostler.bridge.mcp import REFUSAL_CODES
+from ostler.bridge.mcp import REFUSAL_CODES, is_request_id
 from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.tokens import TokenSource, secret_token
 from ostler.wire.json import JsonObject, decode, encode_line
-from ostler.wire.rpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcFault
+from ostler.wire.rpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcFault
 
 CONNECTION_LIMIT: Final = 16
+ASKED_LIMIT: Final = 1024
 REQUEST_CANCELLED: Final = -32800  # ACP's own
 
-Answer: TypeAlias = Callable[[object], None]
-"""Called once, with the result or an `RpcFault`."""
-Tell: TypeAlias = Callable[[str, JsonObject], None]
+Outcome: TypeAlias = JsonObject | RpcFault
+Answer: TypeAlias = Callable[[Outcome], None]
+"""Called once."""
 
 
 class AcpConnection:
@@ -48,6 +50,9 @@ class AcpConnection:
         return 0
 
     def request(self, outer: object, method: str, params: object, answer: Answer) -> None:
+        if len(self._asked) >= ASKED_LIMIT:
+            answer(RpcFault(INVALID_REQUEST, f"{ASKED_LIMIT} requests are waiting for an answer"))
+            return
         inner = next(self._numbers)
         self._asked[inner] = (outer, answer)
         self._inner[outer] = inner
@@ -71,12 +76,13 @@ class AcpConnection:
 
     def _cancel(self, params: JsonObject) -> None:
         """It names the outer request. MCP leaves a cancelled request without an answer, the outer protocol does not."""
-        inner = self._inner.get(params.get("requestId"))
+        named = params.get("requestId")
+        inner = self._inner.get(named) if is_request_id(named) else None
         if inner is not None:
             self._receive({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": inner}})
             self._settle(inner, RpcFault(REQUEST_CANCELLED, "the call was cancelled"))
 
-    def _settle(self, inner: int, outcome: object) -> None:
+    def _settle(self, inner: int, outcome: Outcome) -> None:
         outer, answer = self._asked.pop(inner, (None, None))
         if answer is not None:
             self._inner.pop(outer, None)
@@ -100,11 +106,11 @@ class AcpChannel:
         self._connections: dict[str, tuple[SessionBinding, AcpConnection]] = {}
 
     def declare(self, binding: SessionBinding) -> JsonObject:
-        """The entry for `mcpServers` of `session/new`."""
+        """The entry for `mcpServers` of `session/new`. Raises `BindingRevoked`."""
         server = self._ids()
-        self._declared[server] = binding
-        binding.on_definitions(lambda: self._changed(binding))
         binding.on_revoked(lambda: self._forget(server, binding))
+        binding.on_definitions(lambda: self._changed(binding))
+        self._declared[server] = binding
         return {"type": "acp", "name": self._name, "serverId": server}
 
     def request(self, outer: object, method: str, params: JsonObject, answer: Answer) -> None:
@@ -131,13 +137,17 @@ class AcpChannel:
             self._disconnect({"connectionId": name})
         self._declared.clear()
 
-    def _connect(self, params: JsonObject) -> object:
+    def _connect(self, params: JsonObject) -> Outcome:
         binding = self._declared.get(str(params.get("serverId")))
-        if binding is None or len(self._connections) >= CONNECTION_LIMIT * len(self._declared):
+        if binding is None or self._open(binding) >= CONNECTION_LIMIT:
             return _not_bound()
         name = self._ids()
         self._connections[name] = (binding, AcpConnection(name, binding, self._tell))
         return {"connectionId": name}
+
+    def _open(self, binding: SessionBinding) -> int:
+        """Counted for each session: one that opens all it can takes nothing from the others."""
+        return sum(owner is binding for owner, _ in self._connections.values())
 
     def _message(self, outer: object, params: JsonObject, answer: Answer) -> None:
         connection, inner = self._connection(params), params.get("method")
@@ -148,7 +158,7 @@ class AcpChannel:
         else:
             connection.request(outer, inner, params.get("params"), answer)
 
-    def _disconnect(self, params: JsonObject) -> object:
+    def _disconnect(self, params: JsonObject) -> Outcome:
         _, connection = self._connections.pop(str(params.get("connectionId")), (None, None))
         if connection is None:
             return _not_bound()

@@ -8,13 +8,15 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Iterator
+from functools import partial
+from typing import Final, cast
 
 import uvicorn
 
 from ostler.bridge.channels.http_app import HttpApp, HttpSettings
+from ostler.bridge.channels.http_door import HttpDoor
+from ostler.bridge.doors import HttpServerEntry
 from ostler.bridge.errors import BridgeError
 from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.tokens import TokenSource, secret_token
@@ -31,15 +33,6 @@ class NotLoopback(BridgeError):
 class HttpNotRunning(BridgeError):
     def __init__(self) -> None:
         super().__init__("the HTTP tool channel is not running; enable it, and call start() first")
-
-
-@dataclass(frozen=True, slots=True)
-class HttpServerEntry:
-    """What an agent that takes HTTP tool servers is told."""
-
-    name: str
-    url: str
-    headers: Mapping[str, str] = field(repr=False)
 
 
 class _Server(uvicorn.Server):
@@ -69,11 +62,15 @@ class HttpChannel:
         self._server: _Server | None = None
         self._serving: asyncio.Task[None] | None = None
 
+    @property
+    def running(self) -> bool:
+        return self._url is not None
+
     async def start(self) -> None:
         if self._serving is not None:
             return
         listener = _listener(self._settings)
-        server = self._server = _Server(_config(self.app))
+        server = self._server = _Server(_config(self.app, self._settings))
         self._serving = serving = asyncio.get_running_loop().create_task(server.serve(sockets=[listener]))
         listening = asyncio.get_running_loop().create_task(server.listening.wait())
         await asyncio.wait([serving, listening], return_when=asyncio.FIRST_COMPLETED)
@@ -108,10 +105,11 @@ def _address(listener: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _config(app: HttpApp) -> uvicorn.Config:
+def _config(app: HttpApp, settings: HttpSettings) -> uvicorn.Config:
+    door = partial(HttpDoor, connection_limit=settings.connection_limit, head_deadline=settings.head_deadline)
     return uvicorn.Config(
         app,
-        http="httptools",
+        http=cast("type[asyncio.Protocol]", door),  # it is called, never asked whether it is a class
         ws="none",
         lifespan="off",
         log_config=None,

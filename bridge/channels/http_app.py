@@ -48,7 +48,12 @@ class HttpSettings:
     port: int = 0
     path: str = "/mcp"
     body_limit: int = 32 * 1024 * 1024
+    connection_limit: int = 512
+    """Of all bindings together; the oldest without a request under way makes room for the next."""
+    head_deadline: float = 10.0
+    body_deadline: float = 60.0
     sessions_per_binding: int = 16
+    """Also the streams of news that may be open in one of them."""
     stream_after: float = 1.0
     """Seconds after which a call without an answer gets its headers and a stream."""
     heartbeat: float = 15.0
@@ -84,17 +89,24 @@ class HttpApp:
         self._places: dict[bytes, Place] = {}
         self.refused = 0
 
+    @property
+    def admitted(self) -> int:
+        """Tokens that open something."""
+        return len(self._places)
+
     def admit(self, binding: SessionBinding) -> str:
-        """A token of its own for this channel: one that leaked here opens nothing on the socket, nor the reverse."""
+        """A token of its own for this channel: one that leaked here opens nothing on the socket, nor the reverse.
+        Raises `BindingRevoked`."""
         token = self._tokens()
         key = self._digest(token)
-        place = self._places[key] = Place(binding, self._settings.sessions_per_binding)
+        place = Place(binding, self._settings.sessions_per_binding)
 
         def forget() -> None:
             del self._places[key]
             place.end()
 
         binding.on_revoked(forget)
+        self._places[key] = place
         return token
 
     def end(self) -> None:
@@ -138,7 +150,12 @@ class HttpApp:
 
     async def _post(self, request: HttpRequest, place: Place, receive: Receive, send: Send) -> None:
         request.require_json()
-        posted = _posted(await self._body(receive))
+        try:
+            async with asyncio.timeout(self._settings.body_deadline):
+                body = await self._body(receive)
+        except TimeoutError as error:
+            raise refusal(408, f"the body took longer than {self._settings.body_deadline:g} s") from error
+        posted = _posted(body)
         request.require_known_version(posted.ident)
         if is_stateless(request, posted.first):
             await self._post_alone(request, place, posted, receive, send)
@@ -172,7 +189,7 @@ class HttpApp:
         else:
             exchange = session.exchange(posted.frame)
             status = _always_ok if posted.alone else None
-            await self._finish(exchange, receive, send, status=status, lost=exchange.stream.drop)
+            await self._finish(exchange, receive, send, status=status, lost=exchange.drop)
 
     async def _get(self, request: HttpRequest, place: Place, receive: Receive, send: Send) -> None:
         request.require_known_version()

@@ -5,7 +5,7 @@ end with the binding. Every request has a conversation of its own that begins wi
 whatever a call says leaves on the response of the request that began it.
 """
 
-from ostler.bridge.channels.http_stream import Exchange, Mailbox
+from ostler.bridge.channels.http_stream import Exchange, Exchanges, Mailbox
 from ostler.bridge.session_binding import SessionBinding
 
 
@@ -14,12 +14,12 @@ class HttpSession:
 
     __slots__ = ("_binding", "exchanges", "mailbox", "main")
 
-    def __init__(self, binding: SessionBinding) -> None:
+    def __init__(self, binding: SessionBinding, limit: int) -> None:
         self._binding = binding
         self.mailbox = Mailbox()
         self.main = binding.conversation()
         self.main.connect(self.mailbox, resumed=True)
-        self.exchanges: set[Exchange] = set()
+        self.exchanges = Exchanges(limit)
 
     def answers(self, frame: bytes) -> list[bytes]:
         """To what concerns the session itself: the handshake, the log level."""
@@ -28,19 +28,18 @@ class HttpSession:
     def notify(self, frame: bytes) -> None:
         """A cancellation is for one of the exchanges; which of them, they know themselves."""
         self.answers(frame)
-        for exchange in tuple(self.exchanges):
+        for exchange in self.exchanges:
             exchange.receive(frame)
 
     def exchange(self, frame: bytes) -> Exchange:
         conversation = self._binding.conversation()
         agreed, session = self.main.session, conversation.session
         session.version, session.initialized, session.level = agreed.version, agreed.initialized, agreed.level
-        return _begun(Exchange(conversation, self.exchanges.discard), self.exchanges, frame)
+        return self.exchanges.begin(conversation, frame)
 
     def end(self) -> None:
         self.mailbox.close()
-        for exchange in tuple(self.exchanges):
-            exchange.abandon()
+        self.exchanges.abandon()
 
 
 class Place:
@@ -52,14 +51,14 @@ class Place:
         self.binding = binding
         self._limit = limit
         self._sessions: dict[str, HttpSession] = {}
-        self._stateless: set[Exchange] = set()
+        self._stateless = Exchanges(limit)
         binding.on_definitions(self._tools_changed)
 
     def open(self, name: str) -> HttpSession:
         """A client that comes again and again without ever leaving pushes out its own oldest session."""
         if len(self._sessions) >= self._limit:
             self.close(next(iter(self._sessions)))
-        self._sessions[name] = session = HttpSession(self.binding)
+        self._sessions[name] = session = HttpSession(self.binding, self._limit)
         return session
 
     def session(self, name: str) -> HttpSession | None:
@@ -74,23 +73,16 @@ class Place:
 
     def exchange(self, frame: bytes) -> Exchange:
         """One request that brings its own protocol version, and leaves nothing behind."""
-        return _begun(Exchange(self.binding.conversation(), self._stateless.discard), self._stateless, frame)
+        return self._stateless.begin(self.binding.conversation(), frame)
 
     def end(self) -> None:
         for name in tuple(self._sessions):
             self.close(name)
-        for exchange in tuple(self._stateless):
-            exchange.abandon()
+        self._stateless.abandon()
 
     def _tools_changed(self) -> None:
         for session in self._sessions.values():
             session.main.tools_changed()
-        for exchange in tuple(self._stateless):
+        for exchange in self._stateless:
             if exchange.listening:
                 exchange.conversation.tools_changed()
-
-
-def _begun(exchange: Exchange, among: set[Exchange], frame: bytes) -> Exchange:
-    among.add(exchange)
-    exchange.receive(frame)
-    return exchange

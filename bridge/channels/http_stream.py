@@ -6,7 +6,7 @@ for `waiting` before it sends.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ostler.bridge.conversation import Conversation
 
@@ -88,18 +88,56 @@ class Exchange:
 
     def settle(self) -> None:
         """Ended when nothing is owed any more. A call that the client cancelled is not: it gets no answer."""
-        if not self.stream.closed and not self.conversation.session.calls and not self.listening:
+        if not self.conversation.session.calls and not self.listening:
             self.close()
 
     def close(self) -> None:
+        self.conversation.session.listening = None
         self.stream.close()
         self._on_ended(self)
+
+    def drop(self) -> None:
+        """Nobody hears it any more. Its calls go on; when the last one is over, nothing is left of it."""
+        self.stream.drop()
+        self.conversation.session.listening = None
+        self.settle()
 
     def abandon(self) -> None:
         """Its client is gone for good, and its calls with it."""
         self.stream.drop()
         self.conversation.abandon()
         self._on_ended(self)
+
+
+class Exchanges:
+    """Those under way, oldest first. Listeners have no end of their own, so the newest push out the oldest."""
+
+    __slots__ = ("_limit", "_under_way")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._under_way: dict[Exchange, None] = {}
+
+    def __iter__(self) -> Iterator[Exchange]:
+        return iter(tuple(self._under_way))
+
+    def __len__(self) -> int:
+        return len(self._under_way)
+
+    def begin(self, conversation: Conversation, frame: bytes) -> Exchange:
+        exchange = Exchange(conversation, self._ended)
+        self._under_way[exchange] = None
+        exchange.receive(frame)
+        for oldest in [each for each in self._under_way if each.listening][: -self._limit]:
+            oldest.close()
+        return exchange
+
+    def abandon(self) -> None:
+        for exchange in self:
+            exchange.abandon()
+
+    def _ended(self, exchange: Exchange) -> None:
+        self._under_way.pop(exchange, None)
 
 
 class Mailbox:

@@ -17,11 +17,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import IO, Final, cast
 
-from ostler.bridge.redaction import redacted
+from ostler.bridge.redaction import excerpt
 
 LEASH: Final = Path(__file__).with_name("leash.py").resolve()
 LINE_LIMIT: Final = 32 * 1024 * 1024
 LAST_WORDS: Final = 5
+WORDS_LIMIT: Final = 500
 INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "SHELL", "TERM")
 
 
@@ -75,7 +76,7 @@ class UpstreamProcess:
                 await self._silent.wait()
         except TimeoutError:
             self._words.append("(its stderr is still open)")
-        return redacted(" | ".join(self._words)) or "it said nothing"
+        return " | ".join(self._words) or "it said nothing"
 
     async def hear(self, stderr: asyncio.StreamReader) -> None:
         """Somebody must read stderr, or a server that says much stops."""
@@ -88,7 +89,7 @@ class UpstreamProcess:
                 self._silent.set()
                 return
             if words := line.decode(errors="replace").strip():
-                self._words.append(words[:500])
+                self._words.append(excerpt(words, WORDS_LIMIT))
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 
+from ostler.bridge.calls import Dispatcher
 from ostler.bridge.offer import Offer, combined
 from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.upstreams.remote import Connect, default_connect
@@ -28,7 +29,7 @@ class SessionUpstreams:
         self._own = own
         self._closed = closed
         self._all = (*shared, *own)
-        self._listening: list[Callable[[], None]] = []
+        self._publishing: dict[SessionBinding, Callable[[], None]] = {}
 
     def offers(self, taken: Iterable[str] = ()) -> list[Offer]:
         """What they have to offer now; names that are taken stay with whoever has them."""
@@ -46,29 +47,40 @@ class SessionUpstreams:
         return offers
 
     def keep_published(self, binding: SessionBinding, offers: Sequence[Offer], context: object = None) -> None:
-        """Publish `offers` and ours on the binding, now and again whenever a server's tools change."""
+        """Publish `offers` and ours on the binding, now and again whenever a server's tools change.
+
+        For as long as it is the last publication there: what its owner published since, or withdrew, stays so.
+        """
         base = combined(offers)
         taken = [each["name"] for each in base.definitions]
+        published: Dispatcher | None = None
 
         def publish() -> None:
+            nonlocal published
+            if published is not None and binding.dispatcher is not published:
+                self._forget(binding)
+                return
             whole = combined([base, *self.offers(taken)])
+            published = whole.dispatcher
             binding.publish(whole.definitions, whole.dispatcher, context)
 
+        if binding not in self._publishing:
+            binding.on_revoked(lambda: self._forget(binding))
+        self._forget(binding)
+        self._publishing[binding] = publish
         for upstream in self._all:
             upstream.listen(publish)
-        self._listening.append(publish)
-        binding.on_revoked(lambda: self._forget(publish))
         publish()
 
     async def close(self) -> None:
-        for publish in tuple(self._listening):
-            self._forget(publish)
+        for binding in tuple(self._publishing):
+            self._forget(binding)
         await _all(each.stop() for each in self._own)
         self._closed()
 
-    def _forget(self, publish: Callable[[], None]) -> None:
-        if publish in self._listening:
-            self._listening.remove(publish)
+    def _forget(self, binding: SessionBinding) -> None:
+        publish = self._publishing.pop(binding, None)
+        if publish is not None:
             for upstream in self._all:
                 upstream.unlisten(publish)
 

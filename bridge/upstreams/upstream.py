@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ostler.bridge.calls import CallResult, ToolCall
-from ostler.bridge.redaction import redacted
+from ostler.bridge.redaction import excerpt
 from ostler.bridge.upstreams.remote import Connect, Remote, RemoteLost, RemoteRefused
 from ostler.bridge.upstreams.restarts import Restarts
 from ostler.bridge.upstreams.settings import UpstreamSettings
@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 SHOWN: Final = 500
 FAREWELL: Final = 2.0
+CALM: Final = 0.5
+"""At least so long between two lists of one server: each change is published on every session that shows its tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Upstream:
         self._names: dict[str, str] = {}
         self._remote: Remote | None = None
         self._trouble = "it has not started yet"
-        self._listeners: set[Callable[[], None]] = set()
+        self._listeners: dict[Callable[[], None], None] = {}
         self._tried = asyncio.Event()
         self._stale = asyncio.Event()
         self._supervision: asyncio.Task[None] | None = None
@@ -72,13 +74,14 @@ class Upstream:
         if supervision is not None:
             supervision.cancel()
             await asyncio.wait([supervision])
+        self._tried.set()  # one that was cancelled before its first step has told nobody
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Called after the definitions changed."""
-        self._listeners.add(listener)
+        self._listeners[listener] = None
 
     def unlisten(self, listener: Callable[[], None]) -> None:
-        self._listeners.discard(listener)
+        self._listeners.pop(listener, None)
 
     async def call(self, call: ToolCall, /) -> CallResult:
         remote, name = self._remote, self._names.get(call.name)
@@ -96,7 +99,7 @@ class Upstream:
             await asyncio.wait([ending], timeout=FAREWELL)
             return self._ended()
         except RemoteRefused as refusal:
-            return CallResult.error(redacted(f"{self._title} refused: {refusal}"[:SHOWN]))
+            return CallResult.error(excerpt(f"{self._title} refused: {refusal}", SHOWN))
         finally:
             asking.cancel()
             ending.cancel()
@@ -110,7 +113,7 @@ class Upstream:
         return f"the tool server {self.settings.name}"
 
     def _away(self) -> CallResult:
-        return CallResult.error(redacted(f"{self._title} is not running and will be tried again ({self._trouble})"))
+        return CallResult.error(f"{self._title} is not running and will be tried again ({self._trouble})")
 
     async def _supervise(self) -> None:
         while True:
@@ -124,7 +127,7 @@ class Upstream:
                 self._remote = None
                 self._tried.set()
             pause = self._restarts.ended(ran=ran, draw=self._hands.draw())
-            logger.warning("%s is away (%s), next try in %.1f s", self._title, redacted(self._trouble), pause)
+            logger.warning("%s is away (%s), next try in %.1f s", self._title, self._trouble, pause)
             await asyncio.sleep(pause)
 
     async def _serve(self, begun: float) -> float:
@@ -136,7 +139,7 @@ class Upstream:
             deadline.reschedule(None)
             self._remote = remote
             self._tried.set()
-            self._trouble = await self._attend(remote)
+            self._trouble = excerpt(await self._attend(remote), SHOWN)
             self._remote = None
             return self._hands.clock() - begun
 
@@ -146,12 +149,16 @@ class Upstream:
         try:
             while True:
                 changing = asyncio.get_running_loop().create_task(self._stale.wait())
-                await asyncio.wait([ending, changing], return_when=asyncio.FIRST_COMPLETED)
-                changing.cancel()
+                try:
+                    await asyncio.wait([ending, changing], return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    changing.cancel()
                 if ending.done():
                     return ending.result()
                 self._stale.clear()
-                self._learn(await remote.tools())
+                async with asyncio.timeout(self.settings.start_deadline):
+                    self._learn(await remote.tools())
+                await asyncio.wait([ending], timeout=CALM)
         finally:
             ending.cancel()
 
@@ -173,4 +180,4 @@ def _told(error: BaseException) -> str:
     """Groups of groups, as task groups make them, say nothing: their first leaf does."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}"[:SHOWN]
+    return excerpt(f"{type(error).__name__}: {error}", SHOWN)

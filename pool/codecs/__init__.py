@@ -12,8 +12,8 @@ from ostler.pool.provider import Approval, CodecName, ToolChannel
 Make = Callable[[str | None, Approval, ToolChannel], Codec]
 
 
-def _acp(_model: str | None, _approval: Approval, _channel: ToolChannel) -> Codec:
-    return AcpCodec()
+def _acp(_model: str | None, _approval: Approval, channel: ToolChannel) -> Codec:
+    return AcpCodec(channel)
 
 
 CODECS: Mapping[CodecName, Make] = MappingProxyType({CodecName.ACP: _acp, CodecName.CODEX_APP_SERVER: CodexCodec})

@@ -2,7 +2,8 @@
 
 Rules:
 - We offer no file system and no terminal: an agent that asks for one all the same gets "method not found".
-- `mcpServers` is always present; leaving it out is an error at three agents.
+- `mcpServers` is always present; leaving it out is an error at three agents. Its one entry says by which channel the
+  session's tools are reached; a token stands in an environment or a header there, nowhere else.
 - One update, one event. Text is the hot path: one dictionary lookup by kind, no chain of comparisons.
 - A tool call that is born finished is a `ToolStarted` that says so; a consumer reads the status there too.
 """
@@ -32,7 +33,7 @@ from ostler.pool.events import (
     UserText,
 )
 from ostler.pool.order import SeatOrder
-from ostler.pool.ports import ToolResult
+from ostler.pool.ports import HttpEndpoint, RelayCommand, ToolResult, ToolTicket
 from ostler.pool.prompt import (
     AudioPart,
     FilePart,
@@ -43,6 +44,7 @@ from ostler.pool.prompt import (
     ResourcePart,
     TextPart,
 )
+from ostler.pool.provider import ToolChannel
 from ostler.wire.json import JsonObject
 from ostler.wire.rpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcFault
 
@@ -71,7 +73,8 @@ class AcpCodec:
 
     versioned = True
 
-    def __init__(self) -> None:
+    def __init__(self, channel: ToolChannel = ToolChannel.RELAY) -> None:
+        self._channel = channel
         self._asked = itertools.count(1)
 
     def hello(self) -> Call:
@@ -98,6 +101,7 @@ class AcpCodec:
             ),
             loads=capabilities.get("loadSession") is True,
             closes=_object(sessions).get("close") is not None,
+            channels=_channels(_object(capabilities.get("mcpCapabilities"))),
             raw=result,
         )
 
@@ -105,13 +109,13 @@ class AcpCodec:
         return ()
 
     def open(self, order: SeatOrder) -> Call:
-        return Call("session/new", _placed(order))
+        return Call("session/new", self._placed(order))
 
     def unearth(self, session_id: str) -> Sequence[Call]:  # noqa: ARG002 (other dialects need it)
         return ()
 
     def load(self, session_id: str, order: SeatOrder) -> Call:
-        return Call("session/load", {"sessionId": session_id, **_placed(order)})
+        return Call("session/load", {"sessionId": session_id, **self._placed(order)})
 
     def opened(self, result: Any, session_id: str | None = None) -> Opened:
         answer = _object(result)
@@ -176,27 +180,50 @@ class AcpCodec:
         asked = PermissionAsked(f"p{next(self._asked)}", _text(call.get("title")), options, call)
         return PermissionWanted(session_id, asked)
 
+    def carries(self, method: str) -> bool:
+        return self._channel is ToolChannel.ACP and method.startswith("mcp/")
+
     def permission_answer(self, wanted: PermissionWanted, option: str | None) -> JsonObject:  # noqa: ARG002 (other dialects need it)
         if option is None:
             return {"outcome": {"outcome": "cancelled"}}
         return {"outcome": {"outcome": "selected", "optionId": option}}
 
     def tool_answer(self, result: ToolResult) -> JsonObject:
-        raise NotImplementedError("this dialect has no tool calls: tools are reached through a relay")
+        raise NotImplementedError("this dialect has no tool calls of its own: tools are reached by MCP")
+
+    def _placed(self, order: SeatOrder) -> JsonObject:
+        """Where a session lives and what tools it has."""
+        server = None if order.ticket is None else self._server(order, order.ticket)
+        placed: JsonObject = {"cwd": order.cwd, "mcpServers": [] if server is None else [server]}
+        if order.meta:
+            placed["_meta"] = dict(order.meta)
+        return placed
+
+    def _server(self, order: SeatOrder, ticket: ToolTicket) -> JsonObject | None:
+        if self._channel is ToolChannel.ACP:
+            return order.declared
+        if self._channel is ToolChannel.HTTP:
+            endpoint = ticket.http()
+            return None if endpoint is None else _http_server(endpoint)
+        return _stdio_server(ticket.relay)
 
 
-def _placed(order: SeatOrder) -> JsonObject:
-    """Where a session lives and what tools it has."""
-    servers: list[JsonObject] = []
-    if order.ticket is not None:
-        relay = order.ticket.relay
-        command, *arguments = relay.argv
-        env = [{"name": name, "value": value} for name, value in relay.env.items()]
-        servers.append({"name": relay.name, "command": command, "args": arguments, "env": env})
-    placed: JsonObject = {"cwd": order.cwd, "mcpServers": servers}
-    if order.meta:
-        placed["_meta"] = dict(order.meta)
-    return placed
+def _stdio_server(relay: RelayCommand) -> JsonObject:
+    command, *arguments = relay.argv
+    return {"name": relay.name, "command": command, "args": arguments, "env": _pairs(relay.env)}
+
+
+def _http_server(endpoint: HttpEndpoint) -> JsonObject:
+    return {"type": "http", "name": endpoint.name, "url": endpoint.url, "headers": _pairs(endpoint.headers)}
+
+
+def _pairs(values: Mapping[str, str]) -> list[JsonObject]:
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def _channels(offered: JsonObject) -> frozenset[ToolChannel]:
+    optional = (ToolChannel.HTTP, ToolChannel.ACP)
+    return frozenset({ToolChannel.RELAY, *(each for each in optional if offered.get(each.value) is True)})
 
 
 def _block(part: PromptPart) -> JsonObject:

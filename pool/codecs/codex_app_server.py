@@ -132,7 +132,8 @@ class CodexCodec:
         version = agent.partition(" ")[0].partition("/")[2]
         # Documents go in as text; a sound would need a file.
         takes = PromptCapabilities(image=True, embedded=True)
-        return AgentInfo(name="codex", version=version, prompt=takes, loads=True, closes=True, raw=result)
+        channels = frozenset({ToolChannel.RELAY, ToolChannel.DYNAMIC_TOOLS})
+        return AgentInfo("codex", version, prompt=takes, loads=True, channels=channels, closes=True, raw=result)
 
     def greetings(self) -> Sequence[Notice]:
         return (Notice("initialized", {}),)
@@ -224,6 +225,9 @@ class CodexCodec:
         dialect, options = ASKING[method]
         asked = PermissionAsked(f"p{next(self._asked)}", _title(params), list(options), params)
         return PermissionWanted(thread_id, asked, dialect)
+
+    def carries(self, method: str) -> bool:  # noqa: ARG002 (other dialects need it)
+        return False
 
     def permission_answer(self, wanted: PermissionWanted, option: str | None) -> JsonObject:
         if wanted.dialect == ELICITATION:

@@ -134,6 +134,7 @@ class Line:
     hint_until: float = 0.0
     failures: int = 0
     open_after: float = 0.0
+    short_since: float | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -30,6 +30,10 @@ class PoolCore:
     def __init__(self, limits: Limits) -> None:
         self.books = Books(limits)
 
+    def tools_in_use(self) -> set[str]:
+        """The tool sets that some line still stands for: the shell need not remember what others were."""
+        return {tools for stable in self.books.stables.values() for tools in stable.lines}
+
     def handle(self, event: events.Event, now: float) -> list[Action]:
         """Book one event; the actions are for the shell to perform in this order."""
         books = self.books

@@ -54,8 +54,15 @@ def _open(books: Books, stable: Stable, slot: Slot, line: Line) -> None:
 
 def _open_ahead(books: Books, stable: Stable, line: Line) -> None:
     missing = deficit(books, stable, line)
-    if missing > 0 and books.now < line.open_after:
-        books.alarm(line.open_after)
+    if missing <= 0:
+        line.short_since = None
+        return
+    if line.short_since is None:
+        line.short_since = books.now
+    # Counted from the first seat that went, not from the last: steady claims must not put the refill off for ever.
+    due = max(line.open_after, line.short_since + stable.spec.traits.refill_pause)
+    if books.now < due:
+        books.alarm(due)
         return
     for _ in range(missing):
         slot = _roomy(books, stable, fresh_only=True)

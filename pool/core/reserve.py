@@ -33,9 +33,13 @@ def parked_to_stay(line: Line) -> int:
 
 
 def refill_seconds(stable: Stable) -> float:
-    """How long a new seat takes: as measured, with a start where a seat needs a process of its own."""
-    alone = stable.spec.traits.seats_per_process == 1
-    return stable.open_seconds + (stable.start_seconds or stable.spec.traits.start_seconds if alone else 0.0)
+    """How long a new seat takes: as measured, with the pause before it, and with a start where a seat needs a
+    process of its own.
+    """
+    traits = stable.spec.traits
+    alone = traits.seats_per_process == 1
+    opened = traits.refill_pause + stable.open_seconds
+    return opened + (stable.start_seconds or traits.start_seconds if alone else 0.0)
 
 
 def processes_wanted(books: Books, stable: Stable) -> int:

@@ -35,7 +35,7 @@ class Limits:
     memory_ceiling: int | None = None
     memory_growth: float = 2.0
     memory_recycle_spacing: float = 60.0
-    probe_every: float | None = None
+    probe_every: float | None = 30.0
     probe_misses: int = 3
     open_failures: int = 3
     breaker_after: int = 5

@@ -12,8 +12,8 @@ from ostler.pool.core.failures import open_failed, prove, start_failed
 from ostler.pool.core.opens import close_seat, leak_seat
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.recycling import judge_age, judge_seats, retire
-from ostler.pool.core.reserve import processes_wanted, target
-from ostler.pool.core.values import Cause, Refusal, SlotState
+from ostler.pool.core.reserve import processes_wanted, refill_seconds, target
+from ostler.pool.core.values import Cause, Refusal, SeatState, SlotState
 
 
 def sweep(books: Books) -> None:
@@ -21,7 +21,9 @@ def sweep(books: Books) -> None:
     for seat in list(books.opening.values()):
         _watch_opening(books, seat.slot, books.now - seat.since)
     for seat in [seat for seat in books.opening.values() if _due(books, seat.since, books.limits.open_timeout)]:
-        open_failed(books, seat, f"no answer to the open for {books.limits.open_timeout:g} s")
+        # Not any more: the failure before it was one too many for their process, which gave up all that still opened.
+        if seat.state is SeatState.OPENING:
+            open_failed(books, seat, f"no answer to the open for {books.limits.open_timeout:g} s")
     for seat in [seat for seat in books.closing.values() if _due(books, seat.since, books.limits.close_timeout)]:
         leak_seat(books, seat)
         judge_seats(books, seat.slot)
@@ -114,7 +116,7 @@ _BY_STATE = {
 def _tidy(books: Books, stable: Stable) -> None:
     for line in list(stable.lines.values()):
         _close_surplus(books, stable, line)
-        if _says_nothing(books, line):
+        if _says_nothing(books, stable, line):
             del stable.lines[line.tools]
     configured = stable.spec.floor or stable.spec.spares or stable.lines
     if configured or stable.slots or stable.transports.count or stable.paused:
@@ -132,10 +134,17 @@ def _close_surplus(books: Books, stable: Stable, line: Line) -> None:
             close_seat(books, seat)
 
 
-def _says_nothing(books: Books, line: Line) -> bool:
-    """Whether the line could be made anew without anybody noticing."""
-    in_use = line.ring.count or line.parked or line.opening or line.floor or books.now < line.hint_until
-    return not in_use and books.now - line.arrivals.last >= books.limits.forget_after
+def _says_nothing(books: Books, stable: Stable, line: Line) -> bool:
+    """Whether the line could be made anew without anybody noticing.
+
+    Bursts are worth a long memory. A tool set that came one at a time and no longer recurs is not: a client that sends
+    another one with every request would leave a day's worth of them, and every decision looks at each.
+    """
+    if line.ring.count or line.parked or line.opening or line.floor or books.now < line.hint_until:
+        return False
+    if books.now - line.arrivals.last >= books.limits.forget_after:
+        return True
+    return line.arrivals.peak <= 1.0 and not line.arrivals.recurring(books.now, refill_seconds(stable))
 
 
 def _drop_breakers(books: Books) -> None:

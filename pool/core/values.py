@@ -141,6 +141,9 @@ class Traits:
     A key has one cwd and a slot one key, so PER_CWD holds one seat per process just as NONE does. The
     difference: after a clean close a PER_CWD process serves again, while a NONE process ends with its only
     seat.
+
+    `refill_pause`: how long a missing parked seat stays missing. An agent with one thread that opens the next
+    session at once would make whoever has just claimed one wait for the first word of the answer.
     """
 
     sharing: Sharing = Sharing.SESSIONS
@@ -156,6 +159,7 @@ class Traits:
     start_seconds: float = 2.0
     start_bytes: int = 256 << 20
     seat_bytes: int = 4 << 20
+    refill_pause: float = 0.0
 
     def __post_init__(self) -> None:
         counts = (
@@ -170,6 +174,8 @@ class Traits:
             raise SettingsError(f"{self.sharing.value} holds one seat per process, not {self.seats_per_process}")
         if self.start_seconds <= 0 or self.start_bytes <= 0 or self.seat_bytes <= 0:
             raise SettingsError(f"expected start-up time and sizes must be positive: {self}")
+        if self.refill_pause < 0:
+            raise SettingsError(f"a pause before a refill cannot be below 0 s: {self}")
 
 
 @dataclass(frozen=True, slots=True)

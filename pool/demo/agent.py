@@ -15,6 +15,7 @@ import time
 from ostler.pool.demo import faults, frames
 from ostler.pool.demo.conversation import Conversation, Prompt
 from ostler.pool.demo.frames import RpcError
+from ostler.pool.demo.mcp_acp import Lines
 from ostler.pool.demo.session import MODES, Session, check_servers
 from ostler.pool.demo.turn import Turn
 
@@ -51,7 +52,8 @@ class Agent:
         self._unlisted: list[Session] = []
         self._sharing = threading.Lock()
         self._shared = Session("shared", os.getcwd(), Conversation())
-        self._asked: dict[object, Turn] = {}
+        self._asked: dict[object, Callable[[Params], None]] = {}
+        self._lines = Lines(outlet, self._asked)
         self._threads: set[threading.Thread] = set()
         self._opened = 0
         self._methods = self._known_methods()
@@ -65,8 +67,8 @@ class Agent:
             return
         if "method" in frame:
             self._dispatch(frame)
-        elif turn := self._asked.get(_hashable(frame.get("id"))):
-            turn.deliver(f"answer {frame['id']}", frame)
+        elif reply := self._asked.get(_hashable(frame.get("id"))):
+            reply(frame)
 
     def finish(self) -> None:
         """Stdin has ended: let turns say what they have, end the tool servers."""
@@ -113,6 +115,8 @@ class Agent:
         if "id" not in frame:
             if method == "session/cancel":
                 self._cancel(facts)
+            elif method == "mcp/message":
+                self._lines.hear(facts)
             return
         handler = self._methods.get(method) if isinstance(method, str) else None
         if handler is None:
@@ -153,6 +157,9 @@ class Agent:
         return self._abilities()
 
     def _abilities(self) -> Params:
+        tools: Params = {"http": self._flags.mcp_http, "sse": False}
+        if self._flags.mcp_acp:
+            tools["acp"] = True
         able: Params = {"list": {}, "delete": {}}
         if not self._flags.no_close:
             able["close"] = {}
@@ -164,7 +171,7 @@ class Agent:
             "agentCapabilities": {
                 "loadSession": not self._flags.no_load,
                 "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
-                "mcpCapabilities": {"http": False, "sse": False},
+                "mcpCapabilities": tools,
                 "sessionCapabilities": able,
             },
             "authMethods": [],
@@ -214,7 +221,7 @@ class Agent:
     def _open(self, number: object, params: Params, session: Session, reply: Callable[[], Params]) -> Params:
         """Start the tool servers, then publish the session and answer: nobody sees it half open."""
         entries = frames.list_field(params, "mcpServers")
-        check_servers(entries)
+        check_servers(entries, self._flags)
 
         def work() -> Params:
             self._unlisted.append(session)
@@ -231,12 +238,12 @@ class Agent:
     def _equip(self, session: Session, entries: list[Params]) -> None:
         if not self._flags.share_tools:
             session.close_servers()
-            session.start_servers(entries, self._flags, self._recorder)
+            session.start_servers(entries, self._flags, self._lines, self._recorder)
             return
         with self._sharing:
             known = {server.name for server in self._shared.servers}
             new = [entry for entry in entries if entry["name"] not in known]
-            self._shared.start_servers(new, self._flags, self._recorder)
+            self._shared.start_servers(new, self._flags, self._lines, self._recorder)
 
     def _session(self, params: Params) -> Session:
         name = frames.text_field(params, "sessionId")

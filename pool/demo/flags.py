@@ -12,6 +12,8 @@ SWITCHES = {
     "share-tools": "let the first tool server of a name answer for every session",
     "ignore-eof": "stay alive when stdin ends",
     "ignore-term": "ignore SIGTERM",
+    "mcp-http": "take tool servers over HTTP too",
+    "mcp-acp": "take tool servers over our own stdin and stdout too (MCP over ACP)",
     "no-list-changed": "do not follow notifications/tools/list_changed",
 }
 VALUES = {
@@ -42,6 +44,8 @@ class Flags:
         self.share_tools = "share-tools" in given
         self.ignore_eof = "ignore-eof" in given
         self.ignore_term = "ignore-term" in given
+        self.mcp_http = "mcp-http" in given
+        self.mcp_acp = "mcp-acp" in given
         self.no_list_changed = "no-list-changed" in given
         self.boot_delay = _seconds(given, "boot-delay", 0)
         self.delay_initialize = _seconds(given, "delay-initialize", 0)

@@ -1,36 +1,49 @@
-"""One MCP server of one session, spoken to over the stdio of a process we started.
+"""One MCP server of one session, whatever carries the frames.
 
-Rules of this file: a thread per server reads; answers are handed to whoever asked, by callback, exactly
-once, also when the server ends. Tools are listed as soon as the server is up and again at every
-list_changed; a listing that a newer one overtakes is dropped. A server is ended by closing its stdin, then
-by signals, and is always reaped. The environment it gets is its own entry's and a handful of ours: an
-agent's keys are not its tool servers' business.
+Rules of this file: the carrier's thread brings them; answers are handed to whoever asked, by callback, exactly once,
+also when the server ends. Tools are listed as soon as the server is up and again at every list_changed; a listing that
+a newer one overtakes is dropped.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from queue import Empty, SimpleQueue
 
 from ostler.pool.demo import frames
-from ostler.pool.demo.stdio import Outlet, read_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
+    from typing import Protocol
 
     Reply = Callable[[dict[str, object]], None]
     Names = Callable[[list[str]], None]
 
+    class Carrier(Protocol):
+        """Brings frames to a server and back."""
+
+        def open(self, take: Reply, ended: Callable[[], None]) -> None:
+            """Raises McpError. From here on what the server says goes to `take`, on any thread."""
+
+        def send(self, frame: dict[str, object]) -> None:
+            """Raises OSError when nobody listens."""
+
+        def listen(self) -> None:
+            """Hands were shaken: the server may speak by itself."""
+
+        def hang_up(self) -> None:
+            """The polite way to end it. Does not wait."""
+
+        def close(self) -> None:
+            """End it."""
+
+
 PROTOCOL = "2025-06-18"
 SUPPORTED = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 HANDSHAKE_TIMEOUT = 30.0
-GRACE = 0.5
 MAX_PAGES = 1000
-INHERITED = ("HOME", "LANG", "PATH", "TERM", "TMPDIR")
 
 
 class McpError(Exception):
@@ -43,10 +56,9 @@ class McpError(Exception):
 class McpServer:
     """A running tool server."""
 
-    def __init__(self, entry: dict[str, object], cwd: str, *, follow: bool, on_tools: Names) -> None:
-        self.name = frames.text_field(entry, "name")
-        self._entry = entry
-        self._cwd = cwd
+    def __init__(self, name: str, carrier: Carrier, *, follow: bool, on_tools: Names) -> None:
+        self.name = name
+        self._carrier = carrier
         self._follow = follow
         self._on_tools = on_tools
         self._lock = threading.Lock()
@@ -56,17 +68,12 @@ class McpServer:
         self._listing = 0
         self._numbers = 0
         self._ended = False
-        self._process: subprocess.Popen[bytes] | None = None
-        self._outlet: Outlet | None = None
 
     def start(self) -> None:
-        """Start the process, shake hands, ask for its tools. Raises McpError."""
-        process = self._spawn()
-        assert process.stdin is not None  # noqa: S101 - it was asked for
-        self._process = process
-        self._outlet = Outlet(process.stdin.fileno())
-        threading.Thread(target=self._read, name=f"mcp {self.name}", daemon=True).start()
+        """Reach the server, shake hands, ask for its tools. Raises McpError."""
+        self._carrier.open(self._take, self._end)
         self._shake_hands()
+        self._carrier.listen()
         self._list()
 
     def request(self, method: str, params: dict[str, object], reply: Reply) -> int:
@@ -98,45 +105,12 @@ class McpServer:
         listener(names or [])
 
     def hang_up(self) -> None:
-        """Close the server's stdin: the polite way to end it. Does not wait."""
-        if self._process is not None and self._process.stdin is not None:
-            try:
-                self._process.stdin.close()
-            except OSError:  # it was gone already; nothing of ours is buffered
-                return
+        """The polite way to end it. Does not wait."""
+        self._carrier.hang_up()
 
     def close(self) -> None:
-        """End the server: stdin, then SIGTERM, then SIGKILL."""
-        import subprocess  # noqa: PLC0415 - already loaded by the start
-
-        process = self._process
-        if process is None:
-            return
-        self.hang_up()
-        for end in (process.terminate, process.kill):
-            try:
-                process.wait(GRACE)
-            except subprocess.TimeoutExpired:
-                end()
-        process.wait()
-
-    def _spawn(self) -> subprocess.Popen[bytes]:
-        import subprocess  # noqa: PLC0415 - costs as much as the interpreter; only sessions with tools need it
-
-        command = frames.text_field(self._entry, "command")
-        arguments = self._entry.get("args")
-        argv = [command, *(str(argument) for argument in arguments)] if isinstance(arguments, list) else [command]
-        try:
-            return subprocess.Popen(
-                argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                cwd=self._cwd,
-                env=_environment(self._entry),
-                bufsize=0,
-            )
-        except OSError as error:
-            raise McpError(self.name, f"{command} does not start: {error}") from error
+        """End it."""
+        self._carrier.close()
 
     def _shake_hands(self) -> None:
         answers: SimpleQueue[dict[str, object]] = SimpleQueue()
@@ -189,17 +163,6 @@ class McpServer:
         for listener in listeners:
             listener(names)
 
-    def _read(self) -> None:
-        process = self._process
-        assert process is not None  # noqa: S101 - the thread is started after it
-        assert process.stdout is not None  # noqa: S101 - it was asked for
-        with open(process.stdout.fileno(), "rb", buffering=1 << 16, closefd=False) as source:
-            for line in read_lines(source):
-                frame = frames.decode(line)
-                if frame is not None:
-                    self._take(frame)
-        self._end()
-
     def _take(self, frame: dict[str, object]) -> None:
         method = frame.get("method")
         if method is None:
@@ -237,18 +200,8 @@ class McpServer:
 
     def _send(self, frame: dict[str, object]) -> bool:
         try:
-            if self._outlet is not None:
-                self._outlet.send(frame)
+            self._carrier.send(frame)
         except OSError as error:
             print(f"demo agent: tool server {self.name!r} does not listen: {error}", file=sys.stderr)
             return False
         return True
-
-
-def _environment(entry: dict[str, object]) -> dict[str, str]:
-    environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    rows = entry.get("env")
-    for row in rows if isinstance(rows, list) else []:
-        if isinstance(row, dict):
-            environment[frames.text_field(row, "name")] = frames.text_field(row, "value")
-    return environment

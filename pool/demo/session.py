@@ -5,15 +5,21 @@ from __future__ import annotations
 import sys
 
 from ostler.pool.demo import frames
+from ostler.pool.demo.mcp_acp import AcpCarrier
 from ostler.pool.demo.mcp_client import McpError, McpServer
+from ostler.pool.demo.mcp_stdio import StdioCarrier
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ostler.pool.demo.conversation import Conversation
     from ostler.pool.demo.flags import Flags
+    from ostler.pool.demo.mcp_acp import Lines
+    from ostler.pool.demo.mcp_client import Carrier
     from ostler.pool.demo.record import Recorder
     from ostler.pool.demo.turn import Turn
 
+# What each kind of entry must have: a text, and a list of names with values.
+FIELDS = {"stdio": ("command", "env"), "http": ("url", "headers"), "acp": ("serverId", "_none")}
 MODES: dict[str, str] = {"default": "Default", "quiet": "Quiet"}
 
 
@@ -30,10 +36,12 @@ class Session:
         self.words_in = 0
         self.words_out = 0
 
-    def start_servers(self, entries: list[dict[str, object]], flags: Flags, recorder: Recorder | None) -> None:
+    def start_servers(
+        self, entries: list[dict[str, object]], flags: Flags, lines: Lines, recorder: Recorder | None
+    ) -> None:
         """Start the tool servers. One that fails is missing, as with every real agent; the session is not."""
         for entry in entries:
-            self._start_server(entry, flags, recorder)
+            self._start_server(entry, flags, lines, recorder)
 
     def close_servers(self) -> None:
         """End the tool servers, all at once. They stay ours until they are gone: stdin may end meanwhile."""
@@ -56,12 +64,13 @@ class Session:
             "totalTokens": self.words_in + self.words_out,
         }
 
-    def _start_server(self, entry: dict[str, object], flags: Flags, recorder: Recorder | None) -> None:
+    def _start_server(self, entry: dict[str, object], flags: Flags, lines: Lines, recorder: Recorder | None) -> None:
         def listed(names: list[str]) -> None:
             if recorder is not None:
                 recorder.tools(self.id, str(entry["name"]), sorted(names))
 
-        server = McpServer(entry, self.cwd, follow=not flags.no_list_changed, on_tools=listed)
+        carrier = self._carrier(entry, lines)
+        server = McpServer(str(entry["name"]), carrier, follow=not flags.no_list_changed, on_tools=listed)
         # Ours before it starts: if stdin ends during its handshake, it must end with us.
         self.servers.append(server)
         try:
@@ -72,14 +81,31 @@ class Session:
                 self.servers.remove(server)
             server.close()
 
+    def _carrier(self, entry: dict[str, object], lines: Lines) -> Carrier:
+        kind = _kind(entry)
+        if kind == "acp":
+            return AcpCarrier(entry, lines)
+        if kind == "http":
+            from ostler.pool.demo.mcp_http import HttpCarrier  # noqa: PLC0415 - sockets take long to import
 
-def check_servers(entries: list[dict[str, object]]) -> None:
-    """Refuse server entries that are not stdio servers before anything is started."""
+            return HttpCarrier(entry)
+        return StdioCarrier(entry, self.cwd)
+
+
+def check_servers(entries: list[dict[str, object]], flags: Flags) -> None:
+    """Refuse what we have not offered, or cannot read, before anything is started."""
+    offered = {"stdio": True, "http": flags.mcp_http, "acp": flags.mcp_acp}
     for entry in entries:
         frames.text_field(entry, "name")
-        if entry.get("type", "stdio") != "stdio":
-            raise frames.RpcError(frames.INVALID_PARAMS, f"mcpServers: no support for type {entry['type']!r}")
-        frames.text_field(entry, "command")
-        for row in frames.list_field({"env": [], **entry}, "env"):
+        kind = _kind(entry)
+        if not offered.get(kind):
+            raise frames.RpcError(frames.INVALID_PARAMS, f"mcpServers: no support for type {kind!r}")
+        needed, pairs = FIELDS[kind]
+        frames.text_field(entry, needed)
+        for row in frames.list_field({pairs: [], **entry}, pairs):
             frames.text_field(row, "name")
             frames.text_field(row, "value")
+
+
+def _kind(entry: dict[str, object]) -> str:
+    return frames.text_field({"type": "stdio", **entry}, "type")

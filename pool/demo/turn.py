@@ -49,7 +49,7 @@ class Turn:
         earlier: str,
         *,
         outlet: Outlet,
-        asked: dict[object, Turn],
+        asked: dict[object, Callable[[dict[str, object]], None]],
         servers: Callable[[], list[McpServer]],
         call_timeout: float,
     ) -> None:
@@ -168,7 +168,7 @@ def think(turn: Turn, order: Order) -> None:
 
 def ask(turn: Turn, order: Order) -> str:
     number = turn.outlet.next_id()
-    turn.asked[number] = turn
+    turn.asked[number] = lambda frame: turn.deliver(f"answer {number}", frame)
     call = {
         "toolCallId": turn.next_call_id(),
         "title": order.text or "!ask",

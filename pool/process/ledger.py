@@ -79,7 +79,13 @@ class Ledger:
         return cls(folder)
 
     def announce(self, number: int, label: str) -> None:
-        self._append(number, {"label": label}, os.O_CREAT | os.O_EXCL)
+        try:
+            self._append(number, {"label": label}, os.O_CREAT | os.O_EXCL)
+        except FileNotFoundError:
+            # Somebody tidied up: cleaners of temporary directories take what nobody touched for some days.
+            prepare(self.folder.parent.parent)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            self._append(number, {"label": label}, os.O_CREAT | os.O_EXCL)
 
     def complete(self, number: int, identity: Identity) -> None:
         self._append(number, {"pid": identity.pid, "start": identity.start}, 0)

@@ -3,6 +3,8 @@
 - Each session is a child process of ~110 MB and costs 273 ms of CPU to open: budgeted like a process, opened two at a
   time.
 - It hands its whole environment, key included, to its tool servers: only our relay is trusted.
+- Tools over HTTP work and stay apart, but it puts the header with the token into the arguments of a child, for every
+  user of the machine to read, and HTTP has no peer to check: by relay only.
 - A session needs two seconds of calm before its file is whole.
 - A SIGKILL of the parent leaves children behind: ended by group.
 """

@@ -3,6 +3,7 @@
 - The npm command is a Node wrapper that orphans the real process on any signal: the native binary is started.
 - It repeats a warning about a model name it does not know in the text of every answer: stripped.
 - A second prompt on a busy session is never answered; one bad UTF-8 byte ends it.
+- Tools over HTTP stay apart like those by relay. It states `mcpCapabilities.acp`: false.
 - It takes a missing or relative cwd without a word: cwd is checked before it is asked.
 """
 
@@ -18,6 +19,7 @@ from ostler.pool.provider import (
     Provider,
     Recipe,
     Sharing,
+    ToolChannel,
     Wanted,
 )
 
@@ -53,6 +55,7 @@ PROVIDER = Provider(
     parallel_opens=4,
     load=TRUSTED,
     close=CloseVerb.SESSION_CLOSE,
+    tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
     faults=FaultReading(unknown_session=frozenset({-32002})),
     strips=re.compile(r"\s*Model metadata for `[^`]*` not found\. Defaulting to fallback metadata;[^\n]*\s*"),

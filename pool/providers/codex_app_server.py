@@ -53,6 +53,7 @@ PROVIDER = Provider(
     load=TRUSTED,
     close=CloseVerb.UNSUBSCRIBE_ARCHIVE,
     tool_channel=ToolChannel.DYNAMIC_TOOLS,
+    tool_channels=frozenset({ToolChannel.DYNAMIC_TOOLS, ToolChannel.RELAY}),
     prompt_limit=PromptLimit(1_048_576),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
     faults=FaultReading(unknown_session=frozenset({-32600})),

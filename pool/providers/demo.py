@@ -1,7 +1,7 @@
 """Our own demo agent: a real ACP process without a model, shipped with the package."""
 
 from ostler.pool.demo.launch import command_line
-from ostler.pool.provider import TRUSTED, Approval, CloseVerb, CodecName, Finder, Provider, Sharing
+from ostler.pool.provider import TRUSTED, Approval, CloseVerb, CodecName, Finder, Provider, Sharing, ToolChannel
 
 
 def find(_finder: Finder) -> tuple[str, ...]:
@@ -22,6 +22,7 @@ PROVIDER = Provider(
     load=TRUSTED,
     follows_list_changed=True,
     close=CloseVerb.SESSION_CLOSE,
+    tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP, ToolChannel.ACP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
     expected_start=0.2,
     seat_weight=0.01,

@@ -4,11 +4,14 @@
   servers without a word.
 - Parallel opens on one HOME fight for a file lock with exponential retries: 8 took 12.8 s, one after another 23 ms
   each.
-- No verb ends a session, and each one left behind makes the next slower: recycled after 40.
+- No verb ends a session; each one left behind makes the next slower and the process bigger: see the numbers below.
 - A load within the minute of the open wipes the saved turns: the record's file name holds the minute.
 - It answers a load before it has told the conversation: what comes then would be the first piece of the next answer.
 - About 4.2 million characters (a million tokens at four ASCII characters each) end a turn as "max_tokens" before the
   model is called: refused before sending. Text of other alphabets reaches that cap earlier, and ends as a limit.
+- Tools over HTTP stay apart like those by relay, and save the relay process of each session.
+- Started in a session's directory it keeps a record of itself there, and a load finds "no previous sessions": it starts
+  in HOME, sessions name their directories themselves.
 - `--model` always: its automatic choice costs a call to a second model before each turn.
 """
 
@@ -25,11 +28,30 @@ from ostler.pool.provider import (
     Provider,
     Recipe,
     Sharing,
+    ToolChannel,
     Wanted,
 )
 
 INSTALL = "npm install -g @google/gemini-cli"
 DEFAULT_MODEL = "gemini-2.5-flash"
+
+# The numbers of a process without an end of sessions. A fresh one is 200 MB; a session adds 2 to 3.5 MB to it and 3 MB
+# of relay, the relay until the session is released, the rest for ever; `session/new` grows from 23 ms by about 1 ms per
+# session that was ever opened. `bench/pool` measures what they lead to.
+
+SEATS = 40
+"""Alive at once, parked ones included: twenty sessions and a full reserve of sixteen fit into one process at about
+twice its fresh size. More would save little (a second process costs as much as 35 seats), make every open slower, and
+leave one thread to too many turns; a crowd of fifty and its reserve still need two processes only."""
+LEAKS = 20
+"""Dead ones. Recycling brings the successor up first, so for a moment there are two: a fresh process, and one that has
+grown by 20 dead sessions and those that came while the successor started, together 2.4 times a fresh one. Forty made it
+2.7; ten would start a process (0.65 s of CPU) for every ten sessions. Live sessions do not count: forty of them are no
+reason to move forty conversations."""
+REFILL_PAUSE = 0.25
+"""The claimer's first words take 20 to 40 ms of the only thread; opening the next seat at once takes 40 ms out of that
+same thread and made the first text of a parked seat 2.3 times that of the bare agent. A real model thinks for longer
+than this pause, so the refill falls into time that nobody feels."""
 
 
 def find(finder: Finder) -> tuple[str, ...]:
@@ -59,14 +81,17 @@ PROVIDER = Provider(
     credentials=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     credential_files=(".gemini/oauth_creds.json", ".gemini/settings.json"),
     sharing=Sharing.SESSIONS,
-    seats_per_process=20,
-    recycle_after=40,
+    seats_per_process=SEATS,
+    recycle_after=LEAKS,
     parallel_opens=1,
+    refill_pause=REFILL_PAUSE,
+    starts_in_home=True,
     load=LoadTrust(next_minute=True),
     replays_noise=re.compile(r"\s*(<session_context>|\[Function Response: )"),
     prompt_limit=PromptLimit(4_000_000),
     replay_quiet=0.3,
     close=CloseVerb.NONE,
+    tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
     faults=FaultReading(unknown_session=frozenset({-32602, -32603})),
     keeps_cancelled_prompts=False,

@@ -1,7 +1,7 @@
 """opencode, measured at 1.18.33.
 
 - Tool servers belong to (cwd, name): two sessions in one cwd see each other's tools, and the first one's calls arrive
-  with the second one's token. Only a cwd of its own isolates a session.
+  with the second one's token. Only a cwd of its own isolates a session, also over HTTP.
 - `session/close` ends the session, not its tool server, and gives no memory back: replaced by memory, not by count.
 - The heaviest of all: 340 MB empty.
 """
@@ -18,6 +18,7 @@ from ostler.pool.provider import (
     Provider,
     Recipe,
     Sharing,
+    ToolChannel,
     Wanted,
 )
 
@@ -64,6 +65,7 @@ PROVIDER = Provider(
     follows_list_changed=True,
     close=CloseVerb.SESSION_CLOSE,
     close_ends_tools=False,
+    tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
     faults=FaultReading(unknown_session=frozenset({-32602, -32603}), cancelled=frozenset({-32800, -32603})),
     late_updates=0.03,

@@ -4,6 +4,7 @@
 - Tools of servers are hidden behind a search tool unless that is excluded.
 - A cancelled prompt is answered with error -32603 instead of a stop reason.
 - A load of an id that it does not know is answered with a fresh, empty session.
+- Tools over HTTP stay apart like those by relay; there is then no process that is handed the keys of its environment.
 - No verb ends a session; `resume` is advertised and does not exist. A SIGKILL right after a turn loses it.
 """
 
@@ -17,6 +18,7 @@ from ostler.pool.provider import (
     Provider,
     Recipe,
     Sharing,
+    ToolChannel,
     Wanted,
 )
 
@@ -52,6 +54,7 @@ PROVIDER = Provider(
     parallel_opens=1,
     load=LoadTrust(settle=2.0, tells=True),
     close=CloseVerb.NONE,
+    tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
     faults=FaultReading(unknown_session=frozenset({-32603, -32002}), cancelled=frozenset({-32603})),
     expected_start=0.7,

@@ -8,14 +8,16 @@ from ostler.pool.providers import demo
 from ostler.pool.settings import ProviderSettings
 from tests.agents.recipes import Recipe
 
+CHANNELS = ("--mcp-http", "--mcp-acp")
+
 
 def as_itself(home: Path) -> Recipe:
-    return Recipe(ProviderSettings(home=str(home)), "demo", asks="!ask")
+    return Recipe(ProviderSettings(home=str(home), args=CHANNELS), "demo", asks="!ask")
 
 
 def as_generic(home: Path) -> Recipe:
     command = demo.find(PathFinder(""))
-    return Recipe(ProviderSettings(home=str(home), command=command), "demo", asks="!ask")
+    return Recipe(ProviderSettings(home=str(home), command=command, args=CHANNELS), "demo", asks="!ask")
 
 
 BUILT_IN: Mapping[str, Callable[[Path], Recipe]] = {"demo": as_itself, "acp": as_generic}

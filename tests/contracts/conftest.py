@@ -3,10 +3,11 @@
 Rules:
 - With `-p tests.agents.plugin` and `--agent NAME`: that real agent, marked `agents`. Without: the demo agent, by its
   own provider and by the generic one that knows nothing but its command.
+- A check that asks for a `channel` runs once for each that the provider declares.
 - A provider that `load()` finds and nobody can run is not silently left out: `test_coverage.py` fails.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -24,12 +25,29 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "provider" not in metafunc.fixturenames:
         return
     known = load()
+    if "channel" in metafunc.fixturenames:
+        _parametrize_channels(metafunc, known)
+        return
     agent = metafunc.config.getoption("--agent", default=None)
     chosen = [
         pytest.param(known[name], id=name, marks=[pytest.mark.agents] if agent else [])
         for name in ([agent] if agent else BUILT_IN)
     ]
     metafunc.parametrize("provider", chosen)
+
+
+def _parametrize_channels(metafunc: pytest.Metafunc, known: Mapping[str, Provider]) -> None:
+    """Once for each way to tools that the provider declares."""
+    agent = metafunc.config.getoption("--agent", default=None)
+    marks = [pytest.mark.agents] if agent else []
+    metafunc.parametrize(
+        ("provider", "channel"),
+        [
+            pytest.param(known[name], channel, id=f"{name}-{channel.value}", marks=marks)
+            for name in ([agent] if agent else BUILT_IN)
+            for channel in sorted(known[name].tool_channels)
+        ],
+    )
 
 
 @pytest.fixture(scope="session")

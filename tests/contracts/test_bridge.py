@@ -1,4 +1,4 @@
-"""Contract: the real bridge behind the real relay, started by the agent: each call lands in its own session."""
+"""Contract: the real bridge, by every channel that the provider declares: each call lands in its own session."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,9 +10,11 @@ import pytest
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.server import Bridge
 from ostler.bridge.session_binding import SessionBinding
-from ostler.bridge.settings import BridgeSettings
 from ostler.pool.provider import Provider, Sharing, ToolChannel
+from tests.support.http_tools import running_channel
+from tests.support.relays import running_bridge
 from tests.support.tool_stage import tool
+from tests.support.witness import arguments, tree
 from tests.support.yard import Yard, say
 
 
@@ -30,12 +32,8 @@ class Desk:
 
 @pytest.fixture
 async def bridge(tmp_path: Path) -> AsyncIterator[Bridge]:
-    bridge = Bridge(BridgeSettings(data_directory=tmp_path))
-    await bridge.start()
-    try:
+    async with running_channel() as http, running_bridge(tmp_path, http=http) as bridge:
         yield bridge
-    finally:
-        await bridge.stop()
 
 
 def seat(bridge: Bridge, word: str) -> tuple[SessionBinding, Desk]:
@@ -46,9 +44,11 @@ def seat(bridge: Bridge, word: str) -> tuple[SessionBinding, Desk]:
     return binding, desk
 
 
-async def test_f02_a_call_comes_by_relay_and_token_to_its_dispatcher(yard: Yard, bridge: Bridge) -> None:
+async def test_f02_a_call_comes_by_its_channel_and_token_to_its_dispatcher(
+    yard: Yard, bridge: Bridge, channel: ToolChannel
+) -> None:
     binding, desk = seat(bridge, "tool-canary")
-    session = await yard.open(await yard.start(channel=ToolChannel.RELAY), ticket=binding)
+    session = await yard.open(await yard.start(channel=channel), ticket=binding)
     heard = await say(session, '!call peek {"text": "asked"}')
     assert "tool-canary" in heard.text
     assert [(call.name, call.arguments, call.context) for call in desk.calls] == [
@@ -56,10 +56,12 @@ async def test_f02_a_call_comes_by_relay_and_token_to_its_dispatcher(yard: Yard,
     ]
 
 
-async def test_f05_w2_calls_of_two_sessions_do_not_cross(yard: Yard, bridge: Bridge, provider: Provider) -> None:
+async def test_f05_w2_calls_of_two_sessions_do_not_cross(
+    yard: Yard, bridge: Bridge, provider: Provider, channel: ToolChannel
+) -> None:
     if provider.sharing is Sharing.NONE:
         pytest.skip("declared as not shared: one session for each process")
-    transport = await yard.start(channel=ToolChannel.RELAY)
+    transport = await yard.start(channel=channel)
     seats = [seat(bridge, f"tool-canary-{name}") for name in ("a", "b")]
     sessions = [
         await yard.open(transport, cwd=cwd, ticket=binding)
@@ -73,11 +75,39 @@ async def test_f05_w2_calls_of_two_sessions_do_not_cross(yard: Yard, bridge: Bri
     assert [len(desk.calls) for _, desk in seats] == [4, 4]
 
 
-async def test_f08_a_revoked_binding_serves_nobody(yard: Yard, bridge: Bridge) -> None:
+async def test_f08_a_revoked_binding_serves_nobody(yard: Yard, bridge: Bridge, channel: ToolChannel) -> None:
     binding, desk = seat(bridge, "tool-canary")
-    session = await yard.open(await yard.start(channel=ToolChannel.RELAY), ticket=binding)
+    session = await yard.open(await yard.start(channel=channel), ticket=binding)
     binding.revoke()
     heard = await say(session, "!call peek {}")
     assert "tool-canary" not in heard.text
     assert not desk.calls
     assert "echo: well" in (await say(session, "well")).text
+
+
+async def test_f04_tools_of_two_sessions_are_listed_apart(
+    yard: Yard, bridge: Bridge, provider: Provider, channel: ToolChannel
+) -> None:
+    if provider.sharing is Sharing.NONE:
+        pytest.skip("declared as not shared: one session for each process")
+    transport = await yard.start(channel=channel)
+    sessions = []
+    for cwd, name in zip(yard.cwds(2), ("only_a", "only_b"), strict=True):
+        binding = bridge.open([tool(name)])
+        binding.publish([tool(name)], Desk(name))
+        sessions.append(await yard.open(transport, cwd=cwd, ticket=binding))
+    a, b = [(await say(session, "!tools")).text for session in sessions]
+    assert ("only_a" in a, "only_b" in a) == (True, False)
+    assert ("only_a" in b, "only_b" in b) == (False, True)
+
+
+async def test_f02_no_token_stands_in_an_argv_unless_declared(
+    yard: Yard, bridge: Bridge, provider: Provider, channel: ToolChannel
+) -> None:
+    binding, _ = seat(bridge, "tool-canary")
+    transport = await yard.start(channel=channel)
+    await yard.open(transport, ticket=binding)
+    endpoint = binding.http() if channel is ToolChannel.HTTP else None
+    token = binding.token if endpoint is None else endpoint.headers["Authorization"].split()[1]
+    shown = [word for process in tree(transport.pid) for word in arguments(process.pid) if token in word]
+    assert bool(shown) is (provider.tokens_in_argv and channel is not ToolChannel.DYNAMIC_TOOLS)

@@ -27,7 +27,7 @@ def fits(value: Any, wanted: Any) -> bool:
         return True
     if origin in (Union, types.UnionType):
         return any(fits(value, choice) for choice in get_args(wanted))
-    if origin in (list, tuple):
+    if origin in (list, tuple, frozenset):
         return isinstance(value, origin) and all(fits(item, get_args(wanted)[0]) for item in value)
     if origin is dict:
         return isinstance(value, dict)

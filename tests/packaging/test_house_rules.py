@@ -61,6 +61,7 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed("sleeping_test", "tests/fake_llm/server.py", "a scripted pause is part of the script"),
     Allowed("sleeping_test", "tests/contracts/test_loading.py", "agents write their records by their own clock"),
     Allowed("sleeping_test", "tests/process/test_bridge_attacks.py", "a slow attacker is slow; counters send no event"),
+    Allowed("sleeping_test", "tests/soak/*.py", "random moments are the experiment; other processes send no event"),
     Allowed("sleeping_test", "tests/process/test_bridge_relay.py", "shows that nothing happens for a while"),
 )
 
@@ -326,3 +327,13 @@ def test_every_exception_is_still_needed_and_says_why() -> None:
         )
     ]
     assert idle == []
+
+
+def test_every_decision_has_a_number_of_its_own_and_says_it() -> None:
+    records = sorted((ROOT / "docs" / "adr").glob("*.md"))
+    numbers = [int(record.name.partition("-")[0]) for record in records]
+    assert len(set(numbers)) == len(numbers), [record.name for record in records]
+    titles = [record.read_text().partition("\n")[0] for record in records]
+    assert [title.startswith(f"# {number}. ") for number, title in zip(numbers, titles, strict=True)] == [True] * len(
+        records
+    )

@@ -15,7 +15,7 @@ from ostler.pool.process import Keeper
 from ostler.pool.process.ledger import spawns_folder
 from ostler.pool.process.reaper.kin import Identity, read_table
 from tests.support.gateways import launch
-from tests.support.processes import open_files
+from tests.support.witness import open_files
 
 
 @dataclass
@@ -30,11 +30,11 @@ def run_cycles(cycles: int, *, seed: int, runtime_dir: Path) -> Tally:
     # Moments from before the first agent (interpreter start is ~0.2 s) to dozens of agents later.
     rng = random.Random(seed)
     tally = Tally()
-    before = open_files()
+    before = len(open_files())
     asyncio.run(_settle(runtime_dir))
     for _ in range(cycles):
         _one(rng.uniform(0.05, 0.9), tally, runtime_dir)
-    tally.descriptors_leaked = open_files() - before
+    tally.descriptors_leaked = len(open_files()) - before
     return tally
 
 

@@ -9,9 +9,11 @@ import pytest
 from acp.schema import AcpMcpServer, ConnectMcpResponse, DisconnectMcpResponse, MessageMcpNotification
 
 from ostler.bridge.calls import CallResult, ToolCall
-from ostler.bridge.channels.acp import AcpChannel
+from ostler.bridge.channels.acp import ASKED_LIMIT, CONNECTION_LIMIT, AcpChannel
+from ostler.bridge.errors import BindingRevoked
 from ostler.bridge.server import Bridge
 from ostler.wire.rpc import RpcFault
+from tests.support.http_tools import running_channel
 from tests.support.relays import Echo, Held, running_bridge, tool
 
 ECHO = [tool("echo", text={"type": "string"})]
@@ -143,3 +145,47 @@ async def test_when_the_process_is_gone_its_calls_are_stopped(bridge: Bridge) ->
     await asyncio.sleep(0)
     assert held.cancelled == 1
     assert (await agent.ask("mcp/nonsense")).code == -32601
+
+
+async def test_f08_a_revoked_binding_is_declared_nowhere(bridge: Bridge) -> None:
+    agent, binding = Agent(), bridge.open(ECHO)
+    binding.revoke()
+    with pytest.raises(BindingRevoked):
+        agent.channel.declare(binding)
+
+
+async def test_a_binding_opens_its_doors_when_it_is_asked_to(tmp_path: Path) -> None:
+    async with running_channel() as http, running_bridge(tmp_path, http=http) as bridge:
+        binding, other = bridge.open(ECHO), bridge.open(ECHO)
+        assert not http.app.admitted
+        entry = binding.http()
+        assert entry is not None
+        assert binding.http() is entry
+        assert http.app.admitted == 1
+        assert binding.token not in str(entry.headers)
+        binding.revoke()
+        assert not http.app.admitted
+        with pytest.raises(BindingRevoked):
+            binding.http()
+        await http.stop()
+        assert other.http() is None
+
+
+async def test_rf8_connections_are_counted_for_each_session(bridge: Bridge) -> None:
+    agent = Agent()
+    greedy, modest = declared(agent, bridge.open(ECHO)), declared(agent, bridge.open(ECHO))
+    for _ in range(CONNECTION_LIMIT):
+        await agent.connect(greedy)
+    assert isinstance(await agent.ask("mcp/connect", serverId=greedy), RpcFault)
+    await agent.ready(modest)
+
+
+async def test_rf9_requests_that_get_no_answer_are_bounded(bridge: Bridge) -> None:
+    """A subscription is not answered, it ends."""
+    agent = Agent()
+    connection = await agent.connect(declared(agent, bridge.open(ECHO)))
+    asked = [agent.message(connection, "subscriptions/listen") for _ in range(ASKED_LIMIT + 1)]
+    assert [each.done() for each in asked] == [False] * ASKED_LIMIT + [True]
+    assert isinstance(await agent.message(connection, "tools/list"), RpcFault)
+    agent.channel.close()
+    assert all(each.done() for each in asked)

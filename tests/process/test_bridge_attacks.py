@@ -1,6 +1,7 @@
 """People with bad intentions on the socket: nothing gets in, nothing hangs, the others are served. W10, W7b, W7c."""
 
 import asyncio
+import contextlib
 import os
 import resource
 import secrets
@@ -13,12 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.errors import SocketRefused
+from ostler.bridge.hello import Hello, parse
 from ostler.bridge.peers import ancestry
 from ostler.bridge.server import Bridge
 from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.settings import BridgeSettings
 from tests.support.relays import Client, Echo, connection, hello, open_connection, relay, running_bridge, tool
+from tests.support.waiting import soon
 
 ECHO = [tool("echo", text={"type": "string"})]
 NOBODY = 65534
@@ -65,6 +69,15 @@ async def test_guessed_truncated_and_replayed_tokens_get_nothing(bridge: Bridge)
             assert await refused(client)
         async with connection(bridge.socket_path, target.token) as client:
             assert await client.text("echo") == "victim:v:"
+
+
+async def test_w11_no_printed_value_shows_a_token(bridge: Bridge) -> None:
+    """What is printed ends up in logs: of a failed start, of a slow callback, of a debugger's neighbour."""
+    target = victim(bridge)
+    said = parse(hello(target.token).strip())
+    assert isinstance(said, Hello)
+    for value in (target, target.relay, said, bridge, vars(bridge)):
+        assert target.token not in repr(value)
 
 
 async def test_w07b_hello_after_data_is_no_hello(bridge: Bridge) -> None:
@@ -250,3 +263,34 @@ async def closed(reader: asyncio.StreamReader) -> bool:
         return b"result" not in await reader.read()
     except ConnectionError:
         return True
+
+
+async def test_f12_a_stop_that_is_cancelled_leaves_the_place_free(tmp_path: Path) -> None:
+    """By a shutdown that has no more time; the tool here will not be stopped."""
+    begun, over = asyncio.Event(), asyncio.Event()
+
+    async def stubborn(call: ToolCall) -> CallResult:
+        begun.set()
+        while not over.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await over.wait()
+        return CallResult.text(call.name)
+
+    settings = BridgeSettings(data_directory=tmp_path)
+    bridge = Bridge(settings)
+    await bridge.start()
+    binding = bridge.open()
+    bridge.publish(binding, ECHO, stubborn)
+    async with relay(binding) as client:
+        try:
+            asked = client.call("echo")
+            await soon(begun.wait(), "the call runs")
+            stopping = asyncio.create_task(bridge.stop())
+            assert "error" in await soon(asked, "the call is answered")
+            stopping.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await stopping
+        finally:
+            over.set()
+    async with running_bridge(tmp_path) as again:
+        await again.stop()

@@ -208,7 +208,7 @@ async def test_m07_requests_are_answered_while_the_bridge_is_away_for_long(tmp_p
         client.tell("notifications/initialized")
         reply = await client.ask("tools/call", {"name": "echo"}, ident="early")
         assert reply["error"]["code"] == -32014
-        client.raw(b"not json\n")
+        client.raw(b"not json\n" + b'{"id":1,"method":"deep","params":' + b"[" * 100_000 + b"\n")
         assert (await client.ask("ping", {"text": "x" * 2_000_000}))["error"]["code"] == -32014
         async with script(tmp_path / "nowhere") as played:
             reader, writer = await played.next()

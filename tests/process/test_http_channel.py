@@ -1,8 +1,9 @@
 """MCP over Streamable HTTP: a real server on loopback, the official client, and clients that mean no good."""
 
 import asyncio
+import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,14 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from ostler.bridge.calls import CallResult, ToolCall
-from ostler.bridge.channels.http import HttpChannel, HttpNotRunning, NotLoopback
+from ostler.bridge.channels.http import HttpChannel, HttpNotRunning, HttpServerEntry, NotLoopback
 from ostler.bridge.channels.http_app import HttpSettings
+from ostler.bridge.channels.http_session import HttpSession, Place
+from ostler.bridge.channels.http_stream import Exchange
 from ostler.bridge.server import Bridge
 from tests.support.http_tools import INITIALIZE, bare, official, running_channel
 from tests.support.relays import Echo, Held, running_bridge, tool
+from tests.support.waiting import eventually, soon
 
 ECHO = [tool("echo", "says who it is", text={"type": "string"})]
 MODES = ["legacy", "2026-07-28", "auto"]
@@ -369,6 +373,94 @@ async def test_a_client_that_never_leaves_pushes_out_its_own_sessions(bridge: Br
             seen = [await http.post(mine.url, json=PING, headers={"mcp-session-id": name}) for name in names]
             assert [response.status_code for response in seen] == [404, 200, 200]
             assert (await neighbour.post(other.url, json=PING, headers={"mcp-session-id": kept})).status_code == 200
+
+
+async def test_rf9_a_call_whose_client_left_leaves_nothing_behind(bridge: Bridge) -> None:
+    held = Held("A")
+    binding = bridge.open(ECHO)
+    bridge.publish(binding, ECHO, held)
+    session = HttpSession(binding, limit=2)
+    session.answers(json.dumps(INITIALIZE).encode())
+    exchange = session.exchange(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo"}}')
+    await held.begun.acquire()
+    exchange.drop()
+    assert len(session.exchanges) == 1
+    held.release.set()
+    await eventually(lambda: len(session.exchanges) == 0, "the call is over and its exchange with it")
+    assert exchange.stream.take() == []
+
+
+@pytest.mark.parametrize("gone", [Exchange.drop, Exchange.close])
+async def test_rf9_listeners_are_few_and_leave_nothing_behind(bridge: Bridge, gone: Callable[[Exchange], None]) -> None:
+    listen = {"jsonrpc": "2.0", "id": 7, "method": "subscriptions/listen"}
+    frame = json.dumps({**listen, "params": {"notifications": {"toolsListChanged": True}, "_meta": META}}).encode()
+    place = Place(bridge.open(ECHO), limit=2)
+    session = place.open("name")
+    for opened in ([place.exchange(frame) for _ in range(5)], [session.exchange(frame) for _ in range(5)]):
+        assert [each.stream.closed for each in opened] == [True, True, True, False, False]
+        for each in opened:
+            gone(each)
+        assert not any(each.listening for each in opened)
+    assert len(session.exchanges) == 0
+
+
+async def closed_by(entry: HttpServerEntry, *sent: bytes) -> bool:
+    """Whether the server closes a connection on which this was said, and nothing more."""
+    host, _, port = entry.url.removeprefix("http://").partition("/")[0].partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    for part in sent:
+        writer.write(part)
+    try:
+        return b"200" not in await soon(reader.read(), "the connection is closed")
+    except ConnectionError:
+        return True
+    finally:
+        writer.close()
+
+
+async def test_rf9_a_head_that_is_slow_or_endless_is_not_waited_for(
+    bridge: Bridge, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_channel(head_deadline=0.2) as channel:
+        entry = channel.open(bridge.open(ECHO))
+        assert await closed_by(entry)
+        assert await closed_by(entry, b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+        # After a request that was served too.
+        assert await closed_by(entry, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"G")
+    async with running_channel(head_deadline=3600) as channel:
+        entry = channel.open(bridge.open(ECHO))
+        assert await closed_by(entry, b"POST /mcp HTTP/1.1\r\n", *[b"X-Long: " + b"x" * 1000 + b"\r\n"] * 200)
+        assert await closed_by(entry, b"nonsense\r\n\r\n")
+    assert caplog.records == []
+
+
+async def test_rf9_many_connections_push_out_each_other_and_nobody_who_is_served(bridge: Bridge) -> None:
+    held = Held("A")
+    binding = bridge.open(ECHO)
+    bridge.publish(binding, ECHO, held)
+    async with running_channel(connection_limit=20) as channel:
+        entry = channel.open(binding)
+        host, port = entry.url.removeprefix("http://").removesuffix("/mcp").split(":")
+        async with official(entry, mode="2026-07-28") as client:
+            calling = asyncio.create_task(client.call_tool("echo"))
+            await held.begun.acquire()
+            flood = [await asyncio.open_connection(host, int(port)) for _ in range(100)]
+            for reader, _ in flood[:50]:
+                with contextlib.suppress(ConnectionError):
+                    assert await soon(reader.read(), "the oldest are closed") == b""
+            held.release.set()
+            assert text(await calling).startswith("A")
+            assert [each.name for each in (await client.list_tools()).tools] == ["echo"]
+            for _, writer in flood:
+                writer.close()
+
+
+async def test_rf9_a_slow_body_is_not_waited_for(bridge: Bridge) -> None:
+    async with running_channel(body_deadline=0.1) as channel:
+        entry = channel.open(bridge.open(ECHO))
+        head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {entry.headers['Authorization']}\r\n"
+        head += "Content-Type: application/json\r\nContent-Length: 100\r\nConnection: close\r\n\r\n{"
+        assert await closed_by(entry, head.encode())
 
 
 async def test_f12_stopped_it_serves_nothing_and_opens_nothing(bridge: Bridge) -> None:

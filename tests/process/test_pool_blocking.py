@@ -3,14 +3,15 @@
 import asyncio
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import CancelledError
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from ostler.pool import PoolClosed, PoolSettings, TransportKey, UnknownProvider, open_pool
+from ostler.pool import PoolClosed, PoolError, PoolSettings, TransportKey, TransportPool, UnknownProvider, open_pool
 from ostler.pool.blocking import BlockingPool
 from ostler.pool.events import Finished, Reason, Text
 from tests.support.pools import alive, demo_settings
@@ -79,3 +80,47 @@ async def test_a_blocking_call_on_the_pools_own_loop_is_refused(tmp_path: Path) 
             pool.run(on_the_pools_loop())
 
     await asyncio.to_thread(misuse)
+
+
+def test_what_goes_wrong_while_the_pool_closes_is_raised_where_it_is_closed(tmp_path: Path) -> None:
+    @asynccontextmanager
+    async def untidy() -> AsyncIterator[TransportPool]:
+        async with open_pool(runtime_dir=tmp_path / "run", environ={"HOME": str(tmp_path)}) as pool:
+            yield pool
+        raise OSError("the ledger would not close")
+
+    with pytest.raises(OSError, match="would not close"), BlockingPool(untidy) as pool:
+        assert pool.snapshot().processes == ()
+    pool.shutdown()
+
+
+def test_work_for_a_closed_pool_is_refused_and_closed(tmp_path: Path) -> None:
+    async def work() -> None:
+        raise AssertionError("nobody is there to do it")
+
+    with threads_pool(tmp_path) as pool:
+        pass
+    with pytest.raises(PoolClosed):
+        pool.run(work())
+
+
+def test_e14_threads_that_claim_during_the_shutdown_all_hear_of_it(tmp_path: Path) -> None:
+    key = TransportKey("demo", "demo", str(tmp_path))
+    for _ in range(5):
+        heard: list[type[BaseException]] = []
+
+        def claim(pool: BlockingPool, heard: list[type[BaseException]]) -> None:
+            try:
+                while True:
+                    pool.lease(key).release()
+            except (PoolError, CancelledError) as error:
+                heard.append(type(error))
+
+        with threads_pool(tmp_path) as pool:
+            threads = [threading.Thread(target=claim, args=(pool, heard), daemon=True) for _ in range(6)]
+            for thread in threads:
+                thread.start()
+            pool.get(key)
+        for thread in threads:
+            thread.join(10)
+        assert heard == [PoolClosed] * 6

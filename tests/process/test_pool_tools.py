@@ -107,3 +107,19 @@ async def test_m07_a_parked_seat_whose_relay_died_is_never_handed_out(tmp_path: 
         lease = await stable.pool.lease(key, tools=TOOLS)
         publish(lease, "me")
         assert await say(lease, "!call whoami {}") == "whoami of me"
+
+
+async def test_m09_the_relay_of_an_agent_that_cannot_end_a_session_is_sent_home(tmp_path: Path) -> None:
+    async with house(tmp_path, recycle_after=100) as (stable, bridge):
+        kept = await stable.pool.lease(stable.key(), tools=TOOLS)
+        publish(kept, "kept")
+        before = len(stable.relays())
+        for number in range(3):
+            async with await stable.pool.lease(stable.key(), tools=TOOLS) as lease:
+                publish(lease, f"gone-{number}")
+                assert await say(lease, "!call whoami {}") == f"whoami of gone-{number}"
+        stable.pool.pause(stable.key())
+        await stable.settled(lambda: len(stable.relays()) == bridge.stats.connected)
+        assert len(stable.relays()) <= before + 3
+        assert await say(kept, "!call whoami {}") == "whoami of kept"
+        kept.release()

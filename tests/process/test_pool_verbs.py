@@ -140,6 +140,19 @@ async def test_resume_brings_the_agents_own_session_back_on_a_new_process(tmp_pa
         fresh.release()
 
 
+async def test_a_start_that_is_called_off_at_any_moment_leaves_no_slot(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, "--boot-delay", "0.2", limits=Limits(starts_per_second=100.0)) as stable:
+        key = stable.key()
+        for pauses in range(10):
+            stable.pool.warm(key)
+            for _ in range(pauses):
+                await asyncio.sleep(0)
+            stable.pool.warm(key, seats=0)
+            for process in stable.pool.snapshot().processes:
+                stable.pool.kill(process.slot)
+            await stable.settled(lambda: stable.pool.snapshot().processes == ())
+
+
 async def test_a_spare_serves_a_directory_that_nobody_foresaw(tmp_path: Path) -> None:
     async with open_stable(tmp_path, spares={"demo": 1}) as stable:
         first = await stable.pool.lease(stable.key("known"))

@@ -2,8 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from ostler.bridge import tools
 from ostler.bridge.server import Bridge
 from ostler.bridge.session_facts import SessionFacts
+from ostler.bridge.threads import Threads
 from ostler.bridge.tool import ToolContext, tool
 from ostler.bridge.toolbelt import Toolbelt
 from tests.support.relays import relay, running_bridge
@@ -25,9 +25,8 @@ async def bridge(tmp_path: Path) -> AsyncIterator[Bridge]:
 
 
 @pytest.fixture
-def executor() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(4) as threads:
-        yield threads
+def threads() -> Threads:
+    return Threads(4, share=2)
 
 
 @tool
@@ -46,10 +45,10 @@ async def whose(context: ToolContext) -> str:
 
 
 async def test_f15_a_tool_that_fails_or_overruns_is_an_error_and_the_connection_lives(
-    bridge: Bridge, executor: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
+    bridge: Bridge, threads: Threads, caplog: pytest.LogCaptureFixture
 ) -> None:
     binding = bridge.open()
-    offer = Toolbelt([leaky, endless, whose], executor=executor).offer
+    offer = Toolbelt([leaky, endless, whose], threads=threads).offer
     bridge.publish(binding, offer.definitions, offer.dispatcher, "session-a")
     async with relay(binding) as client:
         await client.initialize()
@@ -64,7 +63,7 @@ async def test_f15_a_tool_that_fails_or_overruns_is_an_error_and_the_connection_
     assert KEY not in caplog.text
 
 
-async def test_f16_a_thread_that_takes_its_time_is_not_in_the_way(bridge: Bridge, executor: ThreadPoolExecutor) -> None:
+async def test_f16_a_thread_that_takes_its_time_is_not_in_the_way(bridge: Bridge, threads: Threads) -> None:
     gate, begun = threading.Event(), threading.Event()
 
     @tool
@@ -75,7 +74,7 @@ async def test_f16_a_thread_that_takes_its_time_is_not_in_the_way(bridge: Bridge
 
     a, b = bridge.open(), bridge.open()
     for binding, mark in ((a, "A"), (b, "B")):
-        offer = Toolbelt([slow, whose], executor=executor).offer
+        offer = Toolbelt([slow, whose], threads=threads).offer
         bridge.publish(binding, offer.definitions, offer.dispatcher, mark)
     async with relay(a) as at_a, relay(b) as at_b:
         await at_a.initialize()
@@ -89,10 +88,10 @@ async def test_f16_a_thread_that_takes_its_time_is_not_in_the_way(bridge: Bridge
         assert (await waiting)["result"]["content"][0]["text"] == "at last"
 
 
-async def test_b24_session_info_answers_for_its_own_session(bridge: Bridge, executor: ThreadPoolExecutor) -> None:
+async def test_b24_session_info_answers_for_its_own_session(bridge: Bridge, threads: Threads) -> None:
     bindings = [bridge.open() for _ in range(2)]
     for number, binding in enumerate(bindings):
-        offer = Toolbelt(tools.load(plugins=()), executor=executor).offer
+        offer = Toolbelt(tools.load(plugins=()), threads=threads).offer
         facts = SessionFacts(session_id=f"s{number}", title=f"Talk {number}", cwd="/repo", model="m")
         bridge.publish(binding, offer.definitions, offer.dispatcher, facts)
     async with relay(bindings[0]) as at_a, relay(bindings[1]) as at_b:

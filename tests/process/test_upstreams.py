@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,14 @@ import uvloop
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.offer import Offer
 from ostler.bridge.server import Bridge
+from ostler.bridge.upstreams.remote import Remote
 from ostler.bridge.upstreams.settings import UpstreamSettings
 from ostler.bridge.upstreams.shared import SessionUpstreams, Upstreams
 from ostler.bridge.upstreams.upstream import Upstream
+from ostler.wire.json import JsonObject
 from tests.support.http_tools import running_channel
 from tests.support.relays import Echo, Held, relay, running_bridge, tool
+from tests.support.waiting import soon
 
 SMALL = (sys.executable, "-I", "-S", str(Path(__file__).parents[1] / "support" / "small_server.py"))
 
@@ -299,6 +302,93 @@ async def test_f16_a_slow_server_slows_nobody_else(bridge: Bridge) -> None:
             assert not any(each.done() for each in waiting)
             held.release.set()
             assert (await waiting[1])["result"]["content"][0]["text"] == "slow:None"
+
+
+class Scripted:
+    """A server of paper: it has the tools that the test gives it, and says what changed when the test says so."""
+
+    def __init__(self) -> None:
+        self.names = ["first"]
+        self.lists = 0
+        self.changed: Callable[[], None] = lambda: None
+        self.listed = asyncio.Event()
+
+    @asynccontextmanager
+    async def connect(self, _settings: UpstreamSettings, changed: Callable[[], None]) -> AsyncIterator[Remote]:
+        self.changed = changed
+        yield self
+
+    async def tools(self) -> Sequence[JsonObject]:
+        self.lists += 1
+        self.listed.set()
+        return [tool(name) for name in self.names]
+
+    async def call(self, name: str, call: ToolCall) -> CallResult:
+        return CallResult.text(f"{name} for {call.context}")
+
+    async def gone(self) -> str:
+        return await asyncio.get_running_loop().create_future()
+
+    async def change(self, *names: str) -> None:
+        self.names = list(names)
+        self.listed.clear()
+        self.changed()
+        await soon(self.listed.wait(), "the tools are listed again")
+        await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def scripted() -> AsyncIterator[tuple[Scripted, SessionUpstreams]]:
+    server = Scripted()
+    running = Upstreams([small()], connect=server.connect)
+    await running.start()
+    try:
+        yield server, await running.open(provider="gemini", session="s")
+    finally:
+        await running.stop()
+
+
+async def test_w12_a_change_of_tools_does_not_bring_an_older_publication_back(bridge: Bridge) -> None:
+    async with scripted() as (server, session):
+        binding = bridge.open()
+        for turn in range(20):
+            session.keep_published(binding, [Offer([tool("own")], Echo("A"))], f"turn-{turn}")
+        await server.change("first", "second")
+        assert [each["name"] for each in binding.definitions] == ["own", "small_first", "small_second"]
+        for name in ("small_first", "own"):
+            answer = await binding.call(name, {}, call_id="1")
+            assert "turn-19" in text(answer)
+
+
+async def test_f08_a_change_of_tools_does_not_undo_what_the_owner_did_since(bridge: Bridge) -> None:
+    async with scripted() as (server, session):
+        withdrawn, replaced = bridge.open(), bridge.open()
+        for binding in (withdrawn, replaced):
+            session.keep_published(binding, [], "old")
+        bridge.unpublish(withdrawn)
+        bridge.publish(replaced, [tool("own")], Echo("new"))
+        await server.change("first", "second")
+        assert withdrawn.definitions == ()
+        assert [each["name"] for each in replaced.definitions] == ["own"]
+
+
+async def test_rf8_a_storm_of_changes_is_a_few_lists() -> None:
+    async with scripted() as (server, _):
+        await server.change("first", "second")
+        for _ in range(1000):
+            server.changed()
+            await asyncio.sleep(0)
+        assert server.lists == 2
+        await server.change("first")
+        assert server.lists == 3
+
+
+async def test_a_start_that_is_stopped_at_once_waits_for_nobody() -> None:
+    running = Upstreams([small()], connect=Scripted().connect)
+    starting = asyncio.create_task(running.start())
+    await asyncio.sleep(0)
+    await running.shared[0].stop()
+    await soon(starting, "the start returns")
 
 
 async def test_no_servers_need_no_library() -> None:

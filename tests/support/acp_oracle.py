@@ -19,6 +19,13 @@ Frame = Mapping[str, Any]
 Model = type[BaseModel]
 Id = int | str
 
+
+class AnyResult(BaseModel):
+    """What a tool server answers is not the schema's business."""
+
+    model_config = {"extra": "allow"}
+
+
 # What we ask an agent: method -> (params, result).
 AGENT_METHODS: dict[str, tuple[Model, Model]] = {
     "initialize": (schema.InitializeRequest, schema.InitializeResponse),
@@ -43,9 +50,18 @@ CLIENT_METHODS: dict[str, tuple[Model, Model]] = {
     "terminal/release": (schema.ReleaseTerminalRequest, schema.ReleaseTerminalResponse),
     "terminal/wait_for_exit": (schema.WaitForTerminalExitRequest, schema.WaitForTerminalExitResponse),
     "terminal/kill": (schema.KillTerminalRequest, schema.KillTerminalResponse),
+    "mcp/connect": (schema.ConnectMcpRequest, schema.ConnectMcpResponse),
+    "mcp/message": (schema.MessageMcpRequest, AnyResult),
+    "mcp/disconnect": (schema.DisconnectMcpRequest, schema.DisconnectMcpResponse),
 }
-AGENT_NOTIFICATIONS: dict[str, Model] = {"session/update": schema.SessionNotification}
-CLIENT_NOTIFICATIONS: dict[str, Model] = {"session/cancel": schema.CancelNotification}
+AGENT_NOTIFICATIONS: dict[str, Model] = {
+    "session/update": schema.SessionNotification,
+    "mcp/message": schema.MessageMcpNotification,
+}
+CLIENT_NOTIFICATIONS: dict[str, Model] = {
+    "session/cancel": schema.CancelNotification,
+    "mcp/message": schema.MessageMcpNotification,
+}
 # In use, but in no released schema: only their envelope is checked.
 UNSCHEDULED = frozenset({"session/set_model"})
 

@@ -1,6 +1,5 @@
 """A real pool over real demo agents, with what a test needs to know of the processes behind it."""
 
-import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -14,9 +13,12 @@ import psutil
 from ostler.pool import PoolSettings, ProviderSettings, TransportKey, TransportPool, open_pool
 from ostler.pool.events import Finished, Text, TurnEvent
 from ostler.pool.lease import Lease
+from ostler.pool.observer import Observer
 from ostler.pool.ports import ToolPort
-from ostler.pool.provider import CloseVerb
+from ostler.pool.provider import CloseVerb, ToolChannel
 from ostler.pool.providers import load
+from ostler.pool.settings import Deadlines
+from tests.support.waiting import eventually
 
 
 @dataclass
@@ -49,9 +51,7 @@ class Stable:
 
     async def settled(self, condition: Callable[[], bool], deadline: float = 10.0) -> None:
         """Wait until the pool has come to rest in the state that is asked for."""
-        async with asyncio.timeout(deadline):
-            while not condition():  # noqa: ASYNC110 (what is waited for is the state of other processes: it sends no event)
-                await asyncio.sleep(0.005)
+        await eventually(condition, "the pool in the state that is asked for", deadline)
 
     def starts(self) -> list[dict[str, Any]]:
         """What every agent process recorded when it came up."""
@@ -72,18 +72,29 @@ async def open_stable(
     *flags: str,
     tool_port: ToolPort | None = None,
     recycle_after: int | None = None,
+    traits: Mapping[str, Any] | None = None,
+    observer: Observer | None = None,
+    deadlines: Mapping[str, float] | None = None,
+    tool_channel: ToolChannel | None = None,
     **settings: Any,
 ) -> AsyncIterator[Stable]:
     """A started pool; everything it started is gone afterwards."""
     record = folder / "record.jsonl"
-    pool_settings = PoolSettings(providers={"demo": demo_settings(record, *flags)}, **settings)
+    agent = demo_settings(record, *flags, deadlines=Deadlines(**(deadlines or {})), tool_channel=tool_channel)
+    pool_settings = PoolSettings(providers={"demo": agent}, **settings)
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder)}
-    providers = load()
+    providers = dict(load())
+    providers["demo"] = replace(providers["demo"], **(traits or {}))
     if recycle_after is not None:
         unending = replace(providers["demo"], close=CloseVerb.NONE, recycle_after=recycle_after)
-        providers = {**providers, "demo": unending}
+        providers["demo"] = unending
     async with open_pool(
-        pool_settings, runtime_dir=folder / "run", environ=environ, tool_port=tool_port, providers=providers
+        pool_settings,
+        runtime_dir=folder / "run",
+        environ=environ,
+        tool_port=tool_port,
+        providers=providers,
+        observer=observer,
     ) as pool:
         yield Stable(pool, folder, record, pool_settings, environ)
 

@@ -108,14 +108,3 @@ def alive(identity: ProcessIdentity) -> bool:
 def marked(mark: str) -> list[int]:
     census = take_census()
     return [pid for pid in census.marked(mark) if not census.table[pid].dead]
-
-
-def open_files() -> int:
-    return sum(1 for _ in Path("/proc/self/fd").iterdir())
-
-
-async def eventually(condition: Callable[[], object], within: float = 10.0) -> None:
-    """For what other processes do, which no event of ours can tell."""
-    async with asyncio.timeout(within):
-        while not condition():  # noqa: ASYNC110 (see above)
-            await asyncio.sleep(0.02)

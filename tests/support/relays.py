@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ostler.bridge.calls import CallResult, ToolCall
+from ostler.bridge.doors import HttpDoor
 from ostler.bridge.server import Bridge
 from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.settings import BridgeSettings
@@ -172,8 +173,10 @@ def relay(binding: SessionBinding) -> Any:
 
 
 @asynccontextmanager
-async def running_bridge(directory: Path, **settings: Any) -> AsyncIterator[Bridge]:
-    bridge = Bridge(BridgeSettings(data_directory=directory, **settings))
+async def running_bridge(
+    directory: Path, *, http: HttpDoor[SessionBinding] | None = None, **settings: Any
+) -> AsyncIterator[Bridge]:
+    bridge = Bridge(BridgeSettings(data_directory=directory, **settings), http=http)
     await bridge.start()
     try:
         yield bridge

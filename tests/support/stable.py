@@ -4,7 +4,7 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from ostler.pool.settings import Deadlines, ProviderSettings
 from ostler.pool.transport import Transport
 from ostler.pool.turn import Turn
 from tests.support.acp_oracle import check_client_frame
-from tests.support.waiting import eventually
 
 SCRIPTED = dataclasses.replace(ACP, sharing=Sharing.SESSIONS, seats_per_process=99, load=TRUSTED, parallel_opens=9)
 
@@ -167,8 +166,3 @@ def end_of(events: Sequence[TurnEvent]) -> Finished:
     assert len(ends) == 1
     assert events[-1] is ends[0]
     return ends[0]
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait for what only another process can bring about."""
-    await eventually(lambda: bool(condition()), "what another process was to do")

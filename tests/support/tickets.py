@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ostler.pool.ports import McpAnswer
 from ostler.wire.json import JsonObject
+from ostler.wire.rpc import RpcId
 
 ECHO: JsonObject = {"name": "echo"}
 
@@ -15,6 +17,33 @@ class PlainRelay:
     name: str
     argv: Sequence[str]
     env: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class PlainEndpoint:
+    name: str
+    url: str
+    headers: Mapping[str, str]
+
+
+@dataclass
+class PlainPipe:
+    """Says what it was handed."""
+
+    heard: list[tuple[str, JsonObject]] = field(default_factory=list)
+
+    def declare(self, ticket: Any) -> JsonObject:
+        return {"type": "acp", "name": "gw", "serverId": ticket.token}
+
+    def request(self, outer: RpcId, method: str, params: JsonObject, answer: McpAnswer) -> None:
+        self.heard.append((method, params))
+        answer({})
+
+    def notice(self, method: str, params: JsonObject) -> None:
+        self.heard.append((method, params))
+
+    def close(self) -> None:
+        """There is nothing to stop."""
 
 
 @dataclass
@@ -37,6 +66,12 @@ class PlainTicket:
     @property
     def relay(self) -> PlainRelay:
         return PlainRelay("gw", ("/bin/relay", "relay"), {"TOKEN": self.token})
+
+    def http(self) -> PlainEndpoint:
+        return PlainEndpoint("gw", "http://127.0.0.1:1/mcp", {"Authorization": f"Bearer {self.token}"})
+
+    def pipe(self, tell: Callable[[str, JsonObject], None]) -> PlainPipe:
+        return PlainPipe()
 
     def owned_by(self, owner: Any) -> None:
         self.owners.append(owner)

@@ -29,7 +29,9 @@ async def soon(awaitable: Awaitable[T], what: str, seconds: float = 20.0) -> T:
         return await awaitable
 
 
-async def eventually(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+async def eventually(
+    condition: Callable[[], object], what: str = "what another process was to do", seconds: float = 20.0
+) -> None:
     """Wait until something outside, that sends no events, is so."""
     async with within(seconds, what):
         while not condition():  # noqa: ASYNC110 nothing outside tells us, so we look

@@ -14,7 +14,7 @@ from ostler.bridge.bindings import Bindings, Cause, Peer
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.errors import CallRefused, DuplicateTool, TokenCollision, ToolMalformed
 from ostler.bridge.mcp import HANDSHAKE_VERSIONS, STATELESS_VERSION, VERSION_KEY, Begin, Effect, End, McpSession, Send
-from ostler.bridge.redaction import redacted
+from ostler.bridge.redaction import excerpt, redacted
 from ostler.bridge.toolbox import Toolboxes, toolbox
 from tests.support.relays import tool
 
@@ -333,3 +333,17 @@ def test_secrets_are_taken_out_of_error_texts(secret: str) -> None:
     assert redacted("password=hunter22 and token: abcdef") == "password=[redacted] and token: [redacted]"
     assert "hunter22" not in redacted("postgres://me:hunter22@host/db")
     assert redacted("file not found: /tmp/x") == "file not found: /tmp/x"
+
+
+@pytest.mark.parametrize("limit", [10, 30, 40, 60])
+def test_f15_a_secret_at_the_cut_does_not_leave_in_half(limit: int) -> None:
+    secret = "0123456789abcdef" * 2
+    shown = excerpt(f"the key was {secret} and more", limit)
+    assert len(shown) <= limit
+    assert secret[:4] not in shown
+    assert secret[:4] not in excerpt("x " * 8 * limit + secret, limit)
+
+
+def test_rf8_redacting_takes_time_linear_in_a_text_from_outside() -> None:
+    """Quadratic, this one would take a quarter of an hour; whoever runs into the test timeout knows why."""
+    assert redacted("eyJ" * 400_000) == "eyJ" * 400_000

@@ -231,8 +231,8 @@ MUTANTS = {
     ),
     "a lost connection is still written to": (
         "conversation",
-        "        self._outlet = None\n\n    def abandon",
-        "        pass\n\n    def abandon",
+        "        self._outlet = None\n\n    def lapse",
+        "        pass\n\n    def lapse",
     ),
 }
 

@@ -121,6 +121,8 @@ def test_a_missing_cli_says_which_and_how_to_install_it(tmp_path: Path) -> None:
     [
         (ACP, ProviderSettings(), "command"),
         (GEMINI, ProviderSettings(tool_channel=ToolChannel.DYNAMIC_TOOLS), "tool_channel"),
+        (GEMINI, ProviderSettings(tool_channel=ToolChannel.ACP), "tool_channel"),
+        (CODEX, ProviderSettings(tool_channel=ToolChannel.HTTP), "tool_channel"),
         (GEMINI, ProviderSettings(deadlines=Deadlines(start=0.1)), "deadlines.start"),
         (dataclasses.replace(ACP, approvals=frozenset()), PYTHON, "approval"),
     ],

@@ -49,7 +49,11 @@ def test_two_providers_of_one_name_are_refused() -> None:
 def test_a_declaration_does_not_contradict_itself(provider: Provider) -> None:
     assert (provider.seats_per_process == 1) == (provider.sharing is Sharing.NONE)
     assert provider.close is not CloseVerb.KILL or provider.sharing is Sharing.NONE
-    assert provider.tool_channel is ToolChannel.RELAY or provider.codec is CodecName.CODEX_APP_SERVER
+    native = provider.codec is CodecName.CODEX_APP_SERVER
+    assert provider.tool_channel is (ToolChannel.DYNAMIC_TOOLS if native else ToolChannel.RELAY)
+    assert {provider.tool_channel, ToolChannel.RELAY} <= provider.tool_channels
+    # There is no peer to check on HTTP: a token that every user of the machine can read would be enough.
+    assert not (provider.tokens_in_argv and ToolChannel.HTTP in provider.tool_channels)
     assert provider.parallel_opens >= 1
     assert Approval.AUTO in provider.approvals
     assert not set(provider.credentials) & set(provider.pass_env)

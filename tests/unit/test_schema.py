@@ -334,3 +334,14 @@ def test_signatures_that_cannot_be_called_by_name_are_refused() -> None:
 
 def test_shapes_are_values() -> None:
     assert shape_of(str) == Shape({"type": "string"}, shape_of(str).load)
+
+
+def test_rf8_many_arguments_that_must_not_repeat_do_not_hold_up_the_loop() -> None:
+    """Compared each with each, these would take hours; whoever runs into the test timeout knows why."""
+    schema = {"type": "array", "items": {}, "uniqueItems": True}
+    many = [*range(150_000), *([number] for number in range(150_000))]
+    assert problems(schema, many) == []
+    assert problems(schema, [1, True, "1", [1], [True], {"a": 1}, {"a": True}, None]) == []
+    assert problems(schema, [{"a": [1], "b": 2}, {"b": 2.0, "a": [1.0]}]) == [
+        '[1]: expected no repeats, got {"b":2.0,"a":[1.0]} again'
+    ]

@@ -5,7 +5,6 @@ import contextvars
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from types import ModuleType
@@ -21,15 +20,15 @@ from ostler.bridge.offer import Offer, combined
 from ostler.bridge.results import Audio, Image, Resource, ResultRefused, result_of
 from ostler.bridge.schema import SignatureRefused
 from ostler.bridge.session_facts import SessionFacts
+from ostler.bridge.threads import Threads
 from ostler.bridge.tool import Tool, ToolContext, ToolError, tool
 from ostler.bridge.toolbelt import Toolbelt
 from ostler.bridge.tools.session_info import session_info
 
 
 @pytest.fixture
-def executor() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(4) as threads:
-        yield threads
+def threads() -> Threads:
+    return Threads(4, share=2)
 
 
 class Ear:
@@ -61,7 +60,7 @@ class Weather:
     degrees: float
 
 
-async def test_async_and_sync_functions_answer_alike(executor: ThreadPoolExecutor) -> None:
+async def test_async_and_sync_functions_answer_alike(threads: Threads) -> None:
     @tool
     async def aloud(word: str) -> str:
         """Says it."""
@@ -72,7 +71,7 @@ async def test_async_and_sync_functions_answer_alike(executor: ThreadPoolExecuto
         """Says it from a thread."""
         return f"{word.upper()} {threading.current_thread() is threading.main_thread()}"
 
-    belt = Toolbelt([aloud, quiet], executor=executor)
+    belt = Toolbelt([aloud, quiet], threads=threads)
     assert [each["name"] for each in belt.offer.definitions] == ["aloud", "in_thread"]
     assert belt.offer.definitions[0]["description"] == "Says it."
     assert text(await belt(call("aloud", word="hi"))) == "HI"
@@ -80,7 +79,7 @@ async def test_async_and_sync_functions_answer_alike(executor: ThreadPoolExecuto
     assert (await belt(call("nothing"))).is_error
 
 
-async def test_wrong_arguments_are_advice_and_the_function_is_not_run(executor: ThreadPoolExecutor) -> None:
+async def test_wrong_arguments_are_advice_and_the_function_is_not_run(threads: Threads) -> None:
     ran = False
 
     @tool
@@ -88,7 +87,7 @@ async def test_wrong_arguments_are_advice_and_the_function_is_not_run(executor: 
         nonlocal ran
         ran = True
 
-    refused = await Toolbelt([careful], executor=executor)(call("careful", count="three", more=1))
+    refused = await Toolbelt([careful], threads=threads)(call("careful", count="three", more=1))
     assert refused.is_error
     assert text(refused).splitlines() == [
         "careful was not run, its arguments are not right:",
@@ -98,7 +97,7 @@ async def test_wrong_arguments_are_advice_and_the_function_is_not_run(executor: 
     assert not ran
 
 
-async def test_the_context_reaches_the_function_and_speaks_for_the_call(executor: ThreadPoolExecutor) -> None:
+async def test_the_context_reaches_the_function_and_speaks_for_the_call(threads: Threads) -> None:
     @tool
     def busy(context: ToolContext) -> str:
         context.progress(1, 2, "half")
@@ -106,24 +105,24 @@ async def test_the_context_reaches_the_function_and_speaks_for_the_call(executor
         return f"{context.session} {context.call_id} {context.service(Weather).city}"
 
     ear = Ear()
-    belt = Toolbelt([busy], executor=executor, services={Weather: Weather("Basel", 3)})
+    belt = Toolbelt([busy], threads=threads, services={Weather: Weather("Basel", 3)})
     assert text(await belt(call("busy", "session-a", ear))) == "session-a call-1 Basel"
     assert ear.heard == [(1, 2, "half"), ("info", {"step": 1}, None)]
     assert "properties" in belt.offer.definitions[0]["inputSchema"]
     assert belt.offer.definitions[0]["inputSchema"]["properties"] == {}
 
 
-async def test_a_service_that_is_not_there_is_a_tool_error(executor: ThreadPoolExecutor) -> None:
+async def test_a_service_that_is_not_there_is_a_tool_error(threads: Threads) -> None:
     @tool
     async def wants(context: ToolContext) -> str:
         return context.service(Weather).city
 
-    refused = await Toolbelt([wants], executor=executor)(call("wants"))
+    refused = await Toolbelt([wants], threads=threads)(call("wants"))
     assert refused == CallResult.error("this gateway has no Weather")
 
 
-async def test_b24_the_context_of_the_call_beats_the_ambient_one(executor: ThreadPoolExecutor) -> None:
-    belt = Toolbelt([session_info], executor=executor)
+async def test_b24_the_context_of_the_call_beats_the_ambient_one(threads: Threads) -> None:
+    belt = Toolbelt([session_info], threads=threads)
     own, other = SessionFacts(session_id="own"), SessionFacts(session_id="other", title="Other")
     asking = asyncio.create_task(belt(call("session_info", own)), context=ambient_for(other))
     assert (await asking).structured == {"session_id": "own"}
@@ -131,19 +130,19 @@ async def test_b24_the_context_of_the_call_beats_the_ambient_one(executor: Threa
     assert (await asking).structured == {"session_id": "other", "title": "Other"}
 
 
-async def test_b24_without_any_context_it_is_an_error_and_never_some_session(executor: ThreadPoolExecutor) -> None:
-    belt = Toolbelt([session_info], executor=executor)
+async def test_b24_without_any_context_it_is_an_error_and_never_some_session(threads: Threads) -> None:
+    belt = Toolbelt([session_info], threads=threads)
     await belt(call("session_info", SessionFacts(session_id="a")))
     await belt(call("session_info", SessionFacts(session_id="b")))
     with pytest.raises(LookupError, match="no tool call is running"):
         await belt(call("session_info"))
 
 
-async def test_a_context_that_says_nothing_about_itself_is_a_tool_error(executor: ThreadPoolExecutor) -> None:
-    assert (await Toolbelt([session_info], executor=executor)(call("session_info", object()))).is_error
+async def test_a_context_that_says_nothing_about_itself_is_a_tool_error(threads: Threads) -> None:
+    assert (await Toolbelt([session_info], threads=threads)(call("session_info", object()))).is_error
 
 
-async def test_a_thread_gets_a_copy_of_the_callers_context(executor: ThreadPoolExecutor) -> None:
+async def test_a_thread_gets_a_copy_of_the_callers_context(threads: Threads) -> None:
     whose = contextvars.ContextVar("whose", default="nobody's")
 
     @tool
@@ -152,14 +151,14 @@ async def test_a_thread_gets_a_copy_of_the_callers_context(executor: ThreadPoolE
         whose.set("the thread's")
         return seen
 
-    belt = Toolbelt([look], executor=executor)
+    belt = Toolbelt([look], threads=threads)
     whose.set("the caller's")
     assert text(await belt(call("look"))) == "the caller's"
     assert whose.get() == "the caller's"
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_leaving_is_an_answer(executor: ThreadPoolExecutor, is_async: bool) -> None:
+async def test_leaving_is_an_answer(threads: Threads, is_async: bool) -> None:
     def leave() -> NoReturn:
         sys.exit(3)
 
@@ -167,42 +166,42 @@ async def test_leaving_is_an_answer(executor: ThreadPoolExecutor, is_async: bool
         sys.exit(3)
 
     leaving = Tool.of(leave_async if is_async else leave, name="leave")
-    refused = await Toolbelt([leaving], executor=executor)(call("leave"))
+    refused = await Toolbelt([leaving], threads=threads)(call("leave"))
     assert refused == CallResult.error("the tool tried to end the process (exit code 3)")
 
 
-async def test_an_exception_that_a_future_cannot_hold_comes_through(executor: ThreadPoolExecutor) -> None:
+async def test_an_exception_that_a_future_cannot_hold_comes_through(threads: Threads) -> None:
     @tool
     def stop() -> None:
         raise StopIteration("enough")
 
     with pytest.raises(RuntimeError, match="raised StopIteration"):
-        await Toolbelt([stop], executor=executor)(call("stop"))
+        await Toolbelt([stop], threads=threads)(call("stop"))
 
 
-async def test_a_tool_that_cancels_its_own_work_is_answered(executor: ThreadPoolExecutor) -> None:
+async def test_a_tool_that_cancels_its_own_work_is_answered(threads: Threads) -> None:
     @tool
     async def fickle() -> None:
         inner = asyncio.create_task(asyncio.Event().wait())
         inner.cancel()
         await inner
 
-    assert await Toolbelt([fickle], executor=executor)(call("fickle")) == CallResult.error(
+    assert await Toolbelt([fickle], threads=threads)(call("fickle")) == CallResult.error(
         "the tool's own work was cancelled"
     )
 
 
-async def test_words_for_the_model_are_redacted(executor: ThreadPoolExecutor) -> None:
+async def test_words_for_the_model_are_redacted(threads: Threads) -> None:
     @tool
     async def chatty() -> None:
         raise ToolError("refused by http://me:secret@host with Bearer abcdefghij")
 
-    said = text(await Toolbelt([chatty], executor=executor)(call("chatty")))
+    said = text(await Toolbelt([chatty], threads=threads)(call("chatty")))
     assert "secret" not in said
     assert "abcdefghij" not in said
 
 
-async def test_an_async_tool_that_overruns_is_stopped(executor: ThreadPoolExecutor) -> None:
+async def test_an_async_tool_that_overruns_is_stopped(threads: Threads) -> None:
     ended = asyncio.Event()
 
     @tool(timeout=0.01)
@@ -212,12 +211,12 @@ async def test_an_async_tool_that_overruns_is_stopped(executor: ThreadPoolExecut
         finally:
             ended.set()
 
-    stopped = await Toolbelt([slow], executor=executor)(call("slow"))
+    stopped = await Toolbelt([slow], threads=threads)(call("slow"))
     assert stopped == CallResult.error("slow did not finish within 0.01 s and was stopped")
     await ended.wait()
 
 
-async def test_a_thread_that_overruns_keeps_its_place_until_it_is_back(executor: ThreadPoolExecutor) -> None:
+async def test_a_thread_that_overruns_keeps_its_place_until_it_is_back(threads: Threads) -> None:
     gate = threading.Event()
 
     @tool(timeout=0.05, concurrency=1)
@@ -226,7 +225,7 @@ async def test_a_thread_that_overruns_keeps_its_place_until_it_is_back(executor:
             gate.wait()
         return "back"
 
-    belt, neighbour = Toolbelt([stuck], executor=executor), Toolbelt([stuck], executor=executor)
+    belt, neighbour = Toolbelt([stuck], threads=threads), Toolbelt([stuck], threads=threads)
     assert "did not finish" in text(await belt(call("stuck", wait=True)))
     assert "1 calls of stuck are running in this session" in text(await belt(call("stuck", wait=False)))
     assert text(await neighbour(call("stuck", wait=False))) == "back"
@@ -235,7 +234,7 @@ async def test_a_thread_that_overruns_keeps_its_place_until_it_is_back(executor:
         pass
 
 
-async def test_calls_beyond_the_limit_wait_their_turn(executor: ThreadPoolExecutor) -> None:
+async def test_calls_beyond_the_limit_wait_their_turn(threads: Threads) -> None:
     running = most = 0
 
     @tool(concurrency=2)
@@ -246,13 +245,13 @@ async def test_calls_beyond_the_limit_wait_their_turn(executor: ThreadPoolExecut
         await asyncio.sleep(0)
         running -= 1
 
-    belt = Toolbelt([counted], executor=executor)
+    belt = Toolbelt([counted], threads=threads)
     results = await asyncio.gather(*(belt(call("counted")) for _ in range(20)))
     assert not any(each.is_error for each in results)
     assert most == 2
 
 
-async def test_a_cancelled_call_stops_its_async_tool(executor: ThreadPoolExecutor) -> None:
+async def test_a_cancelled_call_stops_its_async_tool(threads: Threads) -> None:
     started, ended = asyncio.Event(), asyncio.Event()
 
     @tool
@@ -263,7 +262,7 @@ async def test_a_cancelled_call_stops_its_async_tool(executor: ThreadPoolExecuto
         finally:
             ended.set()
 
-    asking = asyncio.create_task(Toolbelt([waits], executor=executor)(call("waits")))
+    asking = asyncio.create_task(Toolbelt([waits], threads=threads)(call("waits")))
     await started.wait()
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -365,7 +364,7 @@ def test_names_that_no_model_may_call_are_refused() -> None:
         with pytest.raises(SignatureRefused):
             Tool.of(function, name=name)
     with pytest.raises(DuplicateTool):
-        Toolbelt([Tool.of(function), Tool.of(function)], executor=ThreadPoolExecutor(1))
+        Toolbelt([Tool.of(function), Tool.of(function)], threads=Threads(1))
 
 
 def test_load_finds_the_built_in_tools() -> None:

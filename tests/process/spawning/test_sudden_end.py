@@ -9,11 +9,12 @@ from ostler.pool.process import Keeper, ProcessIdentity
 from ostler.pool.process.ledger import Run, spawns_folder
 from tests.process.kill_cycles import run_cycles
 from tests.support.gateways import stand_in
-from tests.support.processes import alive, eventually, identify, marked
+from tests.support.processes import alive, identify, marked
+from tests.support.waiting import eventually
 
 
 async def gone(identities: list[ProcessIdentity], within: float = 5.0) -> None:
-    await eventually(lambda: not any(map(alive, identities)), within)
+    await eventually(lambda: not any(map(alive, identities)), "the end of all that belonged to the gateway", within)
 
 
 async def test_e15_w30d_five_seconds_after_kill_nine_nothing_is_left(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from ostler.pool.providers.codex_app_server import PROVIDER as CODEX
 from ostler.pool.settings import ProviderSettings
 from ostler.pool.transport import Transport
 from ostler.wire.json import JsonObject
-from tests.support.stable import Stable, end_of, hear, say, text_of, until
+from tests.support.stable import Stable, end_of, hear, say, text_of
 from tests.support.tickets import Answer, PlainTicket
+from tests.support.waiting import eventually
 
 APP_SERVER = r"""
 import json, sys
@@ -126,7 +127,7 @@ async def test_an_unfinished_tool_call_is_answered_when_its_turn_is_cancelled(st
     transport = await server(stable)
     session = await transport.open(stable.order(ticket=ticket))
     turn = await session.prompt([TextPart("call")])
-    await until(lambda: ticket.calls)
+    await eventually(lambda: ticket.calls)
     await session.close()
     assert turn.finished is not None
     assert await say(await transport.open(stable.order()), "other") == "other"

@@ -9,7 +9,8 @@ import pytest
 from ostler.pool.errors import AgentSilent, Phase, TransportLost
 from ostler.pool.events import Finished, Reason
 from ostler.pool.prompt import TextPart
-from tests.support.stable import Stable, end_of, hear, say, text_of, until
+from tests.support.stable import Stable, end_of, hear, say, text_of
+from tests.support.waiting import eventually
 
 SOON = 2.0
 
@@ -21,7 +22,7 @@ async def test_wm1_every_turn_open_and_waiter_learns_the_death_once(stable: Stab
     told: list[TransportLost] = []
     transport.on_lost(told.append)
     opening = asyncio.create_task(transport.open(stable.order()))
-    await until(lambda: stable.asked("session/new") == 4)
+    await eventually(lambda: stable.asked("session/new") == 4)
     os.kill(transport.pid, signal.SIGKILL)
     async with asyncio.timeout(SOON):
         lost = await transport.wait_lost()
@@ -78,7 +79,7 @@ async def test_w18c_an_agent_that_answers_nothing_fails_its_probe(stable: Stable
     session = await transport.open(stable.order())
     assert await transport.probe()
     await session.prompt([TextPart("!hang all")])
-    await until(lambda: stable.asked("session/prompt"))
+    await eventually(lambda: stable.asked("session/prompt"))
     assert not await transport.probe(0.2)
 
 

@@ -9,8 +9,9 @@ from ostler.pool.errors import AgentStartFailed, LoadRefused, Phase, UnknownSess
 from ostler.pool.permission import ask
 from ostler.pool.prompt import TextPart
 from ostler.pool.provider import NEVER, LoadTrust
-from tests.support.stable import SCRIPTED, Stable, say, until
+from tests.support.stable import SCRIPTED, Stable, say
 from tests.support.tickets import PlainTicket
+from tests.support.waiting import eventually
 
 # Answers each open after a moment and says how many were asked for at once.
 COUNTS_OPENS = """
@@ -45,7 +46,7 @@ async def test_m01_two_processes_of_one_home_share_the_gate(stable: Stable) -> N
     gate = stable.gates.of(provider, str(stable.folder))
     async with gate:
         opens = [asyncio.create_task(each.open(stable.order())) for each in (first, second)]
-        await until(lambda: gate.waiting >= 2)
+        await eventually(lambda: gate.waiting >= 2)
     assert len(await asyncio.gather(*opens)) == 2
 
 
@@ -72,7 +73,7 @@ async def test_wm8_a_session_is_ready_when_its_tools_are(stable: Stable) -> None
     transport = await stable.scripted("for _ in frames(): pass")
     ticket = PlainTicket("secret")
     opening = asyncio.create_task(transport.open(stable.order(ticket=ticket)))
-    await until(lambda: transport.opened > 0)
+    await eventually(lambda: transport.opened > 0)
     assert not opening.done()
     ticket.ready.set()
     session = await opening
@@ -98,19 +99,19 @@ for method, frame, session in frames("session/new"):
 """
     transport = await stable.scripted(script)
     session = await transport.open(stable.order())
-    await until(lambda: session.between)
+    await eventually(lambda: session.between)
     assert transport.strays == 0
 
 
 async def test_wm5_an_open_that_is_given_up_is_carried_through_and_closed(stable: Stable) -> None:
     transport = await stable.demo("--slow-session-new", "0.2")
     opening = asyncio.create_task(transport.open(stable.order()))
-    await until(lambda: stable.asked("session/new"))
+    await eventually(lambda: stable.asked("session/new"))
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await opening
-    await until(lambda: stable.asked("session/close"))
-    await until(lambda: not transport.sessions)
+    await eventually(lambda: stable.asked("session/close"))
+    await eventually(lambda: not transport.sessions)
     assert transport.leaked == 0
 
 

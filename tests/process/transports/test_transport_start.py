@@ -13,7 +13,8 @@ from ostler.pool.provider import Provider
 from ostler.pool.providers.demo import PROVIDER as DEMO
 from ostler.pool.providers.gemini import PROVIDER as GEMINI
 from ostler.pool.settings import Deadlines, ProviderSettings
-from tests.support.stable import SCRIPTED, Stable, say, until
+from tests.support.stable import SCRIPTED, Stable, say
+from tests.support.waiting import eventually
 
 WEB_SERVER = (sys.executable, "-u", "-m", "http.server", "--bind", "127.0.0.1", "0")
 
@@ -40,7 +41,7 @@ async def fails(stable: Stable, command: tuple[str, ...], provider: Provider = S
     with pytest.raises(AgentStartFailed) as caught:
         await stable.start(plan)
     # A loop closes what it was told to close in its next rounds.
-    await until(lambda: fds() == before)
+    await eventually(lambda: fds() == before)
     assert children() == kids
     assert caught.value.waited <= 3.0
     assert caught.value.provider == provider.name
@@ -108,7 +109,7 @@ async def test_w33a_fifty_silent_programs_leave_no_descriptor(stable: Stable) ->
     for _ in range(50):
         with pytest.raises(AgentStartFailed, match="did not answer initialize"):
             await stable.start(plan)
-    await until(lambda: fds() == before)
+    await eventually(lambda: fds() == before)
     assert children() == kids
 
 
@@ -116,7 +117,7 @@ async def test_a_start_that_is_given_up_leaves_nothing(stable: Stable) -> None:
     kids = children()
     plan = stable.plan(SCRIPTED, ProviderSettings(command=("sleep", "60")))
     task = asyncio.create_task(stable.start(plan))
-    await until(lambda: children() != kids)
+    await eventually(lambda: children() != kids)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -23,7 +23,8 @@ from ostler.pool.prompt import AudioPart, ImagePart, TextPart
 from ostler.pool.provider import FaultReading
 from ostler.pool.session import AgentSession
 from ostler.pool.turn import Turn
-from tests.support.stable import SCRIPTED, Stable, end_of, hear, say, text_of, until
+from tests.support.stable import SCRIPTED, Stable, end_of, hear, say, text_of
+from tests.support.waiting import eventually
 
 
 async def prompt(session: AgentSession, words: str) -> Turn:
@@ -116,7 +117,7 @@ for method, frame, session in frames():
 """
     session = await opened(stable, script)
     assert await say(session, "one") == "answer"
-    await until(lambda: session.between)
+    await eventually(lambda: session.between)
     assert (session.late, list(session.between)) == (1, [Text("late")])
     assert await say(session, "two") == "answer"
 
@@ -124,7 +125,7 @@ for method, frame, session in frames():
 async def test_w40c_late_pieces_after_a_cancel_do_not_enter_the_next_turn(stable: Stable) -> None:
     session = await (await stable.demo()).open(stable.order())
     turn = await prompt(session, "!late")
-    await until(lambda: stable.asked("session/prompt"))
+    await eventually(lambda: stable.asked("session/prompt"))
     await session.cancel()
     assert turn.finished is not None
     assert await say(session, "next") == "echo: next"
@@ -135,7 +136,7 @@ async def test_w40d_a_cancel_that_never_settles_seals_the_session(stable: Stable
     transport = await stable.demo(cancel_grace=0.2)
     session, other = [await transport.open(stable.order()) for _ in range(2)]
     turn = await prompt(session, "!hang")
-    await until(lambda: stable.asked("session/prompt"))
+    await eventually(lambda: stable.asked("session/prompt"))
     await session.cancel()
     assert turn.finished is not None
     assert turn.finished.reason is Reason.CANCELLED
@@ -195,7 +196,7 @@ async def test_a_silent_agent_is_given_up_and_told_to_stop(stable: Stable) -> No
     end = end_of(await hear(await prompt(session, "!sleep 30")))
     assert end.reason is Reason.FAILED
     assert isinstance(end.cause, AgentSilent)
-    await until(lambda: session.turn is None)
+    await eventually(lambda: session.turn is None)
     assert await say(session, "next") == "echo: next"
 
 
@@ -226,7 +227,7 @@ for method, frame, session in frames():
     end = await turn.ended()
     assert end.reason is Reason.FAILED
     assert "too slow" in end.detail
-    await until(lambda: session.turn is None)
+    await eventually(lambda: session.turn is None)
     assert session.sealed is None
 
 
@@ -266,7 +267,7 @@ async def test_w05_two_pending_approvals_are_answered_crosswise(stable: Stable) 
     policy = ask(person, deadline=30)
     first, second = [await transport.open(stable.order(policy)) for _ in range(2)]
     turns = [await prompt(session, "!ask x") for session in (first, second)]
-    await until(lambda: len(waiting) >= 2)
+    await eventually(lambda: len(waiting) >= 2)
     waiting[second.id].set_result("reject_once")
     assert "reject" in text_of(await hear(turns[1]))
     waiting[first.id].set_result("allow_once")
@@ -361,7 +362,7 @@ async def test_w39b_the_cancel_is_said_before_the_pending_question_is_answered(s
     async for event in turn:
         if isinstance(event, PermissionAsked):
             turn.cancel()
-    await until(lambda: any("result" in frame for frame in stable.frames()))
+    await eventually(lambda: any("result" in frame for frame in stable.frames()))
     frames = stable.frames()
     cancel = next(at for at, frame in enumerate(frames) if frame.get("method") == "session/cancel")
     answer = next(at for at, frame in enumerate(frames) if "outcome" in (frame.get("result") or {}))

@@ -26,6 +26,7 @@ from ostler.pool.events import (
 from ostler.pool.order import SeatOrder
 from ostler.pool.permission import allow
 from ostler.pool.prompt import AudioPart, FilePart, ImagePart, LinkPart, ResourcePart, TextPart
+from ostler.pool.provider import ToolChannel
 from ostler.wire.rpc import METHOD_NOT_FOUND
 from tests.support.acp_oracle import check_client_frame
 from tests.support.tickets import PlainTicket
@@ -80,6 +81,41 @@ def test_the_token_travels_in_the_environment_only() -> None:
     (server,) = call.params["mcpServers"]
     assert server["env"] == [{"name": "TOKEN", "value": "secret"}]
     assert "secret" not in [server["command"], *server["args"]]
+
+
+def test_an_http_server_is_named_with_its_header() -> None:
+    call = AcpCodec(ToolChannel.HTTP).open(SeatOrder("/work", allow, ticket=PlainTicket("secret")))
+    sound(call)
+    header = {"name": "Authorization", "value": "Bearer secret"}
+    assert call.params["mcpServers"] == [
+        {"type": "http", "name": "gw", "url": "http://127.0.0.1:1/mcp", "headers": [header]}
+    ]
+
+
+def test_a_server_on_the_pipe_is_named_as_it_was_declared() -> None:
+    declared = {"type": "acp", "name": "gw", "serverId": "id"}
+    codec = AcpCodec(ToolChannel.ACP)
+    call = codec.load(SESSION, SeatOrder("/work", allow, ticket=PlainTicket("secret"), declared=declared))
+    sound(call)
+    assert call.params["mcpServers"] == [declared]
+    assert codec.carries("mcp/connect")
+    assert not codec.carries("session/update")
+    assert not AcpCodec().carries("mcp/connect")
+
+
+@pytest.mark.parametrize(
+    ("offered", "channels"),
+    [
+        ({}, set()),
+        ({"http": True, "sse": True}, {ToolChannel.HTTP}),
+        ({"acp": True, "http": False}, {ToolChannel.ACP}),
+        ({"http": "yes", "acp": {}}, set()),
+        ([], set()),
+    ],
+)
+def test_only_what_an_agent_says_it_takes_is_offered_to_it(offered: Any, channels: set[ToolChannel]) -> None:
+    info = AcpCodec().welcomed({**HELLO, "agentCapabilities": {"mcpCapabilities": offered}})
+    assert info.channels == {ToolChannel.RELAY} | channels
 
 
 def test_servers_are_listed_even_when_there_are_none() -> None:

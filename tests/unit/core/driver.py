@@ -46,7 +46,7 @@ class Pool:
     """A core with a clock of its own; `do` returns the words of what it was told, wake-ups aside."""
 
     def __init__(self, **limits: Any) -> None:
-        self.core = PoolCore(Limits(**({"reserve": QUIET, "sweep_every": 1.0} | limits)))
+        self.core = PoolCore(Limits(**({"reserve": QUIET, "sweep_every": 1.0, "probe_every": None} | limits)))
         self.now = 0.0
         self.claims = 0
 

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from ostler.pool.core import Limits, Replacement, SeatId, Sharing, SlotId, events
+from ostler.pool.core import Limits, Replacement, ReserveRule, SeatId, Sharing, SlotId, events
 from tests.unit.core.driver import Pool
 
 
@@ -315,3 +315,35 @@ def test_the_snapshot_tells_all_in_plain_data() -> None:
     assert [(line.tools, line.target, line.opening) for line in key.lines] == [("", 0, 0), ("t", 1, 1)]
     assert pool.core.snapshot().leases[0].owner == "ann"
     assert pool.says() == "k: #1 ready 1+1o wait 0"
+
+
+def test_a_tool_set_that_came_once_is_forgotten_long_before_one_that_came_in_a_crowd() -> None:
+    pool = Pool(reserve=ReserveRule(), idle_after=60.0)
+    pool.register(seats_per_process=99, most=1)
+    pool.leased(tools="crowd")
+    for number in range(50):
+        pool.claim(tools=f"once {number}")
+    for _ in range(5):
+        pool.claim(tools="crowd")
+    assert len(pool.core.tools_in_use()) == 51
+    for waiting in list(pool.core.books.claims):
+        pool.do(events.ClaimAbandoned(waiting))
+    for seat in list(pool.core.books.opening):
+        pool.do(events.SeatOpened(seat))
+    for _ in range(1200):
+        for seat in list(pool.core.books.closing):
+            pool.do(events.SeatClosed(seat, clean=True))
+        pool.do(events.Tick(), after=1.0)
+    assert pool.core.tools_in_use() == {"crowd"}
+
+
+@pytest.mark.parametrize("can_close", [True, False])
+def test_opens_that_are_overdue_together_end_together(can_close: bool) -> None:
+    pool = Pool(open_timeout=5.0, slow_open_after=100.0, open_failures=1)
+    pool.register(parallel_opens=3, can_close=can_close)
+    pool.claim()
+    pool.claim()
+    pool.started(1)
+    said = pool.tick(after=5.0)
+    assert [line for line in said if line.startswith("close")] == ["close 2", "close 3"]
+    assert pool.core.snapshot().census.waiting == 1

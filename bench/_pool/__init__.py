@@ -1,0 +1,1 @@
+"""The scenes of `bench/pool`: they run together in one process, in a network namespace that has loopback only."""

@@ -1,0 +1,61 @@
+"""`python -m bench._pool PLAN`: the scenes one after the other; a report as JSON in a file, progress on stderr."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from bench._pool import claims, crowd, death, first_prompt, sequence
+from bench._pool.ground import Ground, open_house
+from bench._pool.plain import PlainSession
+from bench.measure import Report
+from ostler.pool import PoolSettings
+from tests.agents.offline import raise_loopback
+from tests.agents.suite import fake_llm
+
+
+async def scenes(ground: Ground, report: Report, chosen: list[str]) -> None:
+    """Every scene, or the chosen ones."""
+    await prime(ground)
+    plays: dict[str, Callable[[], Awaitable[None]]] = {
+        "claims": lambda: claims.run(ground, report),
+        "first": lambda: first_prompt.run(ground, report),
+        "crowd": lambda: crowd.run(ground, report),
+        "sequence": lambda: sequence.run(ground, report),
+        "death": lambda: death.run(ground, report),
+    }
+    for name, play in plays.items():
+        if not chosen or name in chosen:
+            began = time.monotonic()
+            await play()
+            print(f"  {name}: {time.monotonic() - began:.1f} s", file=sys.stderr, flush=True)
+
+
+async def prime(ground: Ground) -> None:
+    """Use the HOME once."""
+    async with open_house(ground, PoolSettings()) as house:
+        session = await PlainSession.open(ground.launch(), ground.work, house.bridge, "prime")
+        await session.first_text("hello")
+        await session.end()
+
+
+def main() -> None:
+    plan = json.loads(sys.argv[1])
+    if plan["alone"]:
+        raise_loopback()
+    folder = Path(plan["folder"])
+    report = Report("the pool: parked, cold, off, and a plain client with one process per session")
+    with fake_llm(folder) as llm:
+        ground = Ground(folder, Path(plan["install"]), llm, plan["quick"])
+        Path(ground.work).mkdir()
+        try:
+            asyncio.run(scenes(ground, report, plan["scenes"]))
+        finally:
+            Path(plan["report"]).write_text(json.dumps(asdict(report)))
+
+
+if __name__ == "__main__":
+    main()

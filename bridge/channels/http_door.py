@@ -1,0 +1,80 @@
+"""A connection of the HTTP channel before anybody has looked at its token: soon, short, and one of a bounded number.
+
+Rules: uvicorn waits for ever for the rest of a head, and takes a head of any length. Here a connection that has no
+request under way is a guest: it brings the next head in time and within the limit, or it is closed, and when there are
+too many connections the oldest guest goes first. Who is served stays. Whoever knocks cannot fill the log.
+"""
+
+import asyncio
+import logging
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+HEAD_LIMIT = 64 * 1024
+
+# What a stranger does wrong is a warning of uvicorn, a line for each time; what goes wrong in the application is an
+# error, and stays.
+logger = logging.getLogger(__name__)
+logger.setLevel(logging.ERROR)
+
+
+class HttpDoor(HttpToolsProtocol):
+    def __init__(self, *, connection_limit: int, head_deadline: float, **uvicorn: Any) -> None:
+        super().__init__(**uvicorn)
+        self.logger = logger
+        self._connection_limit = connection_limit
+        self._head_deadline = head_deadline
+        self._silence: asyncio.TimerHandle | None = None
+        self._born = 0.0
+        self._heads = self._heads_seen = self._head_size = 0
+        self._in_body = False
+
+    @property
+    def is_guest(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+        super().connection_made(transport)
+        self._born = self.loop.time()
+        self._silence = self.loop.call_later(self._head_deadline, self._look)
+        if len(self.connections) > self._connection_limit:
+            doors = [each for each in self.connections if isinstance(each, HttpDoor)]
+            oldest = min((each for each in doors if each.is_guest), key=lambda each: each._born)
+            oldest.shut()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._silence is not None:
+            self._silence.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        heads, was_in_body = self._heads, self._in_body
+        super().data_received(data)
+        if heads != self._heads or was_in_body or self._in_body:
+            self._head_size = 0
+            return
+        self._head_size += len(data)
+        if self._head_size > HEAD_LIMIT:
+            self.shut()
+
+    def on_headers_complete(self) -> None:
+        self._heads += 1
+        self._in_body = True
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._in_body = False
+        super().on_message_complete()
+
+    def shut(self) -> None:
+        # No longer counted from now on: the transport tells its end a moment later.
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def _look(self) -> None:
+        if self.is_guest and self._heads == self._heads_seen:
+            self.shut()
+            return
+        self._heads_seen = self._heads
+        self._silence = self.loop.call_later(self._head_deadline, self._look)

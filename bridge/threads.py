@@ -1,0 +1,92 @@
+"""Threads for sync tools, shared by all sessions, so that none of them can use them up.
+
+Rules: a bounded number works at a time, and `share` says how many of them one session may have. A function that
+overran its time cannot be stopped, only left: its thread no longer counts as working, so that the next call gets one.
+How many may be left is bounded too; beyond that, calls wait. A call that was given up before its turn is never run:
+its caller has been told that it was stopped. The threads are daemons: one that never ends does not hold up our end
+(those of `concurrent.futures.ThreadPoolExecutor` are joined at exit, and a stuck one counts for ever).
+"""
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from threading import Lock, Thread
+from typing import Any, Final, Generic, TypeVar
+
+SIZE: Final = 32
+LEFT_LIMIT: Final = 256
+
+T = TypeVar("T")
+
+
+@dataclass(eq=False, slots=True)
+class Errand(Generic[T]):
+    """One call on its way to a thread, or in one."""
+
+    work: Callable[[], T]
+    outcome: "Future[T]" = field(default_factory=Future)
+
+
+class Threads:
+    def __init__(self, size: int = SIZE, *, share: int | None = None, left_limit: int = LEFT_LIMIT) -> None:
+        self.share = share or max(1, size // 4)
+        self._size = size
+        self._left_limit = left_limit
+        self._lock = Lock()
+        self._waiting: deque[Errand[Any]] = deque()
+        self._working: set[Errand[Any]] = set()
+        self._left: set[Errand[Any]] = set()
+
+    @property
+    def left(self) -> int:
+        """Threads that nobody waits for and that have not come back."""
+        return len(self._left)
+
+    def send(self, work: Callable[[], T]) -> Errand[T]:
+        errand = Errand(work)
+        with self._lock:
+            self._waiting.append(errand)
+            self._staff()
+        return errand
+
+    def give_up(self, errand: Errand[Any]) -> None:
+        """Nobody waits for it any more. Not begun, it never will be; begun, its thread is left."""
+        if errand.outcome.cancel():
+            return
+        with self._lock:
+            if errand in self._working and len(self._left) < self._left_limit:
+                self._working.discard(errand)
+                self._left.add(errand)
+                self._staff()
+
+    def _staff(self) -> None:
+        """Called with the lock held."""
+        while self._waiting and len(self._working) < self._size:
+            errand = self._waiting.popleft()
+            if errand.outcome.set_running_or_notify_cancel():
+                self._begin(errand)
+
+    def _begin(self, errand: Errand[Any]) -> None:
+        self._working.add(errand)
+        try:
+            Thread(target=self._run, args=(errand,), name="ostler-tool", daemon=True).start()
+        except RuntimeError as error:  # the machine has no thread for us; whoever waits is told
+            self._working.discard(errand)
+            errand.outcome.set_exception(error)
+
+    def _run(self, errand: Errand[Any]) -> None:
+        try:
+            result = errand.work()
+        except BaseException as error:  # noqa: BLE001 - carried to whoever waits, as an executor does
+            self._return(errand)
+            errand.outcome.set_exception(error)
+        else:
+            self._return(errand)
+            errand.outcome.set_result(result)
+
+    def _return(self, errand: Errand[Any]) -> None:
+        with self._lock:
+            self._working.discard(errand)
+            self._left.discard(errand)
+            self._staff()

@@ -1,0 +1,235 @@
+"""The pool over time and under pressure, on real agents: warm, bounded, fair, and back to where it began."""
+
+import asyncio
+import contextlib
+import os
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ostler.bridge.server import Bridge
+from ostler.bridge.settings import BridgeSettings
+from ostler.pool import Lease, Limits, ToolSet, TransportKey
+from ostler.pool.errors import NestedClaimRefused, PoolSaturated
+from ostler.pool.observer import Counts
+from ostler.pool.provider import Sharing
+from tests.support.pools import Stable, alive, open_stable, say
+
+TOOLS = ToolSet(({"name": "whoami", "description": "says whose call this is", "inputSchema": {"type": "object"}},))
+ONE = Limits(max_processes=1, max_processes_per_key=1)
+
+
+async def test_w18c_a_process_that_hangs_is_replaced_while_another_answers(tmp_path: Path) -> None:
+    limits = Limits(probe_every=0.2, probe_misses=2, sweep_every=0.1)
+    async with open_stable(tmp_path, limits=limits, deadlines={"probe": 0.2, "cancel_grace": 0.2}) as stable:
+        other = await stable.pool.lease(stable.key("other"))
+        victim = await stable.pool.lease(stable.key())
+        turn = await victim.prompt("!hang all")
+        await asyncio.wait_for(victim.wait_moved(), 20)
+        assert victim.move == "wedged"
+        assert other.move is None
+        async with await stable.pool.lease(stable.key()) as fresh:
+            assert fresh.pid != victim.pid
+            assert await say(fresh, "hello") == "echo: hello"
+        turn.cancel()
+        victim.release()
+        await stable.settled(lambda: not alive(victim.pid), 20)
+        assert await say(other, "hello") == "echo: hello"
+        other.release()
+
+
+def test_w18c_wedged_processes_are_looked_for_unless_it_is_switched_off() -> None:
+    assert Limits().probe_every is not None
+
+
+async def test_w35_a_new_login_drains_the_processes_of_the_old_one(tmp_path: Path) -> None:
+    login = tmp_path / "login"
+    login.write_text("first")
+    async with open_stable(tmp_path, traits={"credential_files": ("login",)}, watch_every=0.1) as stable:
+        lease = await stable.pool.lease(stable.key())
+        login.write_text("second")
+        await asyncio.wait_for(lease.wait_moved(), 10)
+        assert lease.move == "fingerprint"
+        async with await stable.pool.lease(stable.key()) as fresh:
+            assert fresh.pid != lease.pid
+        lease.release()
+        await stable.settled(lambda: not alive(lease.pid))
+
+
+async def test_w14a_steady_traffic_never_misses_after_the_warm_up(tmp_path: Path) -> None:
+    counts = Counts()
+    bridge = Bridge(BridgeSettings(data_directory=tmp_path))
+    await bridge.start()
+    async with open_stable(tmp_path, tool_port=bridge, observer=counts) as stable:
+        for number in range(40):
+            async with await stable.pool.lease(stable.key(), tools=TOOLS) as lease:
+                assert await say(lease, "!tools") == "whoami"
+            # Steady: the next one comes when a seat can have been opened for it.
+            await stable.settled(lambda: stable.pool.snapshot().core.census.parked > 0)
+            if number == 9:
+                counts.claims.clear()
+        assert set(counts.claims) == {("demo", "demo", "parked", "none")}
+        assert len(stable.starts()) == 1
+    await bridge.stop()
+
+
+async def test_e24_get_and_lease_of_one_key_share_one_process(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, "--boot-delay", "0.2") as stable:
+        transport, lease = await asyncio.gather(stable.pool.get(stable.key()), stable.pool.lease(stable.key()))
+        assert transport.pid == lease.pid
+        assert len(stable.starts()) == 1
+        lease.release()
+
+
+async def test_w23c_a_child_of_the_turn_that_holds_the_only_seat_is_refused_at_once(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, traits={"seats_per_process": 1}, limits=ONE) as stable:
+        parent = await stable.pool.lease(stable.key(), owner="a")
+        with pytest.raises(NestedClaimRefused, match="raise the limits"):
+            await asyncio.wait_for(stable.pool.lease(stable.key(), owner="a", parent=parent.id), 5)
+        with pytest.raises(NestedClaimRefused):
+            await asyncio.wait_for(stable.pool.lease(stable.key("other"), owner="a", parent=parent.id), 5)
+        parent.release()
+        async with await stable.pool.lease(stable.key(), owner="a") as lease:
+            assert await say(lease, "hello") == "echo: hello"
+
+
+async def test_seats_go_round_the_owners(tmp_path: Path) -> None:
+    served: list[str] = []
+    async with open_stable(tmp_path, traits={"seats_per_process": 1}, limits=ONE) as stable:
+        first = await stable.pool.lease(stable.key(), owner="greedy")
+
+        async def use(owner: str) -> None:
+            async with await stable.pool.lease(stable.key(), owner=owner):
+                served.append(owner)
+
+        claims = [asyncio.create_task(use("greedy")) for _ in range(6)]
+        await asyncio.sleep(0)
+        claims += [asyncio.create_task(use(owner)) for owner in ("modest", "modest", "late")]
+        await asyncio.sleep(0)
+        first.release()
+        await asyncio.gather(*claims)
+        assert sorted(served[:3]) == ["greedy", "late", "modest"]
+        assert served.index("late") < 4
+        assert "modest" in served[3:6]
+
+
+async def test_over_the_queue_limit_a_claim_is_told_when_to_come_again(tmp_path: Path) -> None:
+    limits = Limits(max_processes=1, max_processes_per_key=1, max_queue=2)
+    async with open_stable(tmp_path, traits={"seats_per_process": 1}, limits=limits) as stable:
+        held = await stable.pool.lease(stable.key())
+        waiting = [asyncio.create_task(stable.pool.lease(stable.key())) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(PoolSaturated) as caught:
+            await stable.pool.lease(stable.key())
+        assert caught.value.retry_after > 0
+        assert "1 of 1 processes" in caught.value.census
+        assert "2 claims wait" in str(caught.value)
+        held.release()
+        for claim in waiting:
+            (await claim).release()
+
+
+async def test_one_memory_budget_holds_over_all_process_trees(tmp_path: Path) -> None:
+    mib = 1 << 20
+    async with open_stable(tmp_path, watch_every=0.1, limits=Limits(memory_budget=300 * mib)) as stable:
+        held: list[Lease] = []
+        for number in range(3):
+            held.append(await stable.pool.lease(stable.key(f"k{number}")))
+            await stable.settled(lambda: all(0 < one.memory < 100 * mib for one in stable.pool.snapshot().processes))
+            await stable.settled(lambda: stable.pool.snapshot().core.census.memory < 150 * mib)
+        real = sum(process.memory_full_info().pss for process in stable.tree())
+        counted = stable.pool.snapshot().core.census.memory
+        assert 0.5 < counted / real < 2
+        for lease in held:
+            lease.release()
+
+
+async def test_w20_500_leases_leave_descriptors_and_memory_where_they_were(tmp_path: Path) -> None:
+    here = psutil.Process()
+    bridge = Bridge(BridgeSettings(data_directory=tmp_path))
+    await bridge.start()
+    async with open_stable(tmp_path, tool_port=bridge) as stable:
+
+        async def serve(count: int) -> None:
+            for _ in range(count // 10):
+                leases = await asyncio.gather(*(stable.pool.lease(stable.key(), tools=TOOLS) for _ in range(10)))
+                for lease in leases:
+                    lease.release()
+
+        async def rest() -> None:
+            await stable.settled(lambda: _resting(stable), 60)
+
+        await serve(60)
+        await rest()
+        descriptors, memory = here.num_fds(), here.memory_info().rss
+        await serve(500)
+        await rest()
+        parked = stable.pool.snapshot().core.census.parked
+        assert here.num_fds() <= descriptors + parked
+        assert here.memory_info().rss < memory + (24 << 20)
+    await bridge.stop()
+
+
+def gone(pid: int) -> bool:
+    return not alive(pid)
+
+
+def _resting(stable: Stable) -> bool:
+    seen = stable.pool.snapshot()
+    (process,) = seen.processes
+    return seen.core.census.leased == 0 and process.sessions == seen.core.census.parked == len(stable.relays())
+
+
+async def test_e06_no_loop_is_stopped_by_a_start(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, "--boot-delay", "0.3") as stable:
+
+        async def claim_and_tick(key: TransportKey) -> float:
+            loop = asyncio.get_running_loop()
+            asked = asyncio.ensure_future(stable.pool.get(key))
+            last, gap = loop.time(), 0.0
+            while not asked.done():
+                await asyncio.wait([asked], timeout=0.005)
+                gap, last = max(gap, loop.time() - last), loop.time()
+            return gap
+
+        gaps: list[float] = []
+        for number in range(3):  # a busy machine may stop anybody once; a start that stops a loop does it every time
+            claim = partial(claim_and_tick, stable.key(f"k{number}"))
+            foreign = [asyncio.create_task(asyncio.to_thread(asyncio.run, claim())) for _ in range(3)]
+            gaps.append(max([await claim(), *await asyncio.gather(*foreign)]))
+            assert len(stable.starts()) == number + 1
+        assert min(gaps) < 0.05, gaps
+
+
+async def test_a_warm_key_of_an_agent_that_serves_one_session_has_a_process_ready(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, traits={"sharing": Sharing.NONE}) as stable:
+        stable.pool.warm(stable.key(), seats=2)
+        await stable.settled(lambda: stable.pool.snapshot().core.census.parked == 2)
+        assert len(stable.pids()) == 2
+        for _ in range(3):
+            lease = await stable.pool.lease(stable.key())
+            lease.release()
+            await stable.settled(partial(gone, lease.pid))
+        await stable.settled(lambda: stable.pool.snapshot().core.census.parked == 2)
+
+
+@pytest.mark.timeout(30)
+async def test_w35_a_login_that_cannot_be_read_stops_the_watch_and_nothing_else(tmp_path: Path) -> None:
+    login = tmp_path / "login"
+    async with open_stable(tmp_path, traits={"credential_files": ("login",)}, watch_every=0.05) as stable:
+        lease = await stable.pool.lease(stable.key())
+        os.mkfifo(login)
+        held: list[int] = []
+
+        def somebody_reads() -> bool:
+            with contextlib.suppress(OSError):  # no reader yet
+                held.append(os.open(login, os.O_WRONLY | os.O_NONBLOCK))
+            return bool(held)
+
+        await stable.settled(somebody_reads)
+        login.unlink()
+        assert await say(lease, "hello") == "echo: hello"
+        os.close(held[0])
+        lease.release()

@@ -1,0 +1,405 @@
+"""What goes wrong at the worst moment: the pool forgets nothing, keeps nothing, and goes on."""
+
+import asyncio
+import gc
+import os
+import shutil
+import signal
+import sys
+import threading
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ostler.bridge.binding import BindingState
+from ostler.bridge.server import Bridge
+from ostler.bridge.session_binding import SessionBinding
+from ostler.bridge.settings import BridgeSettings
+from ostler.pool import Limits, PoolSettings, ToolSet, TransportKey, TransportPool, WarmKey
+from ostler.pool.core import ReserveRule
+from ostler.pool.errors import AgentStartFailed, PoolClosed, PoolError, SharedProcess
+from ostler.pool.gate import OpenGates
+from ostler.pool.lease import Tenure
+from ostler.pool.observer import Counts
+from ostler.pool.process import Keeper, Survivors
+from ostler.pool.providers import load
+from ostler.pool.roster import Chair
+from ostler.pool.stablehand import SeatWish
+from ostler.pool.transport import Transport
+from ostler.wire.json import JsonObject
+from tests.support.pools import alive, demo_settings, open_stable, say
+
+TOOLS = ToolSet(({"name": "whoami", "description": "says whose call this is", "inputSchema": {"type": "object"}},))
+ONE = Limits(max_processes=1, max_processes_per_key=1)
+
+REFUSES_SESSIONS = """
+import json, sys
+for line in sys.stdin:
+    frame = json.loads(line)
+    if frame.get("method") == "session/new":
+        said = {"error": {"code": -32603, "message": "not today"}}
+    else:
+        said = {"result": {"protocolVersion": 1, "agentCapabilities": {"sessionCapabilities": {"close": {}}}}}
+    print(json.dumps({"jsonrpc": "2.0", "id": frame["id"], **said}), flush=True)
+"""
+
+
+class Tickets:
+    """A bridge that remembers every ticket it gave out."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+        self.issued: list[SessionBinding] = []
+
+    def open(self, definitions: Sequence[JsonObject]) -> SessionBinding:
+        ticket = self._bridge.open(definitions)
+        self.issued.append(ticket)
+        return ticket
+
+
+@asynccontextmanager
+async def bridge_in(folder: Path) -> AsyncIterator[Bridge]:
+    bridge = Bridge(BridgeSettings(data_directory=folder))
+    await bridge.start()
+    try:
+        yield bridge
+    finally:
+        await bridge.stop()
+
+
+def living(kind: type) -> int:
+    """How many of a kind somebody still holds."""
+    gc.collect()
+    return sum(isinstance(each, kind) for each in gc.get_objects())
+
+
+async def test_w33b_a_start_that_is_stopped_in_the_same_breath_leaves_no_slot(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        key = stable.key()
+        stable.pool.warm(key)
+        stable.pool.warm(key, seats=0)
+        stable.pool.drain(key)
+        await stable.settled(lambda: stable.pool.snapshot().core.census.processes == 0)
+        async with asyncio.timeout(10):
+            await stable.pool.shutdown()
+
+
+async def test_w27a_a_reload_in_the_same_breath_as_a_start_replaces_it(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, limits=ONE) as stable:
+        stable.pool.warm(stable.key())
+        changed = demo_settings(stable.record, env={"CHANGED": "yes"})
+        stable.pool.reload(PoolSettings(providers={"demo": changed}), stable.environ)
+        async with await stable.pool.lease(stable.key(), deadline=20) as lease:
+            assert await say(lease, "hello") == "echo: hello"
+
+
+async def test_w34a_a_refused_open_gives_its_place_back_at_once(tmp_path: Path) -> None:
+    agent = replace(demo_settings(tmp_path / "record"), command=(sys.executable, "-c", REFUSES_SESSIONS), args=())
+    async with open_stable(tmp_path, traits={"seats_per_process": 1}, limits=ONE) as stable:
+        stable.pool.reload(replace(stable.settings, providers={"demo": agent}), stable.environ)
+        for _ in range(2):
+            # Well below the close timeout, after which a place that nobody gave back is taken for a leak.
+            with pytest.raises(AgentStartFailed, match="not today"):
+                await stable.pool.lease(stable.key(), deadline=5)
+        leaked = [slot.leaked for key in stable.pool.snapshot().core.keys for slot in key.slots]
+        assert leaked == [0]
+
+
+@pytest.mark.parametrize("how", ["died", "killed"])
+async def test_f20_the_tickets_of_parked_seats_end_with_their_process(tmp_path: Path, how: str) -> None:
+    async with bridge_in(tmp_path) as bridge:
+        port = Tickets(bridge)
+        before = living(Chair)
+        async with open_stable(tmp_path, tool_port=port) as stable:
+            stable.pool.warm(stable.key(), TOOLS, 2)
+            await stable.settled(lambda: stable.pool.snapshot().core.census.parked == 2)
+            (process,) = stable.pool.snapshot().processes
+            assert process.pid is not None
+            stable.pool.pause()
+            if how == "died":
+                os.kill(process.pid, signal.SIGKILL)
+            else:
+                stable.pool.kill(process.slot)
+            await stable.settled(lambda: not stable.pool.snapshot().processes)
+            assert [ticket.state for ticket in port.issued] == [BindingState.REVOKED] * 2
+            assert living(Chair) == before
+
+
+async def test_wm5_a_claim_cancelled_after_its_grant_leaves_nothing(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        await stable.pool.get(stable.key())
+        before = living(Tenure)
+        claim = asyncio.create_task(stable.pool.lease(stable.key()))
+        while not stable.pool.snapshot().core.leases:  # noqa: ASYNC110 (the very turn of the loop is the point)
+            await asyncio.sleep(0)
+        assert not claim.done()
+        claim.cancel()
+        await asyncio.wait([claim])
+        assert claim.cancelled()
+        assert stable.pool.snapshot().core.leases == ()
+        assert living(Tenure) == before
+
+
+async def test_w16_a_key_that_the_limits_refuse_is_refused_the_same_way_twice(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, limits=Limits(start_timeout=0.0001)) as stable:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="start_timeout"):
+                await stable.pool.lease(stable.key())
+
+
+async def test_e22_a_warm_key_with_a_bad_setting_is_told_and_not_fatal(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    nothing_to_run = WarmKey(TransportKey("acp", "m", str(tmp_path)))
+    async with open_stable(tmp_path, warm=(nothing_to_run,)) as stable:
+        told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert len(told) == 1
+        assert "cannot keep acp/m" in told[0]
+        async with await stable.pool.lease(stable.key()) as lease:
+            assert await say(lease, "hello") == "echo: hello"
+
+
+async def test_w27a_after_a_fallback_a_reload_still_reaches_the_shared_process(tmp_path: Path) -> None:
+    flags = ("--fail-first-starts", "1", "--fail-state", str(tmp_path / "starts"))
+    async with open_stable(tmp_path, *flags) as stable:
+        private = await stable.pool.lease(stable.key())
+        shared = await stable.pool.lease(stable.key())
+        assert (private.pooled, shared.pooled) == (False, True)
+        changed = demo_settings(stable.record, env={"CHANGED": "yes"})
+        stable.pool.reload(replace(stable.settings, providers={"demo": changed}), stable.environ)
+        async with asyncio.timeout(10):
+            await asyncio.gather(shared.wait_moved(), private.wait_moved())
+        for lease in (private, shared):
+            assert lease.move == "fingerprint"
+            lease.release()
+
+
+async def test_a_reload_changes_the_spares(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        await stable.pool.get(stable.key())
+        stable.pool.reload(replace(stable.settings, spares={"demo": 1}), stable.environ)
+        await stable.settled(lambda: len(stable.pool.snapshot().core.spares) == 1)
+
+
+async def test_e09_a_start_that_cannot_be_put_together_any_more_wedges_nothing(tmp_path: Path) -> None:
+    program = tmp_path / "agent"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ostler.pool.demo "$@"\n')
+    program.chmod(0o700)
+    agent = replace(demo_settings(tmp_path / "record"), command=(str(program),))
+    async with open_stable(tmp_path, limits=ONE, spares={"demo": 1}) as stable:
+        stable.pool.reload(replace(stable.settings, providers={"demo": agent}), stable.environ)
+        await stable.pool.get(stable.key())
+        program.unlink()
+        # With the place that this frees the core orders the spare that there was no room for.
+        stable.pool.kill(stable.pool.snapshot().processes[0].slot)
+        await stable.settled(lambda: not stable.pool.snapshot().processes)
+        with pytest.raises(PoolError, match=r"no such program|not executable|no program"):
+            await stable.pool.get(stable.key(), deadline=5)
+        await stable.settled(lambda: stable.pool.snapshot().core.census.processes == 0)
+
+
+class Undying(Transport):
+    """Ends, but says that something of it did not."""
+
+    def entrust(self) -> Callable[[bool], Awaitable[None]]:
+        really_end = super().entrust()
+
+        async def end(hard: bool) -> None:
+            await really_end(hard)
+            raise Survivors(str(self.key), [self.pid], 5.0)
+
+        return end
+
+
+@pytest.mark.parametrize("moment", ["starting", "running"])
+async def test_e13_what_cannot_be_ended_does_not_hold_up_the_shutdown(tmp_path: Path, moment: str) -> None:
+    keeper = await Keeper.open(tmp_path / "run", "test")
+    settings = PoolSettings(providers={"demo": demo_settings(tmp_path / "record")})
+    pool = TransportPool(
+        settings,
+        providers=load(),
+        start_transport=partial(Undying.start, keeper=keeper, gates=OpenGates()),
+        environ={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+    )
+    await pool.start()
+    key = TransportKey("demo", "demo", str(tmp_path))
+    if moment == "running":
+        assert isinstance(await pool.get(key), Undying)
+    else:
+        pool.warm(key)
+        await asyncio.sleep(0)
+    async with asyncio.timeout(20):
+        await pool.shutdown()
+    assert pool.snapshot().processes == ()
+    await keeper.aclose()
+
+
+async def test_e01_a_process_killed_between_grant_and_return_is_not_handed_out(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, "--boot-delay", "0.2") as stable:
+        claim = asyncio.create_task(stable.pool.get(stable.key()))
+        while not stable.pids():  # noqa: ASYNC110 (the very turn of the loop is the point)
+            await asyncio.sleep(0)
+        assert not claim.done()
+        (first,) = stable.pool.snapshot().processes
+        stable.pool.kill(first.slot)
+        transport = await claim
+        assert transport.pid != first.pid
+        assert alive(transport.pid)
+
+
+class Request:
+    """Stands for what a request keeps in its context."""
+
+
+async def test_w11b_the_alarm_clock_keeps_no_request_alive(tmp_path: Path) -> None:
+    request: ContextVar[Request] = ContextVar("request")
+
+    async def serve() -> weakref.ref[Request]:
+        kept = Request()
+        request.set(kept)
+        (await stable.pool.lease(stable.key())).release()
+        return weakref.ref(kept)
+
+    async with open_stable(tmp_path, limits=Limits(sweep_every=0.05)) as stable:
+        kept = await asyncio.create_task(serve())
+        await asyncio.sleep(0)  # the turn of the loop that brought the result holds its task
+        gc.collect()
+        assert kept() is None
+
+
+async def test_e06_a_foreign_loop_hears_at_once_that_its_seat_is_lost(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        lease = await stable.pool.lease(stable.key())
+        waiting, foreign = threading.Event(), asyncio.new_event_loop()
+
+        async def elsewhere() -> None:
+            told = asyncio.ensure_future(lease.wait_moved())
+            await asyncio.sleep(0)
+            waiting.set()
+            await told  # and nothing else, no timer either, that could wake this loop
+
+        there = asyncio.create_task(asyncio.to_thread(foreign.run_until_complete, elsewhere()))
+        await asyncio.to_thread(waiting.wait)
+        stable.pool.kill(stable.pool.snapshot().processes[0].slot)
+        done, _ = await asyncio.wait([there], timeout=10)
+        foreign.call_soon_threadsafe(lease.release)  # wakes it, whether or not it was told
+        await there
+        foreign.close()
+        assert done
+
+
+async def test_w20_a_lease_that_the_collector_finds_is_released_later_and_on_the_pools_loop(tmp_path: Path) -> None:
+    noted: list[tuple[str, int]] = []
+
+    class Watcher(Counts):
+        def noted(self, provider: str, what: str, cause: str) -> None:
+            noted.append((what, threading.get_ident()))
+
+    async with open_stable(tmp_path, observer=Watcher()) as stable:
+        lease = await stable.pool.lease(stable.key())
+        before = stable.pool.snapshot().core.census.leased
+        holder = [lease]
+        del lease
+        holder.clear()
+        # The collector ran in the midst of this very function, as it may in the midst of the core.
+        assert stable.pool.snapshot().core.census.leased == before == 1
+        await stable.settled(lambda: stable.pool.snapshot().core.census.leased == 0)
+        held = [await stable.pool.lease(stable.key())]
+        await asyncio.to_thread(held.clear)
+        await stable.settled(lambda: stable.pool.snapshot().core.census.leased == 0)
+        threads = [thread for what, thread in noted if what == "dropped_lease"]
+        assert threads == [threading.get_ident()] * 2
+
+
+async def test_e19_a_shared_process_cannot_be_ended_past_its_pool(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        lease = await stable.pool.lease(stable.key())
+        transport = await stable.pool.get(stable.key())
+        with pytest.raises(SharedProcess, match="ended by its pool only"):
+            await transport.close(hard=True)
+        assert await say(lease, "still here") == "echo: still here"
+        lease.release()
+
+
+async def test_f02_what_an_agent_says_of_its_secrets_is_in_no_error_and_no_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    secret = "hunter2-hunter2"
+    script = f"print('using key {secret}', flush=True)"
+    agent = replace(
+        demo_settings(tmp_path / "record"), command=(sys.executable, "-c", script), args=(), env={"ITS_API_KEY": secret}
+    )
+    async with open_stable(tmp_path, fallback=False) as stable:
+        stable.pool.reload(replace(stable.settings, providers={"demo": agent}), stable.environ)
+        with pytest.raises(AgentStartFailed, match="it said instead") as caught:
+            await stable.pool.lease(stable.key())
+        assert secret not in str(caught.value)
+        assert secret not in str(stable.pool.snapshot().as_json())
+    assert not [record.getMessage() for record in caplog.records if secret in record.getMessage()]
+
+
+async def test_wm2_the_tool_sets_of_single_requests_are_forgotten(tmp_path: Path) -> None:
+    rule = ReserveRule(rate_half_life=0.05, keep_seconds=0.1)
+    before = living(SeatWish)
+    async with open_stable(tmp_path, limits=Limits(reserve=rule, sweep_every=0.05), watch_every=0.05) as stable:
+        for number in range(20):
+            (await stable.pool.lease(stable.key(), tools=ToolSet(({"name": f"tool{number}"},)))).release()
+        await stable.settled(lambda: living(SeatWish) == before)
+        async with await stable.pool.lease(stable.key(), tools=ToolSet(({"name": "tool0"},))) as lease:
+            assert await say(lease, "hello") == "echo: hello"
+
+
+@pytest.mark.parametrize("how", ["missing", "exits", "refuses"])
+async def test_e22_a_warm_up_whose_agent_does_not_start_is_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    caplog.set_level("INFO")
+    agent = {
+        "missing": replace(demo_settings(tmp_path / "record"), prefix=("/nowhere/sandbox",)),
+        "exits": replace(demo_settings(tmp_path / "record"), command=("false",), args=()),
+        "refuses": demo_settings(tmp_path / "record", "--refuse-initialize"),
+    }[how]
+    counts = Counts()
+    limits = Limits(backoff_base=60.0, breaker_cooldown=60.0)
+    async with open_stable(tmp_path, limits=limits, observer=counts) as stable:
+        stable.pool.reload(replace(stable.settings, providers={"demo": agent}), stable.environ)
+        stable.pool.warm(stable.key())
+        await stable.settled(lambda: bool(counts.notes["demo", "start_failed", "start_failed"]))
+        await stable.settled(lambda: not stable.pool.snapshot().processes)
+        told = [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
+        assert len(told) == 1, told
+        assert "start_failed" in told[0]
+
+
+async def test_e14_after_the_shutdown_every_call_says_so(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        key, pool = stable.key(), stable.pool
+        await pool.get(key)
+        await pool.shutdown()
+        for verb in (pool.warm, pool.hint, pool.pause, pool.resume, pool.drain, pool.reconnect):
+            with pytest.raises(PoolClosed):
+                verb(key)
+        for verb in (pool.recycle, pool.kill):
+            with pytest.raises(PoolClosed):
+                verb(1)
+        with pytest.raises(PoolClosed):
+            pool.reload(stable.settings, stable.environ)
+        assert pool.snapshot().processes == ()
+
+
+async def test_w30d_a_runtime_directory_that_was_tidied_away_is_made_again(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        shutil.rmtree(tmp_path / "run")
+        async with await stable.pool.lease(stable.key()) as lease:
+            assert await say(lease, "hello") == "echo: hello"
+            (run,) = (tmp_path / "run" / "spawns").iterdir()
+            assert [oct(path.stat().st_mode & 0o777) for path in (tmp_path / "run", run)] == ["0o700", "0o700"]
+            (record,) = run.iterdir()
+            assert f'"pid": {lease.pid}' in record.read_text()

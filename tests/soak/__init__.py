@@ -1,0 +1,1 @@
+"""Minutes of random life: `make soak`, or `python -m tests.soak --seconds 30`."""
