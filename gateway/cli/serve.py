@@ -1,20 +1,82 @@
-"""`ostler serve`: until the gateway exists, one round trip through the demo agent, which is what it will be made of."""
+"""`ostler serve`: run the gateway. Without any configuration it serves the demo agent to this machine."""
 
-import asyncio
+import argparse
+import os
 import sys
-import tempfile
-from pathlib import Path
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-SUMMARY = "run the gateway (for now: one round trip through the demo agent)"
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SUMMARY = "run the gateway"
+
+
+def arguments(argv: list[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="ostler serve", description="Run the gateway until SIGTERM.")
+    parser.add_argument("--host", help="address to listen on (127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port to listen on (8787; 0 takes a free one)")
+    parser.add_argument("--uds", metavar="PATH", help="listen on a unix socket instead")
+    parser.add_argument("--data-dir", metavar="DIR", help="where everything is kept (OSTLER_DATA_DIR, else XDG state)")
+    parser.add_argument("--config", metavar="FILE", help="configuration (OSTLER_CONFIG, else ./ostler.toml)")
+    return parser.parse_args(argv)
 
 
 def run(argv: list[str]) -> int:
-    """Start an agent, say hello, print the answer."""
-    if argv:
-        print("usage: ostler serve", file=sys.stderr)
-        return 2
-    from ostler.gateway.round_trip import round_trip  # noqa: PLC0415 - only who serves pays for the pool
+    """Serve; 1 when the gateway cannot start."""
+    given = arguments(argv)
 
-    with tempfile.TemporaryDirectory(prefix="ostler-") as folder:
-        print(asyncio.run(round_trip(Path(folder).resolve())))
+    from ostler.gateway.errors import GatewayError  # noqa: PLC0415 - `ostler serve --help` needs none of this
+    from ostler.pool.errors import PoolError  # noqa: PLC0415 - see above
+
+    try:
+        start(given)
+    except (GatewayError, PoolError) as error:
+        print(f"ostler: {error}", file=sys.stderr)
+        return 1
     return 0
+
+
+def start(given: argparse.Namespace) -> None:
+    """Read the configuration, take the address, serve."""
+    import uvloop  # noqa: PLC0415 - see above
+
+    from ostler.gateway import log  # noqa: PLC0415 - see above
+    from ostler.gateway.api.keys import check_exposure  # noqa: PLC0415 - see above
+    from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
+    from ostler.gateway.listener import address_of, listen_tcp, listen_unix  # noqa: PLC0415 - see above
+    from ostler.gateway.serving import serve  # noqa: PLC0415 - see above
+    from ostler.gateway.systemd import inherited_socket  # noqa: PLC0415 - see above
+
+    named = {"gateway.host": given.host, "gateway.port": given.port, "gateway.uds": given.uds}
+    overrides: list[tuple[str, Any]] = [(key, value) for key, value in named.items() if value is not None]
+    loaded = load(os.environ, config=given.config, data_dir=given.data_dir, overrides=overrides)
+    settings = loaded.settings
+    log.set_up(settings.log.level, settings.log.format)
+    check_exposure(settings.gateway.host, settings.gateway.uds, settings.auth)
+    listener = inherited_socket(os.environ)
+    if listener is None:
+        uds = settings.gateway.uds
+        listener = listen_unix(as_path(uds)) if uds else listen_tcp(settings.gateway.host, settings.gateway.port)
+    ready = partial(greet, address_of(listener), configured=loaded.file is not None)
+    uvloop.run(serve(loaded, os.environ, listener, ready))
+
+
+def as_path(text: str) -> "Path":
+    """A path a person typed."""
+    from pathlib import Path  # noqa: PLC0415 - see above
+
+    return Path(text).expanduser().absolute()
+
+
+def greet(address: str, *, configured: bool) -> None:
+    """What to do next, for somebody who has just started it for the first time."""
+    if configured:
+        print(f"ostler serves at {address}", flush=True)
+        return
+    body = '{"model": "demo", "input": "hello"}'
+    print(f"ostler serves the demo agent at {address}; no key is needed on this machine")
+    print(f"try it:  curl {address}/v1/responses -H 'content-type: application/json' -d '{body}'")
+    print("go on:   write ostler.toml (ostler config show prints every setting) and name a model of gemini, codex, ...",
+          flush=True)  # fmt: skip

@@ -35,6 +35,10 @@ class Allowed:
 
 
 ALLOWED: tuple[Allowed, ...] = (
+    Allowed(
+        "blanket_except", "gateway/api/application.py", "the border to HTTP: logged whole, answered as a 500 envelope"
+    ),
+    Allowed("blanket_except", "gateway/sessions/session.py", "the border of a turn: logged whole, its client is told"),
     Allowed("unowned_task", "pool/process/keeper.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
     Allowed("unowned_task", "pool/transport.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
     Allowed("unowned_task", "pool/opening.py", "a race of two waits in one function, which cancels both at its end"),

@@ -1,0 +1,61 @@
+"""What the routes have in common: who asks, JSON answers, pages, and what becomes of a turn whose client leaves."""
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ostler.gateway.api.errors import bad
+from ostler.gateway.api.keys import Caller
+from ostler.wire.json import JsonObject
+
+SESSION_HEADER = "x-ostler-session-id"
+POLICY_HEADER = "x-ostler-on-disconnect"
+SSE = {"content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"}
+
+
+def caller_of(request: Request) -> Caller:
+    """Who asks: the door has found out."""
+    caller = request.state.caller
+    if not isinstance(caller, Caller):
+        raise TypeError("a request came in without passing the door")
+    return caller
+
+
+def document(body: JsonObject, session_id: str | None = None, status: int = 200) -> Response:
+    """A JSON answer."""
+    headers = {} if session_id is None else {SESSION_HEADER: session_id}
+    return Response(orjson.dumps(body), status, headers, "application/json")
+
+
+def stays(request: Request, default: str) -> bool:
+    """Whether the turn goes on when the client of this request leaves."""
+    policy = request.headers.get(POLICY_HEADER, default)
+    if policy not in ("cancel", "continue"):
+        raise bad(f"{POLICY_HEADER} must be cancel or continue", POLICY_HEADER)
+    return policy == "continue"
+
+
+def page(items: list[JsonObject], request: Request) -> JsonObject:
+    """A list as the API pages it: `order`, `after`, `limit`."""
+    query = request.query_params
+    limit = query.get("limit", "20")
+    if not (limit.isascii() and limit.isdigit()) or not 1 <= int(limit) <= 100:
+        raise bad("limit must be a number from 1 to 100", "limit")
+    order = query.get("order", "desc")
+    if order not in ("asc", "desc"):
+        raise bad("order must be asc or desc", "order")
+    listed = items if order == "asc" else items[::-1]
+    after = query.get("after")
+    if after is not None:
+        places = [place for place, item in enumerate(listed) if item.get("id") == after]
+        if not places:
+            raise bad(f"there is no item {after[:100]!r} here", "after")
+        listed = listed[places[0] + 1 :]
+    data = listed[: int(limit)]
+    return {
+        "object": "list",
+        "data": data,
+        "first_id": data[0].get("id") if data else None,
+        "last_id": data[-1].get("id") if data else None,
+        "has_more": len(listed) > len(data),
+    }

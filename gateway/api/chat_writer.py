@@ -1,0 +1,152 @@
+"""The scribe of chat completions: one message, whole or in chunks. Nothing of it is stored but the conversation."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import orjson
+
+from ostler.gateway.api.errors import envelope, of_outcome
+from ostler.gateway.api.feed import Feed
+from ostler.gateway.api.resource import usage_of
+from ostler.gateway.records import ResponseRecord
+from ostler.gateway.sessions.calls import AskedCall
+from ostler.gateway.sessions.outcome import Outcome, Status
+from ostler.gateway.sessions.scribe import Kept
+from ostler.pool.events import Text, Thought, TurnEvent, Usage
+from ostler.wire.json import JsonObject
+
+DONE = b"data: [DONE]\n\n"
+
+
+class ChatWriter:
+    """One completion."""
+
+    def __init__(
+        self,
+        completion_id: str,
+        created: int,
+        model: str,
+        *,
+        session_id: str,
+        read: int,
+        feed: Feed | None,
+        include_usage: bool,
+        said: Callable[[str], None],
+    ) -> None:
+        self.id = completion_id
+        self.session_id = session_id
+        self.feed = feed
+        self.done = asyncio.Event()
+        self.outcome: Outcome | None = None
+        self._head: JsonObject = {"id": completion_id, "created": created, "model": model}
+        self._read = read
+        self._include_usage = include_usage
+        self._said = said
+        self._texts: list[str] = []
+        self._calls: list[JsonObject] = []
+        self._usage: Usage | None = None
+
+    def begin(self) -> ResponseRecord | None:
+        """Nothing is stored of a completion but the conversation."""
+        return None
+
+    def started(self) -> None:
+        """The turn runs."""
+        self._chunk({"role": "assistant", "content": ""})
+
+    def take(self, event: TurnEvent) -> None:
+        """One event of the agent."""
+        match event:
+            case Text(text=text):
+                self._texts.append(text)
+                self._chunk({"content": text})
+            case Thought(text=text):
+                self._chunk({"reasoning_content": text})
+            case Usage():
+                self._usage = event
+            case _:
+                return
+
+    def close(self, outcome: Outcome, calls: Sequence[AskedCall]) -> Kept:
+        """The message is whole."""
+        self.outcome = outcome
+        self._calls = [call_entry(call) for call in calls]
+        return Kept(items_of("".join(self._texts), calls))
+
+    def publish(self) -> None:
+        """Tell the client."""
+        outcome = self.outcome or Outcome(Status.FAILED)
+        if outcome.status is Status.FAILED:
+            self._write(b"data: %b\n\n" % orjson.dumps(envelope(of_outcome(outcome))))
+        else:
+            if outcome.status is Status.COMPLETED and not self._calls:
+                self._said("".join(self._texts))
+            self._finish()
+        if self.feed is not None:
+            self.feed.close()
+        self.done.set()
+
+    def document(self) -> JsonObject:
+        """The completion."""
+        message: JsonObject = {"role": "assistant", "content": "".join(self._texts) or None, "refusal": None}
+        if self._calls:
+            message["tool_calls"] = self._calls
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._reason()}
+        return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._counts()}
+
+    def _finish(self) -> None:
+        if self._calls:
+            self._chunk({"tool_calls": [{"index": index, **call} for index, call in enumerate(self._calls)]})
+        self._chunk({}, self._reason())
+        if self._include_usage:
+            self._frame({"choices": [], "usage": self._counts()})
+        self._write(DONE)
+
+    def _reason(self) -> str:
+        if self._calls:
+            return "tool_calls"
+        if self.outcome is None or self.outcome.status is Status.COMPLETED:
+            return "stop"
+        return "content_filter" if self.outcome.reason == "content_filter" else "length"
+
+    def _counts(self) -> JsonObject:
+        reported = self.outcome.usage if self.outcome and self.outcome.usage else self._usage
+        usage = usage_of(reported, self._read, sum(map(len, self._texts)))
+        counts = {
+            "prompt_tokens": usage["input_tokens"],
+            "completion_tokens": usage["output_tokens"],
+            "total_tokens": usage["total_tokens"],
+        }
+        return {**counts, "estimated": True} if "estimated" in usage else counts
+
+    def _chunk(self, delta: JsonObject, reason: str | None = None) -> None:
+        self._frame({"choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}]})
+
+    def _frame(self, fields: JsonObject) -> None:
+        if self.feed is not None:
+            chunk = {**self._head, "object": "chat.completion.chunk", **fields}
+            self._write(b"data: %b\n\n" % orjson.dumps(chunk))
+
+    def _write(self, frame: bytes) -> None:
+        if self.feed is not None:
+            self.feed.write(frame)
+
+
+def call_entry(call: AskedCall) -> JsonObject:
+    """A call as a chat message holds it."""
+    return {
+        "id": call.call_id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.arguments},
+    }
+
+
+def items_of(text: str, calls: Sequence[AskedCall]) -> list[JsonObject]:
+    """The message as it is stored: the same items as those of a response."""
+    part = {"type": "output_text", "text": text, "annotations": []}
+    said: list[JsonObject] = [{"type": "message", "role": "assistant", "content": [part]}] if text or not calls else []
+    called: list[JsonObject] = [
+        {"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": call.arguments}
+        for call in calls
+    ]
+    return [*said, *called]

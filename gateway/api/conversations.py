@@ -1,0 +1,141 @@
+"""The routes of /v1/conversations: slugs as objects, and what was said in them.
+
+Rules: a conversation that was never made is 404. What is listed are the stored items, oldest message last by default,
+as the API pages them. Deleting a conversation forgets the name; its responses stay readable.
+"""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ostler.gateway.api.answers import caller_of, document, page
+from ostler.gateway.api.body import Metadata, read_object
+from ostler.gateway.api.errors import bad, invalid, missing
+from ostler.gateway.api.items import read_input
+from ostler.gateway.api.target import PLATFORM, slug_of
+from ostler.gateway.ids import Ids
+from ostler.gateway.records import ConversationRecord, NewMessage, NewSession, Role, new_session_id
+from ostler.gateway.store import Store
+from ostler.wire.json import JsonObject
+
+ITEMS_AT_ONCE = 20
+
+
+class NewConversation(Struct, kw_only=True):
+    """POST /v1/conversations"""
+
+    items: Annotated[list[dict[str, Any]], Meta(max_length=ITEMS_AT_ONCE)] | None = None
+    metadata: Metadata | None = None
+
+
+class Change(Struct, kw_only=True):
+    """POST /v1/conversations/{slug}"""
+
+    metadata: Metadata
+
+
+class NewItems(Struct, kw_only=True):
+    """POST /v1/conversations/{slug}/items"""
+
+    items: Annotated[list[dict[str, Any]], Meta(min_length=1, max_length=ITEMS_AT_ONCE)]
+
+
+class Conversations:
+    """One per gateway."""
+
+    def __init__(self, store: Store, ids: Ids) -> None:
+        self._store = store
+        self._ids = ids
+
+    async def create(self, request: Request) -> Response:
+        """POST /v1/conversations"""
+        body = typed(await read_object(request), NewConversation)
+        messages = self._messages(body.items or [])
+        owner, slug = caller_of(request).name, self._ids.make("conv")
+        session = NewSession(new_session_id(self._ids.random_bytes), platform=PLATFORM, owner=owner)
+        row = await self._store.claim_conversation(slug, session, owner=owner)
+        if messages and row.session_id is not None:
+            await self._store.append(row.session_id, messages)
+        if body.metadata:
+            row = await self._store.update_conversation(slug, dict(body.metadata), owner=owner) or row
+        return document(entry(row))
+
+    async def retrieve(self, request: Request) -> Response:
+        """GET /v1/conversations/{slug}"""
+        return document(entry(await self._row(request)))
+
+    async def update(self, request: Request) -> Response:
+        """POST /v1/conversations/{slug}"""
+        body = typed(await read_object(request), Change)
+        row = await self._row(request)
+        changed = await self._store.update_conversation(row.slug, dict(body.metadata), owner=row.owner)
+        return document(entry(changed or row))
+
+    async def delete(self, request: Request) -> Response:
+        """DELETE /v1/conversations/{slug}"""
+        row = await self._row(request)
+        await self._store.delete_conversation(row.slug, owner=row.owner)
+        return document({"id": row.slug, "object": "conversation.deleted", "deleted": True})
+
+    async def items(self, request: Request) -> Response:
+        """GET /v1/conversations/{slug}/items"""
+        return document(page(await self._items(await self._row(request)), request))
+
+    async def add_items(self, request: Request) -> Response:
+        """POST /v1/conversations/{slug}/items"""
+        messages = self._messages(typed(await read_object(request), NewItems).items)
+        row = await self._row(request)
+        if row.session_id is None:
+            raise missing(f"conversation {row.slug!r} has no session any more; use a new name", "conversation")
+        await self._store.append(row.session_id, messages)
+        data = [item for message in messages for item in message.items]
+        ends = {"first_id": data[0].get("id"), "last_id": data[-1].get("id")} if data else {}
+        return document({"object": "list", "data": data, "has_more": False, **ends})
+
+    async def item(self, request: Request) -> Response:
+        """GET /v1/conversations/{slug}/items/{item}"""
+        wanted = request.path_params["item"]
+        for item in await self._items(await self._row(request)):
+            if item.get("id") == wanted:
+                return document(item)
+        raise missing(f"there is no item {wanted[:100]!r} in this conversation", "item_id")
+
+    async def _row(self, request: Request) -> ConversationRecord:
+        slug = slug_of(request.path_params["slug"]) or ""
+        row = await self._store.get_conversation(slug, owner=caller_of(request).name)
+        if row is None:
+            raise missing(f"there is no conversation {slug[:100]!r}", "conversation_id")
+        return row
+
+    async def _items(self, row: ConversationRecord) -> list[JsonObject]:
+        """Everything that was said, oldest first."""
+        if row.session_id is None:
+            return []
+        live = await self._store.live_end(row.session_id)
+        messages = await self._store.history(live.id if live else row.session_id)
+        return [item for message in messages for item in message.items]
+
+    def _messages(self, items: list[dict[str, Any]]) -> list[NewMessage]:
+        """Items as messages of a transcript, in order."""
+        said = read_input(items, self._ids.make)
+        if said.instructions:
+            raise bad("items of a conversation are messages and results; send instructions with a response", "items")
+        results = [(Role.TOOL, output.text, output.item) for output in said.outputs]
+        asked = [NewMessage(Role.USER, said.question, said.text)] if said.question else []
+        return [*(NewMessage(role, [item], text) for role, text, item in [*said.entries, *results]), *asked]
+
+
+def entry(row: ConversationRecord) -> JsonObject:
+    """A conversation as the API shows it."""
+    return {"id": row.slug, "object": "conversation", "created_at": int(row.created_at), "metadata": row.metadata}
+
+
+def typed(given: dict[str, Any], kind: type[Any]) -> Any:
+    """The typed request."""
+    try:
+        return msgspec.convert(given, kind)
+    except msgspec.ValidationError as error:
+        raise invalid(error) from error

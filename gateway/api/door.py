@@ -1,0 +1,159 @@
+"""The door: everything is checked here before any route sees a request. Plain ASGI, because a wrapper per request
+that hides the disconnect would cost us the cancel.
+
+Rules:
+- Without keys only loopback names are answered and no page of another origin may ask: a browser can be made to
+  resolve any name to 127.0.0.1.
+- A body over the limit is 413, announced or not. Health routes need no key, and tell nothing that a key protects.
+- Every answer has the security headers. A 401 says the same whatever was wrong.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ostler.gateway.api.errors import ApiError, reply
+from ostler.gateway.api.keys import Caller, KeyRing, host_names
+from ostler.gateway.api.limits import Limits
+
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+METERED = frozenset({"POST"})
+HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+)
+Headers = dict[bytes, bytes]
+
+
+class BodyTooLarge(ApiError):
+    """Raised out of `receive` when a body that did not announce its size grows too big."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(413, f"the body is larger than {limit} bytes; send less, or raise gateway.body_limit")
+
+
+class Door:
+    """Wraps the application."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        ring: KeyRing,
+        allowed_hosts: Sequence[str],
+        cors_origins: Sequence[str],
+        body_limit: int,
+        clock: Callable[[], float],
+    ) -> None:
+        self._app = app
+        self._ring = ring
+        self._hosts = host_names(allowed_hosts)
+        self._origins = frozenset(cors_origins)
+        self._body_limit = body_limit
+        self._clock = clock
+        self._limits = Limits()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers: Headers = dict(scope["headers"])
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        outward = self._outward(send, origin)
+        if scope["method"] == "OPTIONS" and origin in self._origins:
+            await outward({"type": "http.response.start", "status": 204, "headers": []})
+            await outward({"type": "http.response.body", "body": b""})
+            return
+        try:
+            caller = self._admit(scope, headers, origin)
+        except ApiError as error:
+            await reply(error)(scope, receive, outward)
+            return
+        await self._serve(scope, self._bounded(receive), outward, caller)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
+        scope["state"] = {**scope.get("state", {}), "caller": caller}
+        if scope["method"] not in METERED:
+            await self._app(scope, receive, send)
+            return
+        wait = self._limits.enter(caller, self._clock())
+        if wait is not None:
+            text = "too many requests with this key; wait as long as Retry-After says"
+            error = ApiError(429, text, code="rate_limit_exceeded", retry_after=max(1, math.ceil(wait)))
+            await reply(error)(scope, receive, send)
+            return
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._limits.leave(caller)
+
+    def _admit(self, scope: Scope, headers: Headers, origin: str) -> Caller:
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length) > self._body_limit:
+            raise BodyTooLarge(self._body_limit)
+        if self._ring.open:
+            self._check_origin(headers, origin)
+            return self._ring.anyone
+        if scope["path"] in OPEN_PATHS:
+            return self._ring.anyone
+        scheme, _, key = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        caller = self._ring.caller(key.strip()) if scheme.lower() == "bearer" and key else None
+        if caller is None:
+            raise ApiError(401, "send a valid key as 'Authorization: Bearer KEY'", code="invalid_api_key")
+        return caller
+
+    def _check_origin(self, headers: Headers, origin: str) -> None:
+        host = name_of(headers.get(b"host", b"localhost").decode("latin-1"))
+        if host not in self._hosts:
+            text = f"this gateway has no keys and answers to loopback names only, not to {host[:80]!r}; "
+            raise ApiError(403, text + "set OSTLER_API_KEY, or add the name to auth.allowed_hosts", code="foreign_host")
+        if origin and origin not in self._origins and name_of(origin.partition("://")[2]) not in self._hosts:
+            text = f"pages of {origin[:80]!r} may not use this gateway; "
+            raise ApiError(
+                403, text + "set OSTLER_API_KEY and add the origin to auth.cors_origins", code="foreign_origin"
+            )
+
+    def _outward(self, send: Send, origin: str) -> Send:
+        extra = [*HEADERS, *(cors(origin) if origin in self._origins else ())]
+
+        async def outward(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *extra]
+            await send(message)
+
+        return outward
+
+    def _bounded(self, receive: Receive) -> Receive:
+        seen = 0
+
+        async def bounded() -> Message:
+            nonlocal seen
+            message = await receive()
+            if message["type"] == "http.request":
+                seen += len(message.get("body", b""))
+                if seen > self._body_limit:
+                    raise BodyTooLarge(self._body_limit)
+            return message
+
+        return bounded
+
+
+def name_of(host: str) -> str:
+    """The host without its port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()
+
+
+def cors(origin: str) -> tuple[tuple[bytes, bytes], ...]:
+    """What a browser wants to read before it lets a page of this origin have the answer."""
+    return (
+        (b"access-control-allow-origin", origin.encode("latin-1")),
+        (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),
+        (b"access-control-allow-headers", b"authorization, content-type, idempotency-key, x-ostler-session"),
+        (b"access-control-expose-headers", b"x-ostler-session-id, retry-after"),
+        (b"vary", b"origin"),
+    )

@@ -1,0 +1,261 @@
+"""From a request of the Responses API to a turn of a session, in two steps: look and check, then begin."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ostler.gateway.api.body import ResponseBody
+from ostler.gateway.api.content import word_of
+from ostler.gateway.api.errors import bad
+from ostler.gateway.api.feed import Feed
+from ostler.gateway.api.items import Conversation, Entry, read_input
+from ostler.gateway.api.keys import Caller
+from ostler.gateway.api.prefixes import Prefixes, digest_of
+from ostler.gateway.api.references import resolved
+from ostler.gateway.api.repeats import Repeat
+from ostler.gateway.api.resource import Heading
+from ostler.gateway.api.target import Finder, Target
+from ostler.gateway.api.wants import Places, functions_of
+from ostler.gateway.api.writer import ResponseWriter
+from ostler.gateway.records import Role
+from ostler.gateway.sessions.ask import Ask, Line, Output
+from ostler.gateway.sessions.scribe import Scribe
+from ostler.gateway.sessions.sessions import Sessions
+from ostler.gateway.sessions.turn import Turn
+from ostler.pool.keys import TransportKey
+from ostler.pool.prompt import PromptPart, TextPart
+from ostler.wire.json import JsonObject
+
+GO_ON = "Go on: the results of your tool calls are the last lines of the conversation above."
+TRUNCATIONS = ("auto", "disabled")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request that was found good."""
+
+    body: ResponseBody
+    caller: Caller
+    model: str
+    session_id: str
+    slug: str | None
+    items: tuple[JsonObject, ...]
+    """What came in, as `input_items` lists it."""
+    ask: Ask
+    outputs: tuple[Output, ...] = ()
+    """Results for a turn that is parked here and now."""
+    resumes: str | None = None
+    """The session that waits for them."""
+    told: tuple[Entry, ...] | None = None
+    """The whole conversation so far, of a client that brings it along each time."""
+
+    @property
+    def store(self) -> bool:
+        """Whether the response may be read again."""
+        return self.body.store is not False
+
+    @property
+    def size(self) -> int:
+        """Characters that came in."""
+        return len(self.ask.text) + sum(len(text) for _, text, _ in self.ask.preface)
+
+
+class Intake:
+    """Knows the places and the sessions."""
+
+    def __init__(self, sessions: Sessions, finder: Finder, places: Places, prefixes: Prefixes) -> None:
+        self._sessions = sessions
+        self._prefixes = prefixes
+        self._finder = finder
+        self._places = places
+        self._ids = sessions.house.ids
+
+    async def prepare(self, body: ResponseBody, caller: Caller, *, resends: bool = False) -> Prepared:
+        """Understand it whole; then, and only then, make the session if there is none.
+
+        `resends`: the client repeats the conversation even where it names a session that holds it.
+        """
+        check(body)
+        given = await resolved(body.input, self._sessions.house.store, caller.name)
+        said = read_input(given, self._ids.make)
+        target = await self._finder.find(body, caller.name)
+        waiting = self._waiting(said, target, caller)
+        if not said.question and not said.outputs:
+            raise bad("input has no message of the user", "input")
+        if said.outputs and waiting is None:
+            await self._check_outputs(said, target)
+        if resends and target.session is not None:
+            said.entries.clear()
+        model = body.model or (target.session.model if target.session else None) or self._places.models.default
+        cwd = (body.metadata or {}).get("cwd") or (target.session.cwd if target.session else None)
+        key = self._places.key(model, cwd, caller)
+        ask = self._ask(body, said, key)
+        items = tuple(input_items(said))
+        told = whole(said) if stateless(body) else None
+        prepared = Prepared(body, caller, model, waiting or "", target.slug, items, ask, told=told)
+        if waiting is not None:
+            return replace(prepared, outputs=tuple(said.outputs), resumes=waiting)
+        warm = self._warm(prepared, said)
+        if warm is not None:
+            return warm
+        session = self._sessions.find(target.session.id) if target.session else None
+        if session is not None:
+            session.check_room()
+        store = body.store is not False
+        return replace(prepared, session_id=await self._finder.open(target, key, caller.name, keep_slug=store))
+
+    def _warm(self, prepared: Prepared, said: Conversation) -> Prepared | None:
+        """The session that holds what this client resends, if there is one."""
+        if prepared.told is None or not said.entries or not said.question:
+            return None
+        owner, digest = prepared.caller.name, digest_of(seed(prepared.ask), said.entries)
+        session_id = self._prefixes.find(owner, digest)
+        if session_id is None:
+            return None
+        self._prefixes.take(owner, digest)
+        return replace(prepared, session_id=session_id, ask=replace(prepared.ask, preface=()))
+
+    def learn(self, prepared: Prepared, answer: str) -> None:
+        """The client will come back with this conversation."""
+        if prepared.told is not None:
+            entries = [*prepared.told, (str(Role.ASSISTANT), answer, {})]
+            self._prefixes.learn(prepared.caller.name, digest_of(seed(prepared.ask), entries), prepared.session_id)
+
+    def writer(
+        self, prepared: Prepared, feed: Feed | None, repeat: Repeat | None, ended: Callable[[str], None]
+    ) -> ResponseWriter:
+        """Who writes the answer down."""
+        body, ask = prepared.body, prepared.ask
+        wall = self._sessions.house.wall
+        heading = Heading(
+            self._ids.make("resp"),
+            int(wall()),
+            prepared.model,
+            body.previous_response_id,
+            prepared.slug,
+            body.instructions,
+            prepared.store,
+            bool(body.background),
+            body,
+        )
+        return ResponseWriter(
+            heading,
+            session_id=prepared.session_id,
+            owner=prepared.caller.name,
+            slug=prepared.slug,
+            input_items=prepared.items,
+            read=prepared.size,
+            functions=[str(tool["name"]) for tool in ask.tools],
+            wall=wall,
+            feed=feed,
+            repeat=repeat,
+            ended=ended,
+            said=lambda text: self.learn(prepared, text),
+        )
+
+    def begin(self, prepared: Prepared, turn_id: str, writer: Scribe) -> Turn:
+        """Give it to its session."""
+        ask = prepared.ask
+        if prepared.resumes is not None:
+            turn = self._sessions.resume(prepared.resumes, writer, list(prepared.outputs))
+            if turn is not None:
+                return turn
+            ask = replayed(ask, prepared.outputs)
+        session = self._sessions.of(prepared.session_id, prepared.caller.name)
+        return self._sessions.start(session, ask, turn_id, writer)
+
+    def _ask(self, body: ResponseBody, said: Conversation, key: TransportKey) -> Ask:
+        functions = functions_of(body.tools, body.tool_choice)
+        told = [text for text in (body.instructions, *said.instructions) if text]
+        parts: tuple[PromptPart, ...] = tuple(said.parts)
+        history: tuple[Line, ...] | None = None
+        if body.conversation_history is not None:
+            history = tuple((role, text) for role, text, _ in brought(body.conversation_history, self._ids.make))
+        ask = Ask(
+            key,
+            parts,
+            said.text,
+            tuple(said.question),
+            tuple(said.entries),
+            history,
+            "\n\n".join(told) or None,
+            functions.definitions,
+            "\n".join(hint for hint in (functions.hint, format_hint(body)) if hint),
+            body.parallel_tool_calls is not False,
+        )
+        return ask if said.question else replayed(ask, said.outputs)
+
+    def _waiting(self, said: Conversation, target: Target, caller: Caller) -> str | None:
+        """The session whose turn waits for these results."""
+        if not said.outputs or said.question:
+            return None
+        session = self._sessions.waiting_for(said.outputs[0].call_id, caller.name)
+        if session is None or (target.session is not None and target.session.id != session):
+            return None
+        self._sessions.check_outputs(session, [output.call_id for output in said.outputs])
+        return session
+
+    async def _check_outputs(self, said: Conversation, target: Target) -> None:
+        """Results must belong to a call that somebody knows: this request, or the stored conversation."""
+        known = {item.get("call_id") for _, _, item in said.entries if item.get("type") == "function_call"}
+        if target.session is not None:
+            calls = await self._sessions.house.store.parked(target.session.id, waiting=False)
+            known |= {call.call_id for call in calls}
+        for output in said.outputs:
+            if output.call_id not in known:
+                raise bad(f"no tool call found for function call output with call_id {output.call_id[:100]}", "input")
+
+
+def stateless(body: ResponseBody) -> bool:
+    """Whether the request brings its conversation along."""
+    return body.conversation is None and body.previous_response_id is None and body.conversation_history is None
+
+
+def whole(said: Conversation) -> tuple[Entry, ...]:
+    """Everything that was said up to the answer."""
+    results = [(str(Role.TOOL), output.text, output.item) for output in said.outputs]
+    question: list[Entry] = [(str(Role.USER), said.text, {})] if said.question else []
+    return (*said.entries, *results, *question)
+
+
+def seed(ask: Ask) -> tuple[str | None, ...]:
+    """What a conversation depends on besides what was said."""
+    return (ask.key.provider, ask.key.model, ask.key.cwd, ask.instructions)
+
+
+def check(body: ResponseBody) -> None:
+    """What the types cannot say."""
+    if body.input is None or body.input in ("", []):
+        raise bad("input is missing: send a string or a list of items", "input")
+    if body.truncation not in (None, *TRUNCATIONS):
+        raise bad("truncation must be auto or disabled", "truncation")
+    if body.background and body.store is False:
+        raise bad("a background response must be stored, or nobody could ever read it: leave store out", "background")
+
+
+def replayed(ask: Ask, outputs: tuple[Output, ...] | list[Output]) -> Ask:
+    """The turn that waited for these results is gone: a new one gets them as part of the conversation."""
+    results = [(str(Role.TOOL), output.text, output.item) for output in outputs]
+    return replace(ask, parts=(TextPart(GO_ON),), text="", items=(), preface=(*ask.preface, *results))
+
+
+def brought(history: list[JsonObject], new_id: Callable[[str], str]) -> list[Entry]:
+    """A history that a request brings along, as entries."""
+    said = read_input([{"type": "message", **item} for item in history], new_id)
+    question = [(str(Role.USER), "\n".join(map(word_of, said.parts)), item) for item in said.question[:1]]
+    return [*said.entries, *question]
+
+
+def input_items(said: Conversation) -> list[JsonObject]:
+    """Everything that came in, in order."""
+    return [*(item for _, _, item in said.entries), *(output.item for output in said.outputs), *said.question]
+
+
+def format_hint(body: ResponseBody) -> str:
+    """An agent has no switch for the form of its answer; it is told."""
+    form = (body.text or {}).get("format")
+    kind = form.get("type") if isinstance(form, dict) else None
+    if kind == "json_object":
+        return "[format] Answer with one JSON object and nothing else."
+    if kind == "json_schema" and isinstance(form, dict):
+        return f"[format] Answer with one JSON value and nothing else. It must match this schema: {form.get('schema')}"
+    return ""

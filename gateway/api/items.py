@@ -1,0 +1,137 @@
+"""Input items of the Responses API, sorted into what a session needs: earlier messages, results of calls, the question.
+
+Rules: a message without `type` is a message. System and developer messages are instructions. The question is the last
+run of user messages; whatever stands before it is context that comes along.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ostler.gateway.api.content import parts_of, words_of
+from ostler.gateway.api.errors import bad
+from ostler.gateway.records import Role
+from ostler.gateway.sessions.ask import Output
+from ostler.pool.prompt import PromptPart
+from ostler.wire.json import JsonObject
+
+Entry = tuple[str, str, JsonObject]
+"""(role, text, item)"""
+
+
+@dataclass
+class Conversation:
+    """The input of one request."""
+
+    entries: list[Entry] = field(default_factory=list)
+    """Messages before the question, in order."""
+    question: list[JsonObject] = field(default_factory=list)
+    parts: list[PromptPart] = field(default_factory=list)
+    outputs: list[Output] = field(default_factory=list)
+    """Results at the end of the input, with no question after them."""
+    instructions: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """The words of the question."""
+        return words_of(self.parts)
+
+
+def read_input(given: str | Sequence[JsonObject], new_id: Callable[[str], str]) -> Conversation:
+    """Sort the items. Ids are given to those that have none."""
+    items = [{"type": "message", "role": "user", "content": given}] if isinstance(given, str) else given
+    found = Conversation()
+    for place, item in enumerate(items):
+        add(found, item, f"input[{place}]", new_id)
+    return found
+
+
+def add(found: Conversation, item: JsonObject, param: str, new_id: Callable[[str], str]) -> None:
+    """One more item."""
+    kind = item.get("type", "message")
+    match kind:
+        case "message":
+            add_message(found, item, param, new_id)
+        case "function_call":
+            settle(found)
+            call = {**item, "id": item.get("id") or new_id("fc"), "status": item.get("status") or "completed"}
+            for name in ("call_id", "name", "arguments"):
+                if not isinstance(item.get(name), str):
+                    raise bad(f"{param}.{name} must be a string", f"{param}.{name}")
+            found.entries.append((Role.ASSISTANT, "", call))
+        case "function_call_output":
+            settle(found)
+            found.outputs.append(output_of(item, param, new_id))
+        case "reasoning":
+            return
+        case _:
+            raise bad(f"{param}: an input item of type {kind!r} is not supported", f"{param}.type", "unsupported_item")
+
+
+def add_message(found: Conversation, item: JsonObject, param: str, new_id: Callable[[str], str]) -> None:
+    """A message of somebody."""
+    role, parts = item.get("role"), parts_of(item.get("content"), f"{param}.content")
+    if role in ("system", "developer"):
+        found.instructions.append(words_of(parts))
+        return
+    if role not in ("user", "assistant"):
+        raise bad(f"{param}.role must be user, assistant, system or developer", f"{param}.role")
+    stored = stored_message(item, str(role), new_id)
+    if role == "assistant":
+        settle(found)
+        found.entries.append((Role.ASSISTANT, words_of(parts), stored))
+        return
+    if found.outputs:
+        answer_first(found)
+    found.question.append(stored)
+    found.parts += parts
+
+
+def stored_message(item: JsonObject, role: str, new_id: Callable[[str], str]) -> JsonObject:
+    """The message as the API lists it."""
+    content = item.get("content")
+    kind = "input_text" if role == "user" else "output_text"
+    extra: JsonObject = {} if role == "user" else {"annotations": []}
+    parts = [{"type": kind, "text": content, **extra}] if isinstance(content, str) else content
+    return {
+        "type": "message",
+        "id": item.get("id") or new_id("msg"),
+        "role": role,
+        "status": "completed",
+        "content": parts,
+    }
+
+
+def settle(found: Conversation) -> None:
+    """What was taken for the question is followed by something else, so it is part of the conversation before it."""
+    if found.outputs:
+        answer_first(found)
+    if found.question:
+        item = (
+            found.question[0] if len(found.question) == 1 else {**found.question[0], "content": merged(found.question)}
+        )
+        found.entries.append((Role.USER, found.text, item))
+        found.question, found.parts = [], []
+
+
+def answer_first(found: Conversation) -> None:
+    """Results that are followed by something belong to the conversation before it."""
+    found.entries += [(Role.TOOL, output.text, output.item) for output in found.outputs]
+    found.outputs = []
+
+
+def merged(messages: Sequence[JsonObject]) -> list[Any]:
+    """The parts of several messages."""
+    return [part for message in messages for part in message["content"]]
+
+
+def output_of(item: JsonObject, param: str, new_id: Callable[[str], str]) -> Output:
+    """The result of a call."""
+    call_id, output = item.get("call_id"), item.get("output")
+    if not isinstance(call_id, str) or not call_id:
+        raise bad(f"{param}.call_id must be a string", f"{param}.call_id")
+    if not isinstance(output, str | list):
+        raise bad(f"{param}.output must be a string or a list of content parts", f"{param}.output")
+    parts = parts_of(output, f"{param}.output")
+    stored = {**item, "id": item.get("id") or new_id("fco"), "status": item.get("status") or "completed"}
+    return Output(call_id, words_of(parts), stored, [{"type": "text", "text": words_of(parts)}])

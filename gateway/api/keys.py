@@ -1,0 +1,99 @@
+"""Who asks. Keys are kept as digests and compared in constant time; what a key may do is part of it. Values only."""
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from ostler.gateway.config.errors import ConfigError
+from ostler.gateway.config.settings import AuthSettings
+
+SHORTEST = 16
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The owner of a key, or the one person on a loopback gateway without keys."""
+
+    name: str = ""
+    models: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
+    concurrency: int = 64
+    per_minute: int = 6000
+
+    def may_use(self, model: str) -> bool:
+        """Whether the key allows this `provider/model`."""
+        return not self.models or any(fnmatchcase(model, pattern) for pattern in self.models)
+
+    def may_enter(self, cwd: str) -> bool:
+        """Whether the key allows this directory, which is canonical."""
+        return not self.roots or any(Path(cwd).is_relative_to(Path(root).resolve()) for root in self.roots)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRing:
+    """All keys of a gateway; an empty one is open."""
+
+    entries: tuple[tuple[bytes, Caller], ...] = ()
+    anyone: Caller = field(default_factory=Caller)
+
+    @property
+    def open(self) -> bool:
+        """Whether no key is asked for."""
+        return not self.entries
+
+    def caller(self, key: str) -> Caller | None:
+        """Whose key this is. Looks at every entry, so that the time says nothing about which one it was."""
+        given, found = digest(key), None
+        for known, caller in self.entries:
+            if hmac.compare_digest(known, given):
+                found = caller
+        return found
+
+
+def digest(key: str) -> bytes:
+    """What is kept of a key. A key is long and random, so a plain digest cannot be reversed."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def key_ring(settings: AuthSettings) -> KeyRing:
+    """The keys of a configuration."""
+    entries: list[tuple[bytes, Caller]] = []
+    if settings.api_key:
+        entries.append((digest(settings.api_key), Caller("default", (), (), settings.concurrency, settings.per_minute)))
+    for key in settings.keys:
+        caller = Caller(
+            key.name,
+            tuple(key.models),
+            tuple(key.roots),
+            key.concurrency or settings.concurrency,
+            key.per_minute or settings.per_minute,
+        )
+        entries.append((bytes.fromhex(key.sha256), caller))
+    anyone = Caller(concurrency=settings.concurrency, per_minute=settings.per_minute)
+    return KeyRing(tuple(entries), anyone)
+
+
+def check_exposure(host: str, uds: str | None, settings: AuthSettings) -> None:
+    """Refuse to serve agents, which can run programs, to a network without a key."""
+    if settings.api_key and len(settings.api_key) < SHORTEST and not loopback(host, uds):
+        raise ConfigError("auth.api_key", f"a key for {host} needs at least {SHORTEST} characters")
+    if not settings.api_key and not settings.keys and not loopback(host, uds):
+        raise ConfigError(
+            "gateway.host",
+            f"{host} is not loopback, and whoever reaches it could run agents on this machine: set OSTLER_API_KEY to a"
+            f" secret of at least {SHORTEST} characters, or listen on 127.0.0.1",
+        )
+
+
+def loopback(host: str, uds: str | None) -> bool:
+    """Whether only this machine can connect."""
+    return uds is not None or host in LOOPBACK or host.startswith("127.")
+
+
+def host_names(extra: Sequence[str]) -> frozenset[str]:
+    """The names a gateway without keys answers to: a page on another name that resolves to us is refused."""
+    return LOOPBACK | {name.lower() for name in extra}

@@ -1,0 +1,205 @@
+"""From the agent's events to output items, and to the streaming events that build them up. One event in, frames out.
+
+Rules:
+- Every item is added, filled and done, in this order; its `output_index` is its place in the output.
+- Text and thoughts stream. What the agent does itself (its tools, its plan) is told as a reasoning item when it is
+  over: a client sees it and will not mistake it for a call that it should execute.
+- A call of one of the client's own functions is announced by the agent too; that announcement is dropped, because the
+  call itself follows as a `function_call` item.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+
+from ostler.gateway.sessions.calls import AskedCall
+from ostler.pool.events import Plan, Text, Thought, ToolEnded, ToolStarted, ToolUpdated, TurnEvent, Usage
+from ostler.wire.json import JsonObject
+
+Emit = Callable[[str, JsonObject], None]
+SHOWN = 2000
+"""Characters of a tool's arguments or result that are shown."""
+
+
+class Output:
+    """The output of one response while it grows."""
+
+    def __init__(self, emit: Emit, new_id: Callable[[str], str], own_functions: Sequence[str]) -> None:
+        self.items: list[JsonObject] = []
+        self.usage: Usage | None = None
+        self.written = 0
+        """Characters."""
+        self._emit = emit
+        self._new_id = new_id
+        self._own = own_functions
+        self._open: JsonObject | None = None
+        """The item that streams now; always the last one."""
+        self._pieces: list[str] = []
+        self._tools: dict[str, ToolStarted] = {}
+
+    @property
+    def text(self) -> str:
+        """Everything the assistant said."""
+        messages = [item for item in self.items if item["type"] == "message"]
+        return "".join(str(part["text"]) for item in messages for part in item["content"])
+
+    def take(self, event: TurnEvent) -> None:
+        """One event of the agent."""
+        match event:
+            case Text(text=text):
+                self._stream("message", text)
+            case Thought(text=text):
+                self._stream("reasoning", text)
+            case ToolStarted():
+                self._start_tool(event)
+            case ToolUpdated():
+                self._update_tool(event)
+            case ToolEnded():
+                self._end_tool(event)
+            case Plan(steps=steps):
+                lines = "\n".join(f"- [{'x' if step.status == 'completed' else ' '}] {step.text}" for step in steps)
+                self._tell(f"Plan:\n{lines}", {"kind": "plan"})
+            case Usage():
+                self.usage = event
+            case _:
+                return
+
+    def call(self, call: AskedCall) -> None:
+        """A function call for the client."""
+        self.close()
+        index = len(self.items)
+        item: JsonObject = {
+            "type": "function_call",
+            "id": self._new_id("fc"),
+            "call_id": call.call_id,
+            "name": call.name,
+            "arguments": "",
+            "status": "in_progress",
+        }
+        self.items.append(item)
+        place = {"item_id": item["id"], "output_index": index}
+        self._emit("response.output_item.added", {"output_index": index, "item": dict(item)})
+        self._emit("response.function_call_arguments.delta", {**place, "delta": call.arguments})
+        item.update(arguments=call.arguments, status="completed")
+        done = {**place, "name": call.name, "arguments": call.arguments}
+        self._emit("response.function_call_arguments.done", done)
+        self._emit("response.output_item.done", {"output_index": index, "item": item})
+
+    def finish(self, *, complete: bool) -> None:
+        """No more events: what is open is closed, tools that never ended are told as such."""
+        self.close("completed" if complete else "incomplete")
+        for started in tuple(self._tools.values()):
+            self._end_tool(ToolEnded(started.id, started.status))
+
+    def close(self, status: str = "completed") -> None:
+        """End the item that streams."""
+        item, self._open = self._open, None
+        if item is None:
+            return
+        text, index = "".join(self._pieces), len(self.items) - 1
+        self._pieces.clear()
+        if item["type"] == "message":
+            self._close_message(item, index, text, status)
+        else:
+            self._close_reasoning(item, index, text)
+
+    # --- what streams ---
+
+    def _stream(self, kind: str, text: str) -> None:
+        item = self._open
+        if item is None or item["type"] != kind:
+            self.close()
+            item = self._begin(kind)
+        self._pieces.append(text)
+        self.written += len(text)
+        index = len(self.items) - 1
+        if kind == "message":
+            place = {"item_id": item["id"], "output_index": index, "content_index": 0}
+            self._emit("response.output_text.delta", {**place, "delta": text, "logprobs": []})
+        else:
+            place = {"item_id": item["id"], "output_index": index, "summary_index": 0}
+            self._emit("response.reasoning_summary_text.delta", {**place, "delta": text})
+
+    def _begin(self, kind: str) -> JsonObject:
+        index = len(self.items)
+        item = message(self._new_id("msg")) if kind == "message" else reasoning(self._new_id("rs"))
+        self.items.append(item)
+        self._open = item
+        self._emit("response.output_item.added", {"output_index": index, "item": {**item}})
+        place = {"item_id": item["id"], "output_index": index}
+        if kind == "message":
+            self._emit("response.content_part.added", {**place, "content_index": 0, "part": text_part("")})
+        else:
+            part = {"type": "summary_text", "text": ""}
+            self._emit("response.reasoning_summary_part.added", {**place, "summary_index": 0, "part": part})
+        return item
+
+    def _close_message(self, item: JsonObject, index: int, text: str, status: str) -> None:
+        place = {"item_id": item["id"], "output_index": index, "content_index": 0}
+        part = text_part(text)
+        item.update(status=status, content=[part])
+        self._emit("response.output_text.done", {**place, "text": text, "logprobs": []})
+        self._emit("response.content_part.done", {**place, "part": part})
+        self._emit("response.output_item.done", {"output_index": index, "item": item})
+
+    def _close_reasoning(self, item: JsonObject, index: int, text: str) -> None:
+        place = {"item_id": item["id"], "output_index": index, "summary_index": 0}
+        part = {"type": "summary_text", "text": text}
+        item["summary"] = [part]
+        self._emit("response.reasoning_summary_text.done", {**place, "text": text})
+        self._emit("response.reasoning_summary_part.done", {**place, "part": part})
+        self._emit("response.output_item.done", {"output_index": index, "item": item})
+
+    # --- what the agent does itself ---
+
+    def _start_tool(self, event: ToolStarted) -> None:
+        if not any(name in event.title for name in self._own):
+            self._tools[event.id] = event
+
+    def _update_tool(self, event: ToolUpdated) -> None:
+        started = self._tools.get(event.id)
+        if started is not None:
+            started.title = event.title or started.title
+            started.arguments = started.arguments if event.arguments is None else event.arguments
+            started.status = event.status or started.status
+
+    def _end_tool(self, event: ToolEnded) -> None:
+        started = self._tools.pop(event.id, None)
+        if started is None:
+            return
+        text = f"Tool {started.title}: {event.status.value}"
+        facts: JsonObject = {"kind": "tool_call", "title": started.title, "status": event.status.value}
+        for name, value in (("arguments", started.arguments), ("output", event.output)):
+            if value is not None:
+                facts[name] = shown(value)
+        self._tell(text, facts)
+
+    def _tell(self, text: str, activity: JsonObject) -> None:
+        """A whole reasoning item at once."""
+        self.close()
+        item = self._begin("reasoning")
+        item["activity"] = activity
+        self._stream("reasoning", text)
+        self.close()
+
+
+def message(item_id: str) -> JsonObject:
+    """An empty message of the assistant."""
+    return {"type": "message", "id": item_id, "role": "assistant", "status": "in_progress", "content": []}
+
+
+def reasoning(item_id: str) -> JsonObject:
+    """An empty reasoning item."""
+    return {"type": "reasoning", "id": item_id, "summary": []}
+
+
+def text_part(text: str) -> JsonObject:
+    """A piece of answer."""
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def shown(value: Any) -> str:
+    """A JSON value for a person to look at."""
+    text = value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+    return text if len(text) <= SHOWN else text[:SHOWN] + "..."

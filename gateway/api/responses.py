@@ -1,0 +1,171 @@
+"""The routes of /v1/responses.
+
+Rules: a request is understood whole before anything is stored or started. What a route waits for is the writer of its
+response, never the agent: a client that leaves, comes back, or never cared changes the turn by policy only.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from ostler.gateway.api.answers import SESSION_HEADER, SSE, caller_of, document, page, stays
+from ostler.gateway.api.body import ResponseBody, read_json, response_body
+from ostler.gateway.api.errors import ApiError, bad, missing, of_outcome, reply
+from ostler.gateway.api.feed import Feed, Feeds
+from ostler.gateway.api.intake import Intake, Prepared
+from ostler.gateway.api.keys import Caller
+from ostler.gateway.api.presence import until_gone
+from ostler.gateway.api.repeats import Repeat, Repeats
+from ostler.gateway.api.writer import ResponseWriter
+from ostler.gateway.records import ResponseRecord
+from ostler.gateway.sessions.outcome import Status, Stop
+from ostler.gateway.sessions.sessions import Sessions
+from ostler.gateway.sessions.turn import Turn
+
+
+@dataclass
+class Live:
+    """Responses whose turn is not over."""
+
+    turns: dict[str, tuple[str, Turn]] = field(default_factory=dict)
+
+    def find(self, response_id: str, owner: str) -> Turn | None:
+        """The turn of a response of this owner."""
+        entry = self.turns.get(response_id)
+        return entry[1] if entry is not None and entry[0] == owner else None
+
+
+class Responses:
+    """One per gateway."""
+
+    def __init__(self, sessions: Sessions, intake: Intake, feeds: Feeds, repeats: Repeats) -> None:
+        self._sessions = sessions
+        self._intake = intake
+        self._feeds = feeds
+        self._repeats = repeats
+        self._live = Live()
+        self._store = sessions.house.store
+        self._settings = sessions.house.settings
+
+    async def create(self, request: Request) -> Response:
+        """POST /v1/responses"""
+        caller = caller_of(request)
+        body = response_body(await read_json(request))
+        if body.stream:
+            return await self._start(request, body, caller, None)
+        key = request.headers.get("idempotency-key")
+        repeat = self._repeats.read(key, caller.name, await request.body())
+        if repeat is None:
+            return await self._start(request, body, caller, None)
+        known = await self._repeats.begin(repeat)
+        if known is not None:
+            return known
+        try:
+            return await self._start(request, body, caller, repeat)
+        finally:
+            self._repeats.end(repeat)
+
+    async def retrieve(self, request: Request) -> Response:
+        """GET /v1/responses/{id}"""
+        if request.query_params.get("stream", "").lower() in ("true", "1"):
+            return self._replay(request)
+        record = await self._record(request)
+        return document(record.body, record.session_id)
+
+    async def delete(self, request: Request) -> Response:
+        """DELETE /v1/responses/{id}"""
+        response_id, owner = request.path_params["id"], caller_of(request).name
+        turn = self._live.find(response_id, owner)
+        if turn is not None:
+            turn.stop(Stop.CLIENT)
+            await turn.over.wait()
+        if not await self._store.delete_response(response_id, owner=owner):
+            raise missing(f"there is no response {response_id[:100]!r}", "response_id")
+        return document({"id": response_id, "object": "response", "deleted": True})
+
+    async def cancel(self, request: Request) -> Response:
+        """POST /v1/responses/{id}/cancel"""
+        turn = self._live.find(request.path_params["id"], caller_of(request).name)
+        if turn is not None:
+            turn.stop(Stop.CLIENT)
+            await turn.over.wait()
+        record = await self._record(request)
+        return document(record.body, record.session_id)
+
+    async def input_items(self, request: Request) -> Response:
+        """GET /v1/responses/{id}/input_items"""
+        record = await self._record(request)
+        return document(page(list(record.input_items), request))
+
+    # --- starting ---
+
+    async def _start(self, request: Request, body: ResponseBody, caller: Caller, repeat: Repeat | None) -> Response:
+        self._sessions.check_open()
+        staying = bool(body.background) or stays(request, self._settings.on_disconnect)
+        prepared = await self._intake.prepare(body, caller)
+        feed = Feed() if body.stream or body.background else None
+        writer = self._intake.writer(prepared, feed, repeat, self._ended)
+        if body.background:
+            await self._queue(writer)
+        turn = self._intake.begin(prepared, writer.id, writer)
+        self._live.turns[writer.id] = (caller.name, turn)
+        if feed is not None:
+            self._feeds.add(writer.id, caller.name, feed)
+        if body.background and not body.stream:
+            return document(writer.document, writer.session_id)
+        if feed is not None:
+            return self._stream(feed, 0, writer.session_id, None if staying else turn)
+        return await self._whole(request, writer, prepared, None if staying else turn)
+
+    async def _queue(self, writer: ResponseWriter) -> None:
+        """A background response is durable before anybody is told of it."""
+        writer.queue()
+        record = writer.record()
+        if record is not None:
+            await self._store.save_response(record)
+
+    async def _whole(self, request: Request, writer: ResponseWriter, prepared: Prepared, turn: Turn | None) -> Response:
+        """The finished response; or, where the client leaves first, nobody to give it to."""
+        await until_gone(request, writer.done, turn)
+        outcome = writer.outcome
+        if outcome is not None and outcome.status is Status.FAILED and not writer.heard:
+            return reply(of_outcome(outcome), {SESSION_HEADER: prepared.session_id})
+        return document(writer.document, writer.session_id)
+
+    def _stream(self, feed: Feed, start: int, session_id: str | None, turn: Turn | None) -> Response:
+        headers = SSE if session_id is None else {**SSE, SESSION_HEADER: session_id}
+        return StreamingResponse(self._frames(feed, start, turn), headers=headers)
+
+    async def _frames(self, feed: Feed, start: int, turn: Turn | None) -> AsyncIterator[bytes]:
+        try:
+            async for piece in feed.follow(start, self._settings.keepalive):
+                yield piece
+        finally:
+            if turn is not None and not feed.closed:
+                turn.stop(Stop.DISCONNECT)
+
+    def _replay(self, request: Request) -> Response:
+        response_id = request.path_params["id"]
+        feed = self._feeds.find(response_id, caller_of(request).name)
+        if feed is None:
+            text = f"the stream of response {response_id[:100]!r} is not held any more; ask without stream=true"
+            raise ApiError(404, text, param="stream", code="stream_gone")
+        after = request.query_params.get("starting_after", "-1")
+        if not after.lstrip("-").isdigit():
+            raise bad("starting_after must be a sequence number", "starting_after")
+        return self._stream(feed, int(after) + 1, None, None)
+
+    # --- small things ---
+
+    def _ended(self, response_id: str) -> None:
+        self._live.turns.pop(response_id, None)
+        self._feeds.ended(response_id)
+
+    async def _record(self, request: Request) -> ResponseRecord:
+        response_id = request.path_params["id"]
+        record = await self._store.get_response(response_id, owner=caller_of(request).name)
+        if record is None:
+            raise missing(f"there is no response {response_id[:100]!r}", "response_id")
+        return record

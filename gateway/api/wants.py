@@ -1,0 +1,123 @@
+"""What is asked for, checked: model, directory, functions. Pure but for looking at the directory.
+
+Rules: everything that can be refused is refused here, before anything is stored or started.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ostler.gateway.api.body import FunctionTool
+from ostler.gateway.api.errors import ApiError, bad
+from ostler.gateway.api.keys import Caller
+from ostler.gateway.models import Models
+from ostler.pool.errors import BadDirectory
+from ostler.pool.keys import TransportKey, canonical_cwd
+from ostler.wire.json import JsonObject
+
+NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+NAME_LIMIT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Models and directories of this gateway."""
+
+    models: Models
+    default_cwd: Path
+    roots: tuple[str, ...]
+
+    def key(self, model: str, cwd: str | None, caller: Caller) -> TransportKey:
+        """The process that shall answer; or the reason why this caller may not have it."""
+        found = self.models.resolve(model)
+        if found is None:
+            known = ", ".join(self.models.listed()[:20])
+            text = f"unknown model {model[:200]!r}; use provider/model or one of: {known}"
+            raise ApiError(404, text, param="model", code="model_not_found")
+        provider, name = found
+        if not caller.may_use(f"{provider}/{name}") and not caller.may_use(model):
+            raise ApiError(403, f"this key may not use model {model[:200]!r}", param="model", code="model_not_allowed")
+        return TransportKey(provider, name, self.directory(cwd, caller))
+
+    def directory(self, cwd: str | None, caller: Caller) -> str:
+        """Canonical and allowed."""
+        if cwd is None and caller.roots:
+            cwd = caller.roots[0]
+        try:
+            place = canonical_cwd(self.default_cwd if cwd is None else cwd, self.roots if cwd is not None else ())
+        except BadDirectory as error:
+            raise bad(str(error), "metadata.cwd", "invalid_cwd") from error
+        if not caller.may_enter(place):
+            raise ApiError(403, f"this key may not work in {cwd!r}", param="metadata.cwd", code="cwd_not_allowed")
+        return place
+
+
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """The client's functions that the agent gets for this turn."""
+
+    definitions: tuple[JsonObject, ...] = ()
+    hint: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What they are called."""
+        return tuple(str(definition["name"]) for definition in self.definitions)
+
+
+def functions_of(tools: Sequence[FunctionTool] | None, choice: str | dict[str, Any] | None) -> Functions:
+    """The functions, as far as the choice lets the agent see them."""
+    definitions = [definition_of(tool, place) for place, tool in enumerate(tools or ())]
+    names = [str(definition["name"]) for definition in definitions]
+    if len(set(names)) != len(names):
+        raise bad("tools: two functions have the same name", "tools")
+    match choice:
+        case None | "auto":
+            return Functions(tuple(definitions))
+        case "none":
+            return Functions()
+        case "required":
+            return Functions(tuple(definitions), insisting(names))
+        case dict():
+            return named_choice(definitions, choice)
+        case _:
+            raise bad("tool_choice must be none, auto, required, or name a function of tools", "tool_choice")
+
+
+def named_choice(definitions: Sequence[JsonObject], choice: dict[str, Any]) -> Functions:
+    """One function that must be called, or a list of those that may be."""
+    listed = choice.get("tools")
+    if choice.get("type") == "allowed_tools" and isinstance(listed, list):
+        allowed = [tool.get("name") if isinstance(tool, dict) else None for tool in listed]
+        return chosen(definitions, allowed, insist=choice.get("mode") == "required")
+    inner = choice.get("function")
+    name = choice.get("name") or (inner.get("name") if isinstance(inner, dict) else None)
+    return chosen(definitions, [name], insist=True)
+
+
+def chosen(definitions: Sequence[JsonObject], names: Sequence[object], *, insist: bool) -> Functions:
+    """Only these."""
+    left = tuple(definition for definition in definitions if definition["name"] in names)
+    if len(left) != len(names):
+        raise bad("tool_choice names a function that is not in tools", "tool_choice")
+    return Functions(left, insisting([str(name) for name in names]) if insist else "")
+
+
+def insisting(names: Sequence[str]) -> str:
+    """An agent cannot be forced, only told."""
+    return f"[tools] Before you answer, call at least one of these tools: {', '.join(names)}." if names else ""
+
+
+def definition_of(tool: FunctionTool, place: int) -> JsonObject:
+    """A function as an MCP tool."""
+    param = f"tools[{place}]"
+    if tool.type != "function":
+        text = f"{param}: tools of type {tool.type[:80]!r} are not supported; the agent brings its own, send functions"
+        raise bad(text, f"{param}.type", "unsupported_tool")
+    if not tool.name or len(tool.name) > NAME_LIMIT or not NAME.issuperset(tool.name):
+        raise bad(f"{param}.name must have 1 to {NAME_LIMIT} letters, digits, '_' or '-'", f"{param}.name")
+    schema = tool.parameters or {"type": "object", "properties": {}}
+    if schema.get("type") != "object":
+        raise bad(f"{param}.parameters must be a JSON schema of type object", f"{param}.parameters")
+    return {"name": tool.name, "description": tool.description or "", "inputSchema": schema}

@@ -1,0 +1,151 @@
+"""The scribe of the Responses API: builds the resource, writes the stream, says what is stored.
+
+Rules: `sequence_number` counts from 0 in steps of 1. The last event is written by `publish`, after the end is durable.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import orjson
+
+from ostler.bridge.redaction import redacted
+from ostler.gateway.api.feed import Feed
+from ostler.gateway.api.output import Output
+from ostler.gateway.api.repeats import Repeat
+from ostler.gateway.api.resource import Heading, conclude, resource, usage_of
+from ostler.gateway.records import ResponseRecord
+from ostler.gateway.sessions.calls import AskedCall
+from ostler.gateway.sessions.outcome import Outcome, Status
+from ostler.gateway.sessions.scribe import Kept
+from ostler.pool.events import TurnEvent
+from ostler.wire.json import JsonObject
+
+LAST = {
+    Status.COMPLETED: "response.completed",
+    Status.INCOMPLETE: "response.incomplete",
+    Status.CANCELLED: "response.incomplete",
+    Status.FAILED: "response.failed",
+}
+
+
+class ResponseWriter:
+    """One response."""
+
+    def __init__(
+        self,
+        heading: Heading,
+        *,
+        session_id: str,
+        owner: str,
+        slug: str | None,
+        input_items: Sequence[JsonObject],
+        read: int,
+        functions: Sequence[str],
+        wall: Callable[[], float],
+        feed: Feed | None,
+        repeat: Repeat | None = None,
+        ended: Callable[[str], None],
+        said: Callable[[str], None],
+    ) -> None:
+        self.id = heading.id
+        self.document = resource(heading)
+        self.outcome: Outcome | None = None
+        self.done = asyncio.Event()
+        self.heard = False
+        """Whether the agent said anything."""
+        self.session_id = session_id
+        self.feed = feed
+        self._heading = heading
+        self._owner = owner
+        self._slug = slug
+        self._input = tuple(input_items)
+        self._read = read
+        self._wall = wall
+        self._repeat = repeat
+        self._ended = ended
+        self._said = said
+        self._final = False
+        self._numbers = 0
+        self._items = 0
+        self._output = Output(self._emit, self._item_id, functions)
+        self._announced = False
+
+    def queue(self) -> None:
+        """It is stored and waits for its turn."""
+        self.document["status"] = "queued"
+        self._announce()
+        self._emit("response.queued", {"response": self.document})
+
+    def begin(self) -> ResponseRecord | None:
+        """The turn runs."""
+        self.document["status"] = "in_progress"
+        return self.record()
+
+    def started(self) -> None:
+        """And what it was asked is durable."""
+        self._announce()
+        self._emit("response.in_progress", {"response": self.document})
+
+    def take(self, event: TurnEvent) -> None:
+        """One event of the agent."""
+        self.heard = True
+        self._output.take(event)
+
+    def close(self, outcome: Outcome, calls: Sequence[AskedCall]) -> Kept:
+        """The answer is whole; or, when it could not be stored, failed after all."""
+        for call in calls:
+            self._output.call(call)
+        self._output.finish(complete=outcome.status is Status.COMPLETED)
+        self.outcome = outcome
+        self._final = outcome.status is Status.COMPLETED and not calls
+        self.document["output"] = self._output.items
+        usage = usage_of(outcome.usage or self._output.usage, self._read, self._output.written)
+        conclude(self.document, outcome, usage, int(self._wall()), redacted(outcome.message))
+        record = self.record()
+        answer = self._repeat.record(self.document, self.session_id, self._wall()) if self._repeat else None
+        return Kept(self._output.items, record, self._slug if record else None, answer)
+
+    def publish(self) -> None:
+        """Tell the client."""
+        self._announce()
+        if self._final:
+            self._said(self._output.text)
+        status = Status(self.document["status"])
+        self._emit(LAST[status], {"response": self.document})
+        if self.feed is not None:
+            self.feed.close()
+        self._ended(self.id)
+        self.done.set()
+
+    def record(self) -> ResponseRecord | None:
+        """The response as it is stored; None where the client wants nothing kept."""
+        if not self._heading.store:
+            return None
+        return ResponseRecord(
+            self.id,
+            self.session_id,
+            self._owner,
+            self.document["status"],
+            self.document,
+            self._input,
+            self._heading.previous_response_id,
+            self._slug,
+            self._heading.created_at,
+        )
+
+    def _announce(self) -> None:
+        if not self._announced:
+            self._announced = True
+            self._emit("response.created", {"response": self.document})
+
+    def _item_id(self, prefix: str) -> str:
+        """Ids of items name their response, so that a reference to an item can be followed."""
+        self._items += 1
+        return f"{prefix}_{self.id.removeprefix('resp_')}{self._items:04x}"
+
+    def _emit(self, kind: str, fields: JsonObject) -> None:
+        if self.feed is None:
+            return
+        data = orjson.dumps({"type": kind, "sequence_number": self._numbers, **fields})
+        self._numbers += 1
+        self.feed.write(b"event: %b\ndata: %b\n\n" % (kind.encode(), data))

@@ -1,0 +1,36 @@
+"""`ostler config check|show`: the configuration in force, without starting anything."""
+
+import argparse
+import json
+import os
+import sys
+
+SUMMARY = "check or show the configuration (config check|show)"
+
+
+def run(argv: list[str]) -> int:
+    """0 when the configuration is good."""
+    parser = argparse.ArgumentParser(prog="ostler config", description="Check or show the configuration.")
+    parser.add_argument("verb", choices=("check", "show"))
+    parser.add_argument("--config", metavar="FILE")
+    parser.add_argument("--data-dir", metavar="DIR")
+    given = parser.parse_args(argv)
+
+    from ostler.gateway.config.check import check  # noqa: PLC0415 - only this command needs it
+    from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
+    from ostler.gateway.config.settings import shown  # noqa: PLC0415 - see above
+    from ostler.gateway.errors import GatewayError  # noqa: PLC0415 - see above
+    from ostler.pool.errors import PoolError  # noqa: PLC0415 - see above
+
+    try:
+        loaded = load(os.environ, config=given.config, data_dir=given.data_dir)
+        check(loaded.settings, loaded.data_dir)
+    except (GatewayError, PoolError) as error:
+        print(f"ostler: {error}", file=sys.stderr)
+        return 1
+    place = loaded.file or "no ostler.toml: defaults and environment"
+    if given.verb == "show":
+        print(json.dumps({"file": str(place), "data_dir": str(loaded.data_dir), **shown(loaded.settings)}, indent=2))
+    else:
+        print(f"good: {place}; data in {loaded.data_dir}")
+    return 0

@@ -1,0 +1,43 @@
+"""What can be wrong with settings that are each well-formed: everything the start would find out, without starting."""
+
+from pathlib import Path
+
+from ostler.gateway.api.keys import check_exposure, key_ring
+from ostler.gateway.config.errors import ConfigError
+from ostler.gateway.config.processes import pool_settings
+from ostler.gateway.config.settings import Settings
+from ostler.gateway.models import Models
+from ostler.pool.configuration import PoolSettings
+from ostler.pool.providers import load
+
+
+def models_of(settings: Settings) -> Models:
+    """The names of a configuration; an alias or default that leads nowhere stops the start."""
+    models = Models(
+        settings.models,
+        frozenset(load()),
+        settings.gateway.default_model,
+        tuple(warm.model for warm in settings.pool.warm),
+    )
+    for key, name in {
+        "gateway.default_model": models.default,
+        **{f"models.{k}": v for k, v in models.aliases.items()},
+    }.items():
+        if models.resolve(name) is None:
+            known = ", ".join(sorted(models.providers))
+            raise ConfigError(key, f"{name!r} is no model: use provider/model with one of the providers {known}")
+    return models
+
+
+def work_folder(settings: Settings, data_dir: Path) -> Path:
+    """Where agents work when nobody names a directory."""
+    named = settings.gateway.default_cwd
+    return data_dir / "work" if named is None else Path(named).expanduser().absolute()
+
+
+def check(settings: Settings, data_dir: Path) -> tuple[Models, PoolSettings]:
+    """Raise what is wrong; else what a gateway is made from."""
+    models = models_of(settings)
+    key_ring(settings.auth)
+    check_exposure(settings.gateway.host, settings.gateway.uds, settings.auth)
+    return models, pool_settings(settings, models, work_folder(settings, data_dir))

@@ -1,0 +1,25 @@
+"""What can be wrong with a configuration. Each names the place (file or variable), the key, and what to do."""
+
+from difflib import get_close_matches
+
+from ostler.gateway.errors import GatewayError
+
+
+class ConfigError(GatewayError):
+    """The gateway does not start with this configuration."""
+
+    def __init__(self, place: str, why: str) -> None:
+        super().__init__(f"{place}: {why}")
+        self.place = place
+        self.why = why
+
+
+class UnknownKey(ConfigError):
+    """A key nobody reads is a typo, and a typo that is accepted is a setting that silently does not hold."""
+
+    def __init__(self, place: str, key: str, known: list[str]) -> None:
+        near = get_close_matches(key.rpartition(".")[2], known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(sorted(known))}"
+        super().__init__(place, f"unknown key {key!r}; {hint}")
+        self.key = key
+        self.nearest = near[0] if near else None

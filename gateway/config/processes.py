@@ -1,0 +1,83 @@
+"""The pool's settings, from the gateway's."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from ostler.gateway.config.errors import ConfigError
+from ostler.gateway.config.settings import ProviderSection, Settings
+from ostler.gateway.models import Models
+from ostler.pool.configuration import PoolSettings, WarmKey
+from ostler.pool.core.settings import Limits
+from ostler.pool.core.values import SettingsError
+from ostler.pool.keys import TransportKey
+from ostler.pool.provider import Approval
+from ostler.pool.settings import BadSetting, Deadlines, ProviderSettings
+
+
+def pool_settings(settings: Settings, models: Models, default_cwd: Path) -> PoolSettings:
+    """Checked here, so that a mistake stops the start and not the first turn."""
+    pool, known = settings.pool, sorted(models.providers)
+    for name in settings.providers:
+        if name not in models.providers:
+            raise ConfigError(f"providers.{name}", f"unknown provider; known: {', '.join(known)}")
+    try:
+        return PoolSettings(
+            enabled=pool.enabled,
+            limits=Limits(
+                max_processes=pool.max_processes,
+                max_processes_per_key=pool.max_processes_per_key,
+                max_queue=pool.max_queue,
+                idle_after=pool.idle_after,
+                max_age=pool.max_age,
+                memory_budget=pool.memory_budget,
+            ),
+            providers={name: provider_settings(settings, name) for name in known},
+            warm=warm_keys(settings, models, default_cwd),
+            roots=tuple(pool.roots),
+            claim_deadline=pool.claim_deadline,
+            fallback=pool.fallback,
+        )
+    except (SettingsError, BadSetting) as error:
+        raise ConfigError("pool", str(error)) from error
+
+
+def provider_settings(settings: Settings, name: str) -> ProviderSettings:
+    """One provider."""
+    given = settings.providers.get(name) or ProviderSection()
+    deadlines = Deadlines(prompt_inactivity=settings.gateway.turn_inactivity)
+    if given.start_deadline is not None:
+        deadlines = replace(deadlines, start=given.start_deadline)
+    if given.open_deadline is not None:
+        deadlines = replace(deadlines, session_open=given.open_deadline, session_load=given.open_deadline)
+    known = ProviderSettings(
+        command=None if given.command is None else tuple(given.command),
+        args=tuple(given.args),
+        env=given.env,
+        pass_env=tuple(given.pass_env),
+        home=given.home,
+        deadlines=deadlines,
+    )
+    return known if given.approval is None else replace(known, approval=approval(given.approval, name))
+
+
+def approval(word: str, name: str) -> Approval:
+    """Who is asked before the agent acts."""
+    try:
+        return Approval(word)
+    except ValueError as error:
+        known = ", ".join(each.value for each in Approval)
+        raise ConfigError(f"providers.{name}.approval", f"{word!r} is none of {known}") from error
+
+
+def warm_keys(settings: Settings, models: Models, default_cwd: Path) -> tuple[WarmKey, ...]:
+    """The keys that are kept ready."""
+    wanted = [(warm.model, warm.cwd, warm.seats) for warm in settings.pool.warm]
+    if settings.pool.prewarm:
+        wanted.append((settings.gateway.default_model, None, 1))
+    keys: list[WarmKey] = []
+    for model, cwd, seats in wanted:
+        found = models.resolve(model)
+        if found is None:
+            raise ConfigError("pool.warm", f"unknown model {model!r}; use provider/model or an alias of [models]")
+        keys.append(WarmKey(TransportKey(*found, cwd or str(default_cwd)), None, seats))
+    return tuple(keys)

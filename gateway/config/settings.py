@@ -1,0 +1,175 @@
+"""The settings, section by section, with their defaults. Values only.
+
+Rules:
+- A field's name is its key in `ostler.toml` and, in capitals, in `OSTLER_<SECTION>__<KEY>`.
+- Seconds, bytes and counts; a limit is above zero, it never means unlimited.
+- Whatever is a secret is named in `SECRET`, and is never printed.
+"""
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, field
+from msgspec.structs import asdict
+
+Seconds = Annotated[float, Meta(gt=0, le=7 * 86_400.0)]
+Count = Annotated[int, Meta(gt=0)]
+Port = Annotated[int, Meta(ge=0, le=65_535)]
+
+SECRET = frozenset({"api_key", "env", "sha256"})
+
+
+class GatewaySettings(Struct, frozen=True, kw_only=True):
+    """The server and the sessions behind it."""
+
+    host: str = "127.0.0.1"
+    port: Port = 8787
+    uds: str | None = None
+    """A unix socket to listen on instead of host and port."""
+    body_limit: Count = 10 * 1024 * 1024
+    default_model: str = "demo/demo"
+    default_cwd: str | None = None
+    """Where agents work when a request names no directory; None: `work/` in the data folder."""
+    responses_max: Count = 10_000
+    seats_max: Count = 64
+    """Seats that sessions hold between their turns; the least recently used is given back first."""
+    seat_idle: Seconds = 900.0
+    sessions_max: Count = 10_000
+    """Sessions kept in memory; the rest are read from the store when they are asked for."""
+    queue_max: Count = 16
+    """Turns that may wait for one session; one more is 429."""
+    turn_inactivity: Seconds = 900.0
+    """A turn without any event for so long is failed; waiting for a tool or a permission does not count."""
+    turn_limit: Seconds | None = None
+    """An optional wall clock for a whole turn."""
+    client_tool_deadline: Seconds = 600.0
+    """How long a client may take to answer a function call."""
+    call_gather: Seconds = 0.05
+    """How long to wait for further parallel calls before they are handed to the client."""
+    on_disconnect: str = "cancel"
+    """What becomes of a foreground turn whose client left: cancel, or continue."""
+    drain: Seconds = 20.0
+    keepalive: Seconds = 15.0
+    """Between comments on a silent stream."""
+    stream_replay: Count = 256
+    """Ended streams that are kept for clients that come back for the rest."""
+    replay_bytes: Count = 64 * 1024 * 1024
+    commands_on_openai_api: bool = False
+
+
+class WarmSettings(Struct, frozen=True, kw_only=True):
+    """A key whose seats are kept ready from the start on."""
+
+    model: str
+    cwd: str | None = None
+    seats: Count = 1
+
+
+class PoolSettings(Struct, frozen=True, kw_only=True):
+    """The processes."""
+
+    enabled: bool = True
+    max_processes: Count = 8
+    max_processes_per_key: Count = 3
+    max_queue: Count = 1000
+    idle_after: Seconds = 900.0
+    max_age: Seconds = 6 * 3600.0
+    memory_budget: Count | None = None
+    claim_deadline: Seconds = 120.0
+    fallback: bool = True
+    prewarm: bool = False
+    """Keep a seat of the default model ready from the start on."""
+    warm: list[WarmSettings] = field(default_factory=list)
+    roots: list[str] = field(default_factory=list)
+    """Directories that agents may work below; empty: any."""
+    permissions: str = "deny"
+    """What agents hear when they ask: allow or deny."""
+
+
+class ProviderSection(Struct, frozen=True, kw_only=True):
+    """One provider as this gateway uses it; what is not set here is the provider's own."""
+
+    command: list[str] | None = None
+    args: list[str] = field(default_factory=list)
+    env: dict[str, str] = field(default_factory=dict)
+    pass_env: list[str] = field(default_factory=list)
+    home: str | None = None
+    approval: str | None = None
+    start_deadline: Seconds | None = None
+    open_deadline: Seconds | None = None
+
+
+class KeySettings(Struct, frozen=True, kw_only=True):
+    """One API key, known by its digest only."""
+
+    name: str
+    sha256: str
+    models: list[str] = field(default_factory=list)
+    """`provider/model` or `provider/*`; empty: all."""
+    roots: list[str] = field(default_factory=list)
+    concurrency: Count | None = None
+    per_minute: Count | None = None
+
+
+class AuthSettings(Struct, frozen=True, kw_only=True):
+    """Who may ask."""
+
+    api_key: str | None = None
+    """One key for a person on their own machine; `OSTLER_API_KEY` sets it too."""
+    keys: list[KeySettings] = field(default_factory=list)
+    allowed_hosts: list[str] = field(default_factory=list)
+    """Host names besides the loopback ones that a gateway without keys answers to."""
+    cors_origins: list[str] = field(default_factory=list)
+    concurrency: Count = 64
+    """Requests that one key may have running."""
+    per_minute: Count = 6000
+
+
+class ToolSettings(Struct, frozen=True, kw_only=True):
+    """Tools of our own."""
+
+    call_deadline: Seconds = 3600.0
+
+
+class LogSettings(Struct, frozen=True, kw_only=True):
+    """What is written to stderr."""
+
+    level: str = "info"
+    format: str = "text"
+    """text or json."""
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """The whole of it."""
+
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
+    pool: PoolSettings = field(default_factory=PoolSettings)
+    providers: dict[str, ProviderSection] = field(default_factory=dict)
+    models: dict[str, str] = field(default_factory=dict)
+    auth: AuthSettings = field(default_factory=AuthSettings)
+    tools: ToolSettings = field(default_factory=ToolSettings)
+    log: LogSettings = field(default_factory=LogSettings)
+
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "gateway.on_disconnect": ("cancel", "continue"),
+    "pool.permissions": ("allow", "deny"),
+    "log.level": ("debug", "info", "warning", "error"),
+    "log.format": ("text", "json"),
+}
+
+
+def shown(value: Any, key: str = "") -> Any:
+    """The same value with every secret replaced."""
+    match value:
+        case None:
+            return None
+        case _ if key in SECRET and value:
+            return "(secret)"
+        case Struct():
+            return {name: shown(part, name) for name, part in asdict(value).items()}
+        case dict():
+            return {name: shown(part) for name, part in value.items()}
+        case list():
+            return [shown(part) for part in value]
+        case _:
+            return value

@@ -1,0 +1,167 @@
+"""Every error of the gateway's own room. Facts are attributes; the text says what, where, and what to do.
+
+Rules:
+- One root, `GatewayError`. What a library raises is translated into these once, where it enters, with `from`.
+- `StoreError` is about the place where sessions are kept: it says whether asking again can help (`passing`).
+- `Refused` is about the request: the store is well, and what was asked for cannot be.
+"""
+
+from pathlib import Path
+from typing import Self
+
+
+class GatewayError(Exception):
+    """Anything the gateway can say no with."""
+
+    def again(self) -> Self:
+        """The same error for one more reader: an instance that is raised twice would tie their traces together."""
+        twin = type(self).__new__(type(self), *self.args)
+        twin.__dict__.update(self.__dict__)
+        twin.__cause__ = self.__cause__
+        return twin
+
+
+class StoreError(GatewayError):
+    """The store cannot do its work. Whatever was asked for did not happen, not even in part."""
+
+    passing = True
+    """Whether the same call may succeed later without anybody repairing anything."""
+
+
+class StoreLocked(StoreError):
+    def __init__(self, path: Path, waited: float) -> None:
+        self.path = path
+        self.waited = waited
+        super().__init__(f"{path}: still locked by another program after {waited:g} s; nothing was stored, try again")
+
+
+class StoreFull(StoreError):
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(f"{path}: the disk is full; nothing was stored, reading still works; free some space")
+
+
+class StoreReadOnly(StoreError):
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(f"{path}: cannot be written to; reading still works; check its owner, its mode and its disk")
+
+
+class StoreDiskFault(StoreError):
+    """The file or its folder cannot be opened, or the disk fails under it."""
+
+    def __init__(self, path: Path, detail: str) -> None:
+        self.path = path
+        self.detail = detail
+        super().__init__(f"{path}: {detail}; check that it is there, that it is ours and that its disk is sound")
+
+
+class StoreCorrupt(StoreError):
+    passing = False
+
+    def __init__(self, path: Path, detail: str) -> None:
+        self.path = path
+        self.detail = detail
+        super().__init__(f"{path}: is damaged ({detail}); keep a copy, then restore a backup or import the mirrors")
+
+
+class StoreBusy(StoreError):
+    """So many writes are waiting that one more would only wait as well."""
+
+    def __init__(self, path: Path, waiting: int) -> None:
+        self.path = path
+        self.waiting = waiting
+        super().__init__(f"{path}: {waiting} writes are waiting for the disk already; try again in a moment")
+
+
+class StoreClosed(StoreError):
+    passing = False
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(f"{path}: the store is closed; open it again")
+
+
+class StoreTooNew(StoreError):
+    passing = False
+
+    def __init__(self, path: Path, version: int, known: int) -> None:
+        self.path = path
+        self.version = version
+        self.known = known
+        super().__init__(
+            f"{path}: was written by a newer ostler (schema {version}, this one knows {known}); upgrade ostler"
+        )
+
+
+class StoreUnsafe(StoreError):
+    """The SQLite library has the WAL-reset bug, which damages a file that two connections write to."""
+
+    passing = False
+
+    def __init__(self, version: str, needed: str) -> None:
+        self.version = version
+        self.needed = needed
+        super().__init__(
+            f"SQLite {version} can damage a shared database; {needed} or later is needed: upgrade the package apsw"
+        )
+
+
+class StoreOwned(StoreError):
+    """Another gateway works on this data folder."""
+
+    def __init__(self, path: Path, pid: int | None) -> None:
+        self.path = path
+        self.pid = pid
+        who = "another gateway" if pid is None else f"the gateway with pid {pid}"
+        super().__init__(f"{path}: {who} works on this data folder; stop it, or use another folder with --data-dir")
+
+
+class StoreFault(StoreError):
+    """A statement failed in a way nobody foresaw: our own fault, said with the database's words."""
+
+    passing = False
+
+    def __init__(self, path: Path, detail: str) -> None:
+        self.path = path
+        self.detail = detail
+        super().__init__(f"{path}: {detail}; please report this")
+
+
+class Refused(GatewayError):
+    """The store is well; this request is not one it can fulfil. Nothing was changed."""
+
+
+class UnknownSession(Refused):
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        super().__init__(f"there is no session {session_id!r}")
+
+
+class UnknownMessage(Refused):
+    def __init__(self, session_id: str, message_id: int) -> None:
+        self.session_id = session_id
+        self.message_id = message_id
+        super().__init__(f"session {session_id!r} has no active message {message_id}")
+
+
+class TitleTaken(Refused):
+    def __init__(self, title: str, session_id: str) -> None:
+        self.title = title
+        self.session_id = session_id
+        super().__init__(f"the title {title!r} belongs to session {session_id}; choose another one")
+
+
+class BadTitle(Refused):
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(f"not a title: {why}")
+
+
+class BadSessionId(Refused):
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        super().__init__(
+            f"{session_id[:80]!r} is not a session id: 1 to 128 letters, digits, '_', '-' or '.', "
+            "the first of them neither '-' nor '.'"
+        )

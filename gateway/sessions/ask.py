@@ -1,0 +1,44 @@
+"""What one request wants of a session. Values only: every face makes one, the session runs it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ostler.pool.keys import TransportKey
+from ostler.pool.prompt import PromptPart
+from ostler.wire.json import JsonObject
+
+Line = tuple[str, str]
+"""A message of a transcript: role and text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One message of a user and how it is to be answered."""
+
+    key: TransportKey
+    parts: tuple[PromptPart, ...]
+    text: str
+    """The words of it: for the transcript and for search."""
+    items: tuple[JsonObject, ...]
+    """As it is stored."""
+    preface: tuple[tuple[str, str, JsonObject], ...] = ()
+    """(role, text, item): messages that come with the request and before it, unknown to the session."""
+    history: tuple[Line, ...] | None = None
+    """The conversation to answer in, instead of the session's own. Nothing of it is stored."""
+    instructions: str | None = None
+    tools: tuple[JsonObject, ...] = ()
+    """Functions of the client, as MCP tool definitions."""
+    hint: str = ""
+    """What must be said about the tools, where the request insists on one."""
+    parallel_calls: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What the client answered to one function call."""
+
+    call_id: str
+    text: str
+    item: JsonObject
+    content: Sequence[JsonObject]
+    """As MCP content blocks."""

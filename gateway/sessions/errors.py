@@ -1,0 +1,27 @@
+"""What a session can say no with. Raised before anything was stored or started."""
+
+from ostler.gateway.errors import Refused
+
+
+class SessionQueueFull(Refused):
+    """So many turns wait for this session that one more would only wait as well."""
+
+    def __init__(self, session_id: str, waiting: int) -> None:
+        super().__init__(f"{waiting} turns are waiting for session {session_id} already; try again in a moment")
+        self.session_id = session_id
+        self.waiting = waiting
+
+
+class Draining(Refused):
+    """The gateway is about to stop."""
+
+    def __init__(self) -> None:
+        super().__init__("the gateway is shutting down and takes no new work; try again in a few seconds")
+
+
+class OutputsMissing(Refused):
+    """A client answers some of the calls it was handed, and not the others."""
+
+    def __init__(self, missing: list[str]) -> None:
+        super().__init__(f"no tool output found for function call {', '.join(missing)}; send all outputs together")
+        self.missing = missing

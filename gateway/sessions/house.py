@@ -1,0 +1,25 @@
+"""What all sessions share: the pool, the store, the clock, the limits, and the owner of their tasks."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ostler.gateway.config.settings import GatewaySettings
+from ostler.gateway.ids import Ids
+from ostler.gateway.store import Store
+from ostler.pool.crew import Crew
+from ostler.pool.pool import TransportPool
+from ostler.pool.provider import Provider
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """Made once, by `app.py`."""
+
+    pool: TransportPool
+    store: Store
+    providers: Mapping[str, Provider]
+    settings: GatewaySettings
+    ids: Ids
+    crew: Crew
+    clock: Callable[[], float]
+    wall: Callable[[], float]

@@ -1,0 +1,68 @@
+"""How a turn ended. Set once; values only."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ostler.pool.events import Finished, Reason, Usage
+
+
+class Status(StrEnum):
+    """The words of the Responses API."""
+
+    COMPLETED = "completed"
+    INCOMPLETE = "incomplete"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class Stop(StrEnum):
+    """Who asked a running turn to stop, and so what its end is called."""
+
+    CLIENT = "cancelled"
+    DISCONNECT = "client_disconnected"
+    DRAIN = "gateway_shutdown"
+    TIME = "time_limit"
+    SUPERSEDED = "superseded"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of a turn, or of one answer of it."""
+
+    status: Status
+    reason: str = ""
+    """Why it is incomplete."""
+    code: str = ""
+    message: str = ""
+    """What went wrong, for FAILED."""
+    usage: Usage | None = None
+
+
+def failed(code: str, message: str) -> Outcome:
+    """A turn that broke."""
+    return Outcome(Status.FAILED, code=code, message=message)
+
+
+def stopped(stop: Stop, usage: Usage | None = None) -> Outcome:
+    """A turn that somebody stopped."""
+    status = Status.CANCELLED if stop is Stop.CLIENT else Status.INCOMPLETE
+    return Outcome(status, reason=stop.value, usage=usage)
+
+
+def outcome_of(end: Finished, stop: Stop | None) -> Outcome:
+    """What the agent's end of a turn means to the client."""
+    match end.reason:
+        case Reason.DONE:
+            return Outcome(Status.COMPLETED, usage=end.usage)
+        case Reason.LIMIT:
+            return Outcome(Status.INCOMPLETE, reason="max_output_tokens", usage=end.usage)
+        case Reason.REFUSED:
+            return Outcome(Status.INCOMPLETE, reason="content_filter", usage=end.usage)
+        case Reason.CANCELLED:
+            return (
+                Outcome(Status.INCOMPLETE, reason="agent_cancelled", usage=end.usage)
+                if stop is None
+                else stopped(stop, end.usage)
+            )
+        case Reason.FAILED:
+            return failed("agent_error", end.detail) if stop is None else stopped(stop, end.usage)

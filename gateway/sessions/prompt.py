@@ -1,0 +1,61 @@
+"""What the agent is told: history it does not have, instructions it was not given, then the message itself.
+
+Rules: pure. The transcript is the first block and never the only one. History that does not fit the agent's limit
+loses its oldest messages, never the newest.
+"""
+
+from collections.abc import Sequence
+
+from ostler.gateway.records import MessageRecord, Role
+from ostler.gateway.sessions.ask import Ask, Line
+from ostler.pool.prompt import PromptPart, TextPart, size_of
+from ostler.pool.provider import Provider
+from ostler.wire.transcript import build_transcript
+
+RESERVE = 1000
+"""Characters of a limit that are left for the header and the quoting."""
+INSTRUCTIONS = "[instructions] Follow these in every answer of this session:\n{text}\n[end of instructions]"
+ROLE_LINES = {Role.USER: "user", Role.ASSISTANT: "assistant", Role.TOOL: "tool", Role.SYSTEM: "assistant"}
+
+
+def lines_of(messages: Sequence[MessageRecord]) -> list[Line]:
+    """Stored messages as a transcript; calls stand next to their results."""
+    return [line for message in messages for line in message_lines(message)]
+
+
+def message_lines(message: MessageRecord) -> list[Line]:
+    """The message, and after it the calls it made."""
+    role = ROLE_LINES.get(Role(message.role), "user")
+    calls = [item for item in message.items if item.get("type") == "function_call"]
+    called = [("tool", f"called {call.get('name')} with {call.get('arguments')}") for call in calls]
+    return called if calls and not message.text else [(role, message.text), *called]
+
+
+def compose(
+    ask: Ask, history: Sequence[Line], provider: Provider, *, fresh: bool, instructions: str | None
+) -> tuple[list[PromptPart], int]:
+    """The blocks of a prompt, and how many lines of the history had to be left out."""
+    earlier = [*history] if fresh else []
+    earlier += [(role, text) for role, text, _ in ask.preface]
+    told = [TextPart(INSTRUCTIONS.format(text=instructions))] if instructions else []
+    hint = [TextPart(ask.hint)] if ask.hint else []
+    body: list[PromptPart] = [*told, *hint, *ask.parts]
+    kept = fitting(earlier, body, provider)
+    preamble = [TextPart(build_transcript(kept))] if kept else []
+    return [*preamble, *body], len(earlier) - len(kept)
+
+
+def fitting(lines: Sequence[Line], body: Sequence[PromptPart], provider: Provider) -> list[Line]:
+    """The newest lines that fit beside the body."""
+    limit = provider.prompt_limit
+    if limit is None:
+        return list(lines)
+    room = limit.size - sum(map(size_of, body)) - RESERVE
+    kept: list[Line] = []
+    for role, text in reversed(lines):
+        room -= len(text) + len(role) + 8
+        if room < 0:
+            break
+        kept.append((role, text))
+    kept.reverse()
+    return kept

@@ -1,0 +1,85 @@
+"""Where a session sits: its own seat while the agent there knows what was said, else a fresh one that is told.
+
+Rules:
+- A seat is kept after a turn only if its agent's memory and the transcript are the same.
+- A seat whose process is to be replaced is left at once by an idle session, at the end of its turn by a busy one.
+- What is remembered of a seat given back lets its agent load the session again, if nothing was said elsewhere since.
+"""
+
+import logging
+from collections.abc import Callable
+
+from ostler.gateway.sessions.house import House
+from ostler.gateway.sessions.outcome import Outcome, Status
+from ostler.gateway.sessions.seat import Memory, Seat
+from ostler.gateway.sessions.turn import Turn
+from ostler.pool.ports import ToolSet
+
+log = logging.getLogger(__name__)
+
+
+class Seating:
+    """Of one session."""
+
+    def __init__(self, session_id: str, owner: str, house: House, left: Callable[[], None]) -> None:
+        self._id = session_id
+        self._owner = owner
+        self._house = house
+        self._left = left
+        """Called when the process under the seat is gone or to be replaced."""
+        self._memory: Memory | None = None
+        self.seat: Seat | None = None
+
+    async def attach(self, turn: Turn, last: int) -> Seat:
+        """A seat for this turn. `last` is the id of the message before the question."""
+        ask, house, timings = turn.ask, self._house, turn.timings
+        if self.seat is not None and self.seat.serves(ask, last):
+            timings.pooled = self.seat.lease.pooled
+            return self.seat
+        if self.seat is not None and self.seat.lease.lost is not None:
+            log.warning("session %s lost its agent and is replayed to another one: %s", self._id, self.seat.lease.lost)
+        self.leave()
+        memory, self._memory = self._memory, None
+        resume = memory.memo if memory is not None and memory.serves(ask, last) else None
+        tools = ToolSet(ask.tools) if ask.tools else None
+        lease = await house.pool.lease(ask.key, tools=tools, owner=self._owner or self._id, resume=resume)
+        seat = self.seat = Seat(lease, ask.tools)
+        if lease.restored:
+            seat.knows = last
+        timings.waited, timings.pooled, timings.warmth = lease.waited, lease.pooled, lease.warmth
+        house.crew.start(self._watch(seat), f"seat of {self._id}")
+        return seat
+
+    def settle(self, turn: Turn, outcome: Outcome, last: int | None) -> None:
+        """The turn is over: keep the seat if it is still good. `last` is the id of what was stored last."""
+        seat = self.seat
+        if seat is None:
+            return
+        keeps = self._house.providers[seat.lease.key.provider].keeps_cancelled_prompts
+        heard = outcome.status is Status.COMPLETED or (outcome.status is not Status.FAILED and keeps)
+        same = heard and turn.agent is not None and turn.ask.history is None
+        seat.knows = last if same and last else 0
+        if not seat.knows or seat.lease.move is not None or seat.lease.lost is not None:
+            self.rest()
+
+    def rest(self) -> None:
+        """Give the seat back, and remember it."""
+        if self.seat is not None:
+            self._memory = self.seat.memory()
+            self.leave()
+
+    def leave(self) -> None:
+        """Give the seat back."""
+        if self.seat is not None:
+            self.seat.release()
+            self.seat = None
+
+    @property
+    def remembers(self) -> bool:
+        """Whether there is a session that an agent could load again."""
+        return self._memory is not None
+
+    async def _watch(self, seat: Seat) -> None:
+        await seat.lease.wait_moved()
+        if self.seat is seat:
+            self._left()

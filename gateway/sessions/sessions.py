@@ -1,0 +1,161 @@
+"""Every session that lives in this process: found by id, made when it is asked for, let go when it rests.
+
+Rules:
+- A session is in the table while it has a turn, a queue or a seat; whatever else is known of it is in the store.
+- Seats between turns are bounded: the session that rested longest gives its seat back first, and every seat after a
+  while of quiet. A session in mid-turn is never touched.
+- Draining: no new turns; running ones may end within the deadline, then they are stopped and stored as incomplete.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+
+from ostler.gateway.sessions.ask import Ask, Output
+from ostler.gateway.sessions.errors import Draining
+from ostler.gateway.sessions.house import House
+from ostler.gateway.sessions.outcome import Stop
+from ostler.gateway.sessions.scribe import Scribe
+from ostler.gateway.sessions.session import Session
+from ostler.gateway.sessions.timings import Timings
+from ostler.gateway.sessions.turn import Turn
+
+log = logging.getLogger(__name__)
+
+
+class Sessions:
+    """The table."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self._table: dict[str, Session] = {}
+        self._resting: OrderedDict[str, asyncio.TimerHandle] = OrderedDict()
+        """Sessions with a seat and no turn, the longest rest first, and when their seat is given back."""
+        self._draining = False
+        self._calm = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @property
+    def running(self) -> int:
+        """Sessions with a turn."""
+        return sum(1 for session in self._table.values() if session.busy)
+
+    @property
+    def draining(self) -> bool:
+        """Whether new work is refused."""
+        return self._draining
+
+    def of(self, session_id: str, owner: str) -> Session:
+        """The session, which exists in the store."""
+        session = self._table.get(session_id)
+        if session is None:
+            session = self._table[session_id] = Session(session_id, owner, self.house, self._rested)
+        return session
+
+    def find(self, session_id: str) -> Session | None:
+        """The session if it is at work or holds a seat."""
+        return self._table.get(session_id)
+
+    def start(self, session: Session, ask: Ask, turn_id: str, scribe: Scribe) -> Turn:
+        """Run a turn, or queue it. Raises `Draining`, `SessionQueueFull`."""
+        self.check_open()
+        turn = Turn(turn_id, ask, scribe, Timings(self.house.clock))
+        session.submit(turn)
+        self._wake(session.id)
+        return turn
+
+    def resume(self, session_id: str, scribe: Scribe, outputs: list[Output]) -> Turn | None:
+        """Go on with a parked turn; None where it is no more."""
+        self.check_open()
+        session = self._table.get(session_id)
+        return None if session is None else session.resume(scribe, outputs)
+
+    def waiting_for(self, call_id: str, owner: str) -> str | None:
+        """The session of this owner whose parked turn waits for the result of this call."""
+        for session in self._table.values():
+            turn = session.turn
+            if turn is not None and turn.parked and turn.desk is not None and call_id in turn.desk.calls:
+                return session.id if session.owner == owner else None
+        return None
+
+    def check_outputs(self, session_id: str, call_ids: list[str]) -> None:
+        """Raise `OutputsMissing` where `resume` would."""
+        session = self._table.get(session_id)
+        if session is not None:
+            session.check_outputs(call_ids)
+
+    def check_open(self) -> None:
+        """Raise `Draining` where `start` would."""
+        if self._draining:
+            raise Draining
+
+    async def drain(self, seconds: float, patience: float = 5.0) -> None:
+        """Let running turns end, then stop them, then let everything go."""
+        self._draining = True
+        for stop, wait in ((None, seconds), (Stop.DRAIN, patience)):
+            if stop is not None:
+                self._stop_all(stop)
+            elif self._parked_only():
+                continue
+            if await self._quiet(wait):
+                break
+        for session in tuple(self._table.values()):
+            self._let_go(session)
+
+    def close(self) -> None:
+        """Forget the timers."""
+        for timer in self._resting.values():
+            timer.cancel()
+        self._resting.clear()
+
+    async def _quiet(self, seconds: float) -> bool:
+        """Wait until no turn runs."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self.running:
+                    self._calm.clear()
+                    await self._calm.wait()
+        except TimeoutError:
+            log.warning("%d turns still run after %.1f s", self.running, seconds)
+            return False
+        return True
+
+    def _parked_only(self) -> bool:
+        """A turn that waits for its client would wait the whole drain for a request that we refuse."""
+        turns = [session.turn for session in self._table.values() if session.busy]
+        return bool(turns) and all(turn is not None and turn.parked for turn in turns)
+
+    def _stop_all(self, stop: Stop) -> None:
+        for session in tuple(self._table.values()):
+            session.stop_all(stop)
+
+    def _wake(self, session_id: str) -> None:
+        timer = self._resting.pop(session_id, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _rested(self, session: Session) -> None:
+        """A session has nothing to do now."""
+        self._wake(session.id)
+        if session.seating.seat is None or self._draining:
+            self._let_go(session)
+        else:
+            loop = asyncio.get_running_loop()
+            self._resting[session.id] = loop.call_later(self.house.settings.seat_idle, self._let_go, session)
+            self._make_room()
+        self._calm.set()
+
+    def _make_room(self) -> None:
+        while len(self._resting) > self.house.settings.seats_max:
+            oldest = next(iter(self._resting))
+            self._let_go(self._table[oldest])
+
+    def _let_go(self, session: Session) -> None:
+        if session.busy:
+            return
+        self._wake(session.id)
+        session.seating.rest()
+        if self._draining or not session.seating.remembers or len(self._table) > self.house.settings.sessions_max:
+            self._table.pop(session.id, None)

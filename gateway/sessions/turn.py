@@ -1,0 +1,91 @@
+"""One turn: what was asked, who writes the answer down, and how it is stopped.
+
+Rules:
+- `stop` may be called at any moment from the queue to the end, and any number of times: the first reason counts.
+- An answer is what one request gets. A turn that hands function calls to its client has several of them; `next` is
+  where the request with the results comes in.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ostler.gateway.sessions.ask import Ask, Output
+from ostler.gateway.sessions.calls import Desk
+from ostler.gateway.sessions.outcome import Stop
+from ostler.gateway.sessions.scribe import Scribe
+from ostler.gateway.sessions.timings import Timings
+from ostler.pool.events import Text, ToolStarted, TurnEvent
+from ostler.pool.turn import Turn as AgentTurn
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """The request that brings the results of function calls."""
+
+    scribe: Scribe
+    outputs: Sequence[Output]
+
+
+@dataclass(eq=False)
+class Turn:
+    """Made by a face, run by its session."""
+
+    id: str
+    ask: Ask
+    scribe: Scribe
+    timings: Timings
+    said: list[str] = field(default_factory=list)
+    """Pieces of the present answer."""
+    asked: int | None = None
+    """The id of the user's message, once it is stored."""
+    desk: Desk | None = None
+    agent: AgentTurn | None = None
+    stopped: Stop | None = None
+    scope: asyncio.Timeout | None = None
+    """What a stop ends while there is no agent to be told."""
+    next: "asyncio.Future[Continuation | None] | None" = None
+    """Set while the client has function calls to execute."""
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def text(self) -> str:
+        """The present answer so far."""
+        return "".join(self.said)
+
+    @property
+    def parked(self) -> bool:
+        """Whether it waits for its client."""
+        return self.next is not None and not self.next.done()
+
+    def take(self, event: TurnEvent) -> None:
+        """One event of the agent."""
+        kind = type(event)
+        if kind is Text:
+            self.said.append(event.text)  # type: ignore[union-attr] # narrowed by kind
+        elif kind is ToolStarted:
+            self.timings.tool_called()
+        self.scribe.take(event)
+
+    def put(self, event: TurnEvent) -> None:
+        """Something of our own, in its place among the agent's events."""
+        if self.agent is not None:
+            self.agent.put(event)
+
+    def ride(self, agent: AgentTurn) -> None:
+        """The prompt has left; a stop that came meanwhile is passed on."""
+        self.agent = agent
+        if self.stopped is not None:
+            agent.cancel()
+
+    def stop(self, reason: Stop) -> None:
+        """Ask for the end. What becomes of it is the turn's outcome."""
+        if self.stopped is not None or self.over.is_set():
+            return
+        self.stopped = reason
+        if self.next is not None and not self.next.done():
+            self.next.set_result(None)
+        if self.agent is not None:
+            self.agent.cancel()
+        elif self.scope is not None:
+            self.scope.reschedule(asyncio.get_running_loop().time())

@@ -1,0 +1,239 @@
+"""What a store of the gateway can do. Every store passes `tests/contracts/stores`.
+
+Rules:
+- When a writing call returns, what it wrote survives kill -9 and a power cut. When it raises, nothing of it was done.
+- A call is one transaction. What must happen together is one call (`commit_turn`, `derive_session`), never two.
+- No error switches a store off: the next call tries again. Reads go on while writes fail.
+- `StoreError` says that the store cannot, `Refused` that the request cannot; nothing else is raised.
+- An active message is in the transcript. Nothing here deletes a message, except `prune`.
+- A cancelled writer may still have written; its caller knows neither way, as after a lost connection.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ostler.gateway.records import (
+    ConversationRecord,
+    IdempotencyRecord,
+    MessageCounts,
+    MessageRecord,
+    NewMessage,
+    NewSession,
+    ParkedCall,
+    ResponseRecord,
+    RoutingRecord,
+    SearchHit,
+    SessionChange,
+    SessionQuery,
+    SessionRecord,
+    StoreFacts,
+    TurnCommit,
+)
+from ostler.wire.json import JsonObject
+
+ANY = SessionQuery()
+
+
+class Sessions(Protocol):
+    async def create_session(self, session: NewSession) -> SessionRecord:
+        """Make it, or fill what is not set in the one that is there. What is set stays."""
+
+    async def get_session(self, session_id: str) -> SessionRecord | None: ...
+
+    async def update_session(self, session_id: str, change: SessionChange) -> SessionRecord:
+        """Or `UnknownSession`."""
+
+    async def end_session(self, session_id: str, reason: str) -> bool:
+        """Whether this call ended it: the first reason stays. False for an unknown one."""
+
+    async def reopen_session(self, session_id: str) -> bool:
+        """Take the end mark, its reason and the finalisation of its expiry away. Whether there was one."""
+
+    async def list_sessions(
+        self, query: SessionQuery = ANY, *, limit: int = 50, offset: int = 0
+    ) -> list[SessionRecord]:
+        """The last active first, by what was stored last, not by a clock."""
+
+    async def count_sessions(self, query: SessionQuery = ANY) -> int: ...
+
+    async def sessions_by_prefix(self, prefix: str, *, limit: int = 10) -> list[SessionRecord]:
+        """Those whose id begins so."""
+
+    async def live_end(self, session_id: str) -> SessionRecord | None:
+        """Where a session lives now: itself, or the end of the chain of children it was compressed into."""
+
+    async def derive_session(
+        self,
+        parent_id: str,
+        child: NewSession,
+        *,
+        messages: Sequence[NewMessage] | None = None,
+        end_parent: str | None = None,
+    ) -> SessionRecord:
+        """A child session in one step: with `messages`, or else with a copy of the parent's transcript.
+
+        With `end_parent` the parent ends with that reason, and keys and slugs that lead to it lead to the child.
+        """
+
+
+class Titles(Protocol):
+    async def set_title(self, session_id: str, title: str) -> SessionRecord:
+        """Or `TitleTaken` (by another session of the same owner), `BadTitle`, `UnknownSession`."""
+
+    async def next_title(self, title: str, *, owner: str | None = None) -> str:
+        """The next free continuation of a lineage: "P #2" after "P"; the title itself where it is free."""
+
+    async def find_title(self, title: str, query: SessionQuery = ANY) -> SessionRecord | None:
+        """The newest continuation: "P" finds "P #10". A numbered title finds exactly itself."""
+
+
+class Routes(Protocol):
+    async def route(self, key: str) -> RoutingRecord | None: ...
+
+    async def set_route(self, key: str, session_id: str, *, platform: str | None = None) -> None:
+        """Or `UnknownSession`."""
+
+    async def recover_route(self, key: str, *, platform: str | None = None) -> RoutingRecord | None:
+        """The route, or, where it was lost, the latest live session of this key and platform that has a message.
+
+        What was recovered is stored. A session that was ended is never brought back.
+        """
+
+
+class Transcripts(Protocol):
+    async def append(self, session_id: str, messages: Sequence[NewMessage]) -> list[int]:
+        """Store messages at the end, or `UnknownSession`. The ids grow."""
+
+    async def history(self, session_id: str, *, last: int | None = None) -> list[MessageRecord]:
+        """The transcript: active messages in the order of their ids; with `last` only the newest ones."""
+
+    async def audit(self, session_id: str) -> list[MessageRecord]:
+        """Every message that was ever stored, active or not."""
+
+    async def counts(self, session_id: str) -> MessageCounts: ...
+
+    async def deactivate_from(self, session_id: str, message_id: int) -> list[MessageRecord]:
+        """Take this active message and all after it out of the transcript and out of search; or `UnknownMessage`."""
+
+    async def rewrite_transcript(self, session_id: str, messages: Sequence[NewMessage]) -> list[int]:
+        """Put these in place of the transcript. The old messages stay, inactive."""
+
+    async def compact(
+        self, session_id: str, summary: Sequence[NewMessage], *, keep_from: int | None = None
+    ) -> list[MessageRecord]:
+        """Put a summary in place of the messages before `keep_from` (None: of all). The new transcript.
+
+        What is summarised is out of the transcript and still found by search. What is kept is stored anew behind the
+        summary, because the order is that of the ids.
+        """
+
+    async def search(self, words: str, query: SessionQuery = ANY, *, limit: int = 20) -> list[SearchHit]:
+        """Messages with all these words, the newest first. Where whole words find too few, the last may be a beginning.
+
+        Undone messages are never found, summarised ones are.
+        """
+
+
+class Responses(Protocol):
+    async def commit_turn(self, turn: TurnCommit) -> list[int]:
+        """Store what a turn left behind, in one step; the ids of its messages."""
+
+    async def save_response(self, response: ResponseRecord) -> None:
+        """Store it, in place of the one with the same id. May evict the least recently used ones; never a slug."""
+
+    async def get_response(self, response_id: str, *, owner: str = "") -> ResponseRecord | None:
+        """And count it as used. None where it was evicted, deleted, cannot be read, or is another owner's."""
+
+    async def delete_response(self, response_id: str, *, owner: str = "") -> bool: ...
+
+    async def list_responses(
+        self, *, session_id: str | None = None, slug: str | None = None, owner: str = "", limit: int = 50
+    ) -> list[ResponseRecord]:
+        """The newest first. Does not count as use."""
+
+    async def unfinished_responses(self) -> list[ResponseRecord]:
+        """Those still queued or in progress: after a restart nobody works on them."""
+
+
+class Conversations(Protocol):
+    async def get_conversation(self, slug: str, *, owner: str = "") -> ConversationRecord | None: ...
+
+    async def set_conversation(
+        self, slug: str, response_id: str | None, session_id: str | None = None, *, owner: str = ""
+    ) -> ConversationRecord:
+        """Point it there. What is None stays as it is."""
+
+    async def claim_conversation(self, slug: str, session: NewSession, *, owner: str = "") -> ConversationRecord:
+        """The conversation; where it is not there or has no session, with this session made for it: racing first
+        turns get one session."""
+
+    async def update_conversation(
+        self, slug: str, metadata: JsonObject, *, owner: str = ""
+    ) -> ConversationRecord | None:
+        """Replace its metadata."""
+
+    async def delete_conversation(self, slug: str, *, owner: str = "") -> bool:
+        """Forget the slug. Session and responses stay."""
+
+    async def list_conversations(
+        self, *, owner: str = "", limit: int = 50, offset: int = 0
+    ) -> list[ConversationRecord]:
+        """The newest first."""
+
+
+class ParkedCalls(Protocol):
+    async def park(self, calls: Sequence[ParkedCall]) -> None: ...
+
+    async def answer(self, call_id: str, output: object) -> ParkedCall | None:
+        """The call as it was before: only one that was waiting is now answered. None for an unknown one."""
+
+    async def parked(self, session_id: str | None = None, *, waiting: bool = True) -> list[ParkedCall]:
+        """Calls of a session (of all), oldest first."""
+
+    async def expire_parked(self, now: float | None = None) -> list[ParkedCall]:
+        """Expire those that wait beyond their deadline (None: all, as after a restart), and name them."""
+
+
+class Idempotency(Protocol):
+    async def remember(self, record: IdempotencyRecord) -> IdempotencyRecord:
+        """The record in force: this one, or the one that is already there and has not expired."""
+
+    async def recall(self, key: str, *, owner: str = "") -> IdempotencyRecord | None: ...
+
+    async def forget(self, key: str, *, owner: str = "") -> None: ...
+
+
+class Marks(Protocol):
+    """Small durable notes of the gateway to its next life, such as the turns that a drain cut off."""
+
+    async def set_mark(self, name: str, value: JsonObject) -> None: ...
+
+    async def marks(self, prefix: str = "") -> dict[str, JsonObject]: ...
+
+    async def clear_mark(self, name: str) -> None: ...
+
+
+class Upkeep(Protocol):
+    async def prune(self, *, before: float, limit: int = 1000) -> list[str]:
+        """Delete ended sessions that were last active before a time, and that no key, slug or child leads to."""
+
+    async def facts(self) -> StoreFacts: ...
+
+    async def aclose(self) -> None:
+        """Finish what is queued, then close. A second call waits for the first."""
+
+
+class Store(
+    Sessions,
+    Titles,
+    Routes,
+    Transcripts,
+    Responses,
+    Conversations,
+    ParkedCalls,
+    Idempotency,
+    Marks,
+    Upkeep,
+    Protocol,
+):
+    """Sessions that never lose a word."""

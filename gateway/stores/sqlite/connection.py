@@ -1,0 +1,112 @@
+"""Opening the file: private to its owner, WAL, synchronous=FULL.
+
+Rules:
+- The file is made by us with mode 0600 before SQLite sees it. SQLite gives its log and its shared map the mode of the
+  file, whatever the umask; a file that is wider than that is narrowed.
+- A connection is used by one thread at a time and closed by whoever finds it failing: one that was opened on a
+  read-only file stays read-only for ever.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import apsw
+
+Connection: TypeAlias = apsw.Connection
+Row: TypeAlias = tuple[Any, ...]
+"""What SQLite keeps is typed by its schema, not by Python."""
+
+PRIVATE = 0o600
+PRIVATE_FOLDER = 0o700
+PAUSE = 0.01
+
+
+def make_private(path: Path) -> None:
+    """The file, there and narrow; it is left alone where it cannot be changed."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE))
+    except OSError:
+        if not path.exists():
+            raise
+        return
+    for file in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
+        if file.exists() and file.stat().st_mode & 0o077:
+            file.chmod(PRIVATE)
+
+
+def connect(path: Path, wait: float) -> Connection:
+    """A connection that waits for a lock and stores nothing that is not on the disk."""
+    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=200)
+    try:
+        db.set_busy_timeout(int(wait * 1000))
+        _use_wal(db, wait)
+        for pragma in ("synchronous=FULL", "foreign_keys=OFF", "temp_store=MEMORY", "cache_size=-16000"):
+            db.execute(f"PRAGMA {pragma}")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def connect_reader(path: Path, wait: float) -> Connection:
+    """A connection that cannot write. Where the folder is read-only and nobody has the log open, it reads the bare
+    file."""
+    try:
+        db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=200)
+        db.set_busy_timeout(int(wait * 1000))
+        db.execute("PRAGMA query_only=1")
+        db.execute("SELECT 1 FROM sqlite_schema").fetchall()
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
+        name = path.resolve().as_uri() + "?immutable=1"
+        db = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+        db.execute("SELECT 1 FROM sqlite_schema").fetchall()
+    db.execute("PRAGMA cache_size=-16000")
+    return db
+
+
+def is_passing(db: Connection) -> bool:
+    """Whether it is good for one reading only, because the file could not be written to when it was opened.
+
+    One that reads the bare file sees nothing that is written from now on; and all connections of a process share one
+    map of the log, which stays read-only for all of them as long as one of these is open.
+    """
+    return bool(db.readonly("main"))
+
+
+def _use_wal(db: Connection, wait: float) -> None:
+    """Two who open a new file at once both want to change its mode; for this lock SQLite does not wait by itself."""
+    give_up = time.monotonic() + wait
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode=WAL").fetchall()
+        except apsw.BusyError:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(PAUSE)
+        else:
+            return
+
+
+def all_rows(db: Connection, sql: str, values: Sequence[object] = ()) -> list[Row]:
+    """Every row of a statement."""
+    return db.execute(sql, tuple(values)).fetchall()
+
+
+def one_row(db: Connection, sql: str, values: Sequence[object] = ()) -> Row | None:
+    """The first row of a statement, if there is one."""
+    return db.execute(sql, tuple(values)).fetchone()
+
+
+def run(db: Connection, sql: str, values: Sequence[object] = ()) -> int:
+    """Run a statement; how many rows it changed."""
+    db.execute(sql, tuple(values)).fetchall()
+    return db.changes()
+
+
+def value(db: Connection, sql: str, values: Sequence[object] = ()) -> Any:
+    """The first column of the first row; None where there is no row."""
+    return db.execute(sql, tuple(values)).get

@@ -1,0 +1,66 @@
+"""Slugs of the OpenAI API: where each leads. A slug is never removed but by who asks for exactly that."""
+
+from dataclasses import dataclass
+
+from ostler.gateway.records import ConversationRecord, NewSession
+from ostler.gateway.stores.sqlite import sessions
+from ostler.gateway.stores.sqlite.connection import Connection, Row, all_rows, one_row, run
+from ostler.gateway.stores.sqlite.json import read_object
+from ostler.wire.json import JsonObject
+
+COLUMNS = "slug, owner, session_id, response_id, metadata, created_at, updated_at"
+SET = (
+    "INSERT INTO conversations (slug, owner, session_id, response_id, created_at, updated_at) "
+    "VALUES (?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT (slug, owner) DO UPDATE SET "
+    "session_id = ifnull(excluded.session_id, session_id), "
+    "response_id = ifnull(excluded.response_id, response_id), updated_at = excluded.updated_at"
+)
+
+
+def record(row: Row) -> ConversationRecord:
+    metadata: JsonObject = read_object(row[4])
+    return ConversationRecord(*(*row[:4], metadata, *row[5:]))
+
+
+def get(db: Connection, slug: str, owner: str) -> ConversationRecord | None:
+    row = one_row(db, f"SELECT {COLUMNS} FROM conversations WHERE slug = ? AND owner = ?", (slug, owner))
+    return None if row is None else record(row)
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """Where a slug is to lead. What is None stays as it is."""
+
+    slug: str
+    owner: str
+    session_id: str | None
+    response_id: str | None
+
+
+def put(db: Connection, lead: Lead, now: float) -> ConversationRecord:
+    sql = f"{SET} RETURNING {COLUMNS}"
+    (row,) = all_rows(db, sql, (lead.slug, lead.owner, lead.session_id, lead.response_id, now))
+    return record(row)
+
+
+def claim(db: Connection, slug: str, owner: str, session: NewSession, now: float) -> ConversationRecord:
+    found = get(db, slug, owner)
+    if found is not None and found.session_id is not None:
+        return found
+    sessions.create(db, session, now)
+    return put(db, Lead(slug, owner, session.id, None), now)
+
+
+def update(db: Connection, slug: str, owner: str, metadata: str, now: float) -> ConversationRecord | None:
+    sql = "UPDATE conversations SET metadata = ?, updated_at = ? WHERE slug = ? AND owner = ?"
+    run(db, sql, (metadata, now, slug, owner))
+    return get(db, slug, owner)
+
+
+def delete(db: Connection, slug: str, owner: str) -> bool:
+    return run(db, "DELETE FROM conversations WHERE slug = ? AND owner = ?", (slug, owner)) > 0
+
+
+def listed(db: Connection, owner: str, limit: int, offset: int) -> list[ConversationRecord]:
+    sql = f"SELECT {COLUMNS} FROM conversations WHERE owner = ? ORDER BY rowid DESC LIMIT ? OFFSET ?"
+    return [record(row) for row in all_rows(db, sql, (owner, limit, offset))]

@@ -1,0 +1,64 @@
+"""What SQLite raises, in our words. The one place where an error of its library becomes one of ours."""
+
+import errno
+import os
+from pathlib import Path
+
+import apsw
+
+from ostler.gateway.errors import (
+    StoreCorrupt,
+    StoreDiskFault,
+    StoreError,
+    StoreFault,
+    StoreFull,
+    StoreLocked,
+    StoreReadOnly,
+)
+
+FEW_BYTES = 64 * 1024
+
+
+def fault_of(error: apsw.Error, path: Path, waited: float) -> StoreError:
+    """A new error for each who is told: an instance raised twice would tie their traces together."""
+    fault = _judge(error, path, waited)
+    fault.__cause__ = error
+    return fault
+
+
+def _judge(error: apsw.Error, path: Path, waited: float) -> StoreError:
+    match error:
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreLocked(path, waited)
+        case apsw.FullError():
+            return StoreFull(path)
+        case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.AuthError():
+            return StoreReadOnly(path)
+        case apsw.CorruptError() | apsw.NotADBError():
+            return StoreCorrupt(path, str(error))
+        case apsw.IOError() | apsw.CantOpenError():
+            return _judge_disk(error, path)
+        case _:
+            return StoreFault(path, f"{type(error).__name__}: {error}")
+
+
+def _judge_disk(error: apsw.Error, path: Path) -> StoreError:
+    """SQLite tells a full disk from a broken one when it writes pages, not when it makes a file or grows its map."""
+    try:
+        room = os.statvfs(path.parent)
+    except OSError as gone:
+        return StoreDiskFault(path, gone.strerror or str(gone))
+    if room.f_flag & os.ST_RDONLY or (path.exists() and not os.access(path, os.W_OK)):
+        return StoreReadOnly(path)
+    if room.f_bavail * room.f_frsize < FEW_BYTES:
+        return StoreFull(path)
+    return StoreDiskFault(path, f"the disk fails: {error}")
+
+
+def told_by_disk(error: OSError, path: Path) -> StoreError:
+    """What the operating system says when we touch the files ourselves."""
+    if error.errno in {errno.EROFS, errno.EACCES, errno.EPERM}:
+        return StoreReadOnly(path)
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return StoreFull(path)
+    return StoreDiskFault(path, error.strerror or str(error))

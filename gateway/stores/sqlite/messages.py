@@ -1,0 +1,143 @@
+"""Messages: appending, reading, and the rewrites of a transcript, each of them in one transaction.
+
+No rewrite deletes: what leaves the transcript becomes inactive. `message_count` of a session is kept by the same
+statements that change its messages.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ostler.gateway.errors import UnknownMessage, UnknownSession
+from ostler.gateway.records import MessageCounts, MessageRecord, NewMessage
+from ostler.gateway.stores.sqlite.connection import Connection, Row, all_rows, one_row, run
+from ostler.gateway.stores.sqlite.json import read_objects, storable, write_json
+
+COLUMNS = "m.id, m.session_id, m.role, m.items, m.text, m.response_id, m.created_at, m.active, m.compacted"
+INSERT = "INSERT INTO messages (session_id, role, items, text, response_id, created_at) VALUES (?, ?, ?, ?, ?, ?)"
+GROWN = (
+    "UPDATE sessions SET message_count = message_count + ?, activity = ?, last_active_at = max(last_active_at, ?) "
+    "WHERE id = ?"
+)
+ACTIVE = "session_id = ? AND active = 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A message with its JSON made: what the writer's thread puts into a row."""
+
+    role: str
+    items: str
+    text: str
+    response_id: str | None
+    created_at: float
+
+
+def written(messages: Iterable[NewMessage], now: float) -> list[Written]:
+    """On the caller's side of the queue."""
+    return [
+        Written(
+            str(message.role),
+            write_json(list(message.items)),
+            storable(message.text),
+            message.response_id,
+            now if message.created_at is None else message.created_at,
+        )
+        for message in messages
+    ]
+
+
+def record(row: Row) -> MessageRecord:
+    ident, session_id, role, items, text, response_id, created_at, active, compacted = row
+    said = read_objects(items)
+    return MessageRecord(ident, session_id, role, said, text, response_id, created_at, bool(active), bool(compacted))
+
+
+def append(db: Connection, session_id: str, messages: Sequence[Written], now: float) -> list[int]:
+    ids = []
+    for said in messages:
+        db.execute(INSERT, (session_id, said.role, said.items, said.text, said.response_id, said.created_at))
+        ids.append(db.last_insert_rowid())
+    if ids:
+        db.execute(GROWN, (len(ids), ids[-1], now, session_id))
+        if not db.changes():
+            raise UnknownSession(session_id)
+    else:
+        require_session(db, session_id)
+    return ids
+
+
+def require_session(db: Connection, session_id: str) -> None:
+    if one_row(db, "SELECT 1 FROM sessions WHERE id = ?", (session_id,)) is None:
+        raise UnknownSession(session_id)
+
+
+def history(db: Connection, session_id: str, last: int | None) -> list[MessageRecord]:
+    sql = f"SELECT {COLUMNS} FROM messages m WHERE {ACTIVE} ORDER BY id"
+    if last is None:
+        return [record(row) for row in all_rows(db, sql, (session_id,))]
+    return [record(row) for row in reversed(all_rows(db, sql + " DESC LIMIT ?", (session_id, last)))]
+
+
+def audit(db: Connection, session_id: str) -> list[MessageRecord]:
+    sql = f"SELECT {COLUMNS} FROM messages m WHERE session_id = ? ORDER BY id"
+    return [record(row) for row in all_rows(db, sql, (session_id,))]
+
+
+def counts(db: Connection, session_id: str) -> MessageCounts:
+    (row,) = all_rows(
+        db,
+        "SELECT ifnull(sum(active), 0), ifnull(sum(active AND role = 'user'), 0), "
+        "ifnull(sum(compacted AND NOT active), 0), ifnull(sum(NOT active AND NOT compacted), 0) "
+        "FROM messages WHERE session_id = ?",
+        (session_id,),
+    )
+    return MessageCounts(*row)
+
+
+def deactivate_from(db: Connection, session_id: str, message_id: int) -> list[MessageRecord]:
+    sql = f"SELECT {COLUMNS} FROM messages m WHERE {ACTIVE} AND id >= ? ORDER BY id"
+    gone = [record(row) for row in all_rows(db, sql, (session_id, message_id))]
+    if not gone or gone[0].id != message_id:
+        raise UnknownMessage(session_id, message_id)
+    run(db, f"UPDATE messages SET active = 0 WHERE {ACTIVE} AND id >= ?", (session_id, message_id))
+    _shrink(db, session_id, len(gone))
+    return gone
+
+
+def rewrite(db: Connection, session_id: str, messages: Sequence[Written], now: float) -> list[int]:
+    _shrink(db, session_id, run(db, f"UPDATE messages SET active = 0 WHERE {ACTIVE}", (session_id,)))
+    return append(db, session_id, messages, now)
+
+
+def compact(
+    db: Connection, session_id: str, summary: Sequence[Written], keep_from: int | None, now: float
+) -> list[MessageRecord]:
+    kept = [] if keep_from is None else _raw_from(db, session_id, keep_from)
+    if keep_from is not None:
+        _shrink(
+            db,
+            session_id,
+            run(db, f"UPDATE messages SET active = 0 WHERE {ACTIVE} AND id >= ?", (session_id, keep_from)),
+        )
+    summarised = run(db, f"UPDATE messages SET active = 0, compacted = 1 WHERE {ACTIVE}", (session_id,))
+    _shrink(db, session_id, summarised)
+    append(db, session_id, [*summary, *kept], now)
+    return history(db, session_id, None)
+
+
+def copied(db: Connection, session_id: str) -> list[Written]:
+    """The transcript, ready to be stored in another session."""
+    sql = f"SELECT role, items, text, response_id, created_at FROM messages WHERE {ACTIVE} ORDER BY id"
+    return [Written(*row) for row in all_rows(db, sql, (session_id,))]
+
+
+def _raw_from(db: Connection, session_id: str, message_id: int) -> list[Written]:
+    sql = f"SELECT id, role, items, text, response_id, created_at FROM messages WHERE {ACTIVE} AND id >= ? ORDER BY id"
+    rows = all_rows(db, sql, (session_id, message_id))
+    if not rows or rows[0][0] != message_id:
+        raise UnknownMessage(session_id, message_id)
+    return [Written(*row[1:]) for row in rows]
+
+
+def _shrink(db: Connection, session_id: str, by: int) -> None:
+    run(db, "UPDATE sessions SET message_count = message_count - ? WHERE id = ?", (by, session_id))

@@ -1,0 +1,96 @@
+"""Responses: kept until more recently used ones need the room. Evicting one touches no slug and no session."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ostler.gateway.records import ResponseRecord
+from ostler.gateway.stores.sqlite.connection import Connection, Row, all_rows, one_row, run, value
+from ostler.gateway.stores.sqlite.json import read_json, read_objects, write_json
+from ostler.wire.json import Undecodable
+
+COLUMNS = "id, session_id, owner, status, body, input_items, previous_response_id, slug, created_at"
+NEXT_USE = "(SELECT ifnull(max(used), 0) + 1 FROM responses)"
+SAVE = (
+    f"INSERT INTO responses ({COLUMNS}, used, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, {NEXT_USE}, ?) "
+    "ON CONFLICT (id) DO UPDATE SET session_id = excluded.session_id, owner = excluded.owner, "
+    "status = excluded.status, body = excluded.body, input_items = excluded.input_items, "
+    "previous_response_id = excluded.previous_response_id, slug = excluded.slug, used = excluded.used, "
+    "size = excluded.size"
+)
+
+
+def row_of(response: ResponseRecord) -> Row:
+    """On the caller's side of the queue: what `save` puts into a row."""
+    body, items = write_json(response.body), write_json(list(response.input_items))
+    facts: Row = (
+        response.id,
+        response.session_id,
+        response.owner,
+        str(response.status),
+        body,
+        items,
+        response.previous_response_id,
+        response.slug,
+        response.created_at,
+        len(body) + len(items),
+    )
+    return facts
+
+
+def record(row: Row) -> ResponseRecord | None:
+    """None for a row that cannot be read: it counts as evicted."""
+    try:
+        body, items = read_json(row[4]), read_objects(row[5])
+    except (Undecodable, AttributeError):
+        return None
+    if not isinstance(body, dict):
+        return None
+    return ResponseRecord(*(*row[:4], body, items, *row[6:]))
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many responses are kept, and how many bytes of them."""
+
+    responses: int
+    size: int
+
+
+def save(db: Connection, values: Sequence[object], room: Room) -> None:
+    run(db, SAVE, values)
+    while value(db, "SELECT count > ? OR bytes > ? FROM response_totals", (room.responses, room.size)):
+        least = "SELECT id FROM responses WHERE id <> ? ORDER BY used LIMIT 1"
+        if not run(db, f"DELETE FROM responses WHERE id = ({least})", (values[0],)):
+            return
+
+
+def get(db: Connection, response_id: str, owner: str) -> ResponseRecord | None:
+    row = one_row(db, f"SELECT {COLUMNS} FROM responses WHERE id = ? AND owner = ?", (response_id, owner))
+    return None if row is None else record(row)
+
+
+def touch(db: Connection, response_id: str) -> None:
+    """The most recently used one needs no writing."""
+    newest = "SELECT max(used) FROM responses"
+    run(db, f"UPDATE responses SET used = {NEXT_USE} WHERE id = ? AND used < ({newest})", (response_id,))
+
+
+def delete(db: Connection, response_id: str, owner: str) -> bool:
+    return run(db, "DELETE FROM responses WHERE id = ? AND owner = ?", (response_id, owner)) > 0
+
+
+def listed(db: Connection, session_id: str | None, slug: str | None, owner: str, limit: int) -> list[ResponseRecord]:
+    wanted = {"session_id": session_id, "slug": slug}
+    given = {name: fact for name, fact in wanted.items() if fact is not None}
+    where = " AND ".join(["owner = ?", *(f"{name} = ?" for name in given)])
+    sql = f"SELECT {COLUMNS} FROM responses WHERE {where} ORDER BY created_at DESC, rowid DESC LIMIT ?"
+    return readable(all_rows(db, sql, (owner, *given.values(), limit)))
+
+
+def unfinished(db: Connection) -> list[ResponseRecord]:
+    sql = f"SELECT {COLUMNS} FROM responses WHERE status IN ('queued', 'in_progress') ORDER BY created_at"
+    return readable(all_rows(db, sql))
+
+
+def readable(rows: list[Row]) -> list[ResponseRecord]:
+    return [found for row in rows if (found := record(row)) is not None]

@@ -1,0 +1,36 @@
+"""Where session keys lead, and how a lost route is found again."""
+
+from ostler.gateway.records import RoutingRecord
+from ostler.gateway.stores.sqlite.connection import Connection, one_row, run
+from ostler.gateway.stores.sqlite.messages import require_session
+
+LATEST = (
+    "SELECT s.id FROM sessions s WHERE s.key = ? AND s.platform IS ? AND s.ended_at IS NULL AND s.message_count > 0 "
+    "ORDER BY s.activity DESC, s.seq DESC LIMIT 1"
+)
+SET = (
+    "INSERT INTO routing (session_key, session_id, platform, updated_at) VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (session_key) DO UPDATE SET session_id = excluded.session_id, "
+    "platform = ifnull(excluded.platform, platform), updated_at = excluded.updated_at"
+)
+
+
+def route(db: Connection, key: str) -> RoutingRecord | None:
+    row = one_row(db, "SELECT session_key, session_id, platform, updated_at FROM routing WHERE session_key = ?", (key,))
+    return None if row is None else RoutingRecord(*row)
+
+
+def set_route(db: Connection, key: str, session_id: str, platform: str | None, now: float) -> None:
+    require_session(db, session_id)
+    run(db, SET, (key, session_id, platform, now))
+
+
+def recover(db: Connection, key: str, platform: str | None, now: float) -> RoutingRecord | None:
+    found = route(db, key)
+    if found is not None:
+        return found
+    latest = one_row(db, LATEST, (key, platform))
+    if latest is None:
+        return None
+    run(db, SET, (key, latest[0], platform, now))
+    return route(db, key)

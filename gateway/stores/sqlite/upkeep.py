@@ -1,0 +1,57 @@
+"""Marks, pruning, and how the file stands."""
+
+from pathlib import Path
+
+from ostler.gateway.records import StoreFacts
+from ostler.gateway.stores.sqlite.connection import Connection, all_rows, run, value
+from ostler.gateway.stores.sqlite.json import read_object
+from ostler.wire.json import JsonObject
+
+# Nothing that a key, a slug or a child leads to: its history may be asked for.
+PRUNABLE = (
+    "SELECT s.id FROM sessions s WHERE s.ended_at IS NOT NULL AND s.last_active_at < ? "
+    "AND NOT EXISTS (SELECT 1 FROM routing r WHERE r.session_id = s.id) "
+    "AND NOT EXISTS (SELECT 1 FROM conversations c WHERE c.session_id = s.id) "
+    "AND NOT EXISTS (SELECT 1 FROM sessions c WHERE c.parent_id = s.id) ORDER BY s.activity, s.seq LIMIT ?"
+)
+OF_SESSION = ("messages", "responses", "parked_calls")
+LEVELS = {0: "off", 1: "normal", 2: "full", 3: "extra"}
+
+
+def set_mark(db: Connection, name: str, text: str) -> None:
+    run(db, "INSERT INTO marks VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", (name, text))
+
+
+def marks(db: Connection, prefix: str) -> dict[str, JsonObject]:
+    sql = "SELECT name, value FROM marks WHERE name >= ? AND name < ? ORDER BY name"
+    return {name: read_object(text) for name, text in all_rows(db, sql, (prefix, prefix + "\U0010ffff"))}
+
+
+def clear_mark(db: Connection, name: str) -> None:
+    run(db, "DELETE FROM marks WHERE name = ?", (name,))
+
+
+def prune(db: Connection, before: float, limit: int) -> list[str]:
+    gone = [str(row[0]) for row in all_rows(db, PRUNABLE, (before, limit))]
+    for session_id in gone:
+        for table in OF_SESSION:
+            run(db, f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
+        run(db, "DELETE FROM sessions WHERE id = ?", (session_id,))
+    return gone
+
+
+def facts(db: Connection, path: Path) -> StoreFacts:
+    """Asked of a connection that writes: the level of syncing is its own, not the file's."""
+    return StoreFacts(
+        path=str(path),
+        engine=f"sqlite {_said(db, 'SELECT sqlite_version()')}",
+        journal_mode=_said(db, "PRAGMA journal_mode"),
+        synchronous=LEVELS[int(_said(db, "PRAGMA synchronous"))],
+        schema=int(_said(db, "PRAGMA user_version")),
+        waiting_writes=0,
+        facts={"bytes": path.stat().st_size},
+    )
+
+
+def _said(db: Connection, sql: str) -> str:
+    return str(value(db, sql))

@@ -1,0 +1,248 @@
+"""One thread that writes, for all callers at once: take what is queued, one transaction, one sync, wake all.
+
+Rules:
+- Each piece of work stands in its own savepoint: one that is refused takes nothing of its neighbours with it.
+- When the transaction itself fails because the disk is full or broken, every piece is tried once more by itself: a
+  large one must not take the small ones with it. A lock that did not come is told to all of them at once: trying one
+  by one would make the last wait for the sum.
+- Nobody is told "done" before COMMIT has returned. The log is folded into the file only after they were told.
+- A fault never stops the thread. A connection that failed is closed, and the next group opens a new one: this is how
+  writing goes on after a disk was full, read-only or away.
+"""
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import apsw
+
+from ostler.gateway.errors import (
+    StoreBusy,
+    StoreClosed,
+    StoreCorrupt,
+    StoreDiskFault,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+)
+from ostler.gateway.stores.sqlite.connection import Connection
+from ostler.gateway.stores.sqlite.faults import fault_of
+
+T = TypeVar("T")
+Work: TypeAlias = Callable[[Connection], T]
+
+GROUP = 512
+"""Pieces of work in one transaction at most: the first of them waits for the last."""
+FOLD_IDLE, FOLD_BUSY = 500, 16_000
+"""Pages of the log (2 MiB, 64 MiB) from which on it is folded into the file: when nobody waits, and anyhow."""
+GROUP_ERRORS = (apsw.BusyError, apsw.FullError, apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.NoMemError)
+"""Faults of the file, not of the piece of work that met them."""
+ONE_BY_ONE = (StoreFull, StoreDiskFault, StoreCorrupt)
+
+log = logging.getLogger("ostler.gateway.store")
+
+
+@dataclass(slots=True)
+class Job(Generic[T]):
+    work: Work[T]
+    loop: asyncio.AbstractEventLoop
+    done: asyncio.Future[T]
+
+
+@dataclass(slots=True)
+class Outcome(Generic[T]):
+    job: Job[T]
+    value: T | None = None
+    error: BaseException | None = None
+
+    def tell(self) -> None:
+        """On the caller's loop. Nobody may be waiting any more."""
+        if self.job.done.done():
+            return
+        if self.error is not None:
+            self.job.done.set_exception(self.error)
+        else:
+            self.job.done.set_result(self.value)  # type: ignore[arg-type]  # None is the value of a work that has none
+
+
+class GroupFailed(Exception):
+    """The transaction is gone, with all that was in it. Each caller is told by an error of its own."""
+
+    def __init__(self, fault: Callable[[], StoreError]) -> None:
+        self.fault = fault
+
+
+class Writer:
+    """The only way to the file for writing."""
+
+    def __init__(self, path: Path, opening: Callable[[], Connection], *, wait: float, most_waiting: int) -> None:
+        self._path = path
+        self._opening = opening
+        self._wait = wait
+        self._most_waiting = most_waiting
+        self._inbox: SimpleQueue[Job[Any] | None] = SimpleQueue()
+        # Between "is it closed?" and "put it in" nobody may close: the job would be served by no one.
+        self._gate = threading.Lock()
+        self._closed = False
+        self._ending = False
+        self._db: Connection | None = None
+        self._log_pages = 0
+        self._thread = threading.Thread(target=self._run, name="ostler-store-writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        return self._inbox.qsize()
+
+    def submit(self, work: Work[T]) -> asyncio.Future[T]:
+        """Queue a piece of work of the running loop."""
+        if self.waiting >= self._most_waiting:
+            raise StoreBusy(self._path, self.waiting)
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+        with self._gate:
+            if self._closed:
+                raise StoreClosed(self._path)
+            self._inbox.put(Job(work, loop, done))
+        return done
+
+    def close(self) -> None:
+        """Serve what is queued, then end. Blocks until the thread has ended."""
+        with self._gate:
+            if not self._closed:
+                self._closed = True
+                self._inbox.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ending and (first := self._inbox.get()) is not None:
+            self._serve(self._take(first))
+            self._fold()
+        self._drop()
+
+    def _take(self, first: Job[Any]) -> list[Job[Any]]:
+        group = [first]
+        while len(group) < GROUP:
+            try:
+                job = self._inbox.get_nowait()
+            except Empty:
+                break
+            if job is None:
+                self._ending = True
+                break
+            group.append(job)
+        return group
+
+    def _serve(self, group: list[Job[Any]]) -> None:
+        try:
+            outcomes = self._transact(group)
+        except GroupFailed as failed:
+            fault = failed.fault()
+            if isinstance(fault, ONE_BY_ONE) and len(group) > 1:
+                for job in group:
+                    self._serve([job])
+                return
+            log.warning("%d writes were not stored: %s", len(group), fault)
+            outcomes = [Outcome(job, error=failed.fault()) for job in group]
+        tell(outcomes)
+
+    def _transact(self, group: list[Job[Any]]) -> list[Outcome[Any]]:
+        try:
+            db = self._connection()
+            db.execute("BEGIN IMMEDIATE")
+            outcomes = [self._attempt(db, job) for job in group]
+            db.execute("COMMIT")
+        except apsw.Error as error:
+            self._give_up(error)
+            # Bound now: `error` is gone when the block is left.
+            raise GroupFailed(partial(fault_of, error, self._path, self._wait)) from error
+        return outcomes
+
+    def _attempt(self, db: Connection, job: Job[Any]) -> Outcome[Any]:
+        db.execute("SAVEPOINT one")
+        try:
+            outcome = Outcome(job, job.work(db))
+        except GROUP_ERRORS:
+            raise
+        except apsw.Error as error:
+            if not db.in_transaction:
+                raise
+            log.warning("a write failed: %s", error)
+            outcome = Outcome(job, error=fault_of(error, self._path, self._wait))
+        except Exception as error:  # noqa: BLE001 - it is the caller's, who gets it raised
+            outcome = Outcome(job, error=error)
+        if outcome.error is not None:
+            db.execute("ROLLBACK TO one")
+        db.execute("RELEASE one")
+        return outcome
+
+    def _connection(self) -> Connection:
+        # An open file can be written to although its owner has made it read-only since: what he meant is clear. And a
+        # connection that was opened meanwhile would stay read-only for ever.
+        if self._path.exists() and not os.access(self._path, os.W_OK):
+            self._drop()
+            raise GroupFailed(partial(StoreReadOnly, self._path))
+        if self._db is None:
+            try:
+                self._db = self._opening()
+            except StoreError as error:
+                raise GroupFailed(partial(type(error).again, error)) from error
+            self._db.set_wal_hook(self._note_log)
+        return self._db
+
+    def _give_up(self, error: apsw.Error) -> None:
+        """Roll back. A connection that only waited in vain for a lock is sound; any other is not trusted again."""
+        db = self._db
+        if db is None:
+            return
+        try:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+        except apsw.Error as worse:
+            log.warning("after %s the transaction could not be rolled back: %s", error, worse)
+        else:
+            if isinstance(error, apsw.BusyError):
+                return
+        self._drop()
+
+    def _drop(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def _note_log(self, _db: Connection, _name: str, pages: int) -> int:
+        self._log_pages = pages
+        return apsw.SQLITE_OK
+
+    def _fold(self) -> None:
+        """Fold the log into the file while nobody waits, or when it has grown too long to wait for that."""
+        if self._db is None or self._log_pages < (FOLD_IDLE if self._inbox.empty() else FOLD_BUSY):
+            return
+        self._log_pages = 0
+        try:
+            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.Error as error:
+            log.warning("the log could not be folded into %s: %s", self._path, error)
+            self._drop()
+
+
+def tell(outcomes: list[Outcome[Any]]) -> None:
+    """Wake the callers, each on its own loop, all of one loop at once."""
+    for loop in {outcome.job.loop for outcome in outcomes}:
+        mine = [outcome for outcome in outcomes if outcome.job.loop is loop]
+        try:
+            loop.call_soon_threadsafe(tell_here, mine)
+        except RuntimeError:
+            log.warning("%d writes were done for a loop that has ended", len(mine))
+
+
+def tell_here(outcomes: list[Outcome[Any]]) -> None:
+    for outcome in outcomes:
+        outcome.tell()

@@ -1,0 +1,189 @@
+"""Conversations and responses: a slug never loses its session, whatever is evicted."""
+
+import asyncio
+
+import pytest
+
+from ostler.gateway.errors import UnknownSession
+from ostler.gateway.records import IdempotencyRecord, NewSession, ParkedCall, TurnCommit
+from ostler.gateway.store import Store
+from tests.support.stores import FEW_BYTES, FEW_RESPONSES, Place, response, said, texts
+
+
+async def test_c01_c25_a_turn_is_stored_whole_with_its_response_and_slug(place: Place) -> None:
+    call = ParkedCall("call_1", "sess_p", "resp_1", "weather", "{}", place.clock.now + 60, place.clock.now)
+    answer = IdempotencyRecord("key", "", "digest", 200, (("x", "y"),), b"{}", place.clock.now + 300)
+    turn = TurnCommit("sess_p", [said("u"), said("a", "assistant")], response("resp_1"), "slug", "", [call], answer)
+    async with place.opened() as store:
+        await store.create_session(NewSession("sess_p"))
+        assert len(await store.commit_turn(turn)) == 2
+    async with place.opened() as store:
+        assert texts(await store.history("sess_p")) == ["u", "a"]
+        assert await store.get_response("resp_1") == response("resp_1")
+        slug = await store.get_conversation("slug")
+        assert slug is not None
+        assert (slug.session_id, slug.response_id) == ("sess_p", "resp_1")
+        assert await store.parked("sess_p") == [call]
+        assert await store.recall("key") == answer
+
+
+async def test_c25_a_turn_of_an_unknown_session_leaves_nothing(store: Store) -> None:
+    with pytest.raises(UnknownSession):
+        await store.commit_turn(TurnCommit("sess_unknown", [said("u")], response("resp_1"), "slug"))
+    assert await store.get_response("resp_1") is None
+    assert await store.get_conversation("slug") is None
+
+
+async def test_c12_a_slug_never_loses_its_session(store: Store) -> None:
+    assert await store.get_conversation("slug") is None
+    await store.set_conversation("slug", "resp_1", "sess_p")
+    kept = await store.set_conversation("slug", "resp_2")
+    assert (kept.session_id, kept.response_id) == ("sess_p", "resp_2")
+    moved = await store.set_conversation("slug", None, "sess_q")
+    assert (moved.session_id, moved.response_id) == ("sess_q", "resp_2")
+
+
+async def test_c03_c12_eviction_takes_responses_and_leaves_every_slug(store: Store) -> None:
+    await store.create_session(NewSession("sess_p"))
+    for n in range(FEW_RESPONSES + 1):
+        await store.commit_turn(TurnCommit("sess_p", [], response(f"resp_{n}"), f"slug_{n}"))
+    assert await store.get_response("resp_0") is None
+    assert await store.get_response("resp_1") is not None
+    assert len(await store.list_conversations(limit=1000)) == FEW_RESPONSES + 1
+    slug = await store.get_conversation("slug_0")
+    assert slug is not None
+    assert slug.session_id == "sess_p"
+
+
+async def test_c24_the_one_just_read_survives_the_next_eviction(store: Store) -> None:
+    for n in range(FEW_RESPONSES):
+        await store.save_response(response(f"resp_{n}"))
+    assert await store.get_response("resp_0") is not None
+    await store.save_response(response("resp_new"))
+    assert await store.get_response("resp_0") is not None
+    assert await store.get_response("resp_1") is None
+
+
+async def test_rc9_responses_are_bounded_by_their_bytes_too_and_the_newest_is_kept_whatever_its_size(
+    store: Store,
+) -> None:
+    for n in range(10):
+        await store.save_response(response(f"resp_{n}", pad="x" * (FEW_BYTES // 5)))
+    kept = [found.id for found in await store.list_responses(limit=100)]
+    assert kept == ["resp_9", "resp_8", "resp_7", "resp_6"]
+    await store.save_response(response("resp_huge", pad="x" * 2 * FEW_BYTES))
+    assert [found.id for found in await store.list_responses()] == ["resp_huge"]
+
+
+async def test_a_response_is_replaced_found_by_session_and_slug_and_deleted_once(store: Store) -> None:
+    await store.save_response(response("resp_1", status="in_progress"))
+    assert [found.id for found in await store.unfinished_responses()] == ["resp_1"]
+    await store.save_response(response("resp_1"))
+    assert await store.unfinished_responses() == []
+    assert [found.id for found in await store.list_responses(session_id="sess_p")] == ["resp_1"]
+    assert await store.list_responses(slug="none") == []
+    assert await store.delete_response("resp_1")
+    assert not await store.delete_response("resp_1")
+    assert await store.get_response("resp_1") is None
+
+
+async def test_c20_deleting_the_latest_response_leaves_the_slug(store: Store) -> None:
+    await store.create_session(NewSession("sess_p"))
+    await store.commit_turn(TurnCommit("sess_p", [said("u")], response("resp_1"), "slug"))
+    await store.delete_response("resp_1")
+    slug = await store.get_conversation("slug")
+    assert slug is not None
+    assert (slug.session_id, slug.response_id) == ("sess_p", "resp_1")
+
+
+async def test_owners_share_neither_slugs_nor_responses_nor_keys(place: Place, store: Store) -> None:
+    await store.save_response(response("resp_1", owner="ann"))
+    assert await store.get_response("resp_1", owner="bob") is None
+    assert not await store.delete_response("resp_1", owner="bob")
+    await store.set_conversation("slug", None, "sess_a", owner="ann")
+    assert await store.get_conversation("slug", owner="bob") is None
+    mine = IdempotencyRecord("key", "ann", "digest", 200, (), b"ann's", place.clock.now + 300)
+    await store.remember(mine)
+    assert await store.recall("key", owner="bob") is None
+
+
+async def test_c18_racing_first_turns_of_a_slug_get_one_session(store: Store) -> None:
+    claims = await asyncio.gather(*(store.claim_conversation("slug", NewSession(f"sess_{n}")) for n in range(8)))
+    assert len({claim.session_id for claim in claims}) == 1
+    assert await store.count_sessions() == 1
+
+
+async def test_c11_a_slug_without_session_is_given_one(store: Store) -> None:
+    legacy = await store.set_conversation("slug", "resp_1")
+    assert legacy.session_id is None
+    claimed = await store.claim_conversation("slug", NewSession("sess_p"))
+    assert (claimed.session_id, claimed.response_id) == ("sess_p", "resp_1")
+
+
+async def test_a_conversation_is_changed_listed_and_forgotten(store: Store) -> None:
+    await store.set_conversation("a", None, "sess_a")
+    await store.set_conversation("b", None, "sess_b")
+    changed = await store.update_conversation("a", {"topic": "x"})
+    assert changed is not None
+    assert changed.metadata == {"topic": "x"}
+    await store.set_conversation("a", "resp_1")
+    kept = await store.get_conversation("a")
+    assert kept is not None
+    assert kept.metadata == {"topic": "x"}
+    assert await store.update_conversation("unknown", {}) is None
+    assert [found.slug for found in await store.list_conversations()] == ["b", "a"]
+    assert [found.slug for found in await store.list_conversations(limit=1, offset=1)] == ["a"]
+    assert await store.delete_conversation("a")
+    assert not await store.delete_conversation("a")
+
+
+async def test_c19_an_answer_is_remembered_until_it_expires_also_over_a_restart(place: Place) -> None:
+    headers = (("X-Ostler-Session-Id", "p"),)
+    first = IdempotencyRecord("key", "", "digest", 200, headers, b"\x00body", place.clock.now + 300)
+    later = IdempotencyRecord("key", "", "other", 200, (), b"later", place.clock.now + 600)
+    async with place.opened() as store:
+        assert await store.remember(first) == first
+        assert await store.remember(later) == first
+    async with place.opened() as store:
+        place.clock.now += 299
+        assert await store.recall("key") == first
+        place.clock.now += 1
+        assert await store.recall("key") is None
+        assert await store.remember(later) == later
+        await store.forget("key")
+        assert await store.recall("key") is None
+
+
+async def test_parked_calls_are_answered_once_and_expire(place: Place) -> None:
+    now = place.clock.now
+    calls = [ParkedCall(f"call_{n}", "sess_p", "resp_1", "f", '{"a":1}', now + 60 * n, now) for n in (1, 2, 3)]
+    async with place.opened() as store:
+        await store.park(calls)
+        await store.park(calls[:1])
+    async with place.opened() as store:
+        assert await store.parked() == calls
+        assert await store.answer("call_1", [{"type": "input_text", "text": "sunny"}]) == calls[0]
+        again = await store.answer("call_1", "rain")
+        assert again is not None
+        assert (again.state, again.output) == ("answered", [{"type": "input_text", "text": "sunny"}])
+        assert await store.answer("call_unknown", "x") is None
+        assert await store.expire_parked(now + 60) == []
+        assert await store.expire_parked(now + 120) == [calls[1]]
+        assert await store.expire_parked() == [calls[2]]
+        assert await store.parked("sess_p") == []
+        states = [call.state for call in await store.parked("sess_p", waiting=False)]
+        assert states == ["answered", "expired", "expired"]
+        late = await store.answer("call_2", "late")
+        assert late is not None
+        assert late.state == "expired"
+
+
+async def test_w45b_marks_are_there_in_the_next_life(place: Place) -> None:
+    async with place.opened() as store:
+        await store.set_mark("drain:sess_p", {"turn": 1})
+        await store.set_mark("drain:sess_p", {"turn": 2})
+        await store.set_mark("other", {})
+    async with place.opened() as store:
+        assert await store.marks("drain:") == {"drain:sess_p": {"turn": 2}}
+        await store.clear_mark("drain:sess_p")
+        assert await store.marks() == {"other": {}}

@@ -1,0 +1,148 @@
+"""What the door lets in: keys, hosts, origins, sizes, rates; and that every refusal is an envelope."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.served import Served, serving
+from tests.support.waiting import eventually
+
+KEY = "a-key-of-more-than-16-characters"
+
+
+def keyed(name: str = "ann", key: str = KEY, **limits: Any) -> dict[str, Any]:
+    return {"name": name, "sha256": sha256(key.encode()).hexdigest(), **limits}
+
+
+def bearer(key: str = KEY) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"}
+
+
+def is_envelope(answer: httpx.Response) -> bool:
+    return set(answer.json()) == {"error"} and set(answer.json()["error"]) == {"message", "type", "param", "code"}
+
+
+async def test_a_key_is_asked_for_and_its_owner_known(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", auth__keys=[keyed()]) as served:
+        body = {"model": "demo", "input": "hi"}
+        for headers in ({}, bearer("wrong"), {"authorization": f"Basic {KEY}"}, {"authorization": "Bearer"}):
+            refused = await served.http.post("/v1/responses", json=body, headers=headers)
+            assert (refused.status_code, is_envelope(refused)) == (401, True)
+            assert KEY not in refused.text
+        assert (await served.http.get("/healthz")).status_code == 200
+        assert (await served.http.get("/readyz")).status_code == 200
+        good = await served.http.post("/v1/responses", json=body, headers=bearer())
+        assert good.status_code == 200
+        assert served.rows("select owner from sessions") == [("ann",)]
+
+
+async def test_a_key_reaches_only_its_models_and_roots(tmp_path: Path) -> None:
+    root = tmp_path / "allowed"
+    root.mkdir()
+    async with serving(tmp_path / "data", auth__keys=[keyed(models=["demo/small"], roots=[str(root)])]) as served:
+
+        async def ask(model: str, **metadata: str) -> int:
+            body = {"model": model, "input": "hi", "metadata": metadata}
+            return (await served.http.post("/v1/responses", json=body, headers=bearer())).status_code
+
+        assert await ask("demo/small") == 200
+        assert await ask("demo/large") == 403
+        assert await ask("demo/small", cwd=str(tmp_path)) == 403
+        assert await ask("demo/small", cwd="relative") == 400
+        assert await ask("demo/small", cwd=str(root / "missing")) == 400
+
+
+async def test_one_owners_conversations_are_not_anothers(tmp_path: Path) -> None:
+    other = "another-key-of-16-characters"
+    async with serving(tmp_path / "data", auth__keys=[keyed(), keyed("bob", other)]) as served:
+        body = {"model": "demo", "input": "!recall\nsecret", "conversation": "x"}
+        first = await served.http.post("/v1/responses", json=body, headers=bearer())
+        path = f"/v1/responses/{first.json()['id']}"
+        for method, url in (("GET", path), ("DELETE", path), ("POST", f"{path}/cancel")):
+            assert (await served.http.request(method, url, headers=bearer(other))).status_code == 404
+        second = await served.http.post("/v1/responses", json={**body, "input": "!recall"}, headers=bearer(other))
+        assert "secret" not in second.text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"host": "evil.example"}, {"host": "evil.example:8787"}, {"origin": "https://evil.example"}, {"origin": "null"}],
+)
+async def test_without_a_key_foreign_names_and_pages_are_refused(served: Served, headers: dict[str, str]) -> None:
+    answer = await served.http.get("/v1/models", headers=headers)
+    assert (answer.status_code, is_envelope(answer)) == (403, True)
+
+
+@pytest.mark.parametrize("headers", [{"host": "localhost:1"}, {"host": "[::1]:1"}, {"origin": "http://localhost:3000"}])
+async def test_without_a_key_this_machine_is_answered(served: Served, headers: dict[str, str]) -> None:
+    assert (await served.http.get("/v1/models", headers=headers)).status_code == 200
+
+
+async def test_a_configured_origin_may_read_the_answer(tmp_path: Path) -> None:
+    page = "https://app.example"
+    async with serving(tmp_path / "data", auth__keys=[keyed()], auth__cors_origins=[page]) as served:
+        before = await served.http.options("/v1/responses", headers={"origin": page})
+        assert (before.status_code, before.headers["access-control-allow-origin"]) == (204, page)
+        got = await served.http.get("/v1/models", headers={**bearer(), "origin": page})
+        assert got.headers["access-control-allow-origin"] == page
+        other = await served.http.get("/v1/models", headers={**bearer(), "origin": "https://evil.example"})
+        assert "access-control-allow-origin" not in other.headers
+
+
+async def chunks(size: int) -> AsyncIterator[bytes]:
+    for _ in range(size):
+        yield b"x" * 1000
+
+
+async def test_a_body_over_the_limit_is_413_announced_or_not(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", gateway__body_limit=5000) as served:
+        told = await served.http.post("/v1/responses", content=b"x" * 6000)
+        untold = await served.http.post("/v1/responses", content=chunks(6))
+        assert [(answer.status_code, is_envelope(answer)) for answer in (told, untold)] == [(413, True)] * 2
+
+
+async def test_a_key_has_so_many_requests_at_once_and_in_a_minute(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", auth__keys=[keyed(concurrency=1, per_minute=3)]) as served:
+        running = asyncio.create_task(
+            served.http.post("/v1/responses", json={"model": "demo", "input": "!sleep 60"}, headers=bearer())
+        )
+        await eventually(lambda: bool(served.prompts()), "the first request runs")
+        body = {"model": "demo", "input": "hi"}
+        second = await served.http.post("/v1/responses", json=body, headers=bearer())
+        assert (second.status_code, is_envelope(second)) == (429, True)
+        assert int(second.headers["retry-after"]) >= 1
+        running.cancel()
+        await eventually(lambda: bool(served.frames("session/cancel")), "the first request is over")
+        answers = [await served.http.post("/v1/responses", json=body, headers=bearer()) for _ in range(4)]
+        assert answers[-1].status_code == 429
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/nope", 404),
+        ("PUT", "/v1/responses", 405),
+        ("GET", "/v1/responses/no", 404),
+        ("PATCH", "/healthz", 405),
+    ],
+)
+async def test_every_error_is_an_envelope_with_security_headers(
+    served: Served, method: str, path: str, status: int
+) -> None:
+    answer = await served.http.request(method, path)
+    assert (answer.status_code, is_envelope(answer)) == (status, True)
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_the_documents_are_whole_and_need_no_network(served: Served) -> None:
+    document = (await served.http.get("/openapi.json")).json()
+    assert set(document["paths"]) >= {"/v1/responses", "/v1/chat/completions", "/v1/conversations/{slug}/items"}
+    text = (await served.http.get("/docs")).text
+    assert "/v1/responses" in text
+    assert "http:" not in text.replace("http-equiv", "")
+    assert "https:" not in text

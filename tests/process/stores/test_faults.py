@@ -1,0 +1,220 @@
+"""What a disk, a lock or an operator can do to the file: reads go on, writes fail visibly, later ones land."""
+
+import asyncio
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import apsw
+import pytest
+
+from ostler.gateway.errors import (
+    StoreBusy,
+    StoreClosed,
+    StoreCorrupt,
+    StoreDiskFault,
+    StoreLocked,
+    StoreTooNew,
+    StoreUnsafe,
+)
+from ostler.gateway.records import NewSession
+from ostler.gateway.stores.sqlite import SqliteStore
+from ostler.gateway.stores.sqlite.library import check_library
+from ostler.gateway.stores.sqlite.store import SqliteSettings
+from tests.support.stores import said, texts, with_turns
+
+CHILD = [sys.executable, "-m", "tests.support.store_child"]
+ON_TMPFS = ["unshare", "-Urm", "sh", "-c", 'mount -t tmpfs -o size=4m tmpfs "$0" && exec "$@"']
+
+
+def run_child(*words: str, before: list[str] | None = None) -> list[str]:
+    done = subprocess.run([*(before or []), *CHILD, *words], capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def can_mount(folder: Path) -> bool:
+    if shutil.which("unshare") is None:
+        return False
+    return subprocess.run([*ON_TMPFS, str(folder), "true"], capture_output=True, check=False).returncode == 0
+
+
+def test_h03_rh3_a_full_disk_refuses_what_does_not_fit_and_later_writes_land(tmp_path: Path) -> None:
+    if not can_mount(tmp_path):
+        pytest.skip("needs a user namespace to mount a small disk")
+    full, sound = run_child("full", str(tmp_path), before=[*ON_TMPFS, str(tmp_path)])
+    assert full.startswith("full ")
+    assert int(full.split()[1]) > 10
+    assert "the disk is full" in full
+    assert sound == "ok 1"
+
+
+def test_h16_without_the_right_to_write_reads_go_on_and_writing_comes_back_without_a_restart() -> None:
+    # Not below the folder of the test run: its parents are closed to whom the child becomes.
+    with tempfile.TemporaryDirectory() as folder:
+        assert run_child("read-only", folder) == ["refused", "refused", "before after"]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "ostler.db"
+
+
+async def test_h03_a_lock_of_seconds_is_waited_for(path: Path) -> None:
+    store = await SqliteStore.open(path)
+    await store.create_session(NewSession("sess_p"))
+    other = apsw.Connection(str(path))
+    other.execute("BEGIN IMMEDIATE")
+    appending = [asyncio.ensure_future(store.append("sess_p", [said(f"{n}")])) for n in range(10)]
+    # Readers pass by a lock; that one was answered shows that the writer was left to wait.
+    assert await store.history("sess_p") == []
+    assert not any(task.done() for task in appending)
+    other.execute("COMMIT")
+    await asyncio.gather(*appending)
+    assert texts(await store.history("sess_p")) == [str(n) for n in range(10)]
+    other.close()
+    await store.aclose()
+
+
+async def test_h03_a_lock_that_stays_is_told_to_every_writer_and_forgotten(path: Path) -> None:
+    store = await SqliteStore.open(path, settings=SqliteSettings(lock_wait=0.05))
+    await store.create_session(NewSession("sess_p"))
+    other = apsw.Connection(str(path))
+    other.execute("BEGIN IMMEDIATE")
+    outcomes = await asyncio.gather(*(store.append("sess_p", [said("x")]) for _ in range(5)), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [StoreLocked] * 5
+    assert len({id(outcome) for outcome in outcomes}) == 5
+    assert await store.history("sess_p") == []
+    other.execute("COMMIT")
+    await store.append("sess_p", [said("after")])
+    assert texts(await store.history("sess_p")) == ["after"]
+    other.close()
+    await store.aclose()
+
+
+async def test_too_many_waiting_writes_are_refused_at_once(path: Path) -> None:
+    store = await SqliteStore.open(path, settings=SqliteSettings(most_waiting=5))
+    await store.create_session(NewSession("sess_p"))
+    other = apsw.Connection(str(path))
+    other.execute("BEGIN IMMEDIATE")
+    appending = [asyncio.ensure_future(store.append("sess_p", [said(f"{n}")])) for n in range(20)]
+    assert await store.history("sess_p") == []
+    other.execute("COMMIT")
+    outcomes = await asyncio.gather(*appending, return_exceptions=True)
+    stored = [outcome for outcome in outcomes if isinstance(outcome, list)]
+    assert {type(outcome) for outcome in outcomes} == {list, StoreBusy}
+    assert len(await store.history("sess_p")) == len(stored)
+    other.close()
+    await store.aclose()
+
+
+async def test_a_cancelled_caller_takes_no_other_with_it(path: Path) -> None:
+    store = await SqliteStore.open(path)
+    await store.create_session(NewSession("sess_p"))
+    appending = [asyncio.ensure_future(store.append("sess_p", [said(f"{n}")])) for n in range(3)]
+    await asyncio.sleep(0)
+    appending[1].cancel()
+    outcomes = await asyncio.gather(*appending, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [list, asyncio.CancelledError, list]
+    assert {"0", "2"} <= set(texts(await store.history("sess_p")))
+    await store.aclose()
+
+
+async def test_a_damaged_page_costs_its_own_session_only(path: Path) -> None:
+    store = await SqliteStore.open(path)
+    for name in ("sess_p", "sess_q"):
+        await store.create_session(NewSession(name))
+        await store.append(name, [said(f"{n} " + "x" * 500) for n in range(100)])
+    await store.aclose()
+    db = apsw.Connection(str(path))
+    (page,) = next(iter(db.execute("SELECT pageno FROM dbstat WHERE name='messages' AND pagetype='leaf' LIMIT 1")))
+    db.close()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(b"\xff" * 4096)
+    store = await SqliteStore.open(path)
+    with pytest.raises(StoreCorrupt):
+        await store.history("sess_p")
+    assert len(await store.history("sess_q")) == 100
+    await store.append("sess_q", [said("on")])
+    assert texts(await store.history("sess_q", last=1)) == ["on"]
+    await store.aclose()
+
+
+@pytest.mark.parametrize("content", [b"this is not a database" * 1000, b"SQLite format 3\x00" + b"\xff" * 9000])
+def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path, content: bytes) -> None:
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(StoreCorrupt):
+        asyncio.run(SqliteStore.open(path))
+    assert path.read_bytes() == content
+
+
+async def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file")
+    with pytest.raises(StoreDiskFault):
+        await SqliteStore.open(tmp_path / "data" / "ostler.db")
+
+
+async def test_a_file_of_a_newer_ostler_is_refused_and_left_alone(path: Path) -> None:
+    await (await SqliteStore.open(path)).aclose()
+    db = apsw.Connection(str(path))
+    db.execute("PRAGMA user_version=999")
+    db.close()
+    with pytest.raises(StoreTooNew) as refused:
+        await SqliteStore.open(path)
+    assert refused.value.version == 999
+
+
+async def test_a_closed_store_says_so_and_what_was_queued_is_stored(path: Path) -> None:
+    store = await SqliteStore.open(path)
+    await store.create_session(NewSession("sess_p"))
+    appending = [asyncio.ensure_future(store.append("sess_p", [said(f"{n}")])) for n in range(50)]
+    await asyncio.sleep(0)
+    await store.aclose()
+    await asyncio.gather(*appending)
+    await store.aclose()
+    for call in (store.append("sess_p", []), store.history("sess_p")):
+        with pytest.raises(StoreClosed):
+            await call
+    async with asyncio.timeout(10):
+        store = await SqliteStore.open(path)
+        assert len(await store.history("sess_p")) == 50
+        await store.aclose()
+
+
+async def test_h14_a18_two_stores_on_one_file_lose_nothing_and_see_each_other(path: Path) -> None:
+    first, second = await SqliteStore.open(path), await SqliteStore.open(path)
+    await with_turns(first, "sess_p", 1)
+    assert texts(await second.history("sess_p")) == ["u1", "a1"]
+
+    async def write(store: SqliteStore, name: str) -> list[int]:
+        return [ident for n in range(40) for ident in await store.append("sess_p", [said(f"{name}{n}")])]
+
+    ids = await asyncio.gather(write(first, "f"), write(second, "s"))
+    spoken = texts(await first.history("sess_p"))[2:]
+    assert [text for text in spoken if text[0] == "f"] == [f"f{n}" for n in range(40)]
+    assert [text for text in spoken if text[0] == "s"] == [f"s{n}" for n in range(40)]
+    assert len({*ids[0], *ids[1]}) == 80
+    await first.aclose()
+    await second.aclose()
+
+
+async def test_h20_the_open_store_reports_wal_and_full(path: Path) -> None:
+    store = await SqliteStore.open(path)
+    facts = await store.facts()
+    assert (facts.journal_mode, facts.synchronous) == ("wal", "full")
+    await store.aclose()
+
+
+@pytest.mark.parametrize("version", ["3.40.1", "3.51.2", "3.7.0"])
+def test_a_sqlite_with_the_wal_reset_bug_is_refused(version: str) -> None:
+    with pytest.raises(StoreUnsafe):
+        check_library(version)
+
+
+def test_the_linked_sqlite_is_sound() -> None:
+    check_library()
+    check_library("3.51.3")

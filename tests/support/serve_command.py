@@ -1,0 +1,129 @@
+"""`ostler serve` as an operator runs it: a process of its own, watched from outside."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+ADDRESS = re.compile(r"http://[^\s;]+")
+
+
+@dataclass
+class Command:
+    """The running command."""
+
+    process: "subprocess.Popen[str]"
+    base: str
+    said: list[str] = field(default_factory=list)
+    logged: list[dict[str, Any]] = field(default_factory=list)
+    reader: threading.Thread | None = None
+
+    def http(self) -> httpx.Client:
+        """A client for it."""
+        return httpx.Client(base_url=self.base, timeout=30, trust_env=False)
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Log records of one event."""
+        return [line for line in self.logged if line.get("event") == name]
+
+    def agents(self) -> list[psutil.Process]:
+        """The demo agents it has started."""
+        return [child for child in psutil.Process(self.process.pid).children(recursive=True) if is_demo(child)]
+
+    def end(self, number: int = signal.SIGTERM, seconds: float = 30) -> int:
+        """Send a signal and wait for the exit code; all log lines are read then."""
+        self.process.send_signal(number)
+        code = self.process.wait(seconds)
+        if self.reader is not None:
+            self.reader.join(10)
+        return code
+
+
+def is_demo(process: psutil.Process) -> bool:
+    """Whether it is a living demo agent."""
+    try:
+        return any("demo" in word for word in process.cmdline())
+    except psutil.NoSuchProcess:
+        return False
+
+
+def environment(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
+    """Nothing of the tester's but the path."""
+    return {"PATH": os.environ["PATH"], "HOME": str(folder), "OSTLER_LOG__FORMAT": "json", **given}
+
+
+@contextmanager
+def command(folder: Path, *arguments: str, **environ: str) -> Iterator[Command]:
+    """`ostler serve` on a free port, ready to answer; killed at the end if it still runs."""
+    line = [
+        sys.executable,
+        "-m",
+        "ostler.gateway",
+        "serve",
+        "--port",
+        "0",
+        "--data-dir",
+        str(folder / "data"),
+        *arguments,
+    ]
+    process = subprocess.Popen(
+        line, cwd=folder, env=environment(folder, environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        first = process.stdout.readline()
+        found = ADDRESS.search(first)
+        assert found is not None, (first, process.communicate(timeout=10))
+        running = Command(process, found[0], [first])
+        running.reader = threading.Thread(target=read_log, args=(process, running.logged), daemon=True)
+        running.reader.start()
+        answering(running)
+        yield running
+    finally:
+        process.kill()
+        process.wait()
+        if running.reader is not None:
+            running.reader.join(10)
+        process.stdout.close()
+
+
+def read_log(process: "subprocess.Popen[str]", logged: list[dict[str, Any]]) -> None:
+    """Every line of stderr, until it ends."""
+    assert process.stderr is not None
+    with process.stderr as lines:
+        logged.extend(json.loads(line) if line.startswith("{") else {"text": line} for line in lines)
+
+
+def answering(running: Command) -> None:
+    """The listener exists before the first line is printed, so one request that waits long enough will do."""
+    with running.http() as http:
+        assert http.get("/healthz").status_code == 200
+
+
+def refused(folder: Path, *arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
+    """Run it where it must not start."""
+    line = [
+        sys.executable,
+        "-m",
+        "ostler.gateway",
+        "serve",
+        "--port",
+        "0",
+        "--data-dir",
+        str(folder / "data"),
+        *arguments,
+    ]
+    return subprocess.run(
+        line, cwd=folder, env=environment(folder, environ), capture_output=True, text=True, timeout=30, check=False
+    )

@@ -1,0 +1,117 @@
+"""A real gateway on a real socket, in the test's own loop, with demo agents behind it.
+
+`serving` gives a `Served`: an HTTP client on the loopback address, the database, and what the agents recorded.
+"""
+
+import asyncio
+import json
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from ostler.gateway.app import Gateway, open_gateway
+from ostler.gateway.config.load import load
+from ostler.gateway.data_folder import DATABASE
+from ostler.gateway.listener import address_of, listen_tcp
+from ostler.gateway.serving import Server
+
+SESSION = "x-ostler-session-id"
+
+
+@dataclass
+class Served:
+    """A running gateway as a client and an operator see it."""
+
+    gateway: Gateway
+    http: httpx.AsyncClient
+    folder: Path
+    record: Path
+    base: str
+
+    def frames(self, method: str | None = None) -> list[dict[str, Any]]:
+        """What the agents were sent, in order; of one method only."""
+        lines = [json.loads(line) for line in self.record.read_text().splitlines()] if self.record.exists() else []
+        frames = [line["frame"] for line in lines if line["event"] == "in"]
+        wanted = [frame for frame in frames if "method" in frame]
+        return [frame for frame in wanted if method in (None, frame["method"])]
+
+    def prompts(self) -> list[str]:
+        """The text of every prompt, its blocks joined."""
+        return [
+            "\n".join(block.get("text", "") for block in frame["params"]["prompt"])
+            for frame in self.frames("session/prompt")
+        ]
+
+    def seats(self) -> int:
+        """Agent sessions that were ever prompted; the pool opens others ahead."""
+        return len({frame["params"]["sessionId"] for frame in self.frames("session/prompt")})
+
+    def starts(self) -> int:
+        """Agent processes that came up."""
+        lines = self.record.read_text().splitlines() if self.record.exists() else []
+        return sum(1 for line in lines if json.loads(line)["event"] == "start")
+
+    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """A read-only look at the database."""
+        with closing(sqlite3.connect(f"file:{self.folder / DATABASE}?mode=ro", uri=True)) as db:
+            return db.execute(query, values).fetchall()
+
+    async def ask(self, text: str | list[Any], **fields: Any) -> httpx.Response:
+        """POST /v1/responses"""
+        return await self.http.post("/v1/responses", json={"model": "demo", "input": text, **fields})
+
+    async def say(self, text: str, **fields: Any) -> str:
+        """The text of an answer that must be good."""
+        answer = await self.ask(text, **fields)
+        assert answer.status_code == 200, answer.text
+        return text_of(answer.json())
+
+    async def stream(self, text: str | list[Any], **fields: Any) -> list[dict[str, Any]]:
+        """Every event of a streamed answer."""
+        body = {"model": "demo", "input": text, "stream": True, **fields}
+        async with self.http.stream("POST", "/v1/responses", json=body) as answer:
+            return events_of((await answer.aread()).decode())
+
+
+def events_of(text: str) -> list[dict[str, Any]]:
+    """The data of every server-sent event."""
+    return [json.loads(line[6:]) for line in text.split("\n") if line.startswith("data: ") and line != "data: [DONE]"]
+
+
+def text_of(response: dict[str, Any]) -> str:
+    """What the assistant said."""
+    messages = [item for item in response["output"] if item["type"] == "message"]
+    return "\n".join(part["text"] for item in messages for part in item["content"])
+
+
+@asynccontextmanager
+async def serving(
+    folder: Path, *flags: str, environ: Mapping[str, str] | None = None, **settings: Any
+) -> AsyncIterator[Served]:
+    """A gateway with these settings (`section__key`), its demo agents with these flags."""
+    record = folder.parent / f"{folder.name}-record.jsonl"
+    args = ["--record", str(record), *flags]
+    given = {"PATH": os.environ["PATH"], "HOME": str(folder), **(environ or {})}
+    overrides = [("providers.demo.args", args), *((key.replace("__", "."), value) for key, value in settings.items())]
+    loaded = load(given, data_dir=str(folder), overrides=overrides)
+    listener = listen_tcp("127.0.0.1", 0)
+    base = address_of(listener)
+    async with open_gateway(loaded, given) as gateway:
+        config = uvicorn.Config(
+            gateway.app, http="httptools", ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=1
+        )
+        server = Server(config)
+        running = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            async with httpx.AsyncClient(base_url=base, timeout=30, trust_env=False) as http:
+                yield Served(gateway, http, folder, record, base)
+        finally:
+            server.should_exit = True
+            await running

@@ -1,0 +1,141 @@
+"""The parts of the API that only compute."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ostler.gateway.api.errors import ApiError
+from ostler.gateway.api.items import read_input
+from ostler.gateway.api.keys import Caller
+from ostler.gateway.api.limits import Limits
+from ostler.gateway.api.prefixes import Prefixes, digest_of
+from ostler.gateway.api.target import slug_of
+from ostler.gateway.models import Models
+
+CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+RESULT = {"type": "function_call_output", "call_id": "c1", "output": "done"}
+
+
+def user(text: str) -> dict[str, object]:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> dict[str, object]:
+    return {"role": "assistant", "content": text}
+
+
+def new_id(prefix: str) -> str:
+    return f"{prefix}_new"
+
+
+def test_the_last_run_of_user_messages_is_the_question() -> None:
+    said = read_input([user("a"), assistant("b"), user("c"), user("d")], new_id)
+    assert [(role, text) for role, text, _ in said.entries] == [("user", "a"), ("assistant", "b")]
+    assert said.text == "c\nd"
+
+
+def test_results_at_the_end_are_results_and_before_a_question_they_are_history() -> None:
+    assert [output.call_id for output in read_input([user("a"), CALL, RESULT], new_id).outputs] == ["c1"]
+    said = read_input([user("a"), CALL, RESULT, user("b")], new_id)
+    assert said.outputs == []
+    assert [role for role, _, _ in said.entries] == ["user", "assistant", "tool"]
+    assert said.text == "b"
+
+
+def test_system_and_developer_messages_are_instructions() -> None:
+    said = read_input([{"role": "system", "content": "x"}, {"role": "developer", "content": "y"}, user("a")], new_id)
+    assert (said.instructions, said.entries) == (["x", "y"], [])
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"role": "robot", "content": "x"},
+        {"role": "user"},
+        {"role": "user", "content": 5},
+        {"role": "user", "content": [{"type": "input_text"}]},
+        {"role": "user", "content": [{"type": "input_image", "image_url": "https://example.org/a.png"}]},
+        {"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,%%"}]},
+        {"role": "user", "content": [{"type": "input_file", "file_id": "f"}]},
+        {"role": "user", "content": [{"type": "hologram"}]},
+        {"type": "web_search_call"},
+        {"type": "function_call", "name": "f"},
+        {"type": "function_call_output", "call_id": 5, "output": "x"},
+        {"type": "function_call_output", "call_id": "c", "output": 5},
+    ],
+)
+def test_z05_a_bad_item_is_a_400_that_names_it(item: dict[str, object]) -> None:
+    with pytest.raises(ApiError) as caught:
+        read_input([user("a"), item], new_id)
+    assert caught.value.status == 400
+    assert (caught.value.param or "").startswith("input[1]")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+items = st.dictionaries(st.sampled_from(["type", "role", "content", "call_id", "output", "name"]), json_values)
+
+
+@given(st.lists(items, max_size=4))
+def test_z05_no_input_is_anything_but_read_or_refused(given_items: list[dict[str, object]]) -> None:
+    with suppress(ApiError):
+        read_input(given_items, new_id)
+
+
+@given(json_values)
+def test_c21_a_slug_is_a_printable_string_or_refused(value: object) -> None:
+    with suppress(ApiError):
+        slug = slug_of(value)
+        assert slug is None or (1 <= len(slug) <= 256 and slug.isprintable())
+
+
+def test_however_an_answer_is_cut_the_conversation_is_the_same() -> None:
+    whole = read_input([user("a"), assistant("bc"), user("x")], new_id).entries
+    cut = read_input([user("a"), assistant("b"), assistant("c"), user("x")], new_id).entries
+    assert digest_of(("demo",), whole) == digest_of(("demo",), cut)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [[user("A"), assistant("b")], [user("a"), assistant("B")], [user("a")], [user("a"), assistant("b"), CALL, RESULT]],
+)
+def test_any_divergence_is_another_conversation(other: list[dict[str, object]]) -> None:
+    first = digest_of(("demo",), read_input([user("a"), assistant("b"), user("x")], new_id).entries)
+    assert digest_of(("demo",), read_input([*other, user("x")], new_id).entries) != first
+    assert digest_of(("else",), read_input([user("a"), assistant("b"), user("x")], new_id).entries) != first
+
+
+def test_prefixes_are_bounded_and_taken_once() -> None:
+    prefixes = Prefixes(2)
+    for number in range(3):
+        prefixes.learn("ann", f"d{number}", f"s{number}")
+    assert [prefixes.find("ann", f"d{number}") for number in range(3)] == [None, "s1", "s2"]
+    assert prefixes.find("bob", "d1") is None
+    prefixes.take("ann", "d1")
+    assert prefixes.find("ann", "d1") is None
+
+
+def test_a_key_has_a_rate_and_a_number_of_requests_at_once() -> None:
+    limits, caller = Limits(), Caller("ann", concurrency=2, per_minute=3)
+    assert [limits.enter(caller, 0.0) for _ in range(2)] == [None, None]
+    assert limits.enter(caller, 0.0) == 1.0
+    limits.leave(caller)
+    assert limits.enter(caller, 0.0) is None
+    limits.leave(caller)
+    assert limits.enter(caller, 0.0) == pytest.approx(20.0)
+    assert limits.enter(caller, 20.0) is None
+    assert limits.enter(Caller("bob"), 0.0) is None
+
+
+def test_a_model_is_an_alias_a_pair_or_a_provider() -> None:
+    models = Models({"fast": "demo/small", "bad": "nope/x"}, frozenset({"demo"}), "demo/demo", ("demo/big",))
+    assert models.resolve("fast") == ("demo", "small")
+    assert models.resolve("demo/a/b") == ("demo", "a/b")
+    assert models.resolve("demo") == ("demo", "default")
+    assert [models.resolve(name) for name in ("nope/x", "bad", "", "demo/")] == [None] * 4
+    assert models.listed() == ["demo/demo", "fast", "demo/big"]

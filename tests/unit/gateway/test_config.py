@@ -1,0 +1,102 @@
+"""From file and environment to settings."""
+
+from pathlib import Path
+
+import pytest
+
+from ostler.gateway.config.check import check
+from ostler.gateway.config.errors import ConfigError, UnknownKey
+from ostler.gateway.config.load import load
+from ostler.gateway.config.settings import Settings, shown
+from ostler.pool.flag import BadFlag
+
+
+def loaded(folder: Path, text: str = "", **environ: str) -> Settings:
+    file = folder / "ostler.toml"
+    file.write_text(text)
+    return load({"HOME": str(folder), **environ}, config=str(file)).settings
+
+
+def test_the_environment_beats_the_file_and_the_command_line_both(tmp_path: Path) -> None:
+    assert loaded(tmp_path, "[gateway]\nport = 1\n").gateway.port == 1
+    assert loaded(tmp_path, "[gateway]\nport = 1\n", OSTLER_GATEWAY__PORT="2").gateway.port == 2
+    given = load({"HOME": str(tmp_path), "OSTLER_GATEWAY__PORT": "2"}, overrides=[("gateway.port", 3)])
+    assert given.settings.gateway.port == 3
+
+
+def test_a_variable_reaches_any_depth_and_any_type(tmp_path: Path) -> None:
+    settings = loaded(
+        tmp_path,
+        OSTLER_PROVIDERS__DEMO__ARGS='["--no-load"]',
+        OSTLER_MODELS__FAST="demo/small",
+        OSTLER_POOL__ENABLED="false",
+        OSTLER_GATEWAY__DRAIN="1.5",
+        OSTLER_GATEWAY__UDS="",
+    )
+    assert settings.providers["demo"].args == ["--no-load"]
+    assert settings.models == {"fast": "demo/small"}
+    assert (settings.pool.enabled, settings.gateway.drain, settings.gateway.uds) == (False, 1.5, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "nearest"),
+    [
+        ("[gateway]\nprot = 1\n", {}, "port"),
+        ("[gatway]\nport = 1\n", {}, "gateway"),
+        ("[providers.demo]\ncomand = []\n", {}, "command"),
+        ("", {"OSTLER_GATEWAY__RESPONSE_MAX": "1"}, "responses_max"),
+        ("", {"OSTLER_POOOL__ENABLED": "1"}, "pool"),
+        ("[[auth.keys]]\nname='x'\nsha='y'\n", {}, "sha256"),
+    ],
+)
+def test_an_unknown_key_is_named_with_its_nearest(
+    tmp_path: Path, text: str, environ: dict[str, str], nearest: str
+) -> None:
+    with pytest.raises(UnknownKey) as caught:
+        loaded(tmp_path, text, **environ)
+    assert caught.value.nearest == nearest
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[gateway]\nport = 'x'\n", "gateway.port"),
+        ("[gateway]\nport = 70000\n", "gateway.port"),
+        ("[gateway]\nresponses_max = 0\n", "gateway.responses_max"),
+        ("[gateway]\non_disconnect = 'shrug'\n", "gateway.on_disconnect"),
+        ("[log]\nlevel = 'loud'\n", "log.level"),
+        ("[[auth.keys]]\nname='x'\nsha256='plain'\n", "sha256"),
+        ("gateway = 5\n", "gateway"),
+        ("[gateway\n", "TOML"),
+        ("[gateway]\ndefault_model = 'nope/x'\n", "gateway.default_model"),
+        ("[models]\nfast = 'nope/x'\n", "models.fast"),
+        ("[providers.nope]\n", "providers.nope"),
+        ("[providers.demo]\nhome = 'relative'\n", "home"),
+        ("[providers.demo]\napproval = 'maybe'\n", "providers.demo.approval"),
+        ("[[pool.warm]]\nmodel = 'nope/x'\n", "pool.warm"),
+        ("[gateway]\nhost = '0.0.0.0'\n", "OSTLER_API_KEY"),
+    ],
+)
+def test_a_mistake_is_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        check(loaded(tmp_path, text), tmp_path)
+
+
+@pytest.mark.parametrize(("value", "enabled"), [("1", True), ("oN", True), ("No", False), ("0", False), ("", False)])
+def test_g02_g03_the_flag_beats_the_file(tmp_path: Path, value: str, enabled: bool) -> None:
+    settings = loaded(tmp_path, "[pool]\nenabled = false\n", OSTLER_TRANSPORT_POOL_ENABLED=value)
+    assert settings.pool.enabled is enabled
+
+
+def test_g04_a_flag_that_is_neither_stops_the_start(tmp_path: Path) -> None:
+    with pytest.raises(BadFlag, match="OSTLER_TRANSPORT_POOL_ENABLED='maybe'"):
+        loaded(tmp_path, OSTLER_TRANSPORT_POOL_ENABLED="maybe")
+
+
+def test_w11_what_is_shown_holds_no_secret(tmp_path: Path) -> None:
+    text = f"[providers.demo]\nenv = {{TOKEN = 'hidden'}}\n[[auth.keys]]\nname = 'ann'\nsha256 = '{'a' * 64}'\n"
+    settings = loaded(tmp_path, text, OSTLER_API_KEY="hidden-key-of-16-chars")
+    whole = str(shown(settings))
+    assert "hidden" not in whole
+    assert "a" * 64 not in whole
+    assert "ann" in whole
