@@ -20,7 +20,7 @@ serve: setup
 	$(BIN)/ostler serve
 
 test: setup
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 check: setup
 	$(BIN)/ruff check .

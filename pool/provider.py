@@ -61,6 +61,17 @@ class Approval(StrEnum):
     """As the agent's own configuration says."""
 
 
+class ToolNews(StrEnum):
+    """What the agent does when it is told that a session's tools changed."""
+
+    IGNORED = "ignored"
+    """It never asks for them again."""
+    LATE = "late"
+    """It asks, but the next prompt may still be answered with the old ones."""
+    AT_ONCE = "at_once"
+    """Once it has asked, its next prompt has the new ones."""
+
+
 class CodecName(StrEnum):
     """Which dialect the process speaks."""
 
@@ -192,7 +203,7 @@ class Provider:
     replay_quiet: float = 0.0
     """Seconds of quiet after an answered load before its replay is over, for agents that answer before they are
     done."""
-    follows_list_changed: bool = False
+    tool_news: ToolNews = ToolNews.IGNORED
     close: CloseVerb = CloseVerb.NONE
     close_ends_tools: bool = True
     """Whether the tool servers of a session go with it. Where not, they stay until the process ends."""

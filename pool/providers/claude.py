@@ -19,6 +19,7 @@ from ostler.pool.provider import (
     Provider,
     Recipe,
     Sharing,
+    ToolNews,
     Wanted,
 )
 
@@ -55,6 +56,7 @@ PROVIDER = Provider(
     seats_per_process=10,
     parallel_opens=2,
     load=LoadTrust(settle=2.0),
+    tool_news=ToolNews.LATE,
     close=CloseVerb.SESSION_CLOSE,
     tokens_in_argv=True,
     approvals=frozenset({Approval.ASK, Approval.AUTO}),

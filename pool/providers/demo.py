@@ -1,7 +1,17 @@
 """Our own demo agent: a real ACP process without a model, shipped with the package."""
 
 from ostler.pool.demo.launch import command_line
-from ostler.pool.provider import TRUSTED, Approval, CloseVerb, CodecName, Finder, Provider, Sharing, ToolChannel
+from ostler.pool.provider import (
+    TRUSTED,
+    Approval,
+    CloseVerb,
+    CodecName,
+    Finder,
+    Provider,
+    Sharing,
+    ToolChannel,
+    ToolNews,
+)
 
 
 def find(_finder: Finder) -> tuple[str, ...]:
@@ -20,7 +30,7 @@ PROVIDER = Provider(
     seats_per_process=200,
     parallel_opens=8,
     load=TRUSTED,
-    follows_list_changed=True,
+    tool_news=ToolNews.AT_ONCE,
     close=CloseVerb.SESSION_CLOSE,
     tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP, ToolChannel.ACP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),

@@ -29,6 +29,7 @@ from ostler.pool.provider import (
     Recipe,
     Sharing,
     ToolChannel,
+    ToolNews,
     Wanted,
 )
 
@@ -90,6 +91,7 @@ PROVIDER = Provider(
     replays_noise=re.compile(r"\s*(<session_context>|\[Function Response: )"),
     prompt_limit=PromptLimit(4_000_000),
     replay_quiet=0.3,
+    tool_news=ToolNews.LATE,
     close=CloseVerb.NONE,
     tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),

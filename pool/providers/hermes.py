@@ -8,7 +8,18 @@
 - A second prompt is queued behind a chatty answer; cancel takes 200 ms.
 """
 
-from ostler.pool.provider import Approval, CloseVerb, CodecName, FaultReading, Finder, Provider, Recipe, Sharing, Wanted
+from ostler.pool.provider import (
+    Approval,
+    CloseVerb,
+    CodecName,
+    FaultReading,
+    Finder,
+    Provider,
+    Recipe,
+    Sharing,
+    ToolNews,
+    Wanted,
+)
 
 INSTALL = "pip install 'hermes-agent[acp,mcp]'"
 
@@ -35,6 +46,7 @@ PROVIDER = Provider(
     credentials=("OPENAI_API_KEY", "OPENROUTER_API_KEY"),
     credential_files=(".hermes/config.yaml", ".hermes/.env"),
     sharing=Sharing.NONE,
+    tool_news=ToolNews.LATE,
     close=CloseVerb.KILL,
     approvals=frozenset({Approval.AUTO}),
     faults=FaultReading(cancelled=frozenset({-32800, -32603}), spoiled=frozenset({-32603})),

@@ -19,6 +19,7 @@ from ostler.pool.provider import (
     Recipe,
     Sharing,
     ToolChannel,
+    ToolNews,
     Wanted,
 )
 
@@ -62,7 +63,7 @@ PROVIDER = Provider(
     seats_per_process=8,
     parallel_opens=2,
     load=TRUSTED,
-    follows_list_changed=True,
+    tool_news=ToolNews.AT_ONCE,
     close=CloseVerb.SESSION_CLOSE,
     close_ends_tools=False,
     tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP}),

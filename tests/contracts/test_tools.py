@@ -6,7 +6,7 @@ import pytest
 
 from ostler.pool.errors import AgentStartFailed, Phase
 from ostler.pool.events import ToolEnded, ToolStarted, ToolStatus
-from ostler.pool.provider import Provider, ToolChannel
+from ostler.pool.provider import Provider, ToolChannel, ToolNews
 from ostler.wire.json import JsonObject
 from tests.support.tool_stage import StageRelay, ToolFailed, tool
 from tests.support.waiting import soon
@@ -60,14 +60,16 @@ async def test_a_failing_tool_is_an_error_for_its_caller_only(yard: Yard) -> Non
     assert (await say(session, "well")).text.strip() == "echo: well"
 
 
-async def test_list_changed_is_followed_as_declared(yard: Yard, provider: Provider) -> None:
+async def test_changed_tools_are_asked_for_as_declared(yard: Yard, provider: Provider) -> None:
     if provider.find is None:
         pytest.skip("nothing was measured, so nothing is declared")
     ticket = yard.tools("peek", word="tool-canary")
     session = await yard.open(await yard.start(), ticket=ticket)
     assert "later" not in (await say(session, "!tools")).text
     ticket.change([tool("peek"), tool("later")])
-    if provider.follows_list_changed:
+    if provider.tool_news is not ToolNews.IGNORED:
         await soon(ticket.listed.wait(), "the agent asking for the changed tools")
     heard = await say(session, "!call later {}")
-    assert ("tool-canary" in heard.text, bool(ticket.calls)) == (provider.follows_list_changed,) * 2
+    assert ticket.listed.is_set() is (provider.tool_news is not ToolNews.IGNORED)
+    if provider.tool_news is not ToolNews.LATE:  # LATE promises nothing about the prompt that comes next
+        assert ("tool-canary" in heard.text, bool(ticket.calls)) == (provider.tool_news is ToolNews.AT_ONCE,) * 2
