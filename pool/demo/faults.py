@@ -75,8 +75,9 @@ def daemon(_turn: Turn, _order: Order) -> str:
 
 
 def late(turn: Turn, _order: Order) -> None:
-    """Wait for the cancel; the agent then goes on talking after it has answered."""
+    """Say so and wait for the cancel; the agent then goes on talking after it has answered."""
     turn.late = True
+    turn.say("waiting")
     turn.wait("never")
 
 

@@ -100,8 +100,8 @@ def test_cancel_ends_a_turn_whatever_it_waits_for(agent: Driver, order: str) -> 
 
 def test_late_chunks_follow_the_answer_to_a_cancel(agent: Driver) -> None:
     session = agent.open()
-    number = agent.begin(session, "x\n!late")
-    agent.frame()
+    number = agent.begin(session, "!late")
+    assert texts([agent.frame()], session) == ["waiting"]
     agent.notify("session/cancel", {"sessionId": session})
     agent.until(number)
     assert texts([agent.frame() for _ in range(3)], session) == ["late0 ", "late1 ", "late2 "]
