@@ -41,6 +41,7 @@ from ostler.gateway.ids import Ids
 from ostler.gateway.readiness import Readiness
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.sessions import Sessions
+from ostler.gateway.sessions.witness import NoWitness
 from ostler.gateway.store import Store
 from ostler.gateway.stores.owner import Ownership
 from ostler.gateway.stores.sqlite import SqliteStore
@@ -118,7 +119,7 @@ async def open_sessions(
     """The sessions and the owner of their tasks."""
     crew = Crew(asyncio.get_running_loop(), log_death)
     ids = Ids(secrets.token_bytes)
-    house = House(pool, store, providers, loaded.settings.gateway, ids, crew, time.monotonic, time.time)
+    house = House(pool, store, providers, loaded.settings.gateway, ids, crew, time.monotonic, time.time, NoWitness())
     sessions = Sessions(house)
     try:
         yield sessions

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ostler.gateway.config.settings import GatewaySettings
 from ostler.gateway.ids import Ids
+from ostler.gateway.sessions.witness import Witness
 from ostler.gateway.store import Store
 from ostler.pool.crew import Crew
 from ostler.pool.pool import TransportPool
@@ -23,3 +24,4 @@ class House:
     crew: Crew
     clock: Callable[[], float]
     wall: Callable[[], float]
+    witness: Witness
