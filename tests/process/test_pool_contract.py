@@ -250,9 +250,8 @@ async def test_e25_a_failed_shared_start_falls_back_to_a_process_of_its_own(
         told = [record.levelname for record in caplog.records if "session alone" in record.getMessage()]
         assert told == ["ERROR"]
         assert await say(lease, "hello") == "echo: hello"
-        private = stable.pids()
-        lease.release()
-        await stable.settled(lambda: not any(alive(pid) for pid in private))
+        lease.release()  # the pool may have tried a shared one again by now, which stays
+        await stable.settled(lambda: not alive(lease.pid))
 
 
 async def test_w20_every_cancelled_claim_gives_its_seat_back(tmp_path: Path) -> None:
