@@ -23,7 +23,7 @@ from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.settings import BridgeSettings
 from ostler.pool import Limits, PoolSettings, ToolSet, TransportKey, TransportPool, WarmKey
 from ostler.pool.core import ReserveRule
-from ostler.pool.errors import AgentStartFailed, PoolClosed, PoolError, SharedProcess
+from ostler.pool.errors import AgentStartFailed, BadDirectory, PoolClosed, PoolError, SharedProcess
 from ostler.pool.gate import OpenGates
 from ostler.pool.lease import Tenure
 from ostler.pool.observer import Counts
@@ -403,3 +403,14 @@ async def test_w30d_a_runtime_directory_that_was_tidied_away_is_made_again(tmp_p
             assert [oct(path.stat().st_mode & 0o777) for path in (tmp_path / "run", run)] == ["0o700", "0o700"]
             (record,) = run.iterdir()
             assert f'"pid": {lease.pid}' in record.read_text()
+
+
+async def test_w28a_a_directory_that_was_removed_is_named_and_costs_nobody_his_agent(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        key = stable.key()
+        lease = await stable.pool.lease(key)
+        os.rmdir(key.cwd)  # noqa: PTH106 - a directory of the test alone, and the loop has nothing else to do
+        with pytest.raises(BadDirectory, match="does not exist") as refused:
+            await stable.pool.lease(key)
+        assert refused.value.cwd == key.cwd
+        assert await say(lease, "well") == "echo: well"

@@ -188,7 +188,7 @@ def test_e20_nothing_is_started_before_the_first_turn(tmp_path: Path) -> None:
         assert running.agents() == []
 
 
-def test_readyz_is_not_green_while_every_start_fails(tmp_path: Path) -> None:
+def test_w46_readyz_is_not_green_while_every_start_fails(tmp_path: Path) -> None:
     (tmp_path / "ostler.toml").write_text('[providers.demo]\ncommand = ["/bin/false"]\n')
     with command(tmp_path) as running, running.http() as http:
         failed = http.post("/v1/responses", json={"model": "demo", "input": "hi"})

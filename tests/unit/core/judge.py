@@ -21,6 +21,8 @@ class Judge(Levels):
         spec, limits = self.specs[action.key], self.limits
         require(action.slot not in self.slots and action.slot not in self.dead, "slot ids are new", action)
         require(not self.closed, "nothing starts after shutdown", action)
+        require(action.generation > self.generation, "the generation grows at every start", action)
+        self.generation = action.generation
         require(not self._is_paused(action.key), "a paused key starts nothing", action)
         require(action.fingerprint == spec.fingerprint, "starts are made from the newest spec", action, spec)
         traits = spec.traits

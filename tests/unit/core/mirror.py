@@ -102,6 +102,7 @@ class Mirror:
         self.last_answer: Any = None
         self.dead: deque[int] = deque([999_999_999], maxlen=200)
         self.marked = 0
+        self.generation = 0
         self.ceilings: dict[Any, int] = defaultdict(int)
 
     # mirror bookkeeping
