@@ -45,7 +45,7 @@ def start(given: argparse.Namespace) -> None:
     from ostler.gateway import log  # noqa: PLC0415 - see above
     from ostler.gateway.api.keys import check_exposure  # noqa: PLC0415 - see above
     from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
-    from ostler.gateway.listener import address_of, listen_tcp, listen_unix  # noqa: PLC0415 - see above
+    from ostler.gateway.listener import address_of, listen, listen_unix  # noqa: PLC0415 - see above
     from ostler.gateway.serving import serve  # noqa: PLC0415 - see above
     from ostler.gateway.systemd import inherited_socket  # noqa: PLC0415 - see above
 
@@ -58,7 +58,7 @@ def start(given: argparse.Namespace) -> None:
     listener = inherited_socket(os.environ)
     if listener is None:
         uds = settings.gateway.uds
-        listener = listen_unix(as_path(uds)) if uds else listen_tcp(settings.gateway.host, settings.gateway.port)
+        listener = listen_unix(as_path(uds)) if uds else listen(settings.gateway)
     ready = partial(greet, address_of(listener), configured=loaded.file is not None)
     uvloop.run(serve(loaded, os.environ, listener, ready))
 

@@ -50,6 +50,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     drain: Seconds = 20.0
     keepalive: Seconds = 15.0
     """Between comments on a silent stream."""
+    client_patience: Seconds = 120.0
+    """A client that takes nothing for so long, or is gone without a word, is cut off."""
     stream_replay: Count = 256
     """Ended streams that are kept for clients that come back for the rest."""
     replay_bytes: Count = 64 * 1024 * 1024

@@ -101,7 +101,7 @@ async def serving(
     given = {"PATH": os.environ["PATH"], "HOME": str(folder), **(environ or {})}
     overrides = [("providers.demo.args", args), *((key.replace("__", "."), value) for key, value in settings.items())]
     loaded = load(given, data_dir=str(folder), overrides=overrides)
-    listener = listen_tcp("127.0.0.1", 0)
+    listener = listen_tcp("127.0.0.1", 0, patience=loaded.settings.gateway.client_patience)
     base = address_of(listener)
     async with open_gateway(loaded, given) as gateway:
         config = uvicorn.Config(

@@ -1,6 +1,8 @@
 """What went wrong at other gateways, asked of this one: every test carries the id of its story."""
 
 import asyncio
+import json
+import socket
 from collections.abc import AsyncIterator
 from hashlib import sha256
 from pathlib import Path
@@ -134,3 +136,19 @@ async def test_w45a_a_drain_does_not_wait_for_a_stuck_turn(served: Served) -> No
     refused = await served.ask("too late")
     assert (refused.status_code, "retry-after" in refused.headers) == (503, True)
     stuck.cancel()
+
+
+async def test_w44b_a_client_that_reads_nothing_is_cut_off(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", gateway__client_patience=0.5) as served:
+        body = json.dumps({"model": "demo", "input": "!stream 400000\n!sleep 60", "stream": True}).encode()
+        with socket.socket() as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(deaf, ("127.0.0.1", int(served.base.rsplit(":", 1)[1])))
+            head = b"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+            await loop.sock_sendall(deaf, head + b"content-length: %d\r\n\r\n" % len(body) + body)
+            await eventually(lambda: bool(served.prompts()), "the agent is asked")
+            assert (await served.http.get("/healthz")).status_code == 200
+            await eventually(lambda: bool(served.frames("session/cancel")), "the turn of the deaf client is stopped")
+        await eventually(lambda: not served.gateway.sessions.running, "it is over")
