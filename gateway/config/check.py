@@ -6,7 +6,7 @@ from ostler.gateway.api.keys import check_exposure, key_ring
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.processes import pool_settings
 from ostler.gateway.config.settings import Settings
-from ostler.gateway.models import Models
+from ostler.gateway.models import Models, callings
 from ostler.pool.configuration import PoolSettings
 from ostler.pool.providers import load
 
@@ -15,13 +15,14 @@ def models_of(settings: Settings) -> Models:
     """The names of a configuration; an alias or default that leads nowhere stops the start."""
     models = Models(
         settings.models,
-        frozenset(load()),
+        callings(load()),
         settings.gateway.default_model,
         tuple(warm.model for warm in settings.pool.warm),
     )
+    # Aliases first: where the default is one of them, the mistake is theirs.
     for key, name in {
-        "gateway.default_model": models.default,
         **{f"models.{k}": v for k, v in models.aliases.items()},
+        "gateway.default_model": models.default,
     }.items():
         if models.resolve(name) is None:
             known = ", ".join(sorted(models.providers))

@@ -68,6 +68,7 @@ def arguments(wanted: Wanted) -> Recipe:
 
 PROVIDER = Provider(
     name="gemini-acp",
+    short="gemini",
     title="Gemini CLI",
     codec=CodecName.ACP,
     find=find,
