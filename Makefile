@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 4
 
-.PHONY: setup serve test check cover agents bench soak fuzz lock format clean
+.PHONY: setup serve test check cover agents bench soak fuzz lock format dist clean
 
 setup: $(STAMP)
 
@@ -56,6 +56,9 @@ lock:
 format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+dist: setup
+	$(BIN)/python -m build --no-isolation --outdir dist .
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
