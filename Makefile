@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 4
 
-.PHONY: setup serve test check cover agents bench soak fuzz lock format dist clean
+.PHONY: setup serve test check cover agents bench bench-check soak fuzz lock format dist clean
 
 setup: $(STAMP)
 
@@ -38,6 +38,9 @@ agents: setup
 
 bench: setup
 	$(BIN)/python -m bench
+
+bench-check: setup
+	$(BIN)/python -m bench --check
 
 # Ten minutes; `make soak SECONDS_OF_SOAK=30` for a look.
 SECONDS_OF_SOAK ?= 600
