@@ -68,7 +68,7 @@ def chart(headline: Headline) -> str:
     height = TOP + len(headline.bars) * (BAR + GAP)
     told = "; ".join(f"{label}: {value:.3g} {headline.unit}" for label, value in headline.bars)
     rows = [
-        bar(number, label, value, room * value / longest, headline)
+        bar(number, label, value, room * value / longest, headline.unit)
         for number, (label, value) in enumerate(headline.bars)
     ]
     return "\n".join(
@@ -85,7 +85,7 @@ def chart(headline: Headline) -> str:
     )
 
 
-def bar(number: int, label: str, value: float, length: float, headline: Headline) -> str:
+def bar(number: int, label: str, value: float, length: float, unit: str) -> str:
     """One row of a chart."""
     top = TOP - 12 + number * (BAR + GAP)
     middle = top + BAR / 2 + 4.5
@@ -93,5 +93,5 @@ def bar(number: int, label: str, value: float, length: float, headline: Headline
     return (
         f'<text x="{LEFT - 8}" y="{middle:g}" text-anchor="end">{escape(label)}</text>'
         f'<rect x="{LEFT}" y="{top}" width="{max(length, 1.5):.1f}" height="{BAR}" rx="3" fill="{fill}"/>'
-        f'<text x="{LEFT + max(length, 1.5) + 8:.1f}" y="{middle:g}">{value:.3g} {escape(headline.unit)}</text>'
+        f'<text x="{LEFT + max(length, 1.5) + 8:.1f}" y="{middle:g}">{value:.3g} {escape(unit)}</text>'
     )
