@@ -61,10 +61,12 @@ class NpmPin(Pin):
     """Installed by `npm ci` with install scripts off, but for the one package whose script puts its binary in place."""
 
     scripted: str | None = None
+    shelf: Path = HERE / "npm"
+    """Where the folders of manifests are."""
 
     @property
     def manifest(self) -> Path:
-        return HERE / "npm" / self.provider / "package.json"
+        return self.shelf / self.provider / "package.json"
 
     @property
     def lock(self) -> Path:
