@@ -8,5 +8,5 @@ from pathlib import Path
 
 from tests.agents.pins import NpmPin
 
-AI_SDK = NpmPin("ai-sdk", shelf=Path(__file__).parent)
+AI_SDK = NpmPin("ai-sdk", shelf=Path(__file__).parent, retries=1)
 CLIENTS: tuple[NpmPin, ...] = (AI_SDK,)

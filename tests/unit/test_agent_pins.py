@@ -90,7 +90,9 @@ def test_a_lock_has_the_pinned_version_by_hash_and_names_no_host(pin: Pin) -> No
     assert re.fullmatch(r"\d+\.\d+\.\d+", pin.version)
 
 
-@pytest.mark.parametrize("pin", [pin for pin in (*PINS, *CLIENTS) if isinstance(pin, NpmPin)], ids=lambda pin: pin.provider)
+@pytest.mark.parametrize(
+    "pin", [pin for pin in (*PINS, *CLIENTS) if isinstance(pin, NpmPin)], ids=lambda pin: pin.provider
+)
 def test_what_npm_may_install_is_locked_by_hash(pin: NpmPin) -> None:
     packages = json.loads(pin.lock.read_text())["packages"]
     loose = [place for place, package in packages.items() if place and "integrity" not in package]
