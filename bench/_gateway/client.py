@@ -1,4 +1,4 @@
-"""Clients of the gateway: raw asyncio over keep-alive connections, so that their own cost is small and the same for all."""
+"""Clients of the gateway: raw asyncio over keep-alive connections, so that their own cost is small and always equal."""
 
 import asyncio
 import json
