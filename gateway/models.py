@@ -5,6 +5,13 @@ from dataclasses import dataclass
 
 from ostler.pool.launch import DEFAULT_MODEL
 
+LONGEST = 200
+
+
+def good(model: str) -> bool:
+    """Whether it can be a model's name: it becomes an argument of the agent's command, and must be no option there."""
+    return 0 < len(model) <= LONGEST and model.isprintable() and not model.startswith("-")
+
 
 @dataclass(frozen=True, slots=True)
 class Models:
@@ -20,7 +27,7 @@ class Models:
         """(provider, model), or None for a name that leads nowhere."""
         target = self.aliases.get(name, name)
         provider, slash, model = target.partition("/")
-        if provider not in self.providers or (slash and not model):
+        if provider not in self.providers or (slash and not good(model)):
             return None
         return provider, model or DEFAULT_MODEL
 
