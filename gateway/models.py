@@ -10,6 +10,13 @@ from dataclasses import dataclass
 from ostler.pool.launch import DEFAULT_MODEL
 from ostler.pool.provider import Provider
 
+LONGEST = 200
+
+
+def good(model: str) -> bool:
+    """Whether it can be a model's name: it becomes an argument of the agent's command, and must be no option there."""
+    return 0 < len(model) <= LONGEST and model.isprintable() and not model.startswith("-")
+
 
 @dataclass(frozen=True, slots=True)
 class Models:
@@ -26,7 +33,7 @@ class Models:
         """(provider, model), or None for a name that leads nowhere."""
         called, slash, model = self.aliases.get(name, name).partition("/")
         provider = self.providers.get(called)
-        if provider is None or (slash and not model):
+        if provider is None or (slash and not good(model)):
             return None
         return provider, model or self._usual(provider)
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ostler.bridge.calls import CallResult
 from ostler.gateway.errors import GatewayError
@@ -48,11 +49,13 @@ class Session:
         self._rested = rested
         self._queue: deque[Turn] = deque()
         self._working = False
+        self._leaving = 0
+        """Turns that were stopped in the queue and are not told so yet."""
 
     @property
     def busy(self) -> bool:
         """Whether a turn runs or waits."""
-        return self._working or bool(self._queue)
+        return self._working or bool(self._queue) or self._leaving > 0
 
     @property
     def waiting(self) -> int:
@@ -68,6 +71,7 @@ class Session:
         """Run it when those before it are done. A turn that only waits for its client makes way."""
         self.check_room()
         self._queue.append(turn)
+        turn.leave = partial(self._dismiss, turn)
         if self.turn is not None and self.turn.parked:
             self.turn.stop(Stop.SUPERSEDED)
         if not self._working:
@@ -186,7 +190,7 @@ class Session:
         turn.timings.report(self.id, turn.id)
         if turn.agent is None:
             await self._ledger.take_back(turn)
-        last = await self._ledger.close_answer(turn, outcome, [])
+        last = await self._close(turn, outcome)
         self.seating.settle(turn, outcome, last)
         turn.scribe.publish()
 
@@ -196,13 +200,43 @@ class Session:
         try:
             while self._queue:
                 self.turn = self._queue.popleft()
+                self.turn.leave = None
                 try:
                     await self.run(self.turn)
+                except Exception:
+                    # Those that wait behind it are not to wait for ever.
+                    log.exception("turn %s of session %s has no end", self.turn.id, self.id)
                 finally:
                     self.turn = None
         finally:
             self._working = False
             self._rested(self)
+
+    def _dismiss(self, turn: Turn) -> None:
+        """A turn is stopped while it waits: its place is free at once, and its client need not wait for the others."""
+        turn.leave = None
+        self._queue.remove(turn)
+        self._leaving += 1
+        self._house.crew.start(self._turn_away(turn), f"a turn that left the queue of {self.id}")
+
+    async def _turn_away(self, turn: Turn) -> None:
+        try:
+            await self._close(turn, stopped(turn.stopped or Stop.CLIENT))
+            turn.scribe.publish()
+        finally:
+            turn.over.set()
+            self._leaving -= 1
+            if not self.busy:
+                self._rested(self)
+
+    async def _close(self, turn: Turn, outcome: Outcome) -> int | None:
+        """Store the answer. A fault of ours must not leave its client without an end."""
+        try:
+            return await self._ledger.close_answer(turn, outcome, [])
+        except Exception:
+            log.exception("the end of turn %s of session %s is not stored by a fault of the gateway", turn.id, self.id)
+            turn.scribe.close(failed("internal_error", "the gateway failed; its log says why"), [])
+            return None
 
     async def _hand_over(self, turn: Turn) -> None:
         """Give the client the calls that wait, end this answer, and go on with the request that brings the results."""

@@ -7,7 +7,7 @@ Rules:
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ostler.gateway.sessions.ask import Ask, Output
@@ -46,6 +46,8 @@ class Turn:
     """What a stop ends while there is no agent to be told."""
     next: "asyncio.Future[Continuation | None] | None" = None
     """Set while the client has function calls to execute."""
+    leave: Callable[[], None] | None = None
+    """Set while it stands in the queue: takes it out and ends it."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -85,7 +87,9 @@ class Turn:
         self.stopped = reason
         if self.next is not None and not self.next.done():
             self.next.set_result(None)
-        if self.agent is not None:
+        if self.leave is not None:
+            self.leave()
+        elif self.agent is not None:
             self.agent.cancel()
         elif self.scope is not None:
             self.scope.reschedule(asyncio.get_running_loop().time())
