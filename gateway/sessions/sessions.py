@@ -159,7 +159,7 @@ class Sessions:
         if session.busy:
             return
         self._wake(session.id)
-        session.seating.rest()
+        session.let_go()
         self._table.pop(session.id, None)
         if session.seating.remembers and not self._draining:
             self._table[session.id] = session  # behind all that were let go before it

@@ -1,4 +1,4 @@
-"""Clients that leave at the wrong moment, bodies that cannot be written down, faults of ours: whoever asked gets an end,
+"""Clients that leave at the wrong moment, bodies that cannot be written, faults of ours: whoever asked gets an end,
 and what was held for them is given back."""
 
 import asyncio
