@@ -47,7 +47,7 @@ leave one thread to too many turns; a crowd of fifty and its reserve still need 
 LEAKS = 20
 """Dead ones. Recycling brings the successor up first, so for a moment there are two: a fresh process, and one that has
 grown by 20 dead sessions and the 15 that came while the successor started, together 2.1 times a fresh one (10: 2.0, 40:
-2.4). Ten would start a process (0.65 s of CPU) for every twenty-five sessions, forty would let opens become half as slow
+2.4). Ten would start a process (0.65 s of CPU) for every twenty-five sessions, forty would make opens half as slow
 again. Live sessions do not count: forty of them are no reason to move forty conversations. The relays of dead sessions
 are sent home at once: a second later (the bridge's own patience) there were twenty of them, 0.3 times a fresh process,
 and the old one took a third of a second to leave with them beside its successor."""

@@ -209,6 +209,7 @@ async def test_e22_a_warm_key_with_a_bad_setting_is_told_and_not_fatal(
 ) -> None:
     nothing_to_run = WarmKey(TransportKey("acp", "m", str(tmp_path)))
     async with open_stable(tmp_path, warm=(nothing_to_run,)) as stable:
+        await stable.settled(lambda: any(record.levelname == "WARNING" for record in caplog.records))
         told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
         assert len(told) == 1
         assert "cannot keep acp/m" in told[0]
