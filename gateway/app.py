@@ -9,7 +9,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,19 +37,27 @@ from ostler.gateway.api.prefixes import Prefixes
 from ostler.gateway.api.repeats import Repeats
 from ostler.gateway.api.resource import incomplete
 from ostler.gateway.api.responses import Responses
+from ostler.gateway.api.sessions import SessionRoutes
 from ostler.gateway.api.target import Finder
 from ostler.gateway.api.wants import Places
+from ostler.gateway.commands import load as load_commands
 from ostler.gateway.config.check import check, upstream_settings, work_folder
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.load import Loaded
 from ostler.gateway.config.settings import PoolSettings, Settings
 from ostler.gateway.data_folder import DATABASE
+from ostler.gateway.faces.admission import Admission
+from ostler.gateway.faces.face import Face
+from ostler.gateway.faces.hall import Hall
+from ostler.gateway.faces.lines import Lines
 from ostler.gateway.ids import Ids
 from ostler.gateway.readiness import Readiness
+from ostler.gateway.resets.expiry import Expiry
+from ostler.gateway.resets.policies import policies_of
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.permits import Permits, Rule
 from ostler.gateway.sessions.sessions import Sessions
-from ostler.gateway.sessions.witness import NoWitness
+from ostler.gateway.sessions.witness import NoWitness, Witness
 from ostler.gateway.sessions.workshop import Workshop
 from ostler.gateway.store import Store
 from ostler.gateway.stores.owner import Ownership
@@ -61,7 +69,7 @@ from ostler.pool.crew import Crew
 from ostler.pool.gate import OpenGates
 from ostler.pool.pool import TransportPool
 from ostler.pool.process.keeper import Keeper
-from ostler.pool.provider import Provider, ToolChannel
+from ostler.pool.provider import ToolChannel
 from ostler.pool.providers import load as load_providers
 from ostler.pool.transport import Transport
 
@@ -78,20 +86,29 @@ class Gateway:
     bridge: Bridge
     store: Store
     readiness: Readiness
+    expiry: Expiry
 
 
 @asynccontextmanager
-async def open_gateway(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Gateway]:
-    """A whole gateway on the running loop, without a listener."""
+async def open_gateway(
+    loaded: Loaded,
+    environ: Mapping[str, str],
+    *,
+    wall: Callable[[], float] = time.time,
+    witness: Witness | None = None,
+) -> AsyncIterator[Gateway]:
+    """A whole gateway on the running loop, without a listener. `wall` is the clock on the wall, `witness` hears
+    what becomes of conversations."""
     settings, folder = loaded.settings, loaded.data_dir
     models, wanted = check(settings, folder)
+    policies = policies_of(settings.resets, environ)
     work = prepare_folder(folder, work_folder(settings, folder))
     providers = load_providers()
     readiness = Readiness(clock=time.monotonic, expects=bool(wanted.warm) and wanted.enabled)
     async with AsyncExitStack() as stack:
         stack.enter_context(Ownership.take(folder, pid=os.getpid()))
         limits = SqliteSettings(responses_max=settings.gateway.responses_max)
-        store = await SqliteStore.open(folder / DATABASE, settings=limits)
+        store = await SqliteStore.open(folder / DATABASE, settings=limits, clock=wall)
         stack.push_async_callback(store.aclose)
         keeper = await Keeper.open(folder / "run", secrets.token_hex(8))
         stack.push_async_callback(keeper.aclose)
@@ -109,10 +126,26 @@ async def open_gateway(loaded: Loaded, environ: Mapping[str, str]) -> AsyncItera
         )
         await stack.enter_async_context(pool)
         workshop = await stack.enter_async_context(open_workshop(settings))
-        sessions = await stack.enter_async_context(open_sessions(loaded, pool, store, providers, workshop))
+        house = House(
+            pool,
+            store,
+            providers,
+            settings.gateway,
+            Ids(secrets.token_bytes),
+            Crew(asyncio.get_running_loop(), log_death),
+            time.monotonic,
+            wall,
+            witness or NoWitness(),
+            permits_of(settings.pool),
+            workshop,
+        )
+        sessions = await stack.enter_async_context(open_sessions(house))
         await close_unfinished(store)
-        app = build_app(loaded, sessions, Places(models, work, wanted.roots, sessions.house.permits), readiness)
-        yield Gateway(app, sessions, pool, bridge, store, readiness)
+        hall = Hall(sessions, Places(models, work, wanted.roots, house.permits), policies)
+        app = build_app(loaded, hall, readiness)
+        expiry = Expiry(sessions, policies, settings.resets.check_every)
+        house.crew.start(expiry.run(), "expiry")
+        yield Gateway(app, sessions, pool, bridge, store, readiness, expiry)
 
 
 @asynccontextmanager
@@ -157,36 +190,20 @@ async def close_unfinished(store: Store) -> None:
 
 
 @asynccontextmanager
-async def open_sessions(
-    loaded: Loaded, pool: TransportPool, store: Store, providers: Mapping[str, Provider], workshop: Workshop
-) -> AsyncIterator[Sessions]:
+async def open_sessions(house: House) -> AsyncIterator[Sessions]:
     """The sessions and the owner of their tasks."""
-    crew = Crew(asyncio.get_running_loop(), log_death)
-    ids = Ids(secrets.token_bytes)
-    house = House(
-        pool,
-        store,
-        providers,
-        loaded.settings.gateway,
-        ids,
-        crew,
-        time.monotonic,
-        time.time,
-        NoWitness(),
-        permits_of(loaded.settings.pool),
-        workshop,
-    )
     sessions = Sessions(house)
     try:
         yield sessions
     finally:
         await sessions.drain(0)
         sessions.close()
-        await crew.disband()
+        await house.crew.disband()
 
 
-def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Readiness) -> ASGIApp:
+def build_app(loaded: Loaded, hall: Hall, readiness: Readiness) -> ASGIApp:
     """The HTTP side."""
+    sessions, places = hall.sessions, hall.places
     settings, store = loaded.settings, sessions.house.store
     gateway, auth = settings.gateway, settings.auth
     intake = Intake(sessions, Finder(store, sessions.house.ids), places, Prefixes(gateway.sessions_max))
@@ -195,9 +212,10 @@ def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Rea
     rows = table(
         responses,
         Chat(sessions, intake),
-        Conversations(store, sessions.house.ids),
-        ModelList(places.models, int(time.time())),
-        Health(sessions, readiness),
+        conversations=Conversations(store, sessions.house.ids),
+        sessions=SessionRoutes(Face(hall, load_commands(), Admission(hall), Lines())),
+        models=ModelList(places.models, int(time.time())),
+        health=Health(sessions, readiness),
     )
     return Door(
         application(rows, version("ostler")),
