@@ -31,6 +31,8 @@ class Ask:
     hint: str = ""
     """What must be said about the tools, where the request insists on one."""
     parallel_calls: bool = True
+    again: int | None = None
+    """The id of the stored message that is asked once more: what followed it leaves the transcript, it stays."""
 
 
 @dataclass(frozen=True, slots=True)
