@@ -9,7 +9,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,14 +32,21 @@ from ostler.gateway.api.models import ModelList
 from ostler.gateway.api.prefixes import Prefixes
 from ostler.gateway.api.repeats import Repeats
 from ostler.gateway.api.responses import Responses
+from ostler.gateway.api.sessions import SessionRoutes
 from ostler.gateway.api.target import Finder
 from ostler.gateway.api.wants import Places
+from ostler.gateway.commands import load as load_commands
 from ostler.gateway.config.check import check, work_folder
 from ostler.gateway.config.load import Loaded
 from ostler.gateway.config.settings import PoolSettings
 from ostler.gateway.data_folder import DATABASE
+from ostler.gateway.faces.admission import Admission
+from ostler.gateway.faces.face import Face
+from ostler.gateway.faces.hall import Hall
+from ostler.gateway.faces.lines import Lines
 from ostler.gateway.ids import Ids
 from ostler.gateway.readiness import Readiness
+from ostler.gateway.resets.policies import policies_of
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.permits import Permits, Rule
 from ostler.gateway.sessions.sessions import Sessions
@@ -72,17 +79,20 @@ class Gateway:
 
 
 @asynccontextmanager
-async def open_gateway(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Gateway]:
-    """A whole gateway on the running loop, without a listener."""
+async def open_gateway(
+    loaded: Loaded, environ: Mapping[str, str], *, wall: Callable[[], float] = time.time
+) -> AsyncIterator[Gateway]:
+    """A whole gateway on the running loop, without a listener. `wall` is the clock on the wall."""
     settings, folder = loaded.settings, loaded.data_dir
     models, wanted = check(settings, folder)
+    policies = policies_of(settings.resets, environ)
     work = prepare_folder(folder, work_folder(settings, folder))
     providers = load_providers()
     readiness = Readiness(clock=time.monotonic, expects=bool(wanted.warm) and wanted.enabled)
     async with AsyncExitStack() as stack:
         stack.enter_context(Ownership.take(folder, pid=os.getpid()))
         limits = SqliteSettings(responses_max=settings.gateway.responses_max)
-        store = await SqliteStore.open(folder / DATABASE, settings=limits)
+        store = await SqliteStore.open(folder / DATABASE, settings=limits, clock=wall)
         stack.push_async_callback(store.aclose)
         keeper = await Keeper.open(folder / "run", secrets.token_hex(8))
         stack.push_async_callback(keeper.aclose)
@@ -98,9 +108,10 @@ async def open_gateway(loaded: Loaded, environ: Mapping[str, str]) -> AsyncItera
             observer=readiness,
         )
         await stack.enter_async_context(pool)
-        sessions = await stack.enter_async_context(open_sessions(loaded, pool, store, providers))
+        sessions = await stack.enter_async_context(open_sessions(loaded, pool, store, providers, wall))
         await close_unfinished(store)
-        app = build_app(loaded, sessions, Places(models, work, wanted.roots, sessions.house.permits), readiness)
+        hall = Hall(sessions, Places(models, work, wanted.roots, sessions.house.permits), policies)
+        app = build_app(loaded, hall, readiness)
         yield Gateway(app, sessions, pool, bridge, store, readiness)
 
 
@@ -113,7 +124,11 @@ async def close_unfinished(store: Store) -> None:
 
 @asynccontextmanager
 async def open_sessions(
-    loaded: Loaded, pool: TransportPool, store: Store, providers: Mapping[str, Provider]
+    loaded: Loaded,
+    pool: TransportPool,
+    store: Store,
+    providers: Mapping[str, Provider],
+    wall: Callable[[], float],
 ) -> AsyncIterator[Sessions]:
     """The sessions and the owner of their tasks."""
     crew = Crew(asyncio.get_running_loop(), log_death)
@@ -126,7 +141,7 @@ async def open_sessions(
         ids,
         crew,
         time.monotonic,
-        time.time,
+        wall,
         NoWitness(),
         permits_of(loaded.settings.pool),
     )
@@ -139,8 +154,9 @@ async def open_sessions(
         await crew.disband()
 
 
-def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Readiness) -> ASGIApp:
+def build_app(loaded: Loaded, hall: Hall, readiness: Readiness) -> ASGIApp:
     """The HTTP side."""
+    sessions, places = hall.sessions, hall.places
     settings, store = loaded.settings, sessions.house.store
     gateway, auth = settings.gateway, settings.auth
     intake = Intake(sessions, Finder(store, sessions.house.ids), places, Prefixes(gateway.sessions_max))
@@ -149,9 +165,10 @@ def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Rea
     rows = table(
         responses,
         Chat(sessions, intake),
-        Conversations(store, sessions.house.ids),
-        ModelList(places.models, int(time.time())),
-        Health(sessions, readiness),
+        conversations=Conversations(store, sessions.house.ids),
+        sessions=SessionRoutes(Face(hall, load_commands(), Admission(hall), Lines())),
+        models=ModelList(places.models, int(time.time())),
+        health=Health(sessions, readiness),
     )
     return Door(
         application(rows, version("ostler")),

@@ -21,6 +21,7 @@ from ostler.gateway.records import (
     NewSession,
     ParkedCall,
     ResponseRecord,
+    RouteSwitch,
     RoutingRecord,
     SearchHit,
     SessionChange,
@@ -99,13 +100,21 @@ class Routes(Protocol):
         What was recovered is stored. A session that was ended is never brought back.
         """
 
+    async def switch_route(self, switch: RouteSwitch) -> SessionRecord:
+        """End the session that is left, make or reopen the other one, and lead the key there, all in one step.
+
+        The session the key leads to now. `RouteMoved` where it did not lead to `leaving` any more: of two who switch
+        at once one wins. `UnknownSession` where the target is not there.
+        """
+
 
 class Transcripts(Protocol):
     async def append(self, session_id: str, messages: Sequence[NewMessage]) -> list[int]:
         """Store messages at the end, or `UnknownSession`. The ids grow."""
 
-    async def history(self, session_id: str, *, last: int | None = None) -> list[MessageRecord]:
-        """The transcript: active messages in the order of their ids; with `last` only the newest ones."""
+    async def history(self, session_id: str, *, last: int | None = None, after: int = 0) -> list[MessageRecord]:
+        """The transcript: active messages in the order of their ids; with `last` only the newest ones, with `after`
+        only those behind that id."""
 
     async def audit(self, session_id: str) -> list[MessageRecord]:
         """Every message that was ever stored, active or not."""

@@ -47,6 +47,8 @@ class Session:
         self.owner = owner
         self.seating = Seating(session_id, owner, house, self.release_seat, self.decide)
         self.turn: Turn | None = None
+        self.retired = False
+        """Whether its conversation has left it."""
         self._house = house
         self._ledger = Ledger(session_id, owner, house)
         self._rested = rested
@@ -63,9 +65,20 @@ class Session:
         if len(self._queue) >= self._house.settings.queue_max:
             raise SessionQueueFull(self.id, len(self._queue))
 
+    def retire(self) -> None:
+        """Its conversation has left it: stop what runs, and give the seat back for good as soon as nothing does.
+
+        Nobody waits for that. A turn submitted later, after somebody has gone back to the session, finds it as new.
+        """
+        self.retired = True
+        self.stop_all(Stop.CLIENT)
+        if not self.busy:
+            self._rested(self)
+
     def submit(self, turn: Turn) -> None:
         """Run it when those before it are done. A turn that only waits for its client makes way."""
         self.check_room()
+        self.retired = False
         self._queue.append(turn)
         if self.turn is not None and self.turn.parked:
             self.turn.stop(Stop.SUPERSEDED)
