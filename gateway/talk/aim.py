@@ -45,8 +45,8 @@ class Words:
 def words_of(typed: str) -> Words:
     """Without the quotes or brackets around the whole of it."""
     text = " ".join(typed.split())
-    for left, right in PAIRS:
-        if len(text) >= 2 and text[0] == left and text[-1] == right:
+    for pair in PAIRS:
+        if len(text) >= 2 and text[0] == pair[0] and text[-1] == pair[1]:
             return Words(text[1:-1].strip(), quoted=True)
     return Words(text)
 
