@@ -1,13 +1,14 @@
 """`/resume`: go on with an earlier session. Alone it lists those that have a title."""
 
 from ostler.gateway.commands.registry import Call, Command, Reply
-from ostler.gateway.records import SessionRecord
+from ostler.gateway.records import EndReason, SessionRecord
 from ostler.gateway.sessions.witness import Switch
 from ostler.gateway.talk.aim import aimed, words_of
 from ostler.gateway.talk.lists import counted, name_of, session_lines
 from ostler.gateway.talk.reach import previews, reach, remember_list, remembered_list
 
 MOST = 10
+LOOKED_AT = 200
 HINT = (
     "No session has a title yet. /title NAME gives this one a name that /resume NAME finds; /sessions lists them all."
 )
@@ -49,9 +50,10 @@ async def listing(call: Call) -> Reply:
 
 
 async def titled(call: Call) -> list[SessionRecord]:
-    """The last active first."""
+    """The last active first, each conversation once: what was compressed lives on under its next title."""
     conversation = call.conversation
-    return await conversation.store.list_sessions(reach(conversation, titled=True), limit=MOST)
+    found = await conversation.store.list_sessions(reach(conversation, titled=True), limit=LOOKED_AT)
+    return [session for session in found if session.end_reason != EndReason.COMPRESSION][:MOST]
 
 
 def rows(sessions: list[SessionRecord]) -> tuple[dict[str, object], ...]:

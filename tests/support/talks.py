@@ -1,9 +1,13 @@
 """Conversations that are taken back, branched, summed up and resumed: what a test wants to know of them."""
 
-from collections.abc import Sequence
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ostler.gateway.data_folder import DATABASE
 from ostler.gateway.records import MessageRecord
 from ostler.gateway.sessions.witness import NoWitness, Switch
 from tests.support.chats import Chat
@@ -87,3 +91,23 @@ async def talked(chat: Chat, *texts: str) -> str:
     session = chat.routed()
     assert session is not None
     return session
+
+
+HOLDER = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def locked(served: Served) -> Iterator[None]:
+    """Another process holds the database: it can be read and not written. A process of its own, because the locks of
+    two SQLite libraries in one process do not see each other."""
+    line = [sys.executable, "-c", HOLDER, str(served.folder / DATABASE)]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        yield
