@@ -24,6 +24,8 @@ class Caller:
     roots: tuple[str, ...] = ()
     concurrency: int = 64
     per_minute: int = 6000
+    admin: bool = False
+    """Whether it may see and take up every session on chat faces."""
     rule: Rule | None = None
     """What an agent hears that asks for permission; None: what is said for the model."""
 
@@ -74,6 +76,7 @@ def key_ring(settings: AuthSettings) -> KeyRing:
             tuple(key.roots),
             key.concurrency or settings.concurrency,
             key.per_minute or settings.per_minute,
+            key.admin,
             None if key.permissions is None else Rule(key.permissions),
         )
         entries.append((bytes.fromhex(key.sha256), caller))

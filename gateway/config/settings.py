@@ -115,6 +115,8 @@ class KeySettings(Struct, frozen=True, kw_only=True):
     sha256: str
     models: list[str] = field(default_factory=list)
     """`provider/model` or `provider/*`; empty: all."""
+    admin: bool = False
+    """Whether its holder may /resume every session, whoever it belongs to."""
     permissions: str | None = None
     """What agents hear from this key: allow, deny or ask; with a rule for the model, the narrower of the two."""
     roots: list[str] = field(default_factory=list)

@@ -70,5 +70,7 @@ class Face:
             house.ids.make("smsg"), session.id, int(house.wall()), tell, notices=notices, read=len(asked.text)
         )
         key = conversation.transport_key()
-        turn = sessions.start(sessions.of(session.id, session.owner or ""), asked.ask(key), answer.id, answer)
+        turn = sessions.start(
+            sessions.of(session.id, session.owner or ""), asked.ask(key, conversation.rule(key)), answer.id, answer
+        )
         return Asked(session.id, turn, answer)

@@ -37,6 +37,8 @@ class Ask:
     hands_over: bool = False
     """Whether a question of the agent ends the present answer, so that the next request brings the decision. Otherwise
     the decision comes while the turn goes on, by `Session.answer_permission`."""
+    again: int | None = None
+    """The id of the stored message that is asked once more: what followed it leaves the transcript, it stays."""
 
 
 @dataclass(frozen=True, slots=True)

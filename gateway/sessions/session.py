@@ -7,10 +7,10 @@ Rules:
 """
 
 import asyncio
-import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 from ostler.bridge.calls import CallResult
@@ -19,7 +19,7 @@ from ostler.bridge.session_facts import SessionFacts
 from ostler.gateway.errors import GatewayError
 from ostler.gateway.sessions.ask import Output
 from ostler.gateway.sessions.calls import ALIVE, READY, AskedCall, Desk, Permission
-from ostler.gateway.sessions.errors import OutputsMissing, SessionQueueFull
+from ostler.gateway.sessions.errors import OutputsMissing, SessionBusy, SessionQueueFull
 from ostler.gateway.sessions.faults import fault
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.ledger import Ledger
@@ -100,6 +100,43 @@ class Session:
             self._working = True
             self._house.crew.start(self._work(), f"session {self.id}")
 
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Keep turns away while the transcript is changed; those that come wait. Raises `SessionBusy`."""
+        if self.busy:
+            raise SessionBusy(self.id)
+        self._working = True
+        try:
+            yield
+        finally:
+            self._working = bool(self._queue)
+            if self._working:
+                self._house.crew.start(self._work(), f"session {self.id}")
+            else:
+                self._rested(self)
+
+    async def aside(self, turn: Turn) -> Outcome:
+        """Ask what is no part of the conversation, while the session is held: nothing is stored, and the seat, whose
+        agent now knows more than the transcript says, is given back."""
+        self.turn = turn
+        try:
+            async with asyncio.timeout(None) as turn.scope:
+                last = await self._ledger.last()
+                agent = await self._prompt(turn, await self.seating.attach(turn, last), last)
+            return await self._listen(turn, agent)
+        except TimeoutError:
+            if turn.stopped is None:
+                raise
+            return stopped(turn.stopped)
+        except (PoolError, GatewayError) as error:
+            return fault(error)
+        finally:
+            if turn.desk is not None:
+                turn.desk.close("the turn is over")
+            self.seating.leave()
+            self.turn = None
+            turn.over.set()
+
     def check_outputs(self, call_ids: Sequence[str]) -> None:
         """Raise `OutputsMissing` unless these answer every call the client was handed."""
         turn = self.turn
@@ -137,7 +174,7 @@ class Session:
             return await deny(agent_session, asked)
         said: bool | None = None
         # Of a question that is handed over, the wait for the client's next request is the deadline (`_client`).
-        with contextlib.suppress(TimeoutError):
+        with suppress(TimeoutError):
             async with asyncio.timeout(None if turn.ask.hands_over else permits.deadline):
                 said = await turn.desk.permit(asked, hands_over=turn.ask.hands_over)
         return PermissionChoice(first_of(YES if said else NO, asked.options), "timeout" if said is None else "person")
