@@ -122,7 +122,9 @@ class Session:
         try:
             async with asyncio.timeout(None) as turn.scope:
                 last = await self._ledger.last()
-                agent = await self._prompt(turn, await self.seating.attach(turn, last), last)
+                kit, context = await self._equip(turn)
+                seat = await self.seating.attach(turn, last, kit, context)
+                agent = await self._prompt(turn, seat, last, kit, context)
             return await self._listen(turn, agent)
         except TimeoutError:
             if turn.stopped is None:
