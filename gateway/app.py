@@ -38,19 +38,21 @@ from ostler.gateway.api.wants import Places
 from ostler.gateway.commands import load as load_commands
 from ostler.gateway.config.check import check, work_folder
 from ostler.gateway.config.load import Loaded
-from ostler.gateway.data_folder import DATABASE
+from ostler.gateway.data_folder import DATABASE, MIRRORS
 from ostler.gateway.faces.admission import Admission
 from ostler.gateway.faces.face import Face
 from ostler.gateway.faces.hall import Hall
-from ostler.gateway.faces.lines import Lines
 from ostler.gateway.ids import Ids
+from ostler.gateway.lines import Lines
 from ostler.gateway.readiness import Readiness
 from ostler.gateway.resets.expiry import Expiry
 from ostler.gateway.resets.policies import policies_of
 from ostler.gateway.sessions.house import House
+from ostler.gateway.sessions.mirrors import Mirrors
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.witness import NoWitness, Witness
 from ostler.gateway.store import Store
+from ostler.gateway.stores.mirror import Mirror
 from ostler.gateway.stores.owner import Ownership
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.store import SqliteSettings
@@ -117,7 +119,8 @@ async def open_gateway(
         await stack.enter_async_context(pool)
         crew = Crew(asyncio.get_running_loop(), log_death)
         ids, told = Ids(secrets.token_bytes), witness or NoWitness()
-        house = House(pool, store, providers, settings.gateway, ids, crew, time.monotonic, wall, told)
+        mirrors = Mirrors(store, Mirror(folder / MIRRORS), crew, enabled=settings.gateway.mirrors)
+        house = House(pool, store, providers, settings.gateway, ids, crew, time.monotonic, wall, told, mirrors)
         sessions = await stack.enter_async_context(open_sessions(house))
         await close_unfinished(store)
         hall = Hall(sessions, Places(models, work, wanted.roots), policies)
@@ -143,6 +146,7 @@ async def open_sessions(house: House) -> AsyncIterator[Sessions]:
     finally:
         await sessions.drain(0)
         sessions.close()
+        await house.mirrors.settled()
         await house.crew.disband()
 
 

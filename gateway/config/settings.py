@@ -56,6 +56,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """Ended streams that are kept for clients that come back for the rest."""
     replay_bytes: Count = 64 * 1024 * 1024
     commands_on_openai_api: bool = False
+    mirrors: bool = True
+    """Whether each session is also kept as a file of JSON lines, for people and tools to read."""
 
 
 class WarmSettings(Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from ostler.gateway.records import (
     SessionRecord,
     new_session_id,
 )
+from ostler.gateway.sessions.mirrors import Mirrors, told
 from ostler.gateway.sessions.outcome import Stop
 from ostler.gateway.sessions.session import Session
 from ostler.gateway.sessions.sessions import Sessions
@@ -45,6 +46,8 @@ class Conversation:
         """The live session of this conversation; None where there is none yet, or the last one has ended."""
         self.routed = routed
         """Where the key leads, be that alive or not."""
+        self.notices: list[str] = []
+        """What the person should be told with the next thing that is said."""
 
     @property
     def platform(self) -> str:
@@ -75,6 +78,11 @@ class Conversation:
     def witness(self) -> Witness:
         """Who is told."""
         return self.hall.sessions.house.witness
+
+    @property
+    def mirrors(self) -> Mirrors:
+        """The files that people read."""
+        return self.hall.sessions.house.mirrors
 
     # --- what runs ---
 
@@ -124,6 +132,8 @@ class Conversation:
         left = self.session
         if left is not None and target == left.id:
             return left
+        if isinstance(target, str):
+            await self.heal(target, again=True)
         switch = RouteSwitch(
             self.key.stored,
             self.routed,
@@ -148,8 +158,17 @@ class Conversation:
         at_work = None if left is None else self.sessions.find(left.id)
         if at_work is not None:
             at_work.retire()
+        self.mirrors.grew(session.id)
         if parent:
             self.witness.session_switched(session.id, parent_id=parent, reason=reason)
+
+    async def heal(self, session_id: str, *, again: bool = False) -> None:
+        """Put back what only the mirror of a session has; the person hears of it."""
+        at_work = self.sessions.find(session_id)
+        if at_work is None or not at_work.busy:
+            healed = await self.mirrors.heal(session_id, again=again)
+            if healed is not None and (text := told(healed)):
+                self.notices.append(f"This session was mended: {text}.")
 
     # --- what it says ---
 
@@ -158,6 +177,8 @@ class Conversation:
         at_work = self.at_work
         if at_work is not None:
             at_work.release_seat()
+        if self.session is not None:
+            await self.mirrors.rewrite(self.session.id)
 
     async def rewound(self) -> None:
         """Turns were taken back."""

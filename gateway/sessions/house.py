@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ostler.gateway.config.settings import GatewaySettings
 from ostler.gateway.ids import Ids
+from ostler.gateway.sessions.mirrors import Mirrors
 from ostler.gateway.sessions.witness import Witness
 from ostler.gateway.store import Store
 from ostler.pool.crew import Crew
@@ -25,3 +26,4 @@ class House:
     clock: Callable[[], float]
     wall: Callable[[], float]
     witness: Witness
+    mirrors: Mirrors
