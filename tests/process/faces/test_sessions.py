@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import logging
 import random
 import sqlite3
 from contextlib import closing
@@ -316,3 +317,20 @@ async def test_a_picture_reaches_the_agent(served: Served, chat: Chat) -> None:
     assert answer["text"] == "echo: look\n8"
     blocks = served.frames("session/prompt")[0]["params"]["prompt"]
     assert [block["type"] for block in blocks] == ["text", "image"]
+
+
+async def test_a24_a_seat_that_cannot_be_given_back_is_a_warning_and_no_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(tmp_path / "data", "--refuse-close") as served:
+        chat = Chat(served)
+        p = (await chat.said("old"))["session_id"]
+        with caplog.at_level(logging.WARNING):
+            q = (await chat.said("/new"))["session_id"]
+            await eventually(lambda: bool(served.frames("session/close")), "the seat is given back")
+            await eventually(lambda: bool(caplog.records), "the warning")
+        assert q != p
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        assert served.gateway.pool.snapshot().core.census.leased == 0
+        assert served.gateway.sessions.find(p) is None
+        assert await chat.text("!recall\nnew") == "\necho: new"
