@@ -8,6 +8,7 @@ Rules:
 - Whoever changes a transcript calls `check_quiet` before and `rewritten` (or `rewound`) after.
 """
 
+import logging
 from dataclasses import replace
 
 from ostler.gateway.api.keys import Caller
@@ -30,6 +31,7 @@ from ostler.gateway.sessions.witness import Switch, Witness
 from ostler.gateway.store import Store
 from ostler.pool.keys import TransportKey
 
+log = logging.getLogger(__name__)
 EXPIRIES = frozenset({EndReason.IDLE, EndReason.DAILY})
 
 
@@ -125,6 +127,18 @@ class Conversation:
         ident = new_session_id(self.hall.sessions.house.ids.random_bytes)
         return NewSession(ident, self.key.stored, self.platform, self.owner, self.chat)
 
+    async def rescued(self, session_id: str) -> SessionRecord | None:
+        """A session that the store has lost and its mirror remembers, back in the store as one of this conversation.
+
+        Only where there are no owners: a mirror does not say whose it is.
+        """
+        if self.owner or not self.mirrors.exists(session_id) or await self.store.get_session(session_id) is not None:
+            return None
+        found = replace(self.fresh(), id=session_id)
+        await self.store.create_session(found)
+        await self.heal(session_id, again=True)
+        return await self.store.get_session(session_id)
+
     async def switch_to(
         self, target: NewSession | str, reason: Switch, ends: EndReason = EndReason.SWITCH
     ) -> SessionRecord:
@@ -154,6 +168,7 @@ class Conversation:
 
     def _moved(self, session: SessionRecord, reason: Switch) -> None:
         left, self.session, parent = self.session, session, self.routed or ""
+        log.debug("conversation %s: session %s follows %s (%s)", self.key, session.id, parent or "nothing", reason)
         self.routed = session.id
         at_work = None if left is None else self.sessions.find(left.id)
         if at_work is not None:

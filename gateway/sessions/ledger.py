@@ -50,7 +50,8 @@ class Ledger:
     async def history(self, turn: Turn) -> tuple[Line, ...]:
         """What was said before this turn."""
         messages = await self._store.history(self._id)
-        return tuple(lines_of([message for message in messages if turn.asked is None or message.id < turn.asked]))
+        before = [message for message in messages if turn.asked is None or message.id < turn.asked]
+        return tuple(lines_of(before, [item for _, _, item in turn.ask.preface]))
 
     async def instructions(self) -> str:
         """Those that hold for the session."""

@@ -7,10 +7,21 @@ import stat
 from contextlib import closing
 from pathlib import Path
 
+from ostler.gateway.api.keys import Caller
+from ostler.gateway.api.wants import Places
+from ostler.gateway.config.settings import ResetSettings
 from ostler.gateway.data_folder import DATABASE, MIRRORS
+from ostler.gateway.faces.admission import Admission
+from ostler.gateway.faces.hall import Hall
+from ostler.gateway.faces.keys import checked_key
+from ostler.gateway.models import Models
+from ostler.gateway.resets.policies import policies_of
+from ostler.gateway.sessions.witness import Switch
 from tests.support.chats import Chat, texts
 from tests.support.served import Served, serving
 from tests.support.waiting import eventually
+
+PLACES = Places(Models({}, frozenset({"demo"}), "demo/demo"), Path("/"), ())
 
 
 def mirrored(folder: Path, session_id: str) -> list[str]:
@@ -56,6 +67,26 @@ async def test_h05_what_only_the_mirror_has_comes_back_and_is_told_once(tmp_path
         assert len(stored) == 14
         await grown(served, p, 14)
         assert mirrored(folder, p) == stored
+
+
+async def test_h05_a_session_that_only_its_mirror_remembers_is_brought_back(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    async with serving(folder) as served:
+        p = (await Chat(served, "old").said("apple"))["session_id"]
+    for file in folder.glob(f"{DATABASE}*"):
+        file.unlink()
+    async with serving(folder) as served:
+        hall = Hall(served.gateway.sessions, PLACES, policies_of(ResetSettings(), {}))
+        conversation = await Admission(hall).look(checked_key("new"), Caller())
+        assert await conversation.rescued("sess_never") is None
+        found = await conversation.rescued(p)
+        assert found is not None
+        assert (found.message_count, len(conversation.notices)) == (2, 1)
+        await conversation.switch_to(p, Switch.RESUME)
+        assert await Chat(served, "new").text("!recall") == "apple"
+        assert await conversation.rescued(p) is None
+        foreign = await Admission(hall).look(checked_key("new", "ann"), Caller("ann"))
+        assert await foreign.rescued(p) is None
 
 
 async def test_h05_rh5_lines_that_cannot_be_read_are_left_out_and_said(tmp_path: Path) -> None:

@@ -170,6 +170,18 @@ async def test_a16_a_seat_that_was_given_back_costs_no_history(tmp_path: Path) -
         assert await chats[0].text("!recall") == "word a\n!sleep 0.3"
 
 
+async def test_a16_running_turns_may_be_above_the_cap_which_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(tmp_path / "data", gateway__seats_max=1) as served:
+        with caplog.at_level(logging.INFO, "ostler.gateway.sessions"):
+            await asyncio.gather(*(Chat(served, key).said(f"{key}\n!sleep 0.3") for key in "abc"))
+        assert any("seats_max" in record.getMessage() for record in caplog.records)
+        assert served.gateway.pool.snapshot().core.census.leased <= 1
+        for key in "abc":
+            assert await Chat(served, key).text("!recall") == f"{key}\n!sleep 0.3"
+
+
 async def test_a17_another_model_or_directory_changes_the_process_and_nothing_else(
     served: Served, chat: Chat, tmp_path: Path
 ) -> None:
@@ -197,6 +209,16 @@ async def test_a18_rows_of_somebody_else_are_in_the_next_context(served: Served,
     seats = served.seats()
     await chat.said("plum")
     assert served.seats() == seats
+
+
+async def test_a20_a_change_of_the_session_is_in_the_log_as_old_and_new(
+    served: Served, chat: Chat, caplog: pytest.LogCaptureFixture
+) -> None:
+    p = (await chat.said("one"))["session_id"]
+    with caplog.at_level(logging.DEBUG, "ostler.gateway.faces"):
+        q = (await chat.said("/new"))["session_id"]
+    (record,) = [record for record in caplog.records if q in record.getMessage()]
+    assert (record.levelname, p in record.getMessage()) == ("DEBUG", True)
 
 
 async def test_a20_rows_go_to_the_admitted_session_whatever_the_key_does(served: Served, chat: Chat) -> None:
