@@ -13,10 +13,10 @@ from ostler.bridge.redaction import redacted
 from ostler.gateway.api.output import Output
 from ostler.gateway.api.resource import usage_of
 from ostler.gateway.records import ResponseRecord
-from ostler.gateway.sessions.calls import AskedCall
+from ostler.gateway.sessions.calls import PERMISSION, AskedCall
 from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.sessions.scribe import Kept
-from ostler.pool.events import PermissionAsked, TurnEvent
+from ostler.pool.events import Other, TurnEvent
 from ostler.wire.json import JsonObject
 
 TOLD = {
@@ -75,9 +75,8 @@ class Answer:
     def take(self, event: TurnEvent) -> None:
         """One event of the agent."""
         self.heard = True
-        if isinstance(event, PermissionAsked):
-            options = [{"id": option.id, "name": option.name, "kind": option.kind} for option in event.options]
-            self._tell("permission", {"id": event.id, "title": event.title, "options": options})
+        if isinstance(event, Other) and event.kind == PERMISSION:
+            self._tell("permission", event.raw)
         self._output.take(event)
 
     def close(self, outcome: Outcome, calls: Sequence[AskedCall]) -> Kept:

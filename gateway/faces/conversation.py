@@ -25,6 +25,8 @@ from ostler.gateway.records import (
 )
 from ostler.gateway.sessions.mirrors import Mirrors, told
 from ostler.gateway.sessions.outcome import Stop
+from ostler.gateway.sessions.permits import NAME as PERMISSIONS
+from ostler.gateway.sessions.permits import Rule
 from ostler.gateway.sessions.session import Session
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.witness import Switch, Witness
@@ -64,7 +66,7 @@ class Conversation:
     @property
     def chat(self) -> str:
         """The place of the platform, as the store keeps it: what this conversation may see ends here."""
-        return self.key.text
+        return self.key.chat
 
     @property
     def store(self) -> Store:
@@ -208,6 +210,11 @@ class Conversation:
         places, session = self.hall.places, self.session
         model = (session.model if session else None) or places.models.default
         return places.key(model, session.cwd if session else None, self.caller)
+
+    def rule(self, key: TransportKey) -> Rule:
+        """What its agent hears that asks for permission: a person is here to be asked."""
+        kept = self.session.metadata.get(PERMISSIONS) if self.session else None
+        return self.hall.places.rule(key, self.caller, None, kept if isinstance(kept, str) else None)
 
     async def override(self, *, model: str | None = None, cwd: str | None = None) -> TransportKey:
         """Let this session be answered by another model or in another directory from its next turn on."""

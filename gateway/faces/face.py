@@ -73,5 +73,7 @@ class Face:
         told, read = conversation.notices, len(asked.text)
         answer = Answer(house.ids.make("smsg"), session.id, int(house.wall()), tell, notices=told, read=read)
         key = conversation.transport_key()
-        turn = sessions.start(sessions.of(session.id, session.owner or ""), asked.ask(key), answer.id, answer)
+        turn = sessions.start(
+            sessions.of(session.id, session.owner or ""), asked.ask(key, conversation.rule(key)), answer.id, answer
+        )
         return Asked(session.id, turn, answer)

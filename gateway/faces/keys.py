@@ -15,6 +15,7 @@ from urllib.parse import quote
 from ostler.gateway.faces.errors import BadKey
 
 HTTP = "http"
+TERMINAL = "terminal"
 LONGEST = 256
 DERIVED = re.compile(r"([a-z][a-z0-9_-]{0,31}):(?:direct|group|thread):.+")
 
@@ -45,6 +46,12 @@ class SessionKey:
     def stored(self) -> str:
         """As the store keeps it: the first slash ends the owner, whatever an owner is called."""
         return f"{quote(self.owner, safe='')}/{self.text}"
+
+    @property
+    def chat(self) -> str:
+        """The place it is held at: what a conversation may see of others ends there. Each terminal has a conversation
+        of its own, and all terminals of a user are one place."""
+        return self.text.rpartition(":")[0] if self.platform == TERMINAL else self.text
 
     def __str__(self) -> str:
         return self.text

@@ -11,6 +11,7 @@ from ostler.gateway.api.content import parts_of, words_of
 from ostler.gateway.faces.errors import EmptyMessage
 from ostler.gateway.records import MessageRecord
 from ostler.gateway.sessions.ask import Ask
+from ostler.gateway.sessions.permits import Rule
 from ostler.pool.keys import TransportKey
 from ostler.pool.prompt import PromptPart
 from ostler.wire.json import JsonObject
@@ -24,10 +25,12 @@ class Question:
     text: str
     """The words of it."""
     items: tuple[JsonObject, ...]
+    stored: int | None = None
+    """The id of the message that it is, where it is asked once more."""
 
-    def ask(self, key: TransportKey) -> Ask:
+    def ask(self, key: TransportKey, rule: Rule) -> Ask:
         """For a session, to be answered by this process."""
-        return Ask(key, self.parts, self.text, self.items)
+        return Ask(key, self.parts, self.text, self.items, again=self.stored, rule=rule)
 
 
 def question(text: str, attachments: Sequence[JsonObject], new_id: Callable[[str], str]) -> Question:
@@ -44,4 +47,4 @@ def question(text: str, attachments: Sequence[JsonObject], new_id: Callable[[str
 def question_of(message: MessageRecord) -> Question:
     """A stored message of a user, to be asked again."""
     parts = [part for item in message.items for part in parts_of(item.get("content") or [], "content")]
-    return Question(tuple(parts), message.text, message.items)
+    return Question(tuple(parts), message.text, message.items, message.id)
