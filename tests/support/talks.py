@@ -106,9 +106,9 @@ sys.stdin.read()
 def locked(served: Served) -> Iterator[None]:
     """Another process holds the database: it can be read and not written.
 
-    A process of its own, because the locks of two SQLite libraries in one process do not see each other; and killed, not
-    closed, because `Served.rows` (such a second library) has dropped our locks, so that its last act would be to remove
-    the log of a database that it thinks nobody uses.
+    A process of its own, because the locks of two SQLite libraries in one process do not see each other; and killed,
+    not closed, because `Served.rows` (such a second library) has dropped our locks, so that its last act would be to
+    remove the log of a database that it thinks nobody uses.
     """
     line = [sys.executable, "-c", HOLDER, str(served.folder / DATABASE)]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
