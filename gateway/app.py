@@ -46,11 +46,12 @@ from ostler.gateway.faces.hall import Hall
 from ostler.gateway.faces.lines import Lines
 from ostler.gateway.ids import Ids
 from ostler.gateway.readiness import Readiness
+from ostler.gateway.resets.expiry import Expiry
 from ostler.gateway.resets.policies import policies_of
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.permits import Permits, Rule
 from ostler.gateway.sessions.sessions import Sessions
-from ostler.gateway.sessions.witness import NoWitness
+from ostler.gateway.sessions.witness import NoWitness, Witness
 from ostler.gateway.store import Store
 from ostler.gateway.stores.owner import Ownership
 from ostler.gateway.stores.sqlite import SqliteStore
@@ -59,7 +60,6 @@ from ostler.pool.crew import Crew
 from ostler.pool.gate import OpenGates
 from ostler.pool.pool import TransportPool
 from ostler.pool.process.keeper import Keeper
-from ostler.pool.provider import Provider
 from ostler.pool.providers import load as load_providers
 from ostler.pool.transport import Transport
 
@@ -76,13 +76,19 @@ class Gateway:
     bridge: Bridge
     store: Store
     readiness: Readiness
+    expiry: Expiry
 
 
 @asynccontextmanager
 async def open_gateway(
-    loaded: Loaded, environ: Mapping[str, str], *, wall: Callable[[], float] = time.time
+    loaded: Loaded,
+    environ: Mapping[str, str],
+    *,
+    wall: Callable[[], float] = time.time,
+    witness: Witness | None = None,
 ) -> AsyncIterator[Gateway]:
-    """A whole gateway on the running loop, without a listener. `wall` is the clock on the wall."""
+    """A whole gateway on the running loop, without a listener. `wall` is the clock on the wall, `witness` hears
+    what becomes of conversations."""
     settings, folder = loaded.settings, loaded.data_dir
     models, wanted = check(settings, folder)
     policies = policies_of(settings.resets, environ)
@@ -108,11 +114,17 @@ async def open_gateway(
             observer=readiness,
         )
         await stack.enter_async_context(pool)
-        sessions = await stack.enter_async_context(open_sessions(loaded, pool, store, providers, wall))
+        crew = Crew(asyncio.get_running_loop(), log_death)
+        ids, told = Ids(secrets.token_bytes), witness or NoWitness()
+        permits = permits_of(settings.pool)
+        house = House(pool, store, providers, settings.gateway, ids, crew, time.monotonic, wall, told, permits)
+        sessions = await stack.enter_async_context(open_sessions(house))
         await close_unfinished(store)
         hall = Hall(sessions, Places(models, work, wanted.roots, sessions.house.permits), policies)
         app = build_app(loaded, hall, readiness)
-        yield Gateway(app, sessions, pool, bridge, store, readiness)
+        expiry = Expiry(sessions, policies, settings.resets.check_every)
+        sessions.house.crew.start(expiry.run(), "expiry")
+        yield Gateway(app, sessions, pool, bridge, store, readiness, expiry)
 
 
 async def close_unfinished(store: Store) -> None:
@@ -123,35 +135,15 @@ async def close_unfinished(store: Store) -> None:
 
 
 @asynccontextmanager
-async def open_sessions(
-    loaded: Loaded,
-    pool: TransportPool,
-    store: Store,
-    providers: Mapping[str, Provider],
-    wall: Callable[[], float],
-) -> AsyncIterator[Sessions]:
+async def open_sessions(house: House) -> AsyncIterator[Sessions]:
     """The sessions and the owner of their tasks."""
-    crew = Crew(asyncio.get_running_loop(), log_death)
-    ids = Ids(secrets.token_bytes)
-    house = House(
-        pool,
-        store,
-        providers,
-        loaded.settings.gateway,
-        ids,
-        crew,
-        time.monotonic,
-        wall,
-        NoWitness(),
-        permits_of(loaded.settings.pool),
-    )
     sessions = Sessions(house)
     try:
         yield sessions
     finally:
         await sessions.drain(0)
         sessions.close()
-        await crew.disband()
+        await house.crew.disband()
 
 
 def build_app(loaded: Loaded, hall: Hall, readiness: Readiness) -> ASGIApp:

@@ -55,6 +55,12 @@ class Sessions(Protocol):
     ) -> list[SessionRecord]:
         """The last active first, by what was stored last, not by a clock."""
 
+    async def expiring_sessions(
+        self, before: float, *, only: str | None = None, besides: Sequence[str] = (), limit: int = 500
+    ) -> list[SessionRecord]:
+        """Sessions with a key that were last active before then, are alive or were ended by their expiry, and are not
+        finalised: those of one platform, or of all but some. The longest idle first."""
+
     async def count_sessions(self, query: SessionQuery = ANY) -> int: ...
 
     async def sessions_by_prefix(self, prefix: str, *, limit: int = 10) -> list[SessionRecord]:

@@ -150,7 +150,8 @@ class Conversation:
         at_work = None if left is None else self.sessions.find(left.id)
         if at_work is not None:
             at_work.retire()
-        self.witness.session_switched(session.id, parent_id=parent, reason=reason)
+        if parent:
+            self.witness.session_switched(session.id, parent_id=parent, reason=reason)
 
     # --- what it says ---
 

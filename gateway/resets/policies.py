@@ -14,6 +14,16 @@ LOCALTIME = Path("/etc/localtime")
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """The platforms that one policy holds for."""
+
+    policy: Policy
+    only: str | None = None
+    """This platform; None: all but `besides`."""
+    besides: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Policies:
     """All of them."""
 
@@ -24,10 +34,10 @@ class Policies:
         """The one that holds there."""
         return self.platforms.get(platform or "", self.default)
 
-    def over_before(self, now: float) -> float | None:
-        """No session whose last activity is later is over now, wherever it is held; None: none is over at all."""
-        edges = [edge for policy in (self.default, *self.platforms.values()) if (edge := policy.over_before(now))]
-        return max(edges, default=None)
+    def groups(self) -> list[Group]:
+        """Every platform in one of them."""
+        named = [Group(policy, only=name) for name, policy in self.platforms.items()]
+        return [Group(self.default, besides=tuple(self.platforms)), *named]
 
 
 def policies_of(settings: ResetSettings, environ: Mapping[str, str]) -> Policies:

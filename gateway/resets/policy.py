@@ -81,14 +81,9 @@ def latest_boundary(until: float, at_hour: int, zone: tzinfo) -> float:
 
 
 def boundary_of(day: datetime, at_hour: int) -> float:
-    """The boundary in the day of this moment. A skipped hour is read with the offset before the change, so it lies as
-    far behind the change as the hour lies behind the last one that was; the change itself is what was meant."""
-    wanted = day.replace(hour=at_hour, minute=0, second=0, microsecond=0, fold=0)
-    moment = wanted.timestamp()
-    shown = datetime.fromtimestamp(moment, day.tzinfo)
-    if (shown.hour, shown.minute) == (at_hour, 0):
-        return moment
-    return moment - (shown.replace(tzinfo=None) - wanted.replace(tzinfo=None)).total_seconds()
+    """The boundary in the day of this moment. `fold=0` reads an hour that is skipped by the clock before the change,
+    which makes it the change itself, and takes the first of two."""
+    return day.replace(hour=at_hour, minute=0, second=0, microsecond=0, fold=0).timestamp()
 
 
 def _noon(day: datetime) -> datetime:

@@ -168,6 +168,11 @@ class SqliteStore:
     ) -> list[SessionRecord]:
         return await self._readers.run(lambda db: sessions.listed(db, query, limit, offset))
 
+    async def expiring_sessions(
+        self, before: float, *, only: str | None = None, besides: Sequence[str] = (), limit: int = 500
+    ) -> list[SessionRecord]:
+        return await self._readers.run(lambda db: sessions.expiring(db, before, only, besides, limit))
+
     async def count_sessions(self, query: SessionQuery = ANY) -> int:
         return await self._readers.run(lambda db: sessions.count(db, query))
 
