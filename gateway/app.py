@@ -18,8 +18,12 @@ from pathlib import Path
 
 from starlette.types import ASGIApp
 
+from ostler.bridge.channels.http import HttpChannel
+from ostler.bridge.channels.http_app import HttpSettings
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
+from ostler.bridge.upstreams.remote import ExtraMissing
+from ostler.bridge.upstreams.shared import Upstreams
 from ostler.gateway.api.application import application, table
 from ostler.gateway.api.chat import Chat
 from ostler.gateway.api.conversations import Conversations
@@ -31,14 +35,16 @@ from ostler.gateway.api.keys import key_ring
 from ostler.gateway.api.models import ModelList
 from ostler.gateway.api.prefixes import Prefixes
 from ostler.gateway.api.repeats import Repeats
+from ostler.gateway.api.resource import incomplete
 from ostler.gateway.api.responses import Responses
 from ostler.gateway.api.sessions import SessionRoutes
 from ostler.gateway.api.target import Finder
 from ostler.gateway.api.wants import Places
 from ostler.gateway.commands import load as load_commands
-from ostler.gateway.config.check import check, work_folder
+from ostler.gateway.config.check import check, upstream_settings, work_folder
+from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.load import Loaded
-from ostler.gateway.config.settings import PoolSettings
+from ostler.gateway.config.settings import PoolSettings, Settings
 from ostler.gateway.data_folder import DATABASE
 from ostler.gateway.faces.admission import Admission
 from ostler.gateway.faces.face import Face
@@ -52,14 +58,18 @@ from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.permits import Permits, Rule
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.witness import NoWitness, Witness
+from ostler.gateway.sessions.workshop import Workshop
 from ostler.gateway.store import Store
 from ostler.gateway.stores.owner import Ownership
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.store import SqliteSettings
+from ostler.gateway.tools import load as load_sources
+from ostler.pool import configuration as pool_configuration
 from ostler.pool.crew import Crew
 from ostler.pool.gate import OpenGates
 from ostler.pool.pool import TransportPool
 from ostler.pool.process.keeper import Keeper
+from ostler.pool.provider import ToolChannel
 from ostler.pool.providers import load as load_providers
 from ostler.pool.transport import Transport
 
@@ -102,7 +112,8 @@ async def open_gateway(
         stack.push_async_callback(store.aclose)
         keeper = await Keeper.open(folder / "run", secrets.token_hex(8))
         stack.push_async_callback(keeper.aclose)
-        bridge = Bridge(bridge_settings(folder, environ, settings.tools.call_deadline))
+        tool_channel = await stack.enter_async_context(open_tool_channel(wanted, settings.tools.http_port))
+        bridge = Bridge(bridge_settings(folder, environ, settings.tools.call_deadline), http=tool_channel)
         await bridge.start()
         stack.push_async_callback(bridge.stop)
         pool = TransportPool(
@@ -116,8 +127,11 @@ async def open_gateway(
         await stack.enter_async_context(pool)
         crew = Crew(asyncio.get_running_loop(), log_death)
         ids, told = Ids(secrets.token_bytes), witness or NoWitness()
+        workshop = await stack.enter_async_context(open_workshop(settings))
         permits = permits_of(settings.pool)
-        house = House(pool, store, providers, settings.gateway, ids, crew, time.monotonic, wall, told, permits)
+        house = House(
+            pool, store, providers, settings.gateway, ids, crew, time.monotonic, wall, told, permits, workshop
+        )
         sessions = await stack.enter_async_context(open_sessions(house))
         await close_unfinished(store)
         hall = Hall(sessions, Places(models, work, wanted.roots, sessions.house.permits), policies)
@@ -127,10 +141,44 @@ async def open_gateway(
         yield Gateway(app, sessions, pool, bridge, store, readiness, expiry)
 
 
+@asynccontextmanager
+async def open_tool_channel(wanted: pool_configuration.PoolSettings, port: int) -> AsyncIterator[HttpChannel | None]:
+    """The HTTP tool channel, where an agent gets its tools over it."""
+    if all(provider.tool_channel is not ToolChannel.HTTP for provider in wanted.providers.values()):
+        yield None
+        return
+    channel = HttpChannel(HttpSettings(enabled=True, port=port))
+    await channel.start()
+    try:
+        yield channel
+    finally:
+        await channel.stop()
+
+
+@asynccontextmanager
+async def open_workshop(settings: Settings) -> AsyncIterator[Workshop]:
+    """Our own tools, and the configured tool servers, which start while the gateway is serving already."""
+    sources = load_sources() if settings.tools.own else ()
+    servers = upstream_settings(settings)
+    if not servers:
+        yield Workshop(sources, wanted=settings.tools.own)
+        return
+    try:
+        upstreams = Upstreams(servers)
+    except ExtraMissing as error:
+        raise ConfigError("configuration", str(error)) from error
+    for upstream in upstreams.shared:
+        upstream.start()
+    try:
+        yield Workshop(sources, wanted=settings.tools.own, upstreams=upstreams)
+    finally:
+        await upstreams.stop()
+
+
 async def close_unfinished(store: Store) -> None:
     """Responses that a gateway left behind when it died: nobody works on them any more, and their readers may know."""
     for response in await store.unfinished_responses():
-        body = {**response.body, "status": "incomplete", "incomplete_details": {"reason": "gateway_restarted"}}
+        body = {**response.body, "status": "incomplete", "incomplete_details": incomplete("gateway_restarted")}
         await store.save_response(replace(response, status="incomplete", body=body))
 
 
