@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: setup serve test check cover agents bench soak fuzz lock format clean
+.PHONY: setup serve test check cover agents bench soak crash fuzz lock format clean
 
 setup: $(STAMP)
 
@@ -43,6 +43,11 @@ bench: setup
 SECONDS_OF_SOAK ?= 600
 soak: setup
 	$(BIN)/python -m tests.soak --seconds $(SECONDS_OF_SOAK)
+
+# kill -9 at random moments, a full disk, a stopped writer: nothing that was acknowledged may be lost.
+KILLS ?= 200
+crash: setup
+	$(BIN)/python -m tests.soak.crash --kills $(KILLS)
 
 fuzz: setup
 	$(BIN)/python -m tests.fuzz

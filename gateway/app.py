@@ -46,21 +46,23 @@ from ostler.gateway.config.check import check, upstream_settings, work_folder
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.load import Loaded
 from ostler.gateway.config.settings import PoolSettings, Settings
-from ostler.gateway.data_folder import DATABASE
+from ostler.gateway.data_folder import DATABASE, MIRRORS
 from ostler.gateway.faces.admission import Admission
 from ostler.gateway.faces.face import Face
 from ostler.gateway.faces.hall import Hall
-from ostler.gateway.faces.lines import Lines
 from ostler.gateway.ids import Ids
+from ostler.gateway.lines import Lines
 from ostler.gateway.readiness import Readiness
 from ostler.gateway.resets.expiry import Expiry
 from ostler.gateway.resets.policies import policies_of
 from ostler.gateway.sessions.house import House
+from ostler.gateway.sessions.mirrors import Mirrors
 from ostler.gateway.sessions.permits import Permits, Rule
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.witness import NoWitness, Witness
 from ostler.gateway.sessions.workshop import Workshop
 from ostler.gateway.store import Store
+from ostler.gateway.stores.mirror import Mirror
 from ostler.gateway.stores.owner import Ownership
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.store import SqliteSettings
@@ -128,10 +130,11 @@ async def open_gateway(
         await stack.enter_async_context(pool)
         crew = Crew(asyncio.get_running_loop(), log_death)
         ids, told = Ids(secrets.token_bytes), witness or NoWitness()
+        mirrors = Mirrors(store, Mirror(folder / MIRRORS), crew, enabled=settings.gateway.mirrors)
         workshop = await stack.enter_async_context(open_workshop(settings))
         permits = permits_of(settings.pool)
         house = House(
-            pool, store, providers, settings.gateway, ids, crew, time.monotonic, wall, told, permits, workshop
+            pool, store, providers, settings.gateway, ids, crew, time.monotonic, wall, told, mirrors, permits, workshop
         )
         sessions = await stack.enter_async_context(open_sessions(house))
         await close_unfinished(store)
@@ -192,6 +195,7 @@ async def open_sessions(house: House) -> AsyncIterator[Sessions]:
     finally:
         await sessions.drain(0)
         sessions.close()
+        await house.mirrors.settled()
         await house.crew.disband()
 
 

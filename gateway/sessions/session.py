@@ -65,6 +65,11 @@ class Session:
         """Whether a turn runs or waits."""
         return self._working or bool(self._queue)
 
+    @property
+    def waiting(self) -> int:
+        """Turns that stand behind the running one."""
+        return len(self._queue)
+
     def check_room(self) -> None:
         """Raise `SessionQueueFull` where `submit` would."""
         if len(self._queue) >= self._house.settings.queue_max:
