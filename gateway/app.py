@@ -38,6 +38,7 @@ from ostler.gateway.api.repeats import Repeats
 from ostler.gateway.api.resource import incomplete
 from ostler.gateway.api.responses import Responses
 from ostler.gateway.api.sessions import SessionRoutes
+from ostler.gateway.api.slash import Slash
 from ostler.gateway.api.target import Finder
 from ostler.gateway.api.wants import Places
 from ostler.gateway.commands import load as load_commands
@@ -127,21 +128,13 @@ async def open_gateway(
             observer=readiness,
         )
         await stack.enter_async_context(pool)
-        workshop = await stack.enter_async_context(open_workshop(settings))
         crew = Crew(asyncio.get_running_loop(), log_death)
+        ids, told = Ids(secrets.token_bytes), witness or NoWitness()
+        mirrors = Mirrors(store, Mirror(folder / MIRRORS), crew, enabled=settings.gateway.mirrors)
+        workshop = await stack.enter_async_context(open_workshop(settings))
+        permits = permits_of(settings.pool)
         house = House(
-            pool,
-            store,
-            providers,
-            settings.gateway,
-            Ids(secrets.token_bytes),
-            crew,
-            time.monotonic,
-            wall,
-            witness or NoWitness(),
-            Mirrors(store, Mirror(folder / MIRRORS), crew, enabled=settings.gateway.mirrors),
-            permits_of(settings.pool),
-            workshop,
+            pool, store, providers, settings.gateway, ids, crew, time.monotonic, wall, told, mirrors, permits, workshop
         )
         sessions = await stack.enter_async_context(open_sessions(house))
         await close_unfinished(store)
@@ -211,14 +204,16 @@ def build_app(loaded: Loaded, hall: Hall, readiness: Readiness) -> ASGIApp:
     sessions, places = hall.sessions, hall.places
     settings, store = loaded.settings, sessions.house.store
     gateway, auth = settings.gateway, settings.auth
-    intake = Intake(sessions, Finder(store, sessions.house.ids), places, Prefixes(gateway.sessions_max))
+    commands = load_commands()
+    slash = Slash(commands, hall) if gateway.commands_on_openai_api else None
+    intake = Intake(sessions, Finder(store, sessions.house.ids), places, Prefixes(gateway.sessions_max), slash)
     feeds = Feeds(most=gateway.stream_replay, bytes_at_most=gateway.replay_bytes)
     responses = Responses(sessions, intake, feeds, Repeats(store))
     rows = table(
         responses,
         Chat(sessions, intake),
         conversations=Conversations(store, sessions.house.ids),
-        sessions=SessionRoutes(Face(hall, load_commands(), Admission(hall), Lines())),
+        sessions=SessionRoutes(Face(hall, commands, Admission(hall), Lines())),
         models=ModelList(places.models, int(time.time())),
         health=Health(sessions, readiness),
     )
