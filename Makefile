@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 4
 
-.PHONY: setup serve test check cover agents bench bench-check soak fuzz lock format dist clean
+.PHONY: setup serve test check cover agents bench bench-check soak crash fuzz lock format dist clean
 
 setup: $(STAMP)
 
@@ -46,6 +46,11 @@ bench-check: setup
 SECONDS_OF_SOAK ?= 600
 soak: setup
 	$(BIN)/python -m tests.soak --seconds $(SECONDS_OF_SOAK)
+
+# kill -9 at random moments, a full disk, a stopped writer: nothing that was acknowledged may be lost.
+KILLS ?= 200
+crash: setup
+	$(BIN)/python -m tests.soak.crash --kills $(KILLS)
 
 fuzz: setup
 	$(BIN)/python -m tests.fuzz

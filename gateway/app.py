@@ -38,6 +38,7 @@ from ostler.gateway.api.repeats import Repeats
 from ostler.gateway.api.resource import incomplete
 from ostler.gateway.api.responses import Responses
 from ostler.gateway.api.sessions import SessionRoutes
+from ostler.gateway.api.slash import Slash
 from ostler.gateway.api.target import Finder
 from ostler.gateway.api.wants import Places
 from ostler.gateway.commands import load as load_commands
@@ -45,21 +46,23 @@ from ostler.gateway.config.check import check, upstream_settings, work_folder
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.load import Loaded
 from ostler.gateway.config.settings import PoolSettings, Settings
-from ostler.gateway.data_folder import DATABASE
+from ostler.gateway.data_folder import DATABASE, MIRRORS
 from ostler.gateway.faces.admission import Admission
 from ostler.gateway.faces.face import Face
 from ostler.gateway.faces.hall import Hall
-from ostler.gateway.faces.lines import Lines
 from ostler.gateway.ids import Ids
+from ostler.gateway.lines import Lines
 from ostler.gateway.readiness import Readiness
 from ostler.gateway.resets.expiry import Expiry
 from ostler.gateway.resets.policies import policies_of
 from ostler.gateway.sessions.house import House
+from ostler.gateway.sessions.mirrors import Mirrors
 from ostler.gateway.sessions.permits import Permits, Rule
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.witness import NoWitness, Witness
 from ostler.gateway.sessions.workshop import Workshop
 from ostler.gateway.store import Store
+from ostler.gateway.stores.mirror import Mirror
 from ostler.gateway.stores.owner import Ownership
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.store import SqliteSettings
@@ -125,19 +128,13 @@ async def open_gateway(
             observer=readiness,
         )
         await stack.enter_async_context(pool)
+        crew = Crew(asyncio.get_running_loop(), log_death)
+        ids, told = Ids(secrets.token_bytes), witness or NoWitness()
+        mirrors = Mirrors(store, Mirror(folder / MIRRORS), crew, enabled=settings.gateway.mirrors)
         workshop = await stack.enter_async_context(open_workshop(settings))
+        permits = permits_of(settings.pool)
         house = House(
-            pool,
-            store,
-            providers,
-            settings.gateway,
-            Ids(secrets.token_bytes),
-            Crew(asyncio.get_running_loop(), log_death),
-            time.monotonic,
-            wall,
-            witness or NoWitness(),
-            permits_of(settings.pool),
-            workshop,
+            pool, store, providers, settings.gateway, ids, crew, time.monotonic, wall, told, mirrors, permits, workshop
         )
         sessions = await stack.enter_async_context(open_sessions(house))
         await close_unfinished(store)
@@ -198,6 +195,7 @@ async def open_sessions(house: House) -> AsyncIterator[Sessions]:
     finally:
         await sessions.drain(0)
         sessions.close()
+        await house.mirrors.settled()
         await house.crew.disband()
 
 
@@ -206,14 +204,16 @@ def build_app(loaded: Loaded, hall: Hall, readiness: Readiness) -> ASGIApp:
     sessions, places = hall.sessions, hall.places
     settings, store = loaded.settings, sessions.house.store
     gateway, auth = settings.gateway, settings.auth
-    intake = Intake(sessions, Finder(store, sessions.house.ids), places, Prefixes(gateway.sessions_max))
+    commands = load_commands()
+    slash = Slash(commands, hall) if gateway.commands_on_openai_api else None
+    intake = Intake(sessions, Finder(store, sessions.house.ids), places, Prefixes(gateway.sessions_max), slash)
     feeds = Feeds(most=gateway.stream_replay, bytes_at_most=gateway.replay_bytes)
     responses = Responses(sessions, intake, feeds, Repeats(store))
     rows = table(
         responses,
         Chat(sessions, intake),
         conversations=Conversations(store, sessions.house.ids),
-        sessions=SessionRoutes(Face(hall, load_commands(), Admission(hall), Lines())),
+        sessions=SessionRoutes(Face(hall, commands, Admission(hall), Lines())),
         models=ModelList(places.models, int(time.time())),
         health=Health(sessions, readiness),
     )

@@ -33,7 +33,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """Where agents work when a request names no directory; None: `work/` in the data folder."""
     responses_max: Count = 10_000
     seats_max: Count = 64
-    """Seats that sessions hold between their turns; the least recently used is given back first."""
+    """Seats that sessions hold; of those between two turns the least recently used is given back first."""
     seat_idle: Seconds = 900.0
     sessions_max: Count = 10_000
     """Sessions kept in memory; the rest are read from the store when they are asked for."""
@@ -58,6 +58,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """Ended streams that are kept for clients that come back for the rest."""
     replay_bytes: Count = 64 * 1024 * 1024
     commands_on_openai_api: bool = False
+    mirrors: bool = True
+    """Whether each session is also kept as a file of JSON lines, for people and tools to read."""
 
 
 class WarmSettings(Struct, frozen=True, kw_only=True):

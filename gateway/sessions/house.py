@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from ostler.gateway.config.settings import GatewaySettings
 from ostler.gateway.ids import Ids
+from ostler.gateway.sessions.mirrors import Mirrors
 from ostler.gateway.sessions.permits import Permits
 from ostler.gateway.sessions.witness import Witness
 from ostler.gateway.sessions.workshop import Workshop
@@ -27,5 +28,6 @@ class House:
     clock: Callable[[], float]
     wall: Callable[[], float]
     witness: Witness
+    mirrors: Mirrors
     permits: Permits = field(default_factory=Permits)
     workshop: Workshop = field(default_factory=Workshop)

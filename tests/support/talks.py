@@ -4,7 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ostler.gateway.data_folder import DATABASE
@@ -40,14 +40,6 @@ class Heard(NoWitness):
         """What concerns the change of these sessions."""
         kinds = {"ended", "switched", "rewound"}
         return [each for each in self.told if each[0] in kinds and each[1] in sessions]
-
-
-def listen(served: Served) -> Heard:
-    """Be told from now on. Before the first session of the gateway is made."""
-    heard = Heard()
-    sessions = served.gateway.sessions
-    sessions.house = replace(sessions.house, witness=heard)
-    return heard
 
 
 @dataclass
