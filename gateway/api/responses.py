@@ -4,7 +4,10 @@ Rules: a request is understood whole before anything is stored or started. What 
 response, never the agent: a client that leaves, comes back, or never cared changes the turn by policy only.
 """
 
+import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,7 +22,6 @@ from ostler.gateway.api.presence import until_gone
 from ostler.gateway.api.repeats import Repeat, Repeats
 from ostler.gateway.api.streaming import EventStream
 from ostler.gateway.api.writer import ResponseWriter
-from ostler.gateway.errors import GatewayError
 from ostler.gateway.records import ResponseRecord
 from ostler.gateway.sessions.outcome import Status, Stop
 from ostler.gateway.sessions.sessions import Sessions
@@ -108,38 +110,31 @@ class Responses:
         prepared = await self._intake.prepare(body, caller)
         feed = Feed() if body.stream or body.background else None
         writer = self._intake.writer(prepared, feed, None if body.background else repeat, self._ended)
-        if body.background:
-            await self._queue(writer, repeat)
-        try:
-            turn = self._intake.begin(prepared, writer.id, writer)
-        except GatewayError:
-            if body.background:
-                await self._unqueue(writer, caller, repeat)
-            raise
+        turn = self._intake.begin(prepared, writer.id, writer)
         self._live.turns[writer.id] = (caller.name, turn)
         if feed is not None:
             self._feeds.add(writer.id, caller.name, feed)
-        if body.background and not body.stream:
-            return document(writer.document, writer.session_id)
+        if body.background:
+            queued = await self._queue(writer, repeat)
+            if not body.stream:
+                return queued
         if feed is not None:
             return self._stream(feed, 0, writer.session_id, None if staying else turn)
         return await self._whole(request, writer, prepared, None if staying else turn)
 
-    async def _queue(self, writer: ResponseWriter, repeat: Repeat | None) -> None:
-        """A background response is durable before anybody is told of it, and so is the answer to whoever asks twice."""
-        writer.queue()
-        record = writer.record()
-        if record is not None:
-            await self._store.save_response(record)
-        if repeat is not None:
-            now = self._sessions.house.wall()
-            await self._store.remember(repeat.record(writer.document, writer.session_id, now))
+    async def _queue(self, writer: ResponseWriter, repeat: Repeat | None) -> Response:
+        """A background response is durable before anybody is told of it, and so is the answer to whoever asks twice.
 
-    async def _unqueue(self, writer: ResponseWriter, caller: Caller, repeat: Repeat | None) -> None:
-        """It was refused after all: nobody would ever work on it."""
-        await self._store.delete_response(writer.id, owner=caller.name)
+        Behind `begin`, which may still refuse, and written before anything of the turn, which has not had a moment yet.
+        """
+        writer.queue()
+        answer = document(writer.document, writer.session_id)
+        record, now = writer.record(), self._sessions.house.wall()
+        saves: list[Coroutine[Any, Any, object]] = [] if record is None else [self._store.save_response(record)]
         if repeat is not None:
-            await self._store.forget(repeat.key, owner=repeat.owner)
+            saves.append(self._store.remember(repeat.record(writer.document, writer.session_id, now)))
+        await asyncio.gather(*saves)
+        return answer
 
     async def _whole(self, request: Request, writer: ResponseWriter, prepared: Prepared, turn: Turn | None) -> Response:
         """The finished response; or, where the client leaves first, nobody to give it to."""

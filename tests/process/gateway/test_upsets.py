@@ -1,5 +1,7 @@
-"""Clients that leave at the wrong moment, bodies that cannot be written down, faults of ours: whoever asked gets an end,
-and what was held for them is given back."""
+"""Clients that leave at the wrong moment, bodies that cannot be written down, faults of ours.
+
+Whoever asked gets an end, and what was held for them is given back.
+"""
 
 import asyncio
 import json
@@ -163,26 +165,6 @@ async def test_a_background_response_is_made_once_for_each_idempotency_key(serve
     assert other.status_code == 422
     await served.http.post(f"/v1/responses/{first.json()['id']}/cancel")
     assert served.rows("select count(*) from responses") == [(1,)]
-
-
-async def test_a_background_response_that_is_refused_after_all_is_not_left_in_the_queue(tmp_path: Path) -> None:
-    async with serving(tmp_path / "data", gateway__queue_max=1) as served:
-        await served.ask("!sleep 60", background=True, conversation="x")
-        await eventually(lambda: bool(served.prompts()), "the first turn runs")
-        racing = await asyncio.gather(
-            *(
-                served.http.post(
-                    "/v1/responses",
-                    json={"model": "demo", "input": "hello", "conversation": "x", "background": True},
-                    headers={"idempotency-key": str(number)},
-                )
-                for number in range(8)
-            )
-        )
-        taken = [answer for answer in racing if answer.status_code == 200]
-        assert len(taken) == 1
-        assert {answer.status_code for answer in racing} == {200, 429}
-        assert served.rows("select count(*) from responses where status = 'queued'") == [(1,)]
 
 
 async def test_e23_a_drain_waits_for_turns_and_not_for_clients(served: Served) -> None:
