@@ -15,8 +15,8 @@ import pytest
 from ostler.gateway.records import TurnCommit
 from ostler.gateway.sessions.outcome import Stop
 from ostler.gateway.stores.sqlite import SqliteStore
-from tests.support.openai_oracle import judge_response
-from tests.support.served import Served, serving, text_of
+from tests.support.openai_oracle import judge_response, judge_stream
+from tests.support.served import Served, events_of, serving, text_of
 from tests.support.waiting import eventually, soon
 
 FUNCTION = {"type": "function", "name": "lookup", "parameters": {"type": "object", "properties": {}}}
@@ -165,6 +165,28 @@ async def test_a_background_response_is_made_once_for_each_idempotency_key(serve
     assert other.status_code == 422
     await served.http.post(f"/v1/responses/{first.json()['id']}/cancel")
     assert served.rows("select count(*) from responses") == [(1,)]
+
+
+async def test_a_stream_is_made_once_for_each_idempotency_key(tmp_path: Path) -> None:
+    body = {"model": "demo", "input": "begun\n!sleep 0.3\n!stream 20", "stream": True}
+    headers = {"idempotency-key": "k"}
+    async with serving(tmp_path / "data") as served:
+
+        async def read(**more: Any) -> tuple[int, str]:
+            answer = await served.http.post("/v1/responses", json={**body, **more}, headers=headers)
+            return answer.status_code, answer.text
+
+        first, beside = await asyncio.gather(read(), read())
+        assert first[0] == 200
+        judge_stream(events_of(first[1]))
+        assert beside == first
+        assert await read() == first
+        assert (await read(input="else"))[0] == 422
+        assert len(served.prompts()) == 1
+    async with serving(tmp_path / "data") as served:
+        gone = await served.http.post("/v1/responses", json=body, headers=headers)
+        assert (gone.status_code, gone.json()["error"]["code"]) == (409, "stream_gone")
+        assert len(served.prompts()) == 1
 
 
 async def test_e23_a_drain_waits_for_turns_and_not_for_clients(served: Served) -> None:
