@@ -314,6 +314,10 @@ class TransportPool:
         """Let the key's processes end when their sessions have moved or ended."""
         self._engine.order(events.DrainKey(self._known(key)))
 
+    def cool(self, key: TransportKey) -> None:
+        """As `drain`, and nothing is kept warm for the key, whatever was learned of it, until somebody asks again."""
+        self._engine.order(events.Cool(self._known(key)))
+
     def recycle(self, slot: int) -> None:
         """Replace one process: its successor is up before it drains."""
         self._engine.order(events.Recycle(SlotId(slot)))
