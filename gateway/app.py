@@ -1,7 +1,7 @@
 """The composition root: the only file that names the concrete classes and introduces the rooms to each other.
 
-Rules: opened in this order, closed in the reverse one: store, keeper, bridge, pool, sessions, HTTP. Time, randomness,
-environment and ids come from here.
+Rules: opened in this order, closed in the reverse one: store, memory, keeper, bridge, pool, sessions, HTTP. Time,
+randomness, environment and ids come from here.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 
 from starlette.types import ASGIApp
 
@@ -38,10 +39,14 @@ from ostler.gateway.config.check import check, work_folder
 from ostler.gateway.config.load import Loaded
 from ostler.gateway.data_folder import DATABASE
 from ostler.gateway.ids import Ids
+from ostler.gateway.memory import load as load_memory
+from ostler.gateway.memory.memories import Memories
+from ostler.gateway.memory.provider import MakeProvider, MemoryHome
+from ostler.gateway.memory.users import Users
 from ostler.gateway.readiness import Readiness
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.sessions import Sessions
-from ostler.gateway.sessions.witness import NoWitness
+from ostler.gateway.sessions.witness import Witness
 from ostler.gateway.store import Store
 from ostler.gateway.stores.owner import Ownership
 from ostler.gateway.stores.sqlite import SqliteStore
@@ -57,6 +62,7 @@ from ostler.pool.transport import Transport
 
 log = logging.getLogger(__name__)
 POLICIES = {"allow": allow, "deny": deny}
+NO_MEMORY: Mapping[str, MakeProvider] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +74,17 @@ class Gateway:
     pool: TransportPool
     bridge: Bridge
     store: Store
+    memories: Memories
     readiness: Readiness
 
 
 @asynccontextmanager
-async def open_gateway(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Gateway]:
-    """A whole gateway on the running loop, without a listener."""
+async def open_gateway(
+    loaded: Loaded, environ: Mapping[str, str], *, memory: Mapping[str, MakeProvider] = NO_MEMORY
+) -> AsyncIterator[Gateway]:
+    """A whole gateway on the running loop, without a listener. `memory` has providers that no package offers."""
     settings, folder = loaded.settings, loaded.data_dir
-    models, wanted = check(settings, folder)
+    models, wanted = check(settings, folder, memory)
     work = prepare_folder(folder, work_folder(settings, folder))
     providers = load_providers()
     readiness = Readiness(clock=time.monotonic, expects=bool(wanted.warm) and wanted.enabled)
@@ -84,6 +93,7 @@ async def open_gateway(loaded: Loaded, environ: Mapping[str, str]) -> AsyncItera
         limits = SqliteSettings(responses_max=settings.gateway.responses_max)
         store = await SqliteStore.open(folder / DATABASE, settings=limits)
         stack.push_async_callback(store.aclose)
+        memories = await stack.enter_async_context(open_memory(loaded, store, memory))
         keeper = await Keeper.open(folder / "run", secrets.token_hex(8))
         stack.push_async_callback(keeper.aclose)
         bridge = Bridge(bridge_settings(folder, environ, settings.tools.call_deadline))
@@ -99,10 +109,10 @@ async def open_gateway(loaded: Loaded, environ: Mapping[str, str]) -> AsyncItera
             observer=readiness,
         )
         await stack.enter_async_context(pool)
-        sessions = await stack.enter_async_context(open_sessions(loaded, pool, store, providers))
+        sessions = await stack.enter_async_context(open_sessions(loaded, pool, store, providers, memories))
         await close_unfinished(store)
         app = build_app(loaded, sessions, Places(models, work, wanted.roots), readiness)
-        yield Gateway(app, sessions, pool, bridge, store, readiness)
+        yield Gateway(app, sessions, pool, bridge, store, memories, readiness)
 
 
 async def close_unfinished(store: Store) -> None:
@@ -113,13 +123,28 @@ async def close_unfinished(store: Store) -> None:
 
 
 @asynccontextmanager
+async def open_memory(loaded: Loaded, store: Store, given: Mapping[str, MakeProvider]) -> AsyncIterator[Memories]:
+    """The providers of memory and the worker that tells them what happens; none where memory is switched off."""
+    settings = loaded.settings.memory
+    home = MemoryHome(loaded.data_dir, settings, time.time, Ids(secrets.token_bytes).make)
+    crew = Crew(asyncio.get_running_loop(), log_death)
+    memories = Memories(load_memory(home, given=given) if settings.enabled else {}, Users(store), settings)
+    worker = crew.start(memories.work(), "memory")
+    try:
+        yield memories
+    finally:
+        await memories.close(worker)
+        await crew.disband()
+
+
+@asynccontextmanager
 async def open_sessions(
-    loaded: Loaded, pool: TransportPool, store: Store, providers: Mapping[str, Provider]
+    loaded: Loaded, pool: TransportPool, store: Store, providers: Mapping[str, Provider], witness: Witness
 ) -> AsyncIterator[Sessions]:
     """The sessions and the owner of their tasks."""
     crew = Crew(asyncio.get_running_loop(), log_death)
     ids = Ids(secrets.token_bytes)
-    house = House(pool, store, providers, loaded.settings.gateway, ids, crew, time.monotonic, time.time, NoWitness())
+    house = House(pool, store, providers, loaded.settings.gateway, ids, crew, time.monotonic, time.time, witness)
     sessions = Sessions(house)
     try:
         yield sessions

@@ -31,6 +31,8 @@ class Ask:
     hint: str = ""
     """What must be said about the tools, where the request insists on one."""
     parallel_calls: bool = True
+    witnessed: bool = True
+    """Whether it is a person's question. What the gateway itself asks (for a summary) is nobody's to remember."""
 
 
 @dataclass(frozen=True, slots=True)

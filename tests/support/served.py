@@ -16,10 +16,11 @@ from typing import Any
 import httpx
 import uvicorn
 
-from ostler.gateway.app import Gateway, open_gateway
+from ostler.gateway.app import NO_MEMORY, Gateway, open_gateway
 from ostler.gateway.config.load import load
 from ostler.gateway.data_folder import DATABASE
 from ostler.gateway.listener import address_of, listen_tcp
+from ostler.gateway.memory.provider import MakeProvider
 from ostler.gateway.serving import Server
 
 SESSION = "x-ostler-session-id"
@@ -93,9 +94,17 @@ def text_of(response: dict[str, Any]) -> str:
 
 @asynccontextmanager
 async def serving(
-    folder: Path, *flags: str, environ: Mapping[str, str] | None = None, **settings: Any
+    folder: Path,
+    *flags: str,
+    environ: Mapping[str, str] | None = None,
+    memory: Mapping[str, MakeProvider] = NO_MEMORY,
+    **settings: Any,
 ) -> AsyncIterator[Served]:
-    """A gateway with these settings (`section__key`), its demo agents with these flags."""
+    """A gateway with these settings (`section__key`), its demo agents with these flags.
+
+    It remembers only where it is told to, or given something that does.
+    """
+    settings = {"memory__enabled": bool(memory), **({"memory__providers": [*memory]} if memory else {}), **settings}
     record = folder.parent / f"{folder.name}-record.jsonl"
     args = ["--record", str(record), *flags]
     given = {"PATH": os.environ["PATH"], "HOME": str(folder), **(environ or {})}
@@ -103,7 +112,7 @@ async def serving(
     loaded = load(given, data_dir=str(folder), overrides=overrides)
     listener = listen_tcp("127.0.0.1", 0)
     base = address_of(listener)
-    async with open_gateway(loaded, given) as gateway:
+    async with open_gateway(loaded, given, memory=memory) as gateway:
         config = uvicorn.Config(
             gateway.app, http="httptools", ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=1
         )
