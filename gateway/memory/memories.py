@@ -115,7 +115,9 @@ class Memories:
                 await lane.deliver(errand)
 
     async def close(self, worker: "asyncio.Task[None]") -> None:
-        """Tell what is left to tell and let the providers close, within the limit."""
+        """Tell what is left to tell and let the providers close, within the limit. Idempotent."""
+        if self._closed:
+            return
         self._closed = True
         self._inbox.put_nowait(None)
         try:

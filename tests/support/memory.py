@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ostler.bridge.calls import ToolCall
 from ostler.bridge.tool import Tool, ToolContext, tool
 from ostler.gateway.config.settings import MemorySettings
 from ostler.gateway.memory.memories import Memories
@@ -16,6 +17,7 @@ from ostler.gateway.memory.users import Users
 from ostler.gateway.records import MessageRecord, NewSession
 from ostler.gateway.store import Store
 from ostler.pool.crew import Crew
+from ostler.wire.json import JsonObject
 from tests.support.stores import Clock, open_sqlite
 from tests.support.waiting import soon
 
@@ -119,6 +121,11 @@ def fail() -> None:
 def making(provider: MemoryProvider) -> MakeProvider:
     """A maker of this very one."""
     return lambda _home: provider
+
+
+def call_of(name: str, arguments: JsonObject, context: object = None) -> ToolCall:
+    """A call that nobody listens to."""
+    return ToolCall(name, arguments, "call-1", context, lambda *_: None, lambda *_: None)
 
 
 def home_in(folder: Path, **settings: Any) -> MemoryHome:
