@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from ostler.bridge.tool import Tool
 from ostler.gateway.memory.lane import MOST_WAITING
 from ostler.gateway.memory.provider import MemoryProvider, Spoken
 from ostler.gateway.sessions.witness import Switch
@@ -228,9 +230,11 @@ async def test_b33_each_call_names_the_user_of_its_session(tmp_path: Path) -> No
 async def test_b23_rb7_tools_are_bound_to_the_session_they_were_made_for(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first, second, same = Prov("first"), Prov("second"), Prov("same")
-    same.tools = lambda **_: first.tools(session_id="x", user="x")  # type: ignore[method-assign]
-    broken = Prov("broken")
+    class Same(MemoryProvider):
+        def tools(self, *, session_id: str, user: str) -> Sequence[Tool]:
+            return first.tools(session_id="x", user="x")
+
+    first, second, same, broken = Prov("first"), Prov("second"), Same(), Prov("broken")
     broken.fail_in("tools")
     async with remembering(tmp_path, first, broken, second, same) as running:
         tools = await running.memories.tools("p")
