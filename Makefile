@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-WORKERS ?= 2
+WORKERS ?= 4
 
-.PHONY: setup serve test check cover agents bench soak fuzz lock format clean
+.PHONY: setup serve test check cover agents bench bench-check soak fuzz lock format dist clean
 
 setup: $(STAMP)
 
@@ -39,6 +39,9 @@ agents: setup
 bench: setup
 	$(BIN)/python -m bench
 
+bench-check: setup
+	$(BIN)/python -m bench --check
+
 # Ten minutes; `make soak SECONDS_OF_SOAK=30` for a look.
 SECONDS_OF_SOAK ?= 600
 soak: setup
@@ -56,6 +59,9 @@ lock:
 format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+dist: setup
+	$(BIN)/python -m build --no-isolation --outdir dist .
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.headlines import Headline
 from bench.measure import Claim, Report, Row
 from tests.agents.offline import way_in
 from tests.agents.pins import PINS, cache_folder, install
@@ -49,7 +50,11 @@ def run(quick: bool, scenes: Sequence[str] = ()) -> Report:
 def restored(kept: dict[str, Any]) -> Report:
     """The report that the other process wrote."""
     rows = [Row(row["name"], row["unit"], tuple(row["samples"])) for row in kept["rows"]]
-    return Report(kept["title"], rows, [Claim(**claim) for claim in kept["claims"]], kept["notes"])
+    claims = [Claim(**claim) for claim in kept["claims"]]
+    headlines = [
+        Headline(one["name"], one["unit"], tuple(map(tuple, one["bars"])), one["ratio"]) for one in kept["headlines"]
+    ]
+    return Report(kept["title"], rows, claims, kept["notes"], headlines)
 
 
 def main() -> int:

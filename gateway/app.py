@@ -9,7 +9,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,8 +19,12 @@ from types import MappingProxyType
 
 from starlette.types import ASGIApp
 
+from ostler.bridge.channels.http import HttpChannel
+from ostler.bridge.channels.http_app import HttpSettings
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
+from ostler.bridge.upstreams.remote import ExtraMissing
+from ostler.bridge.upstreams.shared import Upstreams
 from ostler.gateway.api.application import application, table
 from ostler.gateway.api.chat import Chat
 from ostler.gateway.api.conversations import Conversations
@@ -32,36 +36,49 @@ from ostler.gateway.api.keys import key_ring
 from ostler.gateway.api.models import ModelList
 from ostler.gateway.api.prefixes import Prefixes
 from ostler.gateway.api.repeats import Repeats
+from ostler.gateway.api.resource import incomplete
 from ostler.gateway.api.responses import Responses
+from ostler.gateway.api.sessions import SessionRoutes
 from ostler.gateway.api.target import Finder
 from ostler.gateway.api.wants import Places
-from ostler.gateway.config.check import check, work_folder
+from ostler.gateway.commands import load as load_commands
+from ostler.gateway.config.check import check, upstream_settings, work_folder
+from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.load import Loaded
+from ostler.gateway.config.settings import PoolSettings, Settings
 from ostler.gateway.data_folder import DATABASE
+from ostler.gateway.faces.admission import Admission
+from ostler.gateway.faces.face import Face
+from ostler.gateway.faces.hall import Hall
+from ostler.gateway.faces.lines import Lines
 from ostler.gateway.ids import Ids
 from ostler.gateway.memory import load as load_memory
 from ostler.gateway.memory.memories import Memories
 from ostler.gateway.memory.provider import MakeProvider, MemoryHome
 from ostler.gateway.memory.users import Users
 from ostler.gateway.readiness import Readiness
+from ostler.gateway.resets.expiry import Expiry
+from ostler.gateway.resets.policies import policies_of
 from ostler.gateway.sessions.house import House
+from ostler.gateway.sessions.permits import Permits, Rule
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.witness import Witness
+from ostler.gateway.sessions.workshop import Workshop
 from ostler.gateway.store import Store
 from ostler.gateway.stores.owner import Ownership
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.store import SqliteSettings
+from ostler.gateway.tools import load as load_sources
+from ostler.pool import configuration as pool_configuration
 from ostler.pool.crew import Crew
 from ostler.pool.gate import OpenGates
-from ostler.pool.permission import allow, deny
 from ostler.pool.pool import TransportPool
 from ostler.pool.process.keeper import Keeper
-from ostler.pool.provider import Provider
+from ostler.pool.provider import ToolChannel
 from ostler.pool.providers import load as load_providers
 from ostler.pool.transport import Transport
 
 log = logging.getLogger(__name__)
-POLICIES = {"allow": allow, "deny": deny}
 NO_MEMORY: Mapping[str, MakeProvider] = MappingProxyType({})
 
 
@@ -76,27 +93,36 @@ class Gateway:
     store: Store
     memories: Memories
     readiness: Readiness
+    expiry: Expiry
 
 
 @asynccontextmanager
 async def open_gateway(
-    loaded: Loaded, environ: Mapping[str, str], *, memory: Mapping[str, MakeProvider] = NO_MEMORY
+    loaded: Loaded,
+    environ: Mapping[str, str],
+    *,
+    wall: Callable[[], float] = time.time,
+    witness: Witness | None = None,
+    memory: Mapping[str, MakeProvider] = NO_MEMORY,
 ) -> AsyncIterator[Gateway]:
-    """A whole gateway on the running loop, without a listener. `memory` has providers that no package offers."""
+    """A whole gateway on the running loop, without a listener. `wall` is the clock on the wall, `witness` hears
+    what becomes of conversations instead of memory, `memory` has makers of providers that no package offers."""
     settings, folder = loaded.settings, loaded.data_dir
     models, wanted = check(settings, folder, memory)
+    policies = policies_of(settings.resets, environ)
     work = prepare_folder(folder, work_folder(settings, folder))
     providers = load_providers()
     readiness = Readiness(clock=time.monotonic, expects=bool(wanted.warm) and wanted.enabled)
     async with AsyncExitStack() as stack:
         stack.enter_context(Ownership.take(folder, pid=os.getpid()))
         limits = SqliteSettings(responses_max=settings.gateway.responses_max)
-        store = await SqliteStore.open(folder / DATABASE, settings=limits)
+        store = await SqliteStore.open(folder / DATABASE, settings=limits, clock=wall)
         stack.push_async_callback(store.aclose)
         memories = await stack.enter_async_context(open_memory(loaded, store, memory))
         keeper = await Keeper.open(folder / "run", secrets.token_hex(8))
         stack.push_async_callback(keeper.aclose)
-        bridge = Bridge(bridge_settings(folder, environ, settings.tools.call_deadline))
+        tool_channel = await stack.enter_async_context(open_tool_channel(wanted, settings.tools.http_port))
+        bridge = Bridge(bridge_settings(folder, environ, settings.tools.call_deadline), http=tool_channel)
         await bridge.start()
         stack.push_async_callback(bridge.stop)
         pool = TransportPool(
@@ -105,20 +131,70 @@ async def open_gateway(
             start_transport=partial(Transport.start, keeper=keeper, gates=OpenGates()),
             environ=environ,
             tool_port=bridge,
-            policy=POLICIES[settings.pool.permissions],
             observer=readiness,
         )
         await stack.enter_async_context(pool)
-        sessions = await stack.enter_async_context(open_sessions(loaded, pool, store, providers, memories))
+        workshop = await stack.enter_async_context(open_workshop(settings, memories))
+        house = House(
+            pool,
+            store,
+            providers,
+            settings.gateway,
+            Ids(secrets.token_bytes),
+            Crew(asyncio.get_running_loop(), log_death),
+            time.monotonic,
+            wall,
+            witness or memories,
+            permits_of(settings.pool),
+            workshop,
+        )
+        sessions = await stack.enter_async_context(open_sessions(house))
         await close_unfinished(store)
-        app = build_app(loaded, sessions, Places(models, work, wanted.roots), readiness)
-        yield Gateway(app, sessions, pool, bridge, store, memories, readiness)
+        hall = Hall(sessions, Places(models, work, wanted.roots, house.permits), policies)
+        app = build_app(loaded, hall, readiness)
+        expiry = Expiry(sessions, policies, settings.resets.check_every)
+        house.crew.start(expiry.run(), "expiry")
+        yield Gateway(app, sessions, pool, bridge, store, memories, readiness, expiry)
+
+
+@asynccontextmanager
+async def open_tool_channel(wanted: pool_configuration.PoolSettings, port: int) -> AsyncIterator[HttpChannel | None]:
+    """The HTTP tool channel, where an agent gets its tools over it."""
+    if all(provider.tool_channel is not ToolChannel.HTTP for provider in wanted.providers.values()):
+        yield None
+        return
+    channel = HttpChannel(HttpSettings(enabled=True, port=port))
+    await channel.start()
+    try:
+        yield channel
+    finally:
+        await channel.stop()
+
+
+@asynccontextmanager
+async def open_workshop(settings: Settings, memories: Memories) -> AsyncIterator[Workshop]:
+    """Our own tools, memory's, and the configured tool servers, which start while the gateway is serving already."""
+    sources = load_sources() if settings.tools.own else ()
+    servers = upstream_settings(settings)
+    if not servers:
+        yield Workshop(sources, wanted=settings.tools.own, always=[memories.source])
+        return
+    try:
+        upstreams = Upstreams(servers)
+    except ExtraMissing as error:
+        raise ConfigError("configuration", str(error)) from error
+    for upstream in upstreams.shared:
+        upstream.start()
+    try:
+        yield Workshop(sources, wanted=settings.tools.own, always=[memories.source], upstreams=upstreams)
+    finally:
+        await upstreams.stop()
 
 
 async def close_unfinished(store: Store) -> None:
     """Responses that a gateway left behind when it died: nobody works on them any more, and their readers may know."""
     for response in await store.unfinished_responses():
-        body = {**response.body, "status": "incomplete", "incomplete_details": {"reason": "gateway_restarted"}}
+        body = {**response.body, "status": "incomplete", "incomplete_details": incomplete("gateway_restarted")}
         await store.save_response(replace(response, status="incomplete", body=body))
 
 
@@ -138,24 +214,20 @@ async def open_memory(loaded: Loaded, store: Store, given: Mapping[str, MakeProv
 
 
 @asynccontextmanager
-async def open_sessions(
-    loaded: Loaded, pool: TransportPool, store: Store, providers: Mapping[str, Provider], witness: Witness
-) -> AsyncIterator[Sessions]:
+async def open_sessions(house: House) -> AsyncIterator[Sessions]:
     """The sessions and the owner of their tasks."""
-    crew = Crew(asyncio.get_running_loop(), log_death)
-    ids = Ids(secrets.token_bytes)
-    house = House(pool, store, providers, loaded.settings.gateway, ids, crew, time.monotonic, time.time, witness)
     sessions = Sessions(house)
     try:
         yield sessions
     finally:
         await sessions.drain(0)
         sessions.close()
-        await crew.disband()
+        await house.crew.disband()
 
 
-def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Readiness) -> ASGIApp:
+def build_app(loaded: Loaded, hall: Hall, readiness: Readiness) -> ASGIApp:
     """The HTTP side."""
+    sessions, places = hall.sessions, hall.places
     settings, store = loaded.settings, sessions.house.store
     gateway, auth = settings.gateway, settings.auth
     intake = Intake(sessions, Finder(store, sessions.house.ids), places, Prefixes(gateway.sessions_max))
@@ -164,9 +236,10 @@ def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Rea
     rows = table(
         responses,
         Chat(sessions, intake),
-        Conversations(store, sessions.house.ids),
-        ModelList(places.models, int(time.time())),
-        Health(sessions, readiness),
+        conversations=Conversations(store, sessions.house.ids),
+        sessions=SessionRoutes(Face(hall, load_commands(), Admission(hall), Lines())),
+        models=ModelList(places.models, int(time.time())),
+        health=Health(sessions, readiness),
     )
     return Door(
         application(rows, version("ostler")),
@@ -176,6 +249,12 @@ def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Rea
         body_limit=gateway.body_limit,
         clock=time.monotonic,
     )
+
+
+def permits_of(pool: PoolSettings) -> Permits:
+    """What agents hear that ask."""
+    models = {model: Rule(word) for model, word in pool.model_permissions.items()}
+    return Permits(Rule(pool.permissions), models, pool.permission_deadline)
 
 
 def prepare_folder(folder: Path, work: Path) -> Path:

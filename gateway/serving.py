@@ -10,8 +10,10 @@ import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Self
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from ostler.gateway.app import Gateway, open_gateway
 from ostler.gateway.config.load import Loaded
@@ -25,6 +27,23 @@ FAREWELL = 5
 class Server(uvicorn.Server):
     """Signals are ours: uvicorn would close the listener before the drain."""
 
+    @classmethod
+    def of(cls, app: ASGIApp) -> Self:
+        """As every gateway serves."""
+        return cls(
+            uvicorn.Config(
+                app,
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                date_header=False,
+                timeout_graceful_shutdown=FAREWELL,
+            )
+        )
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
@@ -33,18 +52,7 @@ class Server(uvicorn.Server):
 async def serve(loaded: Loaded, environ: Mapping[str, str], listener: socket.socket, ready: Callable[[], None]) -> None:
     """The life of a gateway."""
     async with open_gateway(loaded, environ) as gateway:
-        config = uvicorn.Config(
-            gateway.app,
-            http="httptools",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            timeout_graceful_shutdown=FAREWELL,
-        )
-        server = Server(config)
+        server = Server.of(gateway.app)
         async with asyncio.TaskGroup() as group:
             group.create_task(server.serve(sockets=[listener]))
             ready()

@@ -172,6 +172,8 @@ class Provider:
 
     name: str
     title: str
+    short: str = ""
+    """What people call it. Keys, labels and records have the name."""
     codec: CodecName
     find: Find | None
     """None: the command must come from the settings."""

@@ -40,6 +40,12 @@ async def run(ground: Ground, report: Report) -> None:
         report.row(f"first text of a new session, {name}", "ms", [one * 1e3 for one in seconds])
     cold, parked, bare = median(starts["pool cold"]), median(warm["pool parked"]), median(warm["agent bare"])
     report.claim("first text: pool cold / pool parked, times", cold / parked, at_least=15)
+    bars = {"pool, parked": parked, "agent, bare": bare, "pool, cold": cold}
+    for name in ("pool off", "plain client"):
+        bars[name] = median(starts[name])
+    report.headline(
+        "First text of a new gemini session", "ms", {k: v * 1e3 for k, v in bars.items()}, bars["plain client"] / parked
+    )
     report.claim("first text: pool parked / agent bare", parked / bare, at_most=1.3)
 
 

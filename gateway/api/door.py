@@ -19,6 +19,8 @@ from ostler.gateway.api.limits import Limits
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 METERED = frozenset({"POST"})
+ALWAYS = "/cancel"
+"""Who has as many turns running as they may must be able to stop one."""
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -76,7 +78,7 @@ class Door:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
         scope["state"] = {**scope.get("state", {}), "caller": caller}
-        if scope["method"] not in METERED:
+        if scope["method"] not in METERED or scope["path"].endswith(ALWAYS):
             await self._app(scope, receive, send)
             return
         wait = self._limits.enter(caller, self._clock())

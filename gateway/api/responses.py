@@ -4,13 +4,12 @@ Rules: a request is understood whole before anything is stored or started. What 
 response, never the agent: a client that leaves, comes back, or never cared changes the turn by policy only.
 """
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
-from ostler.gateway.api.answers import SESSION_HEADER, SSE, caller_of, document, page, stays
+from ostler.gateway.api.answers import SESSION_HEADER, caller_of, document, number, page, stays
 from ostler.gateway.api.body import ResponseBody, read_json, response_body
 from ostler.gateway.api.errors import ApiError, bad, missing, of_outcome, reply
 from ostler.gateway.api.feed import Feed, Feeds
@@ -18,11 +17,16 @@ from ostler.gateway.api.intake import Intake, Prepared
 from ostler.gateway.api.keys import Caller
 from ostler.gateway.api.presence import until_gone
 from ostler.gateway.api.repeats import Repeat, Repeats
+from ostler.gateway.api.replay import ended, public, replay
+from ostler.gateway.api.streaming import EventStream
 from ostler.gateway.api.writer import ResponseWriter
+from ostler.gateway.errors import GatewayError
 from ostler.gateway.records import ResponseRecord
 from ostler.gateway.sessions.outcome import Status, Stop
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.turn import Turn
+
+"""Of a sequence number."""
 
 
 @dataclass
@@ -70,9 +74,9 @@ class Responses:
     async def retrieve(self, request: Request) -> Response:
         """GET /v1/responses/{id}"""
         if request.query_params.get("stream", "").lower() in ("true", "1"):
-            return self._replay(request)
+            return await self._replay(request)
         record = await self._record(request)
-        return document(record.body, record.session_id)
+        return document(public(record.body), record.session_id)
 
     async def delete(self, request: Request) -> Response:
         """DELETE /v1/responses/{id}"""
@@ -92,7 +96,7 @@ class Responses:
             turn.stop(Stop.CLIENT)
             await turn.over.wait()
         record = await self._record(request)
-        return document(record.body, record.session_id)
+        return document(public(record.body), record.session_id)
 
     async def input_items(self, request: Request) -> Response:
         """GET /v1/responses/{id}/input_items"""
@@ -106,10 +110,15 @@ class Responses:
         staying = bool(body.background) or stays(request, self._settings.on_disconnect)
         prepared = await self._intake.prepare(body, caller)
         feed = Feed() if body.stream or body.background else None
-        writer = self._intake.writer(prepared, feed, repeat, self._ended)
+        writer = self._intake.writer(prepared, feed, None if body.background else repeat, self._ended)
         if body.background:
-            await self._queue(writer)
-        turn = self._intake.begin(prepared, writer.id, writer)
+            await self._queue(writer, repeat)
+        try:
+            turn = self._intake.begin(prepared, writer.id, writer)
+        except GatewayError:
+            if body.background:
+                await self._unqueue(writer, caller, repeat)
+            raise
         self._live.turns[writer.id] = (caller.name, turn)
         if feed is not None:
             self._feeds.add(writer.id, caller.name, feed)
@@ -119,12 +128,21 @@ class Responses:
             return self._stream(feed, 0, writer.session_id, None if staying else turn)
         return await self._whole(request, writer, prepared, None if staying else turn)
 
-    async def _queue(self, writer: ResponseWriter) -> None:
-        """A background response is durable before anybody is told of it."""
+    async def _queue(self, writer: ResponseWriter, repeat: Repeat | None) -> None:
+        """A background response is durable before anybody is told of it, and so is the answer to whoever asks twice."""
         writer.queue()
         record = writer.record()
         if record is not None:
             await self._store.save_response(record)
+        if repeat is not None:
+            now = self._sessions.house.wall()
+            await self._store.remember(repeat.record(writer.document, writer.session_id, now))
+
+    async def _unqueue(self, writer: ResponseWriter, caller: Caller, repeat: Repeat | None) -> None:
+        """It was refused after all: nobody would ever work on it."""
+        await self._store.delete_response(writer.id, owner=caller.name)
+        if repeat is not None:
+            await self._store.forget(repeat.key, owner=repeat.owner)
 
     async def _whole(self, request: Request, writer: ResponseWriter, prepared: Prepared, turn: Turn | None) -> Response:
         """The finished response; or, where the client leaves first, nobody to give it to."""
@@ -135,27 +153,23 @@ class Responses:
         return document(writer.document, writer.session_id)
 
     def _stream(self, feed: Feed, start: int, session_id: str | None, turn: Turn | None) -> Response:
-        headers = SSE if session_id is None else {**SSE, SESSION_HEADER: session_id}
-        return StreamingResponse(self._frames(feed, start, turn), headers=headers)
+        return EventStream(feed, start, self._settings.keepalive, session_id=session_id, turn=turn)
 
-    async def _frames(self, feed: Feed, start: int, turn: Turn | None) -> AsyncIterator[bytes]:
-        try:
-            async for piece in feed.follow(start, self._settings.keepalive):
-                yield piece
-        finally:
-            if turn is not None and not feed.closed:
-                turn.stop(Stop.DISCONNECT)
-
-    def _replay(self, request: Request) -> Response:
-        response_id = request.path_params["id"]
-        feed = self._feeds.find(response_id, caller_of(request).name)
-        if feed is None:
-            text = f"the stream of response {response_id[:100]!r} is not held any more; ask without stream=true"
-            raise ApiError(404, text, param="stream", code="stream_gone")
-        after = request.query_params.get("starting_after", "-1")
-        if not after.lstrip("-").isdigit():
+    async def _replay(self, request: Request) -> Response:
+        """The rest of a stream: as it is held, or made again from the stored response."""
+        given = request.query_params.get("starting_after")
+        after = -1 if given in (None, "-1") else number(given)
+        if after is None:
             raise bad("starting_after must be a sequence number", "starting_after")
-        return self._stream(feed, int(after) + 1, None, None)
+        start = after + 1
+        feed = self._feeds.find(request.path_params["id"], caller_of(request).name)
+        if feed is None:
+            record = await self._record(request)
+            if not ended(record.body):
+                text = f"response {record.id!r} is being made and is not streamed; ask again, without stream=true"
+                raise ApiError(409, text, param="stream", code="not_streamed")
+            feed = replay(record.body, start)
+        return self._stream(feed, start, None, None)
 
     # --- small things ---
 

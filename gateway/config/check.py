@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from ostler.bridge.upstreams.settings import UpstreamMisconfigured, UpstreamSettings
 from ostler.gateway.api.keys import check_exposure, key_ring
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.processes import pool_settings
 from ostler.gateway.config.settings import Settings
 from ostler.gateway.memory import check as check_memory
-from ostler.gateway.models import Models
+from ostler.gateway.models import Models, callings
 from ostler.pool.configuration import PoolSettings
 from ostler.pool.providers import load
 
@@ -17,13 +18,14 @@ def models_of(settings: Settings) -> Models:
     """The names of a configuration; an alias or default that leads nowhere stops the start."""
     models = Models(
         settings.models,
-        frozenset(load()),
+        callings(load()),
         settings.gateway.default_model,
         tuple(warm.model for warm in settings.pool.warm),
     )
+    # Aliases first: where the default is one of them, the mistake is theirs.
     for key, name in {
-        "gateway.default_model": models.default,
         **{f"models.{k}": v for k, v in models.aliases.items()},
+        "gateway.default_model": models.default,
     }.items():
         if models.resolve(name) is None:
             known = ", ".join(sorted(models.providers))
@@ -37,6 +39,14 @@ def work_folder(settings: Settings, data_dir: Path) -> Path:
     return data_dir / "work" if named is None else Path(named).expanduser().absolute()
 
 
+def upstream_settings(settings: Settings) -> list[UpstreamSettings]:
+    """The tool servers of a configuration."""
+    try:
+        return [UpstreamSettings.of(name, table) for name, table in settings.tools.mcp.items()]
+    except UpstreamMisconfigured as error:
+        raise ConfigError("configuration", str(error)) from error
+
+
 def check(settings: Settings, data_dir: Path, memories: Iterable[str] = ()) -> tuple[Models, PoolSettings]:
     """Raise what is wrong; else what a gateway is made from. `memories` that an embedding program brings are known."""
     models = models_of(settings)
@@ -44,4 +54,5 @@ def check(settings: Settings, data_dir: Path, memories: Iterable[str] = ()) -> t
         check_memory(settings.memory.providers, given=memories)
     key_ring(settings.auth)
     check_exposure(settings.gateway.host, settings.gateway.uds, settings.auth)
+    upstream_settings(settings)
     return models, pool_settings(settings, models, work_folder(settings, data_dir))

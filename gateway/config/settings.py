@@ -12,10 +12,12 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import asdict
 
 Seconds = Annotated[float, Meta(gt=0, le=7 * 86_400.0)]
+Age = Annotated[float, Meta(gt=0, le=3660 * 86_400.0)]
+Hour = Annotated[int, Meta(ge=0, le=23)]
 Count = Annotated[int, Meta(gt=0)]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 
-SECRET = frozenset({"api_key", "env", "options", "sha256"})
+SECRET = frozenset({"api_key", "env", "headers", "options", "sha256"})
 
 
 class GatewaySettings(Struct, frozen=True, kw_only=True):
@@ -50,6 +52,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     drain: Seconds = 20.0
     keepalive: Seconds = 15.0
     """Between comments on a silent stream."""
+    client_patience: Seconds = 120.0
+    """A client that takes nothing for so long, or is gone without a word, is cut off."""
     stream_replay: Count = 256
     """Ended streams that are kept for clients that come back for the rest."""
     replay_bytes: Count = 64 * 1024 * 1024
@@ -82,7 +86,11 @@ class PoolSettings(Struct, frozen=True, kw_only=True):
     roots: list[str] = field(default_factory=list)
     """Directories that agents may work below; empty: any."""
     permissions: str = "deny"
-    """What agents hear when they ask: allow or deny."""
+    """What agents hear when they ask for permission: allow, deny, or ask (a person, by the API or on a chat face)."""
+    model_permissions: dict[str, str] = field(default_factory=dict)
+    """The same for `provider/model` or `provider/*`."""
+    permission_deadline: Seconds = 300.0
+    """How long a person may take to answer; then the answer is no."""
 
 
 class ProviderSection(Struct, frozen=True, kw_only=True):
@@ -94,6 +102,8 @@ class ProviderSection(Struct, frozen=True, kw_only=True):
     pass_env: list[str] = field(default_factory=list)
     home: str | None = None
     approval: str | None = None
+    tool_channel: str | None = None
+    """How its agents reach tools: relay, http, acp or dynamic_tools, as far as the provider has them."""
     start_deadline: Seconds | None = None
     open_deadline: Seconds | None = None
 
@@ -105,6 +115,10 @@ class KeySettings(Struct, frozen=True, kw_only=True):
     sha256: str
     models: list[str] = field(default_factory=list)
     """`provider/model` or `provider/*`; empty: all."""
+    admin: bool = False
+    """Whether its holder may /resume every session, whoever it belongs to."""
+    permissions: str | None = None
+    """What agents hear from this key: allow, deny or ask; with a rule for the model, the narrower of the two."""
     roots: list[str] = field(default_factory=list)
     concurrency: Count | None = None
     per_minute: Count | None = None
@@ -116,6 +130,8 @@ class AuthSettings(Struct, frozen=True, kw_only=True):
     api_key: str | None = None
     """One key for a person on their own machine; `OSTLER_API_KEY` sets it too."""
     keys: list[KeySettings] = field(default_factory=list)
+    key_file: str | None = None
+    """A file of its owner alone with more `[[keys]]`; None: `keys.toml` in the data folder, if there is one."""
     allowed_hosts: list[str] = field(default_factory=list)
     """Host names besides the loopback ones that a gateway without keys answers to."""
     cors_origins: list[str] = field(default_factory=list)
@@ -125,8 +141,15 @@ class AuthSettings(Struct, frozen=True, kw_only=True):
 
 
 class ToolSettings(Struct, frozen=True, kw_only=True):
-    """Tools of our own."""
+    """Tools that sessions get besides those of their clients."""
 
+    own: list[str] = field(default_factory=list)
+    """Names or patterns of the gateway's own tools (`["*"]`: all). With none of them and no server, agents that were
+    given no function of a client get no tool server at all."""
+    mcp: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """`[tools.mcp.<name>]`: tool servers, with `command` or `url` and what `bridge/upstreams/settings.py` lists."""
+    http_port: Port = 0
+    """Of the HTTP tool channel on loopback, which runs where a provider's `tool_channel` is http; 0: any free one."""
     call_deadline: Seconds = 3600.0
 
 
@@ -169,6 +192,33 @@ class MemorySettings(Struct, frozen=True, kw_only=True):
     """For providers of other packages, by their names; never printed."""
 
 
+class ResetOverride(Struct, frozen=True, kw_only=True):
+    """What is different on one platform; what is not set here is as in `[resets]`."""
+
+    mode: str | None = None
+    idle: Age | None = None
+    at_hour: Hour | None = None
+    notify: bool | None = None
+
+
+class ResetSettings(Struct, frozen=True, kw_only=True):
+    """When a conversation on a chat face begins anew by itself."""
+
+    mode: str = "none"
+    """none, idle, daily, or both."""
+    idle: Age = 1440 * 60.0
+    """Seconds without a message after which a session is over."""
+    at_hour: Hour = 4
+    """The hour at which yesterday's sessions are over."""
+    timezone: str = ""
+    """As in Europe/Berlin; empty: that of the machine."""
+    notify: bool = True
+    """Whether the first answer afterwards says so."""
+    check_every: Seconds = 60.0
+    """How often sessions are looked for that are over and have no new message."""
+    platforms: dict[str, ResetOverride] = field(default_factory=dict)
+
+
 class LogSettings(Struct, frozen=True, kw_only=True):
     """What is written to stderr."""
 
@@ -187,12 +237,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     auth: AuthSettings = field(default_factory=AuthSettings)
     tools: ToolSettings = field(default_factory=ToolSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)
+    resets: ResetSettings = field(default_factory=ResetSettings)
     log: LogSettings = field(default_factory=LogSettings)
 
 
+RULES = ("allow", "deny", "ask")
 CHOICES: dict[str, tuple[str, ...]] = {
     "gateway.on_disconnect": ("cancel", "continue"),
-    "pool.permissions": ("allow", "deny"),
+    "pool.permissions": RULES,
     "log.level": ("debug", "info", "warning", "error"),
     "log.format": ("text", "json"),
 }
@@ -208,7 +260,7 @@ def shown(value: Any, key: str = "") -> Any:
         case Struct():
             return {name: shown(part, name) for name, part in asdict(value).items()}
         case dict():
-            return {name: shown(part) for name, part in value.items()}
+            return {name: shown(part, name) for name, part in value.items()}
         case list():
             return [shown(part) for part in value]
         case _:

@@ -22,6 +22,7 @@ from ostler.gateway.memory.provider import MemoryProvider, Spoken
 from ostler.gateway.memory.users import Users
 from ostler.gateway.records import MessageRecord
 from ostler.gateway.sessions.witness import Switch
+from ostler.gateway.sessions.workshop import SessionContext
 from ostler.wire.recalled import build_recalled
 
 log = logging.getLogger("ostler.memory")
@@ -80,6 +81,10 @@ class Memories:
         self._tell(session_id, on_session_switch=partial(_rewind, session_id))
 
     # --- what sessions get ---
+
+    async def source(self, context: SessionContext) -> list[Tool]:
+        """For the workshop."""
+        return await self.tools(context.facts.session_id)
 
     async def tools(self, session_id: str) -> list[Tool]:
         """Those of all providers, bound to this session. Of two with one name the first provider's is taken."""

@@ -14,9 +14,10 @@ from ostler.gateway.errors import GatewayError, StoreError
 from ostler.gateway.records import NewMessage, ParkedCall, Role, SessionChange, TurnCommit
 from ostler.gateway.sessions.ask import Ask, Line
 from ostler.gateway.sessions.calls import AskedCall
+from ostler.gateway.sessions.errors import MovedOn
 from ostler.gateway.sessions.faults import fault
 from ostler.gateway.sessions.house import House
-from ostler.gateway.sessions.outcome import Outcome
+from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.sessions.prompt import lines_of
 from ostler.gateway.sessions.turn import Continuation, Turn
 from ostler.wire.json import JsonObject
@@ -38,6 +39,8 @@ class Ledger:
     async def remember(self, turn: Turn) -> int:
         """Store the question. The id of the message before it, 0 where there is none."""
         ask = turn.ask
+        if ask.again is not None:
+            return await self._ask_again(turn, ask.again)
         before = await self._store.history(self._id, last=1)
         await self._instruct(ask)
         brought = [NewMessage(role, [item], text) for role, text, item in ask.preface]
@@ -66,9 +69,10 @@ class Ledger:
         turn.said.clear()
         response_id = None if kept.response is None else kept.response.id
         said = [NewMessage(Role.ASSISTANT, kept.items or message_items(text), text, response_id or turn.id)]
+        silent = turn.ask.again is not None and outcome.status is Status.FAILED and not text
         commit = TurnCommit(
             self._id,
-            said if turn.agent is not None else (),
+            said if turn.agent is not None and not silent else (),
             kept.response,
             kept.slug,
             self._owner,
@@ -85,7 +89,7 @@ class Ledger:
 
     async def take_back(self, turn: Turn) -> None:
         """Out of the conversation with what the agent never heard."""
-        if turn.asked is None:
+        if turn.asked is None or turn.ask.again is not None:
             return
         try:
             await self._store.deactivate_from(self._id, turn.asked)
@@ -98,11 +102,28 @@ class Ledger:
             await self._store.answer(output.call_id, output.text)
         await self._begin(turn, [NewMessage(Role.TOOL, [output.item], output.text) for output in came.outputs])
 
+    async def last(self) -> int:
+        """The id of the last message, 0 where there is none."""
+        messages = await self._store.history(self._id, last=1)
+        return messages[-1].id if messages else 0
+
+    async def _ask_again(self, turn: Turn, message_id: int) -> int:
+        """Take what followed the question out of the transcript, as far as it is still the last question."""
+        messages = await self._store.history(self._id)
+        place = next((place for place, message in enumerate(messages) if message.id == message_id), None)
+        if place is None or any(message.role == Role.USER for message in messages[place + 1 :]):
+            raise MovedOn(self._id)
+        if place + 1 < len(messages):
+            await self._store.deactivate_from(self._id, messages[place + 1].id)
+        turn.asked = message_id
+        await self._begin(turn, [])
+        return messages[place - 1].id if place else 0
+
     async def _begin(self, turn: Turn, messages: Sequence[NewMessage]) -> list[int]:
         """Both at once, so that they share one write to the disk. Neither is worth anything to the client alone."""
         record = turn.scribe.begin()
         if record is None:
-            ids = await self._store.append(self._id, messages)
+            ids = await self._store.append(self._id, messages) if messages else []
         else:
             ids, _ = await asyncio.gather(self._store.append(self._id, messages), self._store.save_response(record))
         turn.scribe.started()

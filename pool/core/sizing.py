@@ -71,6 +71,11 @@ class Arrivals:
         self.peak = max(self.peak, float(len(self.recent)))
         self.judged_at = -math.inf
 
+    def follow(self, rule: ReserveRule) -> None:
+        """Judge by another rule from now on; what was seen stays seen."""
+        self.rule = rule
+        self.judged_at = -math.inf
+
     def rate(self, now: float) -> float:
         """Arrivals per second, corrected for a short history (else a new line looks idle for its first
         minutes).

@@ -38,6 +38,7 @@ def arguments(wanted: Wanted) -> Recipe:
 
 PROVIDER = Provider(
     name="claude-acp",
+    short="claude",
     title="Claude Agent",
     codec=CodecName.ACP,
     find=find,

@@ -38,6 +38,7 @@ def arguments(_wanted: Wanted) -> Recipe:
 
 PROVIDER = Provider(
     name="codex-app-server",
+    short="codex",
     title="Codex",
     codec=CodecName.CODEX_APP_SERVER,
     find=find,

@@ -36,6 +36,7 @@ def arguments(_wanted: Wanted) -> Recipe:
 
 PROVIDER = Provider(
     name="hermes-acp",
+    short="hermes",
     title="Hermes",
     codec=CodecName.ACP,
     find=find,

@@ -45,6 +45,7 @@ def arguments(wanted: Wanted) -> Recipe:
 
 PROVIDER = Provider(
     name="opencode-acp",
+    short="opencode",
     title="opencode",
     codec=CodecName.ACP,
     find=find,

@@ -39,6 +39,7 @@ def arguments(wanted: Wanted) -> Recipe:
 
 PROVIDER = Provider(
     name="qwen-acp",
+    short="qwen",
     title="Qwen Code",
     codec=CodecName.ACP,
     find=find,
