@@ -39,6 +39,7 @@ from ostler.gateway.api.repeats import Repeats
 from ostler.gateway.api.resource import incomplete
 from ostler.gateway.api.responses import Responses
 from ostler.gateway.api.sessions import SessionRoutes
+from ostler.gateway.api.slash import Slash
 from ostler.gateway.api.target import Finder
 from ostler.gateway.api.wants import Places
 from ostler.gateway.commands import load as load_commands
@@ -118,7 +119,7 @@ async def open_gateway(
         limits = SqliteSettings(responses_max=settings.gateway.responses_max)
         store = await SqliteStore.open(folder / DATABASE, settings=limits, clock=wall)
         stack.push_async_callback(store.aclose)
-        memories = await stack.enter_async_context(open_memory(loaded, store, memory))
+        memories = await stack.enter_async_context(open_memory(loaded, store, wall, memory))
         keeper = await Keeper.open(folder / "run", secrets.token_hex(8))
         stack.push_async_callback(keeper.aclose)
         tool_channel = await stack.enter_async_context(open_tool_channel(wanted, settings.tools.http_port))
@@ -199,10 +200,12 @@ async def close_unfinished(store: Store) -> None:
 
 
 @asynccontextmanager
-async def open_memory(loaded: Loaded, store: Store, given: Mapping[str, MakeProvider]) -> AsyncIterator[Memories]:
+async def open_memory(
+    loaded: Loaded, store: Store, wall: Callable[[], float], given: Mapping[str, MakeProvider]
+) -> AsyncIterator[Memories]:
     """The providers of memory and the worker that tells them what happens; none where memory is switched off."""
     settings = loaded.settings.memory
-    home = MemoryHome(loaded.data_dir, settings, time.time, Ids(secrets.token_bytes).make)
+    home = MemoryHome(loaded.data_dir, settings, wall, Ids(secrets.token_bytes).make)
     crew = Crew(asyncio.get_running_loop(), log_death)
     memories = Memories(load_memory(home, given=given) if settings.enabled else {}, Users(store), settings)
     worker = crew.start(memories.work(), "memory")
@@ -230,14 +233,16 @@ def build_app(loaded: Loaded, hall: Hall, readiness: Readiness) -> ASGIApp:
     sessions, places = hall.sessions, hall.places
     settings, store = loaded.settings, sessions.house.store
     gateway, auth = settings.gateway, settings.auth
-    intake = Intake(sessions, Finder(store, sessions.house.ids), places, Prefixes(gateway.sessions_max))
+    commands = load_commands()
+    slash = Slash(commands, hall) if gateway.commands_on_openai_api else None
+    intake = Intake(sessions, Finder(store, sessions.house.ids), places, Prefixes(gateway.sessions_max), slash)
     feeds = Feeds(most=gateway.stream_replay, bytes_at_most=gateway.replay_bytes)
     responses = Responses(sessions, intake, feeds, Repeats(store))
     rows = table(
         responses,
         Chat(sessions, intake),
         conversations=Conversations(store, sessions.house.ids),
-        sessions=SessionRoutes(Face(hall, load_commands(), Admission(hall), Lines())),
+        sessions=SessionRoutes(Face(hall, commands, Admission(hall), Lines())),
         models=ModelList(places.models, int(time.time())),
         health=Health(sessions, readiness),
     )

@@ -122,7 +122,7 @@ class Session:
         try:
             async with asyncio.timeout(None) as turn.scope:
                 last = await self._ledger.last()
-                agent = await self._prompt(turn, await self.seating.attach(turn, last), last)
+                agent = await self._ask(turn, last)
             return await self._listen(turn, agent)
         except TimeoutError:
             if turn.stopped is None:
@@ -211,9 +211,7 @@ class Session:
                 if turn.stopped is not None:
                     return stopped(turn.stopped)
                 last = await self._ledger.remember(turn)
-                kit, context = await self._equip(turn)
-                seat = await self.seating.attach(turn, last, kit, context)
-                agent = await self._prompt(turn, seat, last, kit, context)
+                agent = await self._ask(turn, last)
             return await self._listen(turn, agent)
         except TimeoutError:
             if turn.stopped is None:
@@ -225,6 +223,12 @@ class Session:
         except Exception:
             log.exception("turn %s of session %s failed by a fault of the gateway", turn.id, self.id)
             return failed("internal_error", "the gateway failed; its log says why")
+
+    async def _ask(self, turn: Turn, last: int) -> AgentTurn:
+        """Take a seat and put the question there."""
+        kit, context = await self._equip(turn)
+        seat = await self.seating.attach(turn, last, kit, context)
+        return await self._prompt(turn, seat, last, kit, context)
 
     async def _equip(self, turn: Turn) -> tuple[Offer, SessionContext]:
         """The tools of this turn, and for whom they are called."""

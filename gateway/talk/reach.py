@@ -11,13 +11,16 @@ from ostler.gateway.faces.conversation import Conversation
 from ostler.gateway.records import Role, SessionQuery, SessionRecord
 
 LISTED = "listed:"
+API = "api"
+"""The platform of the OpenAI API, where there are no chats: a client names its conversations as it likes."""
 
 
 def reach(conversation: Conversation, *, titled: bool | None = None) -> SessionQuery:
     """The sessions that exist for this conversation."""
     if conversation.caller.admin:
         return SessionQuery(platform=None if titled is None else conversation.platform, titled=titled)
-    return SessionQuery(conversation.platform, conversation.owner, conversation.chat, titled=titled)
+    chat = None if conversation.platform == API else conversation.chat
+    return SessionQuery(conversation.platform, conversation.owner, chat, titled=titled)
 
 
 async def remember_list(conversation: Conversation, sessions: Sequence[SessionRecord]) -> None:

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ostler.gateway.data_folder import DATABASE
@@ -40,14 +40,6 @@ class Heard(NoWitness):
         """What concerns the change of these sessions."""
         kinds = {"ended", "switched", "rewound"}
         return [each for each in self.told if each[0] in kinds and each[1] in sessions]
-
-
-def listen(served: Served) -> Heard:
-    """Be told from now on. Before the first session of the gateway is made."""
-    heard = Heard()
-    sessions = served.gateway.sessions
-    sessions.house = replace(sessions.house, witness=heard)
-    return heard
 
 
 @dataclass
@@ -106,9 +98,9 @@ sys.stdin.read()
 def locked(served: Served) -> Iterator[None]:
     """Another process holds the database: it can be read and not written.
 
-    A process of its own, because the locks of two SQLite libraries in one process do not see each other; and killed, not
-    closed, because `Served.rows` (such a second library) has dropped our locks, so that its last act would be to remove
-    the log of a database that it thinks nobody uses.
+    A process of its own, because the locks of two SQLite libraries in one process do not see each other; and killed,
+    not closed, because `Served.rows` (such a second library) has dropped our locks, so that its last act would be to
+    remove the log of a database that it thinks nobody uses.
     """
     line = [sys.executable, "-c", HOLDER, str(served.folder / DATABASE)]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
