@@ -5,6 +5,7 @@ Rules:
 - A file of its own: it can be looked at, copied or thrown away without touching a conversation.
 - It offers what has to do with the question, to the user it was kept for, and never what the session itself has said:
   the agent knows that.
+- What the user asks to be forgotten in is not kept either: it says again what is to go.
 - What was taken back (`/undo`) is not kept. Which turns those were nobody tells, so all sayings of the session go, and
   come back from the transcript when the session ends.
 """
@@ -36,6 +37,8 @@ class EmbeddedMemory(MemoryProvider):
     def __init__(self, home: MemoryHome) -> None:
         self._home = home
         self._open: Notebook | None = None
+        self._forgetting: set[str] = set()
+        """Sessions in whose running turn something was forgotten."""
 
     @property
     def _book(self) -> Notebook:
@@ -57,7 +60,11 @@ class EmbeddedMemory(MemoryProvider):
 
     def sync_turn(self, question: str, answer: str, *, session_id: str, user: str) -> None:
         del answer
-        self._hear(question, session_id, user)
+        if session_id in self._forgetting:
+            self._forgetting.discard(session_id)
+            self._book.shun(question, user=user)
+        else:
+            self._hear(question, session_id, user)
 
     def on_session_end(self, transcript: Sequence[Spoken], *, session_id: str, user: str) -> None:
         for message in transcript:
@@ -96,6 +103,7 @@ class EmbeddedMemory(MemoryProvider):
             """Remove a note that is wrong or no longer wanted."""
             if not self._book.forget(note, user=user):
                 raise ToolError(f"there is no note {note}")
+            self._forgetting.add(session_id)
             return f"note {note} is forgotten"
 
         return (remember, recall, forget)

@@ -5,6 +5,7 @@ Rules:
   search does not look at what other users have.
 - A fact was meant to be remembered and stays until it is forgotten. A saying is what a user said in passing: the
   oldest make way, and those of a session go when turns of it are taken back.
+- What was forgotten on purpose does not come back as a saying: its digest is kept, not its words.
 - A fact needs one word in common with a question, a saying two: one is chance.
 - One connection, one thread at a time.
 """
@@ -38,6 +39,7 @@ CREATE TABLE IF NOT EXISTS notes (
 CREATE INDEX IF NOT EXISTS notes_of_user ON notes (user, kind, id);
 CREATE INDEX IF NOT EXISTS notes_of_session ON notes (session_id);
 CREATE INDEX IF NOT EXISTS notes_by_text ON notes (user, kind, text);
+CREATE TABLE IF NOT EXISTS forgotten (user TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (user, digest));
 CREATE VIRTUAL TABLE IF NOT EXISTS note_words USING fts5 (
     token, text, content='notes', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2'
 );
@@ -53,7 +55,12 @@ SELECT n.id, n.kind, n.session_id, n.text, n.created_at, highlight(note_words, 1
 FROM note_words JOIN notes n ON n.id = note_words.rowid
 WHERE note_words MATCH ?1 AND n.user = ?2 ORDER BY n.kind, bm25(note_words, 0.0, 1.0) LIMIT ?3
 """
+KNOWN: Final = """
+SELECT id FROM notes WHERE user = ?1 AND kind = ?2 AND text = ?3
+UNION ALL SELECT 0 FROM forgotten WHERE user = ?1 AND digest = ?4
+"""
 MAKE: Final = "INSERT INTO notes (user, token, kind, session_id, text, created_at) VALUES (?, ?, ?, ?, ?, ?)"
+SHUN: Final = "INSERT OR IGNORE INTO forgotten (user, digest) VALUES (?, ?)"
 MAKE_ROOM: Final = """
 DELETE FROM notes WHERE user = ?1 AND kind = ?2 AND id <= (
     SELECT id FROM notes WHERE user = ?1 AND kind = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3
@@ -104,11 +111,12 @@ class Notebook:
             self._db.close()
 
     def keep(self, kind: Kind, text: str, *, session_id: str, user: str) -> int:
-        """Write it down; the id of the note. What is there already keeps its id."""
-        text = text.strip()[:TEXT_LIMIT].encode("utf-8", "replace").decode()
+        """Write it down; the id of the note, 0 for a saying that was forgotten. What is there keeps its id."""
+        text = cleaned(text)
         with self._lock, self._db:
-            same = "SELECT id FROM notes WHERE user = ? AND kind = ? AND text = ?"
-            note = value(self._db, same, (user, kind, text))
+            if kind is Kind.FACT:
+                run(self._db, "DELETE FROM forgotten WHERE user = ? AND digest = ?", (user, digest(text)))
+            note = value(self._db, KNOWN, (user, kind, text, digest(text)))
             if note is None:
                 run(self._db, MAKE, (user, token_of(user), kind, session_id, text, self._wall()))
                 note = self._db.last_insert_rowid()
@@ -129,13 +137,29 @@ class Notebook:
     def forget(self, note_id: int, *, user: str) -> bool:
         """Whether the user had such a note."""
         with self._lock, self._db:
-            gone = run(self._db, "DELETE FROM notes WHERE id = ? AND user = ?", (note_id, user))
-        return gone > 0
+            gone = all_rows(self._db, "DELETE FROM notes WHERE id = ? AND user = ? RETURNING text", (note_id, user))
+            for (text,) in gone:
+                run(self._db, SHUN, (user, digest(text)))
+        return bool(gone)
+
+    def shun(self, text: str, *, user: str) -> None:
+        """Never keep this as a saying."""
+        with self._lock, self._db:
+            run(self._db, SHUN, (user, digest(cleaned(text))))
 
     def take_back(self, session_id: str) -> None:
         """What was said in a session in passing is not to be held against anybody."""
         with self._lock, self._db:
             run(self._db, "DELETE FROM notes WHERE session_id = ? AND kind = ?", (session_id, Kind.SAYING))
+
+
+def cleaned(text: str) -> str:
+    """As it is kept."""
+    return text.strip()[:TEXT_LIMIT].encode("utf-8", "replace").decode()
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def token_of(user: str) -> str:

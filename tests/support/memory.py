@@ -15,13 +15,14 @@ from ostler.gateway.memory.memories import Memories
 from ostler.gateway.memory.provider import MakeProvider, MemoryHome, MemoryProvider, Spoken
 from ostler.gateway.memory.users import Users
 from ostler.gateway.records import MessageRecord, NewSession
+from ostler.gateway.sessions.workshop import SessionContext
 from ostler.gateway.store import Store
 from ostler.pool.crew import Crew
 from ostler.wire.json import JsonObject
 from tests.support.stores import Clock, open_sqlite
 from tests.support.waiting import soon
 
-Step = Callable[[], None]
+Step = Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -105,10 +106,12 @@ class Prov(MemoryProvider):
     def tools(self, *, session_id: str, user: str) -> Sequence[Tool]:
         self._note("tools", session_id, user)
 
-        @tool(name=f"{self.name}_touch", concurrency=400)
+        @tool(name=f"{self.name}_touch")
         def touch(number: int, context: ToolContext) -> str:
             """Touch the store of this session."""
-            self._note("touch", session_id, user, number=number)
+            called = context.session
+            assert isinstance(called, SessionContext)
+            self._note("touch", session_id, user, number=number, called=called.facts.session_id)
             return f"{session_id} {number}"
 
         return (touch,)

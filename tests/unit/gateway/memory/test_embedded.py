@@ -84,6 +84,21 @@ def test_w12_what_was_taken_back_is_not_kept_and_the_end_brings_the_rest_again(m
     assert memory.prefetch("blue piano attic", session_id="q", **ANNA) == ""
 
 
+async def test_what_was_forgotten_comes_back_neither_at_the_end_nor_by_the_words_that_asked_for_it(
+    memory: EmbeddedMemory,
+) -> None:
+    code, plea = "The code of the door is 4711", "Please forget that the code of the door is 4711"
+    memory.sync_turn(code, "ok", session_id="p", **ANNA)
+    assert "forgotten" in await use(memory, "p", "anna", "forget", note=1)
+    memory.sync_turn(plea, "done", session_id="p", **ANNA)
+    memory.sync_turn("The red bicycle stands in the cellar", "ok", session_id="p", **ANNA)
+    memory.on_session_end([Spoken("user", code), Spoken("user", plea)], session_id="p", **ANNA)
+    assert memory.prefetch("code of the door?", session_id="q", **ANNA) == ""
+    assert "bicycle" in memory.prefetch("red bicycle cellar", session_id="q", **ANNA)
+    await use(memory, "q", "anna", "remember", fact=code)
+    assert "4711" in memory.prefetch("code of the door?", session_id="q", **ANNA)
+
+
 def test_a_switch_that_takes_nothing_back_forgets_nothing(memory: EmbeddedMemory) -> None:
     memory.sync_turn("The red bicycle stands in the cellar", "ok", session_id="p", **ANNA)
     memory.on_session_switch("q", parent_session_id="p", reset=True, reason="new_session", **ANNA)
