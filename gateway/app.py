@@ -1,7 +1,7 @@
 """The composition root: the only file that names the concrete classes and introduces the rooms to each other.
 
-Rules: opened in this order, closed in the reverse one: store, memory, keeper, bridge, pool, sessions, HTTP. Time,
-randomness, environment and ids come from here.
+Rules: opened in this order, closed in the reverse one: store, memory, keeper, bridge, tools, pool, sessions, HTTP.
+Time, randomness, environment and ids come from here.
 """
 
 import asyncio
@@ -74,6 +74,7 @@ from ostler.pool import configuration as pool_configuration
 from ostler.pool.crew import Crew
 from ostler.pool.gate import OpenGates
 from ostler.pool.pool import TransportPool
+from ostler.pool.ports import ToolSet
 from ostler.pool.process.keeper import Keeper
 from ostler.pool.provider import ToolChannel
 from ostler.pool.providers import load as load_providers
@@ -126,8 +127,9 @@ async def open_gateway(
         bridge = Bridge(bridge_settings(folder, environ, settings.tools.call_deadline), http=tool_channel)
         await bridge.start()
         stack.push_async_callback(bridge.stop)
+        workshop = await stack.enter_async_context(open_workshop(settings, memories))
         pool = TransportPool(
-            wanted,
+            await equipped(wanted, workshop),
             providers=providers,
             start_transport=partial(Transport.start, keeper=keeper, gates=OpenGates()),
             environ=environ,
@@ -135,7 +137,6 @@ async def open_gateway(
             observer=readiness,
         )
         await stack.enter_async_context(pool)
-        workshop = await stack.enter_async_context(open_workshop(settings, memories))
         house = House(
             pool,
             store,
@@ -170,6 +171,12 @@ async def open_tool_channel(wanted: pool_configuration.PoolSettings, port: int) 
         yield channel
     finally:
         await channel.stop()
+
+
+async def equipped(wanted: pool_configuration.PoolSettings, workshop: Workshop) -> pool_configuration.PoolSettings:
+    """Seats that are kept ready have the tools that sessions will ask for: a seat is opened with its tools."""
+    tools = await workshop.usual() if wanted.warm else ()
+    return replace(wanted, warm=tuple(replace(key, tools=ToolSet(tools)) for key in wanted.warm)) if tools else wanted
 
 
 @asynccontextmanager

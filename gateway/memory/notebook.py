@@ -95,9 +95,10 @@ class Note:
 class Notebook:
     """The open file."""
 
-    def __init__(self, path: Path, wall: Callable[[], float]) -> None:
+    def __init__(self, path: Path, wall: Callable[[], float], *, most_sayings: int = MOST_SAYINGS) -> None:
         make_private(path)
         self._wall = wall
+        self._most = {Kind.FACT: MOST_FACTS, Kind.SAYING: most_sayings}
         self._lock = Lock()
         self._db = connect(path, LOCK_WAIT)
         try:
@@ -120,7 +121,7 @@ class Notebook:
             if note is None:
                 run(self._db, MAKE, (user, token_of(user), kind, session_id, text, self._wall()))
                 note = self._db.last_insert_rowid()
-                run(self._db, MAKE_ROOM, (user, kind, MOST_FACTS if kind is Kind.FACT else MOST_SAYINGS))
+                run(self._db, MAKE_ROOM, (user, kind, self._most[kind]))
         return int(note)
 
     def search(self, words: str, *, user: str, limit: int, besides: str = "") -> list[Note]:

@@ -21,6 +21,7 @@ from ostler.bridge.tool import Tool
 from ostler.bridge.toolbelt import NO_SERVICES, Toolbelt
 from ostler.bridge.upstreams.shared import SessionUpstreams, Upstreams
 from ostler.gateway.sessions.pulse import Pulse
+from ostler.wire.json import JsonObject
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,9 @@ class SessionContext:
         """What the patterns in `sessions` of a tool server are held against."""
         return f"{self.owner}:{self.facts.session_id}"
 
+
+NOBODY: Final = "nobody"
+"""In place of a session's id where tools are only looked at."""
 
 ToolSource: TypeAlias = Callable[[SessionContext], Iterable[Tool]]
 BoundSource: TypeAlias = Callable[[SessionContext], Awaitable[Iterable[Tool]]]
@@ -96,8 +100,23 @@ class Workshop:
         self._upstreams = upstreams
         self._threads = Threads()
 
+    async def usual(self) -> tuple[JsonObject, ...]:
+        """The tools of a session that brings no functions of its own, as far as no server adds to them: seats that are
+        kept ready are opened with these."""
+        belt = await self._belt(SessionContext(SessionFacts(session_id=NOBODY), ""))
+        return () if belt is None else tuple(belt.offer.definitions)
+
     async def outfit(self, context: SessionContext) -> Outfit:
         """What this session gets; close it when the session ends."""
+        belt = await self._belt(context)
+        if self._upstreams is None:
+            return NOTHING if belt is None else Outfit(belt)
+        for upstream in self._upstreams.shared:
+            await upstream.tried()
+        provider = context.facts.provider or ""
+        return Outfit(belt, await self._upstreams.open(provider=provider, session=context.key))
+
+    async def _belt(self, context: SessionContext) -> Toolbelt | None:
         tools = [
             tool
             for source in self._sources
@@ -107,10 +126,4 @@ class Workshop:
         taken = {tool.name for tool in tools}
         for bound in self._always:
             tools += [tool for tool in await bound(context) if tool.name not in taken]
-        belt = Toolbelt(tools, threads=self._threads, services=self._services) if tools else None
-        if self._upstreams is None:
-            return NOTHING if belt is None else Outfit(belt)
-        for upstream in self._upstreams.shared:
-            await upstream.tried()
-        provider = context.facts.provider or ""
-        return Outfit(belt, await self._upstreams.open(provider=provider, session=context.key))
+        return Toolbelt(tools, threads=self._threads, services=self._services) if tools else None

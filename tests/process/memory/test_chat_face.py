@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+import logging
 import re
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.support.chats import Chat
 from tests.support.memory import Call, Prov, making
@@ -176,3 +179,17 @@ async def test_b33_without_configuration_a_fact_is_offered_to_the_same_person_on
 async def test_a_session_without_memory_gets_no_tools_of_it(tmp_path: Path) -> None:
     async with serving(tmp_path / "data") as served:
         assert await Chat(served).text("!tools") == ""
+
+
+async def test_g07_a_seat_that_was_kept_ready_has_the_tools_of_memory(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ostler.turns")
+    async with serving(tmp_path / "data", memory__enabled=True, pool__prewarm=True) as served:
+        pool = served.gateway.pool
+        await eventually(lambda: pool.snapshot().core.census.parked == 1, "the seat is ready")
+        opened = len(served.frames("session/new"))
+        assert (await Chat(served).text("!tools")).split() == ["forget", "recall", "remember"]
+        (line,) = [text for text in caplog.messages if text.startswith("cold_start_breakdown")]
+        assert "warmth=parked" in line
+        assert opened == 1

@@ -11,7 +11,7 @@ import pytest
 from ostler.bridge.threads import Threads
 from ostler.bridge.toolbelt import Toolbelt
 from ostler.gateway.memory.embedded import FILE, EmbeddedMemory, NotReady
-from ostler.gateway.memory.notebook import MOST_SAYINGS, Kind, Notebook
+from ostler.gateway.memory.notebook import Kind, Notebook
 from ostler.gateway.memory.provider import Spoken
 from tests.support.memory import call_of, home_in
 from tests.support.stores import Clock
@@ -121,15 +121,12 @@ def test_a_restart_keeps_everything_in_a_file_of_the_owner_only(tmp_path: Path) 
 
 
 def test_the_oldest_sayings_of_a_user_make_way_and_no_fact_does(tmp_path: Path) -> None:
-    book = Notebook(tmp_path / FILE, Clock())
+    book = Notebook(tmp_path / FILE, Clock(), most_sayings=5)
     book.keep(Kind.FACT, "gamma zero", session_id="p", **ANNA)
-    book._db.execute("PRAGMA synchronous=OFF")
-    for number in range(MOST_SAYINGS + 3):
+    for number in range(8):
         book.keep(Kind.SAYING, f"gamma number{number}", session_id="p", **ANNA)
     found = {text for (text,) in book._db.execute("SELECT text FROM notes ORDER BY id")}
-    assert len(found) == MOST_SAYINGS + 1
-    assert "gamma zero" in found
-    assert not {"gamma number0", "gamma number1", "gamma number2"} & found
+    assert found == {"gamma zero", *(f"gamma number{number}" for number in range(3, 8))}
     book.close()
 
 
