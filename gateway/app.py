@@ -1,7 +1,7 @@
 """The composition root: the only file that names the concrete classes and introduces the rooms to each other.
 
-Rules: opened in this order, closed in the reverse one: store, keeper, bridge, pool, sessions, HTTP. Time, randomness,
-environment and ids come from here.
+Rules: opened in this order, closed in the reverse one: store, memory, keeper, bridge, tools, pool, sessions, HTTP.
+Time, randomness, environment and ids come from here.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 
 from starlette.types import ASGIApp
 
@@ -52,6 +53,10 @@ from ostler.gateway.faces.face import Face
 from ostler.gateway.faces.hall import Hall
 from ostler.gateway.ids import Ids
 from ostler.gateway.lines import Lines
+from ostler.gateway.memory import load as load_memory
+from ostler.gateway.memory.memories import Memories
+from ostler.gateway.memory.provider import MakeProvider, MemoryHome
+from ostler.gateway.memory.users import Users
 from ostler.gateway.readiness import Readiness
 from ostler.gateway.resets.expiry import Expiry
 from ostler.gateway.resets.policies import policies_of
@@ -59,7 +64,7 @@ from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.mirrors import Mirrors
 from ostler.gateway.sessions.permits import Permits, Rule
 from ostler.gateway.sessions.sessions import Sessions
-from ostler.gateway.sessions.witness import NoWitness, Witness
+from ostler.gateway.sessions.witness import Witness
 from ostler.gateway.sessions.workshop import Workshop
 from ostler.gateway.store import Store
 from ostler.gateway.stores.mirror import Mirror
@@ -71,12 +76,14 @@ from ostler.pool import configuration as pool_configuration
 from ostler.pool.crew import Crew
 from ostler.pool.gate import OpenGates
 from ostler.pool.pool import TransportPool
+from ostler.pool.ports import ToolSet
 from ostler.pool.process.keeper import Keeper
 from ostler.pool.provider import ToolChannel
 from ostler.pool.providers import load as load_providers
 from ostler.pool.transport import Transport
 
 log = logging.getLogger(__name__)
+NO_MEMORY: Mapping[str, MakeProvider] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,7 @@ class Gateway:
     pool: TransportPool
     bridge: Bridge
     store: Store
+    memories: Memories
     readiness: Readiness
     expiry: Expiry
 
@@ -99,11 +107,12 @@ async def open_gateway(
     *,
     wall: Callable[[], float] = time.time,
     witness: Witness | None = None,
+    memory: Mapping[str, MakeProvider] = NO_MEMORY,
 ) -> AsyncIterator[Gateway]:
     """A whole gateway on the running loop, without a listener. `wall` is the clock on the wall, `witness` hears
-    what becomes of conversations."""
+    what becomes of conversations instead of memory, `memory` has makers of providers that no package offers."""
     settings, folder = loaded.settings, loaded.data_dir
-    models, wanted = check(settings, folder)
+    models, wanted = check(settings, folder, memory)
     policies = policies_of(settings.resets, environ)
     work = prepare_folder(folder, work_folder(settings, folder))
     providers = load_providers()
@@ -113,14 +122,16 @@ async def open_gateway(
         limits = SqliteSettings(responses_max=settings.gateway.responses_max)
         store = await SqliteStore.open(folder / DATABASE, settings=limits, clock=wall)
         stack.push_async_callback(store.aclose)
+        memories = await stack.enter_async_context(open_memory(loaded, store, wall, memory))
         keeper = await Keeper.open(folder / "run", secrets.token_hex(8))
         stack.push_async_callback(keeper.aclose)
         tool_channel = await stack.enter_async_context(open_tool_channel(wanted, settings.tools.http_port))
         bridge = Bridge(bridge_settings(folder, environ, settings.tools.call_deadline), http=tool_channel)
         await bridge.start()
         stack.push_async_callback(bridge.stop)
+        workshop = await stack.enter_async_context(open_workshop(settings, memories))
         pool = TransportPool(
-            wanted,
+            await equipped(wanted, workshop),
             providers=providers,
             start_transport=partial(Transport.start, keeper=keeper, gates=OpenGates()),
             environ=environ,
@@ -129,7 +140,7 @@ async def open_gateway(
         )
         await stack.enter_async_context(pool)
         crew = Crew(asyncio.get_running_loop(), log_death)
-        ids, told = Ids(secrets.token_bytes), witness or NoWitness()
+        ids, told = Ids(secrets.token_bytes), witness or memories
         mirrors = Mirrors(store, Mirror(folder / MIRRORS), crew, enabled=settings.gateway.mirrors)
         workshop = await stack.enter_async_context(open_workshop(settings))
         permits = permits_of(settings.pool)
@@ -142,7 +153,7 @@ async def open_gateway(
         app = build_app(loaded, hall, readiness)
         expiry = Expiry(sessions, policies, settings.resets.check_every)
         house.crew.start(expiry.run(), "expiry")
-        yield Gateway(app, sessions, pool, bridge, store, readiness, expiry)
+        yield Gateway(app, sessions, pool, bridge, store, memories, readiness, expiry)
 
 
 @asynccontextmanager
@@ -159,13 +170,19 @@ async def open_tool_channel(wanted: pool_configuration.PoolSettings, port: int) 
         await channel.stop()
 
 
+async def equipped(wanted: pool_configuration.PoolSettings, workshop: Workshop) -> pool_configuration.PoolSettings:
+    """Seats that are kept ready have the tools that sessions will ask for: a seat is opened with its tools."""
+    tools = await workshop.usual() if wanted.warm else ()
+    return replace(wanted, warm=tuple(replace(key, tools=ToolSet(tools)) for key in wanted.warm)) if tools else wanted
+
+
 @asynccontextmanager
-async def open_workshop(settings: Settings) -> AsyncIterator[Workshop]:
-    """Our own tools, and the configured tool servers, which start while the gateway is serving already."""
+async def open_workshop(settings: Settings, memories: Memories) -> AsyncIterator[Workshop]:
+    """Our own tools, memory's, and the configured tool servers, which start while the gateway is serving already."""
     sources = load_sources() if settings.tools.own else ()
     servers = upstream_settings(settings)
     if not servers:
-        yield Workshop(sources, wanted=settings.tools.own)
+        yield Workshop(sources, wanted=settings.tools.own, always=[memories.source])
         return
     try:
         upstreams = Upstreams(servers)
@@ -174,7 +191,7 @@ async def open_workshop(settings: Settings) -> AsyncIterator[Workshop]:
     for upstream in upstreams.shared:
         upstream.start()
     try:
-        yield Workshop(sources, wanted=settings.tools.own, upstreams=upstreams)
+        yield Workshop(sources, wanted=settings.tools.own, always=[memories.source], upstreams=upstreams)
     finally:
         await upstreams.stop()
 
@@ -184,6 +201,23 @@ async def close_unfinished(store: Store) -> None:
     for response in await store.unfinished_responses():
         body = {**response.body, "status": "incomplete", "incomplete_details": incomplete("gateway_restarted")}
         await store.save_response(replace(response, status="incomplete", body=body))
+
+
+@asynccontextmanager
+async def open_memory(
+    loaded: Loaded, store: Store, wall: Callable[[], float], given: Mapping[str, MakeProvider]
+) -> AsyncIterator[Memories]:
+    """The providers of memory and the worker that tells them what happens; none where memory is switched off."""
+    settings = loaded.settings.memory
+    home = MemoryHome(loaded.data_dir, settings, wall, Ids(secrets.token_bytes).make)
+    crew = Crew(asyncio.get_running_loop(), log_death)
+    memories = Memories(load_memory(home, given=given) if settings.enabled else {}, Users(store), settings)
+    worker = crew.start(memories.work(), "memory")
+    try:
+        yield memories
+    finally:
+        await memories.close(worker)
+        await crew.disband()
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ Hour = Annotated[int, Meta(ge=0, le=23)]
 Count = Annotated[int, Meta(gt=0)]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 
-SECRET = frozenset({"api_key", "env", "headers", "sha256"})
+SECRET = frozenset({"api_key", "env", "headers", "options", "sha256"})
 
 
 class GatewaySettings(Struct, frozen=True, kw_only=True):
@@ -155,6 +155,45 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
     call_deadline: Seconds = 3600.0
 
 
+class HindsightSettings(Struct, frozen=True, kw_only=True):
+    """The memory provider `hindsight`: a Hindsight server."""
+
+    url: str = "http://127.0.0.1:8888"
+    api_key: str | None = None
+    bank: str = "ostler"
+    """Banks are named after it, one for each user."""
+    retain_every: Count = 3
+    """Turns of a session that are sent together."""
+    timeout: Seconds = 60.0
+
+
+class HonchoSettings(Struct, frozen=True, kw_only=True):
+    """The memory provider `honcho`: a Honcho server."""
+
+    url: str = "http://127.0.0.1:8000"
+    api_key: str | None = None
+    workspace: str = "ostler"
+    timeout: Seconds = 60.0
+
+
+class MemorySettings(Struct, frozen=True, kw_only=True):
+    """What is remembered from one conversation to the next."""
+
+    enabled: bool = True
+    providers: list[str] = field(default_factory=lambda: ["embedded"])
+    """In the order in which they are called: embedded, hindsight, honcho, or one of another package."""
+    prefetch: Seconds = 8.0
+    """How long a turn waits for what they recall."""
+    drain: Seconds = 5.0
+    """How long the end of the gateway waits for what they still have to write down."""
+    recall_chars: Count = 4000
+    """How much of it is put before a message."""
+    hindsight: HindsightSettings = field(default_factory=HindsightSettings)
+    honcho: HonchoSettings = field(default_factory=HonchoSettings)
+    options: dict[str, dict[str, str]] = field(default_factory=dict)
+    """For providers of other packages, by their names; never printed."""
+
+
 class ResetOverride(Struct, frozen=True, kw_only=True):
     """What is different on one platform; what is not set here is as in `[resets]`."""
 
@@ -199,6 +238,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     models: dict[str, str] = field(default_factory=dict)
     auth: AuthSettings = field(default_factory=AuthSettings)
     tools: ToolSettings = field(default_factory=ToolSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
     resets: ResetSettings = field(default_factory=ResetSettings)
     log: LogSettings = field(default_factory=LogSettings)
 

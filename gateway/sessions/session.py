@@ -252,7 +252,9 @@ class Session:
             history = await self._ledger.history(turn)
         wanted = ask.instructions or await self._ledger.instructions()
         untold = wanted if wanted and wanted != seat.instructions else None
-        parts, left_out = compose(ask, history, house.providers[ask.key.provider], fresh=fresh, instructions=untold)
+        recalled = await house.witness.recall(self.id, ask.text) if ask.witnessed and ask.text else ""
+        provider = house.providers[ask.key.provider]
+        parts, left_out = compose(ask, history, provider, fresh=fresh, instructions=untold, recalled=recalled)
         if left_out:
             log.warning("session %s: %d old messages do not fit the prompt and are left out", self.id, left_out)
         began = house.clock()
@@ -296,6 +298,9 @@ class Session:
             await self._ledger.take_back(turn)
         last = await self._close(turn, outcome)
         self.seating.settle(turn, outcome, last)
+        answered = outcome.status is Status.COMPLETED and last is not None and turn.whole
+        if answered and turn.ask.witnessed and turn.ask.text:
+            self._house.witness.turn_ended(self.id, turn.ask.text, turn.whole)
         turn.scribe.publish()
 
     # --- its parts ---

@@ -37,6 +37,8 @@ class Turn:
     timings: Timings
     said: list[str] = field(default_factory=list)
     """Pieces of the present answer."""
+    answered: list[str] = field(default_factory=list)
+    """The texts of the answers that are over."""
     asked: int | None = None
     """The id of the user's message, once it is stored."""
     desk: Desk | None = None
@@ -54,6 +56,11 @@ class Turn:
     def text(self) -> str:
         """The present answer so far."""
         return "".join(self.said)
+
+    @property
+    def whole(self) -> str:
+        """All that was answered."""
+        return "\n".join(text for text in self.answered if text.strip())
 
     @property
     def parked(self) -> bool:
