@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
+from ostler.gateway.api.admin import Admin
 from ostler.gateway.api.application import application, table
 from ostler.gateway.api.chat import Chat
 from ostler.gateway.api.conversations import Conversations
@@ -27,7 +28,7 @@ from ostler.gateway.api.door import Door
 from ostler.gateway.api.feed import Feeds
 from ostler.gateway.api.health import Health
 from ostler.gateway.api.intake import Intake
-from ostler.gateway.api.keys import key_ring
+from ostler.gateway.api.keys import Caller, KeyRing, key_ring
 from ostler.gateway.api.models import ModelList
 from ostler.gateway.api.prefixes import Prefixes
 from ostler.gateway.api.repeats import Repeats
@@ -36,10 +37,21 @@ from ostler.gateway.api.target import Finder
 from ostler.gateway.api.wants import Places
 from ostler.gateway.config.check import check, work_folder
 from ostler.gateway.config.load import Loaded
+from ostler.gateway.console.board import Board
+from ostler.gateway.console.board import House as Lookout
+from ostler.gateway.console.entrance import SignIn
+from ostler.gateway.console.front import Front
+from ostler.gateway.console.gate import Gate
+from ostler.gateway.console.guests import Guests
+from ostler.gateway.console.operator import Operator
+from ostler.gateway.console.pages import Pages
+from ostler.gateway.console.shell import Shell
+from ostler.gateway.console.turns import RecentTurns
 from ostler.gateway.data_folder import DATABASE
 from ostler.gateway.ids import Ids
 from ostler.gateway.readiness import Readiness
 from ostler.gateway.sessions.house import House
+from ostler.gateway.sessions.reports import TurnObserver
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.witness import NoWitness
 from ostler.gateway.store import Store
@@ -64,11 +76,21 @@ class Gateway:
     """What runs."""
 
     app: ASGIApp
+    admin: ASGIApp
+    """What the admin socket serves."""
     sessions: Sessions
     pool: TransportPool
     bridge: Bridge
     store: Store
     readiness: Readiness
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """What operators see, and what they do."""
+
+    board: Board
+    operator: Operator
 
 
 @asynccontextmanager
@@ -99,10 +121,13 @@ async def open_gateway(loaded: Loaded, environ: Mapping[str, str]) -> AsyncItera
             observer=readiness,
         )
         await stack.enter_async_context(pool)
-        sessions = await stack.enter_async_context(open_sessions(loaded, pool, store, providers))
+        turns = RecentTurns(time.time)
+        sessions = await stack.enter_async_context(open_sessions(loaded, pool, store, providers, turns))
         await close_unfinished(store)
-        app = build_app(loaded, sessions, Places(models, work, wanted.roots), readiness)
-        yield Gateway(app, sessions, pool, bridge, store, readiness)
+        lookout = Lookout(sessions, readiness, turns, version("ostler"), time.monotonic, time.time)
+        console = Console(Board(lookout), Operator(pool, models, work))
+        app = build_app(loaded, sessions, Places(models, work, wanted.roots), readiness, console)
+        yield Gateway(app, build_admin(loaded, console), sessions, pool, bridge, store, readiness)
 
 
 async def close_unfinished(store: Store) -> None:
@@ -114,12 +139,13 @@ async def close_unfinished(store: Store) -> None:
 
 @asynccontextmanager
 async def open_sessions(
-    loaded: Loaded, pool: TransportPool, store: Store, providers: Mapping[str, Provider]
+    loaded: Loaded, pool: TransportPool, store: Store, providers: Mapping[str, Provider], turns: TurnObserver
 ) -> AsyncIterator[Sessions]:
     """The sessions and the owner of their tasks."""
     crew = Crew(asyncio.get_running_loop(), log_death)
     ids = Ids(secrets.token_bytes)
-    house = House(pool, store, providers, loaded.settings.gateway, ids, crew, time.monotonic, time.time, NoWitness())
+    settings, clocks = loaded.settings.gateway, (time.monotonic, time.time)
+    house = House(pool, store, providers, settings, ids, crew, *clocks, NoWitness(), turns)
     sessions = Sessions(house)
     try:
         yield sessions
@@ -129,7 +155,7 @@ async def open_sessions(
         await crew.disband()
 
 
-def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Readiness) -> ASGIApp:
+def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Readiness, console: Console) -> ASGIApp:
     """The HTTP side."""
     settings, store = loaded.settings, sessions.house.store
     gateway, auth = settings.gateway, settings.auth
@@ -143,12 +169,32 @@ def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Rea
         ModelList(places.models, int(time.time())),
         Health(sessions, readiness),
     )
+    ring, clock, token = key_ring(auth), time.monotonic, secrets.token_urlsafe(24)
+    shell, guests = Shell(), Guests(ring, clock, lambda: secrets.token_urlsafe(32))
+    front = Front(
+        api=application(rows, version("ostler")),
+        admin=Gate(application(Admin(console.board, console.operator).rows(), version("ostler")), token),
+        pages=Pages(console.board, console.operator, shell, token, guests).application(),
+    )
     return Door(
-        application(rows, version("ostler")),
-        ring=key_ring(auth),
+        front,
+        ring=ring,
         allowed_hosts=auth.allowed_hosts,
         cors_origins=auth.cors_origins,
         body_limit=gateway.body_limit,
+        clock=clock,
+        entrance=None if ring.open else SignIn(guests, shell, clock),
+    )
+
+
+def build_admin(loaded: Loaded, console: Console) -> ASGIApp:
+    """What the admin socket serves: who can open it is an operator."""
+    return Door(
+        application(Admin(console.board, console.operator).rows(), version("ostler")),
+        ring=KeyRing(anyone=Caller("operator", admin=True)),
+        allowed_hosts=(),
+        cors_origins=(),
+        body_limit=loaded.settings.gateway.body_limit,
         clock=time.monotonic,
     )
 

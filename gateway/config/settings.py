@@ -108,13 +108,15 @@ class KeySettings(Struct, frozen=True, kw_only=True):
     roots: list[str] = field(default_factory=list)
     concurrency: Count | None = None
     per_minute: Count | None = None
+    admin: bool = False
+    """Whether this key may see and steer the pool: the status page and `/admin`."""
 
 
 class AuthSettings(Struct, frozen=True, kw_only=True):
     """Who may ask."""
 
     api_key: str | None = None
-    """One key for a person on their own machine; `OSTLER_API_KEY` sets it too."""
+    """One key for a person on their own machine; `OSTLER_API_KEY` sets it too. It is not an operator's."""
     keys: list[KeySettings] = field(default_factory=list)
     allowed_hosts: list[str] = field(default_factory=list)
     """Host names besides the loopback ones that a gateway without keys answers to."""
