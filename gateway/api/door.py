@@ -139,7 +139,9 @@ class Door:
 
         async def outward(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *extra]
+                given = list(message.get("headers", ()))
+                said = {name for name, _ in given}
+                message["headers"] = [*given, *(pair for pair in extra if pair[0] not in said)]
             await send(message)
 
         return outward

@@ -1,4 +1,4 @@
-"""`ostler top`: the pool of a running gateway, live on the whole screen; without one, or with `--json`, as `pool watch`.
+"""`ostler top`: the pool of a running gateway, live on the whole screen; without a screen as `pool watch`.
 
 Exit codes are those of `ostler pool`.
 """

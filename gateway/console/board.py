@@ -153,7 +153,8 @@ def process_facts(slot: SlotView, processes: dict[int, ProcessView]) -> JsonObje
 def failure_facts(view: FailureView) -> JsonObject:
     """The last failure of a key, with the agent's last words."""
     lines = [excerpt(line, LONGEST) for line in view.stderr[-LINES:]]
-    return {"key": view.key, "kind": view.kind, "text": excerpt(view.text, LONGEST), "stderr": lines}
+    text = view.text.partition("; last stderr lines: ")[0] if lines else view.text
+    return {"key": view.key, "kind": view.kind, "text": excerpt(text, LONGEST), "stderr": lines}
 
 
 def by_warmth(claims: Counter[tuple[str, str, str, str]]) -> dict[str, int]:

@@ -6,6 +6,8 @@ const ask = document.getElementById("ask");
 const text = document.getElementById("text");
 const stop = document.getElementById("stop");
 const session = document.getElementById("session");
+const NAMES = { you: "You", agent: "Agent", note: "Note", bad: "Problem" };
+const AT_WORK = "The agent is at work.";
 let running = null;
 
 const fresh = () => "web:" + [...crypto.getRandomValues(new Uint8Array(8))].map((n) => n.toString(16).padStart(2, "0")).join("");
@@ -18,10 +20,10 @@ session.addEventListener("change", () => {
 });
 
 function line(who, words) {
-  const item = document.createElement("li");
-  item.className = who;
+  const item = document.createElement("div");
+  item.className = "line " + who;
   const name = document.createElement("b");
-  name.textContent = who === "you" ? "You" : who === "bad" ? "Problem" : "Agent";
+  name.textContent = NAMES[who];
   const body = document.createElement("span");
   body.textContent = words;
   item.append(name, body);
@@ -46,22 +48,37 @@ async function send(words) {
   await follow(answer.body.getReader());
 }
 
-async function follow(reader) {
-  const decoder = new TextDecoder();
-  let rest = "";
+// The events of the chat face: session.message.delta, .notice, .permission, and one of the statuses last.
+function teller() {
   let shown = null;
-  const hear = (data) => {
-    if (data === "[DONE]") return;
-    const event = JSON.parse(data);
-    if (event.error) throw new Error(event.error.message || event.error);
-    const piece = typeof event.delta === "string" && String(event.type || "").includes("text") ? event.delta : "";
-    const whole = event.object === "session.message" ? event.text : "";
-    if (!piece && !whole) return;
+  const words = (more, whole) => {
     if (!shown) shown = line("agent", "");
-    if (whole) shown.textContent = whole;
-    else shown.textContent += piece;
+    shown.textContent = whole ? more : shown.textContent + more;
     log.scrollTop = log.scrollHeight;
   };
+  return (event) => {
+    const what = String(event.type || "").split(".").pop();
+    if (what === "delta" && event.text) words(event.text, false);
+    else if (what === "notice") line("note", plain(event.notice));
+    else if (what === "permission") {
+      const choices = event.permission.options.map((option) => option.name).join(", ");
+      line("note", "The agent asks: " + event.permission.title + " (" + choices + ")");
+    } else if (event.message) end(event.message, words);
+  };
+}
+
+function end(message, words) {
+  if (message.status === "failed") throw new Error(message.error ? message.error.message : "The turn failed.");
+  if (message.text) words(message.text, true);
+  if (message.status !== "completed") state.textContent = "Ended early: " + message.status + ".";
+}
+
+const plain = (item) => (item.content || []).map((part) => part.text || "").join("") || item.text || "";
+
+async function follow(reader) {
+  const decoder = new TextDecoder();
+  const hear = teller();
+  let rest = "";
   for (;;) {
     const { done, value } = await reader.read();
     rest += decoder.decode(value || new Uint8Array(), { stream: !done });
@@ -69,7 +86,7 @@ async function follow(reader) {
     rest = frames.pop();
     for (const frame of frames) {
       const data = frame.split("\n").filter((part) => part.startsWith("data:")).map((part) => part.slice(5).trimStart());
-      if (data.length) hear(data.join("\n"));
+      if (data.length) hear(JSON.parse(data.join("\n")));
     }
     if (done) return;
   }
@@ -82,10 +99,10 @@ ask.addEventListener("submit", async (event) => {
   line("you", words);
   text.value = "";
   stop.hidden = false;
-  state.textContent = "The agent is at work.";
+  state.textContent = AT_WORK;
   try {
     await send(words);
-    state.textContent = "";
+    if (state.textContent === AT_WORK) state.textContent = "";
   } catch (error) {
     if (error.name === "AbortError") state.textContent = "Stopped.";
     else {

@@ -157,7 +157,7 @@ NOT_FOR_YOU = (
 CHAT = (
     NAV.format(status="", chat=' aria-current="page"')
     + '<main id="main" class="chat"><h2>Chat</h2><noscript><p>The chat needs JavaScript.</p></noscript>'
-    '<ol id="log" role="log" aria-label="Conversation" aria-live="polite" tabindex="0"></ol>'
+    '<div id="log" role="log" aria-label="Conversation" tabindex="0"></div>'
     '<p id="state" role="status"></p><form id="ask"><label for="text">Message</label>'
     '<textarea id="text" name="text" rows="3" required placeholder="Enter sends, Shift+Enter begins a new line">'
     '</textarea><div class="acts"><button id="send">Send</button><button id="stop" type="button" hidden>Stop</button>'

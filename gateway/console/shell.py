@@ -41,7 +41,8 @@ class Shell:
         )
         allowed = f"; img-src data:; style-src {hashed(self._style)}"
         scripts = f"; script-src {hashed(code)}" if code else ""
-        return Page(html, {"content-security-policy": NOTHING + allowed + scripts})
+        # Not "no-referrer": a browser then sends the forms of its own page with the origin "null".
+        return Page(html, {"content-security-policy": NOTHING + allowed + scripts, "referrer-policy": "same-origin"})
 
 
 def hashed(text: str) -> str:

@@ -14,6 +14,8 @@ from ostler.gateway.console.amounts import duration, megabytes, milliseconds
 from ostler.gateway.console.turns import PHASES
 from ostler.wire.json import JsonObject
 
+FULL_BAR = 512 << 20
+"""What fills a memory bar where no budget says it."""
 ASKS = {"drain", "recycle", "kill"}
 SAID = {"kill": "Ends every turn on it at once.", "drain": "Sessions move to new processes at the end of their turns.",
         "recycle": "A new process starts first; sessions move at the end of their turns."}  # fmt: skip
@@ -110,7 +112,7 @@ def processes(key: JsonObject, token: str, census: JsonObject, mark: str) -> str
     """The table of a key's processes."""
     if not key["processes"]:
         return "<p>No process now.</p>"
-    most = census["memory_budget"] or max(one["memory_charged"] for one in key["processes"]) or 1
+    most = census["memory_budget"] or max(FULL_BAR, *(one["memory_charged"] for one in key["processes"]))
     rows = [process_row(one, token, most, mark) for one in key["processes"]]
     heads = ("Process", "State", "Seats", "Served", "Age", "Memory", "Actions")
     return table(heads, rows, f"Processes of {key['key']}")

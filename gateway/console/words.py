@@ -16,8 +16,8 @@ TURN_HEADS = ("WHEN", "MODEL", "SEAT", "SPAWN", "SESSION", "TOOL", "ANSWER", "TO
 CLAIM_HEADS = ("AGO", "ANSWER", "SEAT", "MISS", "WAITED", "QUEUE", "SPAWN", "SESSION")
 BECAUSE = {
     "quiet": "nobody asks often enough for a seat to be kept, and no floor is set",
-    "steady": "{expected:.2g} claims are expected while a seat is refilled ({refill_seconds:.2g} s), and {steady} seats "
-    "make a miss rare",
+    "steady": "{expected:.2g} claims are expected while a seat is refilled ({refill_seconds:.2g} s), and {steady} "
+    "seats make a miss rare",
     "burst": "{burst} came at once before, and may be coming again",
     "floor": "an operator or the configuration wants at least {floor}",
     "hint": "a session is expected to go on within {hinted_for:.0f} s",
