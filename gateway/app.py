@@ -9,7 +9,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,8 +33,10 @@ from ostler.gateway.api.models import ModelList
 from ostler.gateway.api.prefixes import Prefixes
 from ostler.gateway.api.repeats import Repeats
 from ostler.gateway.api.responses import Responses
+from ostler.gateway.api.sessions import SessionRoutes
 from ostler.gateway.api.target import Finder
 from ostler.gateway.api.wants import Places
+from ostler.gateway.commands import load as load_commands
 from ostler.gateway.config.check import check, work_folder
 from ostler.gateway.config.load import Loaded
 from ostler.gateway.console.board import Board
@@ -47,14 +49,21 @@ from ostler.gateway.console.operator import Operator
 from ostler.gateway.console.pages import Pages
 from ostler.gateway.console.shell import Shell
 from ostler.gateway.console.turns import RecentTurns
-from ostler.gateway.data_folder import DATABASE
+from ostler.gateway.data_folder import DATABASE, MIRRORS
+from ostler.gateway.faces.admission import Admission
+from ostler.gateway.faces.face import Face
+from ostler.gateway.faces.hall import Hall
 from ostler.gateway.ids import Ids
+from ostler.gateway.lines import Lines
 from ostler.gateway.readiness import Readiness
+from ostler.gateway.resets.expiry import Expiry
+from ostler.gateway.resets.policies import policies_of
 from ostler.gateway.sessions.house import House
-from ostler.gateway.sessions.reports import TurnObserver
+from ostler.gateway.sessions.mirrors import Mirrors
 from ostler.gateway.sessions.sessions import Sessions
-from ostler.gateway.sessions.witness import NoWitness
+from ostler.gateway.sessions.witness import NoWitness, Witness
 from ostler.gateway.store import Store
+from ostler.gateway.stores.mirror import Mirror
 from ostler.gateway.stores.owner import Ownership
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.store import SqliteSettings
@@ -63,7 +72,6 @@ from ostler.pool.gate import OpenGates
 from ostler.pool.permission import allow, deny
 from ostler.pool.pool import TransportPool
 from ostler.pool.process.keeper import Keeper
-from ostler.pool.provider import Provider
 from ostler.pool.providers import load as load_providers
 from ostler.pool.transport import Transport
 
@@ -83,6 +91,7 @@ class Gateway:
     bridge: Bridge
     store: Store
     readiness: Readiness
+    expiry: Expiry
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +103,25 @@ class Console:
 
 
 @asynccontextmanager
-async def open_gateway(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Gateway]:
-    """A whole gateway on the running loop, without a listener."""
+async def open_gateway(
+    loaded: Loaded,
+    environ: Mapping[str, str],
+    *,
+    wall: Callable[[], float] = time.time,
+    witness: Witness | None = None,
+) -> AsyncIterator[Gateway]:
+    """A whole gateway on the running loop, without a listener. `wall` is the clock on the wall, `witness` hears
+    what becomes of conversations."""
     settings, folder = loaded.settings, loaded.data_dir
     models, wanted = check(settings, folder)
+    policies = policies_of(settings.resets, environ)
     work = prepare_folder(folder, work_folder(settings, folder))
     providers = load_providers()
     readiness = Readiness(clock=time.monotonic, expects=bool(wanted.warm) and wanted.enabled)
     async with AsyncExitStack() as stack:
         stack.enter_context(Ownership.take(folder, pid=os.getpid()))
         limits = SqliteSettings(responses_max=settings.gateway.responses_max)
-        store = await SqliteStore.open(folder / DATABASE, settings=limits)
+        store = await SqliteStore.open(folder / DATABASE, settings=limits, clock=wall)
         stack.push_async_callback(store.aclose)
         keeper = await Keeper.open(folder / "run", secrets.token_hex(8))
         stack.push_async_callback(keeper.aclose)
@@ -121,13 +138,21 @@ async def open_gateway(loaded: Loaded, environ: Mapping[str, str]) -> AsyncItera
             observer=readiness,
         )
         await stack.enter_async_context(pool)
-        turns = RecentTurns(time.time)
-        sessions = await stack.enter_async_context(open_sessions(loaded, pool, store, providers, turns))
+        crew = Crew(asyncio.get_running_loop(), log_death)
+        ids, told = Ids(secrets.token_bytes), witness or NoWitness()
+        mirrors = Mirrors(store, Mirror(folder / MIRRORS), crew, enabled=settings.gateway.mirrors)
+        turns = RecentTurns(wall)
+        clocks = (time.monotonic, wall)
+        house = House(pool, store, providers, settings.gateway, ids, crew, *clocks, told, mirrors, turns)
+        sessions = await stack.enter_async_context(open_sessions(house))
         await close_unfinished(store)
-        lookout = Lookout(sessions, readiness, turns, version("ostler"), time.monotonic, time.time)
+        hall = Hall(sessions, Places(models, work, wanted.roots), policies)
+        lookout = Lookout(sessions, readiness, turns, version("ostler"), *clocks)
         console = Console(Board(lookout), Operator(pool, models, work))
-        app = build_app(loaded, sessions, Places(models, work, wanted.roots), readiness, console)
-        yield Gateway(app, build_admin(loaded, console), sessions, pool, bridge, store, readiness)
+        app = build_app(loaded, hall, readiness, console)
+        expiry = Expiry(sessions, policies, settings.resets.check_every)
+        sessions.house.crew.start(expiry.run(), "expiry")
+        yield Gateway(app, build_admin(loaded, console), sessions, pool, bridge, store, readiness, expiry)
 
 
 async def close_unfinished(store: Store) -> None:
@@ -138,25 +163,21 @@ async def close_unfinished(store: Store) -> None:
 
 
 @asynccontextmanager
-async def open_sessions(
-    loaded: Loaded, pool: TransportPool, store: Store, providers: Mapping[str, Provider], turns: TurnObserver
-) -> AsyncIterator[Sessions]:
+async def open_sessions(house: House) -> AsyncIterator[Sessions]:
     """The sessions and the owner of their tasks."""
-    crew = Crew(asyncio.get_running_loop(), log_death)
-    ids = Ids(secrets.token_bytes)
-    settings, clocks = loaded.settings.gateway, (time.monotonic, time.time)
-    house = House(pool, store, providers, settings, ids, crew, *clocks, NoWitness(), turns)
     sessions = Sessions(house)
     try:
         yield sessions
     finally:
         await sessions.drain(0)
         sessions.close()
-        await crew.disband()
+        await house.mirrors.settled()
+        await house.crew.disband()
 
 
-def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Readiness, console: Console) -> ASGIApp:
+def build_app(loaded: Loaded, hall: Hall, readiness: Readiness, console: Console) -> ASGIApp:
     """The HTTP side."""
+    sessions, places = hall.sessions, hall.places
     settings, store = loaded.settings, sessions.house.store
     gateway, auth = settings.gateway, settings.auth
     intake = Intake(sessions, Finder(store, sessions.house.ids), places, Prefixes(gateway.sessions_max))
@@ -165,9 +186,10 @@ def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Rea
     rows = table(
         responses,
         Chat(sessions, intake),
-        Conversations(store, sessions.house.ids),
-        ModelList(places.models, int(time.time())),
-        Health(sessions, readiness),
+        conversations=Conversations(store, sessions.house.ids),
+        sessions=SessionRoutes(Face(hall, load_commands(), Admission(hall), Lines())),
+        models=ModelList(places.models, int(time.time())),
+        health=Health(sessions, readiness),
     )
     ring, clock, token = key_ring(auth), time.monotonic, secrets.token_urlsafe(24)
     shell, guests = Shell(), Guests(ring, clock, lambda: secrets.token_urlsafe(32))

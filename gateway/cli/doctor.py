@@ -1,4 +1,4 @@
-"""`ostler doctor`: which agents are here, are they keyed and fit for a pool, how fast do they start, and do two of their
+"""`ostler doctor`: which agents are here, are they keyed and fit for a pool, how fast do they start, do two of their
 sessions keep their secrets. Starts each agent once and asks its model six short questions, which may cost money.
 
 Exit codes: 0 all is well, 1 something must be mended, 2 called wrongly.

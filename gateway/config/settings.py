@@ -12,6 +12,8 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import asdict
 
 Seconds = Annotated[float, Meta(gt=0, le=7 * 86_400.0)]
+Age = Annotated[float, Meta(gt=0, le=3660 * 86_400.0)]
+Hour = Annotated[int, Meta(ge=0, le=23)]
 Count = Annotated[int, Meta(gt=0)]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 
@@ -54,6 +56,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """Ended streams that are kept for clients that come back for the rest."""
     replay_bytes: Count = 64 * 1024 * 1024
     commands_on_openai_api: bool = False
+    mirrors: bool = True
+    """Whether each session is also kept as a file of JSON lines, for people and tools to read."""
 
 
 class WarmSettings(Struct, frozen=True, kw_only=True):
@@ -132,6 +136,33 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
     call_deadline: Seconds = 3600.0
 
 
+class ResetOverride(Struct, frozen=True, kw_only=True):
+    """What is different on one platform; what is not set here is as in `[resets]`."""
+
+    mode: str | None = None
+    idle: Age | None = None
+    at_hour: Hour | None = None
+    notify: bool | None = None
+
+
+class ResetSettings(Struct, frozen=True, kw_only=True):
+    """When a conversation on a chat face begins anew by itself."""
+
+    mode: str = "none"
+    """none, idle, daily, or both."""
+    idle: Age = 1440 * 60.0
+    """Seconds without a message after which a session is over."""
+    at_hour: Hour = 4
+    """The hour at which yesterday's sessions are over."""
+    timezone: str = ""
+    """As in Europe/Berlin; empty: that of the machine."""
+    notify: bool = True
+    """Whether the first answer afterwards says so."""
+    check_every: Seconds = 60.0
+    """How often sessions are looked for that are over and have no new message."""
+    platforms: dict[str, ResetOverride] = field(default_factory=dict)
+
+
 class LogSettings(Struct, frozen=True, kw_only=True):
     """What is written to stderr."""
 
@@ -149,6 +180,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     models: dict[str, str] = field(default_factory=dict)
     auth: AuthSettings = field(default_factory=AuthSettings)
     tools: ToolSettings = field(default_factory=ToolSettings)
+    resets: ResetSettings = field(default_factory=ResetSettings)
     log: LogSettings = field(default_factory=LogSettings)
 
 

@@ -42,7 +42,8 @@ async function send(words) {
   });
   if (!answer.ok) throw new Error((await answer.json()).error.message);
   if (!(answer.headers.get("content-type") || "").startsWith("text/event-stream")) {
-    line("agent", (await answer.json()).text);
+    const message = await answer.json();
+    line(message.kind === "answer" ? "agent" : "note", message.text);
     return;
   }
   await follow(answer.body.getReader());
@@ -69,7 +70,8 @@ function teller() {
 
 function end(message, words) {
   if (message.status === "failed") throw new Error(message.error ? message.error.message : "The turn failed.");
-  if (message.text) words(message.text, true);
+  if (message.text && message.kind === "answer") words(message.text, true);
+  else if (message.text) line("note", message.text);
   if (message.status !== "completed") state.textContent = "Ended early: " + message.status + ".";
 }
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from ostler.gateway.config.settings import GatewaySettings
 from ostler.gateway.ids import Ids
+from ostler.gateway.sessions.mirrors import Mirrors
 from ostler.gateway.sessions.reports import NoTurnObserver, TurnObserver
 from ostler.gateway.sessions.witness import Witness
 from ostler.gateway.store import Store
@@ -26,4 +27,5 @@ class House:
     clock: Callable[[], float]
     wall: Callable[[], float]
     witness: Witness
+    mirrors: Mirrors
     turns: TurnObserver = field(default_factory=NoTurnObserver)

@@ -38,6 +38,7 @@ class Ledger:
     async def remember(self, turn: Turn) -> int:
         """Store the question. The id of the message before it, 0 where there is none."""
         ask = turn.ask
+        await self._house.mirrors.heal(self._id)
         before = await self._store.history(self._id, last=1)
         await self._instruct(ask)
         brought = [NewMessage(role, [item], text) for role, text, item in ask.preface]
@@ -80,6 +81,7 @@ class Ledger:
             log.error("the end of turn %s of session %s is not stored: %s", turn.id, self._id, error)  # noqa: TRY400 - the error says it all
             turn.scribe.close(fault(error), [])
             return None
+        self._house.mirrors.grew(self._id)
         return ids[-1] if ids else 0
 
     async def take_back(self, turn: Turn) -> None:
@@ -90,6 +92,7 @@ class Ledger:
             await self._store.deactivate_from(self._id, turn.asked)
         except GatewayError as error:
             log.warning("session %s keeps a message that was never sent: %s", self._id, error)
+        await self._house.mirrors.rewrite(self._id)
 
     async def take_results(self, turn: Turn, came: Continuation) -> None:
         """Store what the client found out, and the beginning of the next answer."""

@@ -74,6 +74,11 @@ class Seating:
             self.seat.release()
             self.seat = None
 
+    def forget(self) -> None:
+        """Give the seat back for good."""
+        self.leave()
+        self._memory = None
+
     @property
     def remembers(self) -> bool:
         """Whether there is a session that an agent could load again."""

@@ -44,6 +44,8 @@ class Session:
         self.owner = owner
         self.seating = Seating(session_id, owner, house, self.release_seat)
         self.turn: Turn | None = None
+        self.retired = False
+        """Whether its conversation has left it."""
         self._house = house
         self._ledger = Ledger(session_id, owner, house)
         self._rested = rested
@@ -55,14 +57,30 @@ class Session:
         """Whether a turn runs or waits."""
         return self._working or bool(self._queue)
 
+    @property
+    def waiting(self) -> int:
+        """Turns that stand behind the running one."""
+        return len(self._queue)
+
     def check_room(self) -> None:
         """Raise `SessionQueueFull` where `submit` would."""
         if len(self._queue) >= self._house.settings.queue_max:
             raise SessionQueueFull(self.id, len(self._queue))
 
+    def retire(self) -> None:
+        """Its conversation has left it: stop what runs, and give the seat back for good as soon as nothing does.
+
+        Nobody waits for that. A turn submitted later, after somebody has gone back to the session, finds it as new.
+        """
+        self.retired = True
+        self.stop_all(Stop.CLIENT)
+        if not self.busy:
+            self._rested(self)
+
     def submit(self, turn: Turn) -> None:
         """Run it when those before it are done. A turn that only waits for its client makes way."""
         self.check_room()
+        self.retired = False
         self._queue.append(turn)
         if self.turn is not None and self.turn.parked:
             self.turn.stop(Stop.SUPERSEDED)

@@ -139,6 +139,8 @@ class Sessions:
     def _rested(self, session: Session) -> None:
         """A session has nothing to do now."""
         self._wake(session.id)
+        if session.retired:
+            session.seating.forget()
         if session.seating.seat is None or self._draining:
             self._let_go(session)
         else:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 ARGUMENTS = (
@@ -26,6 +26,8 @@ ARGUMENTS = (
 )
 SHOTS = Path(__file__).resolve().parents[2] / "build" / "screenshots"
 WIDE, PHONE = 1200, 360
+PATIENCE = 20_000
+"""Milliseconds: what is awaited comes as an event; this only ends a test that would wait for ever."""
 
 
 def chromium() -> str | None:
@@ -91,6 +93,7 @@ async def screens() -> AsyncIterator[Screens]:
     program = chromium()
     if program is None:
         pytest.skip("no Chromium here: install it (apt install chromium) or name it in OSTLER_CHROMIUM")
+    expect.set_options(timeout=PATIENCE)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
         try:

@@ -7,7 +7,8 @@ import asyncio
 import json
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from ostler.gateway.config.load import load
 from ostler.gateway.data_folder import DATABASE
 from ostler.gateway.listener import address_of, listen_tcp
 from ostler.gateway.serving import Server
+from ostler.gateway.sessions.witness import Witness
 
 SESSION = "x-ostler-session-id"
 
@@ -93,7 +95,12 @@ def text_of(response: dict[str, Any]) -> str:
 
 @asynccontextmanager
 async def serving(
-    folder: Path, *flags: str, environ: Mapping[str, str] | None = None, **settings: Any
+    folder: Path,
+    *flags: str,
+    environ: Mapping[str, str] | None = None,
+    wall: Callable[[], float] = time.time,
+    witness: Witness | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Served]:
     """A gateway with these settings (`section__key`), its demo agents with these flags."""
     record = folder.parent / f"{folder.name}-record.jsonl"
@@ -103,7 +110,7 @@ async def serving(
     loaded = load(given, data_dir=str(folder), overrides=overrides)
     listener = listen_tcp("127.0.0.1", 0)
     base = address_of(listener)
-    async with open_gateway(loaded, given) as gateway:
+    async with open_gateway(loaded, given, wall=wall, witness=witness) as gateway:
         config = uvicorn.Config(
             gateway.app, http="httptools", ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=1
         )

@@ -66,3 +66,22 @@ async def test_a_failed_turn_and_an_error_are_said(served: Served, chrome: Scree
         await page.get_by_label("Message").fill("hello")
         await page.get_by_role("button", name="Send").click()
         await expect(page.get_by_role("log")).to_contain_text(said)
+
+
+async def test_a_real_conversation_remembers_and_obeys_commands(served: Served, chrome: Screens) -> None:
+    window = await chrome.open(served.base + "/chat")
+    page, log = window.page, window.page.get_by_role("log")
+
+    async def say(text: str, answer: str) -> None:
+        await page.get_by_label("Message").fill(text)
+        await page.keyboard.press("Enter")
+        await expect(log.locator(".agent").last).to_have_text(f"Agent{answer}")
+
+    await say("first word", "echo: first word")
+    await say("!recall", "first word")
+    await page.get_by_label("Message").fill("/new")
+    await page.keyboard.press("Enter")
+    await expect(log.locator(".note")).to_contain_text("A new session begins")
+    await say("!recall\nsecond word", " echo: second word")
+    await window.shoot("chat")
+    assert window.complaints == []
