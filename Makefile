@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: setup serve test check cover agents bench soak fuzz lock format clean
+.PHONY: setup serve test check cover agents bench soak fuzz lock format clean screenshots
 
 setup: $(STAMP)
 
@@ -46,6 +46,10 @@ soak: setup
 
 fuzz: setup
 	$(BIN)/python -m tests.fuzz
+
+# The pictures of the README, drawn anew from a real run; needs Chromium.
+screenshots: setup
+	$(BIN)/python -m tests.screenshots
 
 # Refresh the pinned requirements (needs `uv` on PATH). No header and no index: no registry host may be committed.
 lock:

@@ -52,6 +52,7 @@ class Board:
         self._house = house
         self._born = house.clock()
         self._watchers = 0
+        self._seen: tuple[float, JsonObject] | None = None
 
     def state(self) -> JsonObject:
         """Now."""
@@ -86,7 +87,7 @@ class Board:
         try:
             last, said_at = None, self._house.clock()
             while True:
-                state = self.state()
+                state = self._glance()
                 steady = without_ages(state)
                 if steady != last or self._house.clock() - said_at >= SAY_EVERY:
                     last, said_at = steady, self._house.clock()
@@ -96,6 +97,13 @@ class Board:
                 await asyncio.sleep(LOOK_EVERY)
         finally:
             self._watchers -= 1
+
+    def _glance(self) -> JsonObject:
+        """One look for all who watch: thirty of them cost what one does."""
+        now = self._house.clock()
+        if self._seen is None or now - self._seen[0] > LOOK_EVERY / 2:
+            self._seen = (now, self.state())
+        return self._seen[1]
 
     def require_room(self) -> None:
         """Raise `TooManyWatchers` where `watch` would: a stream that has begun can say no error any more."""

@@ -26,6 +26,7 @@ from ostler.gateway.console.operator import Done, Named, Operator
 from ostler.gateway.console.shell import Shell
 from ostler.gateway.console.tags import live, status_body
 from ostler.pool.errors import PoolError
+from ostler.wire.json import JsonObject
 
 VERBS = ("warm", "pause", "resume", "drain", "recycle", "kill", "reconnect")
 PATHS = ("/", "/status", "/status/events", "/act", "/chat", "/logout", LOGIN)
@@ -40,6 +41,8 @@ class Pages:
         self._shell = shell
         self._token = token
         self._guests = guests
+        self._drawn: tuple[JsonObject, bytes] | None = None
+        """The last state that was drawn, and its frame: the same for all who watch."""
 
     def application(self) -> Starlette:
         """The routes."""
@@ -120,8 +123,10 @@ class Pages:
 
     async def _frames(self) -> AsyncIterator[bytes]:
         async for state in self._board.watch():
-            frame = {"html": live(state, self._token), "time": state["time"]}
-            yield b"event: live\ndata: " + orjson.dumps(frame) + b"\n\n"
+            if self._drawn is None or self._drawn[0] is not state:
+                frame = {"html": live(state, self._token), "time": state["time"]}
+                self._drawn = (state, b"event: live\ndata: " + orjson.dumps(frame) + b"\n\n")
+            yield self._drawn[1]
 
     def _order(self, form: dict[str, str]) -> Done:
         verb, key, number = form.get("verb", ""), form.get("key"), form.get("process", "")
