@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 4
 
-.PHONY: setup serve test check cover agents bench bench-check soak crash fuzz lock format dist clean
+.PHONY: setup serve test check cover agents bench bench-check soak crash fuzz lock format dist screenshots clean
 
 setup: $(STAMP)
 
@@ -54,6 +54,10 @@ crash: setup
 
 fuzz: setup
 	$(BIN)/python -m tests.fuzz
+
+# The pictures of the README, drawn anew from a real run; needs Chromium.
+screenshots: setup
+	$(BIN)/python -m tests.screenshots
 
 # Refresh the pinned requirements (needs `uv` on PATH). No header and no index: no registry host may be committed.
 lock:

@@ -82,5 +82,5 @@ def greet(address: str, folder: "Path", *, configured: bool) -> None:
     print(f"ostler serves the demo agent at {address}; no key is needed on this machine")
     print(f"try it:  curl {address}/v1/responses -H 'content-type: application/json' -d '{body}'")
     print("or talk: ostler chat")
-    print("go on:   write ostler.toml (ostler config show prints every setting) and name a model of gemini, codex, ...",
-          flush=True)  # fmt: skip
+    print("go on:   write ostler.toml (ostler config show prints every setting) and name a model of gemini, codex, ...")
+    print(f"look in: {address}/ shows the pool, {address}/chat talks to the agent", flush=True)

@@ -118,7 +118,7 @@ class KeySettings(Struct, frozen=True, kw_only=True):
     models: list[str] = field(default_factory=list)
     """`provider/model` or `provider/*`; empty: all."""
     admin: bool = False
-    """Whether its holder may /resume every session, whoever it belongs to."""
+    """Whether this key may take up every session on chat faces, and see and steer the pool."""
     permissions: str | None = None
     """What agents hear from this key: allow, deny or ask; with a rule for the model, the narrower of the two."""
     roots: list[str] = field(default_factory=list)
@@ -130,7 +130,7 @@ class AuthSettings(Struct, frozen=True, kw_only=True):
     """Who may ask."""
 
     api_key: str | None = None
-    """One key for a person on their own machine; `OSTLER_API_KEY` sets it too."""
+    """One key for a person on their own machine; `OSTLER_API_KEY` sets it too. It is not an operator's."""
     keys: list[KeySettings] = field(default_factory=list)
     key_file: str | None = None
     """A file of its owner alone with more `[[keys]]`; None: `keys.toml` in the data folder, if there is one."""

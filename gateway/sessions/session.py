@@ -26,6 +26,7 @@ from ostler.gateway.sessions.ledger import Ledger
 from ostler.gateway.sessions.outcome import Outcome, Status, Stop, failed, outcome_of, stopped
 from ostler.gateway.sessions.permits import Rule
 from ostler.gateway.sessions.prompt import compose
+from ostler.gateway.sessions.reports import TurnReport
 from ostler.gateway.sessions.scribe import Nobody, Scribe
 from ostler.gateway.sessions.seat import Seat
 from ostler.gateway.sessions.seating import Seating
@@ -293,7 +294,8 @@ class Session:
         """The end, once: durable, then told."""
         if turn.desk is not None:
             turn.desk.close("the turn is over")
-        turn.timings.report(self.id, turn.id)
+        facts = turn.timings.report(self.id, turn.id)
+        self._house.turns.turn_ended(TurnReport(self.id, turn.id, turn.ask.key, outcome, facts))
         if turn.agent is None:
             await self._ledger.take_back(turn)
         last = await self._close(turn, outcome)

@@ -106,6 +106,11 @@ def test_the_wheel_holds_the_rooms_and_nothing_else(wheel: Path) -> None:
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
+def test_the_pages_find_their_parts_in_the_wheel(environment: Path) -> None:
+    code = "from ostler.gateway.console.shell import Shell; print(len(Shell().page('x', '', script='status').html))"
+    assert int(output_of(environment / "bin/python", "-c", code, cwd=environment)) > 10_000
+
+
 def test_the_sdist_is_enough_to_build_from_and_holds_no_tests(dist: Path) -> None:
     (archive,) = dist.glob("*.tar.gz")
     with tarfile.open(archive) as sdist:
