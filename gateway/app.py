@@ -16,6 +16,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
+from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
 from ostler.bridge.server import Bridge
@@ -23,6 +24,7 @@ from ostler.bridge.settings import BridgeSettings
 from ostler.gateway.api.application import application, table
 from ostler.gateway.api.chat import Chat
 from ostler.gateway.api.conversations import Conversations
+from ostler.gateway.api.correlation import Correlated
 from ostler.gateway.api.door import Door
 from ostler.gateway.api.feed import Feeds
 from ostler.gateway.api.health import Health
@@ -37,10 +39,14 @@ from ostler.gateway.api.wants import Places
 from ostler.gateway.config.check import check, work_folder
 from ostler.gateway.config.load import Loaded
 from ostler.gateway.data_folder import DATABASE
+from ostler.gateway.gauges.census import Census
+from ostler.gateway.gauges.gauges import Gauges, Silence, open_gauges
+from ostler.gateway.gauges.pool import Observers
 from ostler.gateway.ids import Ids
 from ostler.gateway.readiness import Readiness
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.sessions import Sessions
+from ostler.gateway.sessions.watch import TurnWatch
 from ostler.gateway.sessions.witness import NoWitness
 from ostler.gateway.store import Store
 from ostler.gateway.stores.owner import Ownership
@@ -79,10 +85,11 @@ async def open_gateway(loaded: Loaded, environ: Mapping[str, str]) -> AsyncItera
     work = prepare_folder(folder, work_folder(settings, folder))
     providers = load_providers()
     readiness = Readiness(clock=time.monotonic, expects=bool(wanted.warm) and wanted.enabled)
+    gauges = open_gauges(CollectorRegistry(), settings, models)
     async with AsyncExitStack() as stack:
         stack.enter_context(Ownership.take(folder, pid=os.getpid()))
         limits = SqliteSettings(responses_max=settings.gateway.responses_max)
-        store = await SqliteStore.open(folder / DATABASE, settings=limits)
+        store = await SqliteStore.open(folder / DATABASE, settings=limits, watch=gauges.store)
         stack.push_async_callback(store.aclose)
         keeper = await Keeper.open(folder / "run", secrets.token_hex(8))
         stack.push_async_callback(keeper.aclose)
@@ -96,12 +103,15 @@ async def open_gateway(loaded: Loaded, environ: Mapping[str, str]) -> AsyncItera
             environ=environ,
             tool_port=bridge,
             policy=POLICIES[settings.pool.permissions],
-            observer=readiness,
+            observer=Observers(readiness, gauges.pool),
         )
         await stack.enter_async_context(pool)
-        sessions = await stack.enter_async_context(open_sessions(loaded, pool, store, providers))
+        sessions = await stack.enter_async_context(open_sessions(loaded, pool, store, providers, gauges.turns))
         await close_unfinished(store)
-        app = build_app(loaded, sessions, Places(models, work, wanted.roots), readiness)
+        places = {path: name for name, path in settings.metrics.places.items()}
+        census = partial(Census, pool=pool, bridge=bridge.stats, sessions=sessions, readiness=readiness)
+        stack.enter_context(gauges.reading(partial(census, database=folder / DATABASE, places=places)))
+        app = build_app(loaded, sessions, Places(models, work, wanted.roots), readiness, gauges)
         yield Gateway(app, sessions, pool, bridge, store, readiness)
 
 
@@ -114,12 +124,13 @@ async def close_unfinished(store: Store) -> None:
 
 @asynccontextmanager
 async def open_sessions(
-    loaded: Loaded, pool: TransportPool, store: Store, providers: Mapping[str, Provider]
+    loaded: Loaded, pool: TransportPool, store: Store, providers: Mapping[str, Provider], watch: TurnWatch
 ) -> AsyncIterator[Sessions]:
     """The sessions and the owner of their tasks."""
     crew = Crew(asyncio.get_running_loop(), log_death)
     ids = Ids(secrets.token_bytes)
-    house = House(pool, store, providers, loaded.settings.gateway, ids, crew, time.monotonic, time.time, NoWitness())
+    gateway = loaded.settings.gateway
+    house = House(pool, store, providers, gateway, ids, crew, time.monotonic, time.time, NoWitness(), watch)
     sessions = Sessions(house)
     try:
         yield sessions
@@ -129,7 +140,9 @@ async def open_sessions(
         await crew.disband()
 
 
-def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Readiness) -> ASGIApp:
+def build_app(
+    loaded: Loaded, sessions: Sessions, places: Places, readiness: Readiness, gauges: Gauges | Silence
+) -> ASGIApp:
     """The HTTP side."""
     settings, store = loaded.settings, sessions.house.store
     gateway, auth = settings.gateway, settings.auth
@@ -143,14 +156,17 @@ def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Rea
         ModelList(places.models, int(time.time())),
         Health(sessions, readiness),
     )
-    return Door(
-        application(rows, version("ostler")),
+    door = Door(
+        application([*rows, *gauges.rows()], version("ostler")),
         ring=key_ring(auth),
         allowed_hosts=auth.allowed_hosts,
         cors_origins=auth.cors_origins,
         body_limit=gateway.body_limit,
         clock=time.monotonic,
+        scrape_token=settings.metrics.token,
     )
+    ids = sessions.house.ids
+    return Correlated(gauges.around(door), lambda: ids.make("req"))
 
 
 def prepare_folder(folder: Path, work: Path) -> Path:

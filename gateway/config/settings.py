@@ -15,7 +15,7 @@ Seconds = Annotated[float, Meta(gt=0, le=7 * 86_400.0)]
 Count = Annotated[int, Meta(gt=0)]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 
-SECRET = frozenset({"api_key", "env", "sha256"})
+SECRET = frozenset({"api_key", "env", "sha256", "token"})
 
 
 class GatewaySettings(Struct, frozen=True, kw_only=True):
@@ -136,6 +136,22 @@ class LogSettings(Struct, frozen=True, kw_only=True):
     level: str = "info"
     format: str = "text"
     """text or json."""
+    levels: dict[str, str] = field(default_factory=dict)
+    """Levels of single loggers, by name: `"ostler.pool" = "debug"`."""
+    redact: list[str] = field(default_factory=list)
+    """Regular expressions; what matches is never written. The configured secrets are covered already."""
+
+
+class MetricsSettings(Struct, frozen=True, kw_only=True):
+    """What is counted, and who may read it."""
+
+    enabled: bool = True
+    token: str | None = None
+    """Opens `/metrics` and nothing else. Without it whoever may use the gateway may read them."""
+    places: dict[str, str] = field(default_factory=dict)
+    """Short names for directories, `name = "/path"`: only these ever stand in a label."""
+    otlp_endpoint: str | None = None
+    """Where to send traces of turns, for example `http://127.0.0.1:4318/v1/traces`; needs the extra `otel`."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -148,6 +164,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     auth: AuthSettings = field(default_factory=AuthSettings)
     tools: ToolSettings = field(default_factory=ToolSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
 
 
 CHOICES: dict[str, tuple[str, ...]] = {

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from ostler.bridge.calls import CallResult
+from ostler.gateway.correlation import on_behalf_of
 from ostler.gateway.errors import GatewayError
 from ostler.gateway.sessions.ask import Output
 from ostler.gateway.sessions.calls import ALIVE, READY, Desk
@@ -103,11 +104,13 @@ class Session:
 
     async def run(self, turn: Turn) -> None:
         """Remember the question, take a seat, ask, listen, finish."""
-        outcome = await self._answer(turn)
-        try:
-            await self._finish(turn, outcome)
-        finally:
-            turn.over.set()
+        turn.timings.begin()
+        with on_behalf_of(turn.origin, session_id=self.id, turn_id=turn.id):
+            outcome = await self._answer(turn)
+            try:
+                await self._finish(turn, outcome)
+            finally:
+                turn.over.set()
 
     async def _answer(self, turn: Turn) -> Outcome:
         try:
@@ -115,7 +118,9 @@ class Session:
                 if turn.stopped is not None:
                     return stopped(turn.stopped)
                 last = await self._ledger.remember(turn)
+                turn.timings.store()
                 seat = await self.seating.attach(turn, last)
+                turn.timings.sit()
                 agent = await self._prompt(turn, seat, last)
             return await self._listen(turn, agent)
         except TimeoutError:
@@ -179,6 +184,7 @@ class Session:
         if turn.desk is not None:
             turn.desk.close("the turn is over")
         turn.timings.report(self.id, turn.id)
+        self._house.watch.turn_ended(turn.id, turn.ask.key, outcome, turn.timings)
         if turn.agent is None:
             await self._ledger.take_back(turn)
         last = await self._ledger.close_answer(turn, outcome, [])

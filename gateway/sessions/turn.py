@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ostler.gateway.correlation import ORIGIN, Origin
 from ostler.gateway.sessions.ask import Ask, Output
 from ostler.gateway.sessions.calls import Desk
 from ostler.gateway.sessions.outcome import Stop
@@ -47,6 +48,8 @@ class Turn:
     next: "asyncio.Future[Continuation | None] | None" = None
     """Set while the client has function calls to execute."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
+    origin: Origin = field(default_factory=ORIGIN.get)
+    """The request that caused it."""
 
     @property
     def text(self) -> str:
@@ -62,6 +65,8 @@ class Turn:
         """One event of the agent."""
         kind = type(event)
         if kind is Text:
+            if self.timings.spoke is None:
+                self.timings.speak()
             self.said.append(event.text)  # type: ignore[union-attr] # narrowed by kind
         elif kind is ToolStarted:
             self.timings.tool_called()

@@ -1,0 +1,47 @@
+"""The watch over turns that counts."""
+
+from dataclasses import asdict, dataclass
+
+from ostler.gateway.sessions.outcome import Outcome, Status
+from ostler.gateway.sessions.timings import Timings
+from ostler.metrics.instruments import PoolInstruments, TurnInstruments
+from ostler.pool.keys import TransportKey
+
+OWN = "own"
+NO_MISS = "none"
+SOMETIMES = frozenset({"first_tool", "first_token"})
+"""What did not happen took no time, and a zero would say that it was quick."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnGauges:
+    """Implements `TurnWatch`."""
+
+    turns: TurnInstruments
+    pool: PoolInstruments
+
+    def turn_ended(self, turn_id: str, key: TransportKey, outcome: Outcome, timings: Timings) -> None:
+        provider = key.provider
+        transport = ("pool" if timings.pooled else "agent") if timings.reached else "none"
+        self.turns.turns.of(provider, transport, outcome.status.value).add()
+        if outcome.status is Status.FAILED:
+            self.turns.failures.of(provider, outcome.code).add()
+        self._count_tokens(key, outcome)
+        spans = timings.breakdown()
+        if spans is None:
+            return
+        if timings.warmth == OWN:
+            # The pool never hears of these: the session had its seat already.
+            self.pool.claims.of(provider, key.model, OWN, NO_MISS).add()
+        for phase, seconds in asdict(spans).items():
+            if phase in SOMETIMES and not seconds:
+                continue
+            self.turns.phases.of(provider, transport, phase).observe(seconds, turn_id)
+
+    def _count_tokens(self, key: TransportKey, outcome: Outcome) -> None:
+        usage = outcome.usage
+        if usage is None:
+            return
+        for direction, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
+            if tokens:
+                self.turns.tokens.of(key.provider, key.model, direction).add(tokens)
