@@ -45,8 +45,8 @@ from ostler.gateway.gauges.pool import Observers
 from ostler.gateway.ids import Ids
 from ostler.gateway.readiness import Readiness
 from ostler.gateway.sessions.house import House
+from ostler.gateway.sessions.reports import TurnObserver
 from ostler.gateway.sessions.sessions import Sessions
-from ostler.gateway.sessions.watch import TurnWatch
 from ostler.gateway.sessions.witness import NoWitness
 from ostler.gateway.store import Store
 from ostler.gateway.stores.owner import Ownership
@@ -124,13 +124,13 @@ async def close_unfinished(store: Store) -> None:
 
 @asynccontextmanager
 async def open_sessions(
-    loaded: Loaded, pool: TransportPool, store: Store, providers: Mapping[str, Provider], watch: TurnWatch
+    loaded: Loaded, pool: TransportPool, store: Store, providers: Mapping[str, Provider], turns: TurnObserver
 ) -> AsyncIterator[Sessions]:
     """The sessions and the owner of their tasks."""
     crew = Crew(asyncio.get_running_loop(), log_death)
     ids = Ids(secrets.token_bytes)
     gateway = loaded.settings.gateway
-    house = House(pool, store, providers, gateway, ids, crew, time.monotonic, time.time, NoWitness(), watch)
+    house = House(pool, store, providers, gateway, ids, crew, time.monotonic, time.time, NoWitness(), turns)
     sessions = Sessions(house)
     try:
         yield sessions

@@ -48,7 +48,8 @@ class Lines(structlog.stdlib.ProcessorFormatter):
         if form == "json":
             last += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(serializer=as_json)]
         else:
-            last += [structlog.dev.ConsoleRenderer(colors=colours, exception_formatter=structlog.dev.plain_traceback)]
+            plain = structlog.dev.plain_traceback
+            last += [structlog.dev.ConsoleRenderer(colors=colours, exception_formatter=plain, timestamp_key="time")]
         super().__init__(processors=last, foreign_pre_chain=chain())
         self._redaction = redaction
 
@@ -70,6 +71,7 @@ def chain() -> list[Processor]:
 
 def spread_facts(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """`extra={"facts": {...}}` is a table of its own; it stands beside the rest."""
+    event.pop("color_message", None)  # uvicorn's, the same again
     facts = event.pop("facts", None)
     return {**event, **facts} if isinstance(facts, dict) else event
 

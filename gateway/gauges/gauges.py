@@ -20,7 +20,7 @@ from ostler.gateway.gauges.scrape import Scrape
 from ostler.gateway.gauges.store import StoreGauges
 from ostler.gateway.gauges.turns import TurnGauges
 from ostler.gateway.models import Models
-from ostler.gateway.sessions.watch import NoWatch, TurnWatch
+from ostler.gateway.sessions.reports import NoTurnObserver, TurnObserver
 from ostler.gateway.stores.watch import NoWatch as NoStoreWatch
 from ostler.gateway.stores.watch import StoreWatch
 from ostler.metrics.instruments import Instruments
@@ -33,10 +33,10 @@ class Silence:
 
     pool: Observer
     store: StoreWatch
-    turns: TurnWatch
+    turns: TurnObserver
 
     def __init__(self) -> None:
-        self.pool, self.store, self.turns = Counts(), NoStoreWatch(), NoWatch()
+        self.pool, self.store, self.turns = Counts(), NoStoreWatch(), NoTurnObserver()
 
     @contextmanager
     def reading(self, census: Callable[..., Census]) -> Iterator[None]:  # noqa: ARG002 - nothing is read

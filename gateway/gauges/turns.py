@@ -1,9 +1,9 @@
-"""The watch over turns that counts."""
+"""The observer of turns that counts."""
 
 from dataclasses import asdict, dataclass
 
 from ostler.gateway.sessions.outcome import Outcome, Status
-from ostler.gateway.sessions.timings import Timings
+from ostler.gateway.sessions.reports import TurnReport
 from ostler.metrics.instruments import PoolInstruments, TurnInstruments
 from ostler.pool.keys import TransportKey
 
@@ -15,28 +15,26 @@ SOMETIMES = frozenset({"first_tool", "first_token"})
 
 @dataclass(frozen=True, slots=True)
 class TurnGauges:
-    """Implements `TurnWatch`."""
+    """Implements `TurnObserver`."""
 
     turns: TurnInstruments
     pool: PoolInstruments
 
-    def turn_ended(self, turn_id: str, key: TransportKey, outcome: Outcome, timings: Timings) -> None:
-        provider = key.provider
-        transport = ("pool" if timings.pooled else "agent") if timings.reached else "none"
+    def turn_ended(self, report: TurnReport) -> None:
+        key, timings, outcome = report.key, report.timings, report.outcome
+        provider, transport = key.provider, timings.transport
         self.turns.turns.of(provider, transport, outcome.status.value).add()
         if outcome.status is Status.FAILED:
             self.turns.failures.of(provider, outcome.code).add()
         self._count_tokens(key, outcome)
-        spans = timings.breakdown()
-        if spans is None:
+        if not timings.reached:
             return
         if timings.warmth == OWN:
             # The pool never hears of these: the session had its seat already.
             self.pool.claims.of(provider, key.model, OWN, NO_MISS).add()
-        for phase, seconds in asdict(spans).items():
-            if phase in SOMETIMES and not seconds:
-                continue
-            self.turns.phases.of(provider, transport, phase).observe(seconds, turn_id)
+        for phase, seconds in asdict(timings.breakdown()).items():
+            if seconds or phase not in SOMETIMES:
+                self.turns.phases.of(provider, transport, phase).observe(seconds, report.turn_id)
 
     def _count_tokens(self, key: TransportKey, outcome: Outcome) -> None:
         usage = outcome.usage

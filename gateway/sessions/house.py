@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from ostler.gateway.config.settings import GatewaySettings
 from ostler.gateway.ids import Ids
-from ostler.gateway.sessions.watch import NoWatch, TurnWatch
+from ostler.gateway.sessions.reports import NoTurnObserver, TurnObserver
 from ostler.gateway.sessions.witness import Witness
 from ostler.gateway.store import Store
 from ostler.pool.crew import Crew
@@ -26,4 +26,4 @@ class House:
     clock: Callable[[], float]
     wall: Callable[[], float]
     witness: Witness
-    watch: TurnWatch = field(default_factory=NoWatch)
+    turns: TurnObserver = field(default_factory=NoTurnObserver)

@@ -22,6 +22,7 @@ from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.ledger import Ledger
 from ostler.gateway.sessions.outcome import Outcome, Status, Stop, failed, outcome_of, stopped
 from ostler.gateway.sessions.prompt import compose
+from ostler.gateway.sessions.reports import TurnReport
 from ostler.gateway.sessions.scribe import Nobody, Scribe
 from ostler.gateway.sessions.seat import Seat
 from ostler.gateway.sessions.seating import Seating
@@ -183,8 +184,9 @@ class Session:
         """The end, once: durable, then told."""
         if turn.desk is not None:
             turn.desk.close("the turn is over")
-        turn.timings.report(self.id, turn.id)
-        self._house.watch.turn_ended(turn.id, turn.ask.key, outcome, turn.timings)
+        facts = turn.timings.report(self.id, turn.id)
+        report = TurnReport(self.id, turn.id, turn.ask.key, outcome, facts, turn.timings, turn.origin)
+        self._house.turns.turn_ended(report)
         if turn.agent is None:
             await self._ledger.take_back(turn)
         last = await self._ledger.close_answer(turn, outcome, [])

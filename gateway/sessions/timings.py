@@ -5,12 +5,12 @@ Rules:
   and their sum is not above the turn's wall time. Nothing here is shared between turns.
 - `spawn` and `session_new` are what this very turn waited for, so a warm seat shows zeros. `first_tool` runs from the
   prompt to the first tool call, 0 where none was called; `generation` is the rest of the answer.
-- A turn that never reached an agent has no breakdown.
+- A turn that never reached an agent leaves no record.
 """
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 
 import structlog
 
@@ -97,45 +97,43 @@ class Timings:
         """The agent says its first word."""
         self.spoke = self.clock()
 
-    def breakdown(self) -> Breakdown | None:
-        """Once it has ended. None: no agent was asked."""
-        if self.prompted is None or self.ended is None:
-            return None
-        first_tool = 0.0 if self.tool is None else self.tool - self.prompted
-        began = self.asked if self.began is None else self.began
+    @property
+    def transport(self) -> str:
+        """What served it: a process of the pool, one of its own, or none."""
+        return "none" if not self.reached else "pool" if self.pooled else "agent"
+
+    def breakdown(self) -> Breakdown:
+        """Once it has ended; zeros for what was not reached."""
+        ended = self.clock() if self.ended is None else self.ended
+        began = ended if self.began is None else self.began
+        prompted = ended if self.prompted is None else self.prompted
+        first_tool = 0.0 if self.tool is None else self.tool - prompted
         return Breakdown(
             queue=began - self.asked + self.waited.queue,
             spawn=self.waited.spawn,
             session_new=self.waited.session_new,
             bridge=self.bridge,
             first_tool=first_tool,
-            generation=self.ended - self.prompted - first_tool,
-            first_token=0.0 if self.spoke is None else self.spoke - self.prompted,
-            total=self.ended - self.asked,
+            generation=ended - prompted - first_tool,
+            first_token=0.0 if self.spoke is None else self.spoke - prompted,
+            total=ended - self.asked,
         )
 
-    def report(self, session_id: str, turn_id: str) -> None:
-        """The turn is over: the one record of it."""
+    def report(self, session_id: str, turn_id: str) -> Mapping[str, object]:
+        """The turn is over: its one record, logged if an agent was asked, and handed back."""
         self.ended = self.clock()
-        spans = self.breakdown()
-        if spans is None:
-            return
-        log.info(
-            EVENT,
-            spawn=milliseconds(spans.spawn),
-            bridge=milliseconds(spans.bridge),
-            session_new=milliseconds(spans.session_new),
-            first_tool=milliseconds(spans.first_tool),
-            generation=milliseconds(spans.generation),
-            queue=milliseconds(spans.queue),
-            first_token=milliseconds(spans.first_token),
-            total=milliseconds(spans.total),
-            transport="pool" if self.pooled else "agent",
-            transport_from_pool=self.pooled,
-            warmth=self.warmth,
-            session_id=session_id,
-            turn_id=turn_id,
-        )
+        spans = {name: milliseconds(seconds) for name, seconds in asdict(self.breakdown()).items()}
+        facts: dict[str, object] = {
+            **spans,
+            "transport": "pool" if self.pooled else "agent",
+            "transport_from_pool": self.pooled,
+            "warmth": self.warmth,
+            "session_id": session_id,
+            "turn_id": turn_id,
+        }
+        if self.reached:
+            log.info(EVENT, **facts)
+        return facts
 
 
 def milliseconds(seconds: float) -> float:
