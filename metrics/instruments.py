@@ -96,7 +96,8 @@ class TurnInstruments:
         self.failures = shelf.counter("ostler_turn_failures_total", "Failed turns by error code.", P, "code")
         self.phases = shelf.histogram(
             "ostler_turn_phase_seconds",
-            "Where the time of a turn went. queue: waiting for the session's turn and for a place in the pool; spawn:"
+            "Where the time of a turn went. queue: waiting for the session's turn and for a place in the pool; store:"
+            " making the question durable; spawn:"
             " its wait for a process; session_new: its wait for an agent session; bridge: publishing its tools;"
             " first_tool: prompt to first tool call; first_token: prompt to first text; generation: the rest of the"
             " answer; total: from the request to the end.",

@@ -31,6 +31,8 @@ class Breakdown:
 
     queue: float
     """Waiting for the session's earlier turns and for a place in the pool."""
+    store: float
+    """Making the question durable."""
     spawn: float
     session_new: float
     bridge: float
@@ -39,7 +41,7 @@ class Breakdown:
     first_token: float
     """From the prompt to the first text; part of `first_tool` and `generation`."""
     total: float
-    """From the request to the end, with what is none of the above: the store, for one."""
+    """From the request to the end."""
 
 
 @dataclass
@@ -110,6 +112,7 @@ class Timings:
         first_tool = 0.0 if self.tool is None else self.tool - prompted
         return Breakdown(
             queue=began - self.asked + self.waited.queue,
+            store=0.0 if self.stored is None else self.stored - began,
             spawn=self.waited.spawn,
             session_new=self.waited.session_new,
             bridge=self.bridge,
