@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from pathlib import Path
 
 import httpx
@@ -123,3 +124,27 @@ async def test_a_client_that_leaves_is_counted_and_its_stream_is_over(served: Se
     told = await scrape(served)
     assert told.total("ostler_http_streams") == 0
     assert told.total("ostler_http_disconnects_total", route="/v1/responses") == 1
+
+
+async def test_w46_health_is_red_within_30_s_when_every_fresh_start_fails_although_an_old_process_serves(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path / "data", pool__fallback=False, **VARIED) as served:
+        old = place(tmp_path, "old")
+        assert await served.say("hello", metadata={"cwd": old}, conversation="old") == "echo: hello"
+        assert (await served.http.get("/readyz")).status_code == 200
+        (tmp_path / "places" / "broken").touch()
+        began = time.monotonic()
+        for name in ("a", "b", "c"):
+            failed = await served.ask("hello", metadata={"cwd": place(tmp_path, name)})
+            assert failed.status_code >= 500, failed.text
+            assert await served.say("again", conversation="old") == "echo: again"
+        assert (await served.http.get("/readyz")).status_code == 503
+        assert (await served.http.get("/healthz")).status_code == 200
+        assert time.monotonic() - began < 30
+        told = await scrape(served)
+        assert told.total("ostler_ready") == 0
+        assert told.total("ostler_pool_start_failures") >= 1
+        (tmp_path / "places" / "broken").unlink()
+        assert await served.say("fresh", metadata={"cwd": place(tmp_path, "d")}) == "echo: fresh"
+        assert (await served.http.get("/readyz")).status_code == 200
