@@ -58,11 +58,11 @@ class Client:
 
 
 @contextmanager
-def gateway(folder: Path) -> Iterator[tuple[int, psutil.Process, float]]:
+def gateway(folder: Path, **environ: str) -> Iterator[tuple[int, psutil.Process, float]]:
     """(port, process, seconds from the start to its first line)"""
     given = {"PATH": os.environ["PATH"], "HOME": str(folder), "OSTLER_LOG__LEVEL": "warning"}
     given["OSTLER_AUTH__PER_MINUTE"] = "10000000"
-    given["OSTLER_AUTH__CONCURRENCY"] = "1000"
+    given |= {"OSTLER_AUTH__CONCURRENCY": "1000", **environ}
     line = [sys.executable, "-m", "ostler.gateway", "serve", "--port", "0", "--data-dir", str(folder / "data")]
     started = time.monotonic()
     with subprocess.Popen(line, cwd=folder, env=given, stdout=subprocess.PIPE, text=True) as process:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from structlog.contextvars import bound_contextvars
+from structlog.contextvars import bind_contextvars, reset_contextvars
 
 NAME = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
 TRACE = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
@@ -41,9 +41,11 @@ def origin_of(headers: dict[bytes, bytes], new_id: str) -> Origin:
 def on_behalf_of(origin: Origin, **facts: str) -> Iterator[None]:
     """Whatever is logged meanwhile says where it comes from."""
     token = ORIGIN.set(origin)
-    named = {"request_id": origin.request_id} if origin.request_id else {}
+    if origin.request_id:
+        facts["request_id"] = origin.request_id
+    bound = bind_contextvars(**facts)
     try:
-        with bound_contextvars(**named, **facts):
-            yield
+        yield
     finally:
+        reset_contextvars(**bound)
         ORIGIN.reset(token)

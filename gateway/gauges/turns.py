@@ -1,6 +1,6 @@
 """The observer of turns that counts."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.sessions.reports import TurnReport
@@ -32,9 +32,10 @@ class TurnGauges:
         if timings.warmth == OWN:
             # The pool never hears of these: the session had its seat already.
             self.pool.claims.of(provider, key.model, OWN, NO_MISS).add()
-        for phase, seconds in asdict(timings.breakdown()).items():
+        phases = self.turns.phases
+        for phase, seconds in timings.breakdown().items():
             if seconds or phase not in SOMETIMES:
-                self.turns.phases.of(provider, transport, phase).observe(seconds, report.turn_id)
+                phases.of(provider, transport, phase).observe(seconds, report.turn_id)
 
     def _count_tokens(self, key: TransportKey, outcome: Outcome) -> None:
         usage = outcome.usage

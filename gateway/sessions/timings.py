@@ -10,38 +10,18 @@ Rules:
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import structlog
 
 from ostler.pool.lease import Waited
 
+records = logging.getLogger("ostler.turns")
 # Wrapped here and not by `structlog.configure`, which would be the whole process's: a host has its own.
 log: structlog.stdlib.BoundLogger = structlog.wrap_logger(
-    logging.getLogger("ostler.turns"),
-    processors=[structlog.stdlib.filter_by_level, structlog.stdlib.render_to_log_kwargs],
-    wrapper_class=structlog.stdlib.BoundLogger,
+    records, processors=[structlog.stdlib.render_to_log_kwargs], wrapper_class=structlog.stdlib.BoundLogger
 )
 EVENT = "cold_start_breakdown"
-
-
-@dataclass(frozen=True, slots=True)
-class Breakdown:
-    """Seconds."""
-
-    queue: float
-    """Waiting for the session's earlier turns and for a place in the pool."""
-    store: float
-    """Making the question durable."""
-    spawn: float
-    session_new: float
-    bridge: float
-    first_tool: float
-    generation: float
-    first_token: float
-    """From the prompt to the first text; part of `first_tool` and `generation`."""
-    total: float
-    """From the request to the end."""
 
 
 @dataclass
@@ -104,37 +84,39 @@ class Timings:
         """What served it: a process of the pool, one of its own, or none."""
         return "none" if not self.reached else "pool" if self.pooled else "agent"
 
-    def breakdown(self) -> Breakdown:
-        """Once it has ended; zeros for what was not reached."""
+    def breakdown(self) -> dict[str, float]:
+        """Seconds by phase; zeros for what was not reached.
+
+        queue: waiting for the session's earlier turns and for a place in the pool. store: making the question durable.
+        first_token: from the prompt to the first text, a part of first_tool and generation. total: from the request to
+        the end. The rest is what `Waited` and the rules above say.
+        """
         ended = self.clock() if self.ended is None else self.ended
         began = ended if self.began is None else self.began
         prompted = ended if self.prompted is None else self.prompted
         first_tool = 0.0 if self.tool is None else self.tool - prompted
-        return Breakdown(
-            queue=began - self.asked + self.waited.queue,
-            store=0.0 if self.stored is None else self.stored - began,
-            spawn=self.waited.spawn,
-            session_new=self.waited.session_new,
-            bridge=self.bridge,
-            first_tool=first_tool,
-            generation=ended - prompted - first_tool,
-            first_token=0.0 if self.spoke is None else self.spoke - prompted,
-            total=ended - self.asked,
-        )
+        return {
+            "queue": began - self.asked + self.waited.queue,
+            "store": 0.0 if self.stored is None else self.stored - began,
+            "spawn": self.waited.spawn,
+            "session_new": self.waited.session_new,
+            "bridge": self.bridge,
+            "first_tool": first_tool,
+            "generation": ended - prompted - first_tool,
+            "first_token": 0.0 if self.spoke is None else self.spoke - prompted,
+            "total": ended - self.asked,
+        }
 
     def report(self, session_id: str, turn_id: str) -> Mapping[str, object]:
         """The turn is over: its one record, logged if an agent was asked, and handed back."""
         self.ended = self.clock()
-        spans = {name: milliseconds(seconds) for name, seconds in asdict(self.breakdown()).items()}
-        facts: dict[str, object] = {
-            **spans,
-            "transport": "pool" if self.pooled else "agent",
-            "transport_from_pool": self.pooled,
-            "warmth": self.warmth,
-            "session_id": session_id,
-            "turn_id": turn_id,
-        }
-        if self.reached:
+        facts: dict[str, object] = {name: milliseconds(seconds) for name, seconds in self.breakdown().items()}
+        facts["transport"] = "pool" if self.pooled else "agent"
+        facts["transport_from_pool"] = self.pooled
+        facts["warmth"] = self.warmth
+        facts["session_id"] = session_id
+        facts["turn_id"] = turn_id
+        if self.reached and records.isEnabledFor(logging.INFO):
             log.info(EVENT, **facts)
         return facts
 
