@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: setup serve test check cover agents bench soak fuzz lock format clean
+.PHONY: setup serve test check cover agents bench soak fuzz lock format clean prometheus dashboards
 
 setup: $(STAMP)
 
@@ -47,6 +47,20 @@ soak: setup
 fuzz: setup
 	$(BIN)/python -m tests.fuzz
 
+# The committed dashboards, from their code.
+dashboards: setup
+	$(BIN)/python -m tests.dashboards
+
+# A real Prometheus for the tests of dashboards and alerts: Debian's package, unpacked here and not installed. Without it
+# (and without one on PATH) those tests are skipped and say so.
+PROMETHEUS := .cache/prometheus
+prometheus: $(PROMETHEUS)/usr/bin/prometheus
+$(PROMETHEUS)/usr/bin/prometheus:
+	rm -rf $(PROMETHEUS) && mkdir -p $(PROMETHEUS)
+	cd $(PROMETHEUS) && { apt-get -qq download prometheus || { apt-get -qq update && apt-get -qq download prometheus; }; }
+	dpkg -x $(PROMETHEUS)/prometheus_*.deb $(PROMETHEUS)
+	rm $(PROMETHEUS)/prometheus_*.deb
+
 # Refresh the pinned requirements (needs `uv` on PATH). No header and no index: no registry host may be committed.
 lock:
 	uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate --generate-hashes --group dev pyproject.toml -o requirements/dev.txt
@@ -58,4 +72,4 @@ format: setup
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from ostler.gateway.api.routes import Row
 from ostler.gateway.config.settings import Settings
+from ostler.gateway.errors import StoreBusy, StoreCorrupt, StoreDiskFault, StoreFull, StoreLocked, StoreReadOnly
 from ostler.gateway.gauges.census import Census
 from ostler.gateway.gauges.lag import LoopLag
 from ostler.gateway.gauges.pool import PoolGauges
@@ -26,6 +27,8 @@ from ostler.gateway.stores.watch import StoreWatch
 from ostler.metrics.instruments import Instruments
 from ostler.metrics.shelf import Shelf
 from ostler.pool.observer import Counts, Observer
+
+STORE_FAULTS = (StoreBusy, StoreCorrupt, StoreDiskFault, StoreFull, StoreLocked, StoreReadOnly)
 
 
 class Silence:
@@ -72,6 +75,12 @@ class Gauges:
         named = [models.default, *models.aliases.values(), *(warm.model for warm in settings.pool.warm)]
         shelf.words("model").announce(found[1] for name in named if (found := models.resolve(name)) is not None)
         shelf.words("place").announce(settings.metrics.places)
+        # An increase is seen only from a number that was there before: somebody must hear of the first death, too.
+        for provider in models.providers:
+            instruments.pool.deaths.of(provider)
+            instruments.pool.leaks.of(provider)
+        for kind in STORE_FAULTS:
+            instruments.store.errors.of(kind.__name__)
         instruments.gateway.build.of(version("ostler"), platform.python_version()).set(1)
         return cls(
             instruments,

@@ -1,4 +1,4 @@
-"""The watch over the store that counts. Told by the thread that writes, and by no other."""
+"""The watch over the store that counts. Each number has one thread that tells of it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,6 @@
-"""Who is told how writing goes. Called by the thread that writes; must not wait."""
+"""Who is told how writing goes. Must not wait.
+
+Rules: called by the thread that writes; only `StoreBusy`, which never gets there, by the thread that was refused."""
 
 from collections.abc import Sequence
 from typing import Protocol

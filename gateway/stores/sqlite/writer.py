@@ -116,6 +116,8 @@ class Writer:
     def submit(self, work: Work[T]) -> asyncio.Future[T]:
         """Queue a piece of work of the running loop."""
         if self.waiting >= self._most_waiting:
+            # The only one that is told on the caller's thread: nobody else counts this kind.
+            self._watch.failed(StoreBusy.__name__, 1)
             raise StoreBusy(self._path, self.waiting)
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
