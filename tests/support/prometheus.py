@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import socket
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.waiting import eventually, soon
+from tests.support.waiting import eventually, soon, within
 
 ROOT = Path(__file__).resolve().parents[2]
 UNPACKED = ROOT / ".cache" / "prometheus" / "usr" / "bin"
@@ -42,9 +43,9 @@ class Prometheus:
 
     async def seen(self, expr: str, what: str) -> None:
         """Wait until it knows something: it scrapes by its own clock."""
-        while not await self.query(expr):
-            await asyncio.sleep(0.2)
-        assert what
+        async with within(30, what):
+            while not await self.query(expr):  # noqa: ASYNC110 - nothing tells us when it has scraped, so we look
+                await asyncio.sleep(0.2)
 
 
 @asynccontextmanager
@@ -58,13 +59,8 @@ async def scraping(folder: Path, target: str) -> AsyncIterator[Prometheus]:
     )
     log = folder / "prometheus.log"
     port = free_port()
-    flags = [
-        f"--config.file={config}",
-        f"--storage.tsdb.path={folder / 'tsdb'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-    ]
-    with log.open("wb") as written:
-        process = subprocess.Popen([tool("prometheus"), *flags], stdout=written, stderr=written)
+    flags = [f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}"]
+    process = started([tool("prometheus"), *flags, f"--web.listen-address=127.0.0.1:{port}"], log)
     try:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as http:
             await eventually(lambda: b"Server is ready" in log.read_bytes(), "Prometheus serves", 30)
@@ -74,10 +70,14 @@ async def scraping(folder: Path, target: str) -> AsyncIterator[Prometheus]:
         await soon(asyncio.to_thread(process.wait), "Prometheus has ended", 30)
 
 
+def started(command: list[str], log: Path) -> "subprocess.Popen[bytes]":
+    """With all that it says in a file."""
+    with log.open("wb") as written:
+        return subprocess.Popen(command, stdout=written, stderr=written)
+
+
 def free_port() -> int:
     """One that nobody has at this moment; Prometheus does not tell which one it took."""
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port: int = taken.getsockname()[1]
         return port
