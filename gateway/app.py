@@ -42,10 +42,11 @@ from ostler.gateway.data_folder import DATABASE
 from ostler.gateway.gauges.census import Census
 from ostler.gateway.gauges.gauges import Gauges, Silence, open_gauges
 from ostler.gateway.gauges.pool import Observers
+from ostler.gateway.gauges.traces import tracing
 from ostler.gateway.ids import Ids
 from ostler.gateway.readiness import Readiness
 from ostler.gateway.sessions.house import House
-from ostler.gateway.sessions.reports import TurnObserver
+from ostler.gateway.sessions.reports import TurnObserver, TurnObservers
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.witness import NoWitness
 from ostler.gateway.store import Store
@@ -106,7 +107,11 @@ async def open_gateway(loaded: Loaded, environ: Mapping[str, str]) -> AsyncItera
             observer=Observers(readiness, gauges.pool),
         )
         await stack.enter_async_context(pool)
-        sessions = await stack.enter_async_context(open_sessions(loaded, pool, store, providers, gauges.turns))
+        traces = await stack.enter_async_context(
+            tracing(settings.metrics.otlp_endpoint, lambda: time.time() - time.monotonic())
+        )
+        turns = TurnObservers(gauges.turns, traces)
+        sessions = await stack.enter_async_context(open_sessions(loaded, pool, store, providers, turns))
         await close_unfinished(store)
         places = {path: name for name, path in settings.metrics.places.items()}
         census = partial(Census, pool=pool, bridge=bridge.stats, sessions=sessions, readiness=readiness)
