@@ -17,7 +17,7 @@ Hour = Annotated[int, Meta(ge=0, le=23)]
 Count = Annotated[int, Meta(gt=0)]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 
-SECRET = frozenset({"api_key", "env", "headers", "options", "sha256"})
+SECRET = frozenset({"api_key", "env", "headers", "options", "sha256", "token"})
 
 
 class GatewaySettings(Struct, frozen=True, kw_only=True):
@@ -227,6 +227,22 @@ class LogSettings(Struct, frozen=True, kw_only=True):
     level: str = "info"
     format: str = "text"
     """text or json."""
+    levels: dict[str, str] = field(default_factory=dict)
+    """Levels of single loggers, by name: `"ostler.pool" = "debug"`."""
+    redact: list[str] = field(default_factory=list)
+    """Regular expressions; what matches is never written. The configured secrets are covered already."""
+
+
+class MetricsSettings(Struct, frozen=True, kw_only=True):
+    """What is counted, and who may read it."""
+
+    enabled: bool = True
+    token: str | None = None
+    """Opens `/metrics` and nothing else. Without it whoever may use the gateway may read them."""
+    places: dict[str, str] = field(default_factory=dict)
+    """Short names for directories, `name = "/path"`: only these ever stand in a label."""
+    otlp_endpoint: str | None = None
+    """Where to send traces of turns, for example `http://127.0.0.1:4318/v1/traces`; needs the extra `otel`."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -241,6 +257,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     memory: MemorySettings = field(default_factory=MemorySettings)
     resets: ResetSettings = field(default_factory=ResetSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
 
 
 RULES = ("allow", "deny", "ask")

@@ -16,6 +16,7 @@ from functools import partial
 from ostler.bridge.calls import CallResult
 from ostler.bridge.offer import Offer
 from ostler.bridge.session_facts import SessionFacts
+from ostler.gateway.correlation import on_behalf_of
 from ostler.gateway.errors import GatewayError
 from ostler.gateway.sessions.ask import Output
 from ostler.gateway.sessions.calls import ALIVE, READY, AskedCall, Desk, Permission
@@ -200,11 +201,13 @@ class Session:
 
     async def run(self, turn: Turn) -> None:
         """Remember the question, take a seat, ask, listen, finish."""
-        outcome = await self._answer(turn)
-        try:
-            await self._finish(turn, outcome)
-        finally:
-            turn.over.set()
+        turn.timings.begin()
+        with on_behalf_of(turn.origin, session_id=self.id, turn_id=turn.id):
+            outcome = await self._answer(turn)
+            try:
+                await self._finish(turn, outcome)
+            finally:
+                turn.over.set()
 
     async def _answer(self, turn: Turn) -> Outcome:
         try:
@@ -212,6 +215,7 @@ class Session:
                 if turn.stopped is not None:
                     return stopped(turn.stopped)
                 last = await self._ledger.remember(turn)
+                turn.timings.store()
                 agent = await self._ask(turn, last)
             return await self._listen(turn, agent)
         except TimeoutError:
@@ -229,6 +233,7 @@ class Session:
         """Take a seat and put the question there."""
         kit, context = await self._equip(turn)
         seat = await self.seating.attach(turn, last, kit, context)
+        turn.timings.sit()
         return await self._prompt(turn, seat, last, kit, context)
 
     async def _equip(self, turn: Turn) -> tuple[Offer, SessionContext]:
@@ -295,7 +300,8 @@ class Session:
         if turn.desk is not None:
             turn.desk.close("the turn is over")
         facts = turn.timings.report(self.id, turn.id)
-        self._house.turns.turn_ended(TurnReport(self.id, turn.id, turn.ask.key, outcome, facts))
+        report = TurnReport(self.id, turn.id, turn.ask.key, outcome, facts, turn.timings, turn.origin)
+        self._house.turns.turn_ended(report)
         if turn.agent is None:
             await self._ledger.take_back(turn)
         last = await self._close(turn, outcome)
