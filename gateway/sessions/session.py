@@ -48,10 +48,17 @@ SIGNS_OF_LIFE = 8
 class Session:
     """Made and kept by `Sessions`."""
 
-    def __init__(self, session_id: str, owner: str, house: House, rested: Callable[["Session"], None]) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        owner: str,
+        house: House,
+        rested: Callable[["Session"], None],
+        make_way: Callable[[], None],
+    ) -> None:
         self.id = session_id
         self.owner = owner
-        self.seating = Seating(session_id, owner, house, self.release_seat, self.decide)
+        self.seating = Seating(session_id, owner, house, left=self.release_seat, policy=self.decide, make_way=make_way)
         self.turn: Turn | None = None
         self.retired = False
         """Whether its conversation has left it."""
