@@ -25,8 +25,9 @@ from ostler.gateway.api.resource import incomplete
 from ostler.gateway.api.wants import Places
 from ostler.gateway.assembly.crew import log_death
 from ostler.gateway.assembly.memory import open_memory
-from ostler.gateway.assembly.tools import bridge_settings, equipped, open_tool_channel, open_workshop, permits_of
+from ostler.gateway.assembly.tools import bridge_settings, equipped, open_tool_channel, open_workshop
 from ostler.gateway.assembly.web import Console, build_admin, build_app
+from ostler.gateway.config.asking import permits_of
 from ostler.gateway.config.check import check, work_folder
 from ostler.gateway.config.load import Loaded
 from ostler.gateway.console.board import Board
@@ -138,7 +139,7 @@ async def open_gateway(
             *clocks,
             told,
             mirrors,
-            permits_of(settings.pool),
+            permits_of(settings, models, wanted),
             workshop,
             TurnObservers(recent, gauges.turns, traces),
         )
