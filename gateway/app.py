@@ -36,10 +36,12 @@ from ostler.gateway.api.target import Finder
 from ostler.gateway.api.wants import Places
 from ostler.gateway.config.check import check, work_folder
 from ostler.gateway.config.load import Loaded
+from ostler.gateway.config.settings import PoolSettings
 from ostler.gateway.data_folder import DATABASE
 from ostler.gateway.ids import Ids
 from ostler.gateway.readiness import Readiness
 from ostler.gateway.sessions.house import House
+from ostler.gateway.sessions.permits import Permits, Rule
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.witness import NoWitness
 from ostler.gateway.store import Store
@@ -48,7 +50,6 @@ from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.store import SqliteSettings
 from ostler.pool.crew import Crew
 from ostler.pool.gate import OpenGates
-from ostler.pool.permission import allow, deny
 from ostler.pool.pool import TransportPool
 from ostler.pool.process.keeper import Keeper
 from ostler.pool.provider import Provider
@@ -56,7 +57,6 @@ from ostler.pool.providers import load as load_providers
 from ostler.pool.transport import Transport
 
 log = logging.getLogger(__name__)
-POLICIES = {"allow": allow, "deny": deny}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +95,12 @@ async def open_gateway(loaded: Loaded, environ: Mapping[str, str]) -> AsyncItera
             start_transport=partial(Transport.start, keeper=keeper, gates=OpenGates()),
             environ=environ,
             tool_port=bridge,
-            policy=POLICIES[settings.pool.permissions],
             observer=readiness,
         )
         await stack.enter_async_context(pool)
         sessions = await stack.enter_async_context(open_sessions(loaded, pool, store, providers))
         await close_unfinished(store)
-        app = build_app(loaded, sessions, Places(models, work, wanted.roots), readiness)
+        app = build_app(loaded, sessions, Places(models, work, wanted.roots, sessions.house.permits), readiness)
         yield Gateway(app, sessions, pool, bridge, store, readiness)
 
 
@@ -119,7 +118,18 @@ async def open_sessions(
     """The sessions and the owner of their tasks."""
     crew = Crew(asyncio.get_running_loop(), log_death)
     ids = Ids(secrets.token_bytes)
-    house = House(pool, store, providers, loaded.settings.gateway, ids, crew, time.monotonic, time.time, NoWitness())
+    house = House(
+        pool,
+        store,
+        providers,
+        loaded.settings.gateway,
+        ids,
+        crew,
+        time.monotonic,
+        time.time,
+        NoWitness(),
+        permits_of(loaded.settings.pool),
+    )
     sessions = Sessions(house)
     try:
         yield sessions
@@ -151,6 +161,12 @@ def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Rea
         body_limit=gateway.body_limit,
         clock=time.monotonic,
     )
+
+
+def permits_of(pool: PoolSettings) -> Permits:
+    """What agents hear that ask."""
+    models = {model: Rule(word) for model, word in pool.model_permissions.items()}
+    return Permits(Rule(pool.permissions), models, pool.permission_deadline)
 
 
 def prepare_folder(folder: Path, work: Path) -> Path:

@@ -18,6 +18,8 @@ from ostler.gateway.api.wants import Places, functions_of
 from ostler.gateway.api.writer import ResponseWriter
 from ostler.gateway.records import Role
 from ostler.gateway.sessions.ask import Ask, Line, Output
+from ostler.gateway.sessions.permits import NAME as PERMISSIONS
+from ostler.gateway.sessions.permits import Rule
 from ostler.gateway.sessions.scribe import Scribe
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.turn import Turn
@@ -27,6 +29,8 @@ from ostler.wire.json import JsonObject
 
 GO_ON = "Go on: the results of your tool calls are the last lines of the conversation above."
 TRUNCATIONS = ("auto", "disabled")
+ASKED = {"function_call": "call_id", "mcp_approval_request": "id"}
+"""Items that want an answer, and where their id is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,8 @@ class Intake:
     async def prepare(self, body: ResponseBody, caller: Caller, *, resends: bool = False) -> Prepared:
         """Understand it whole; then, and only then, make the session if there is none.
 
-        `resends`: the client repeats the conversation even where it names a session that holds it.
+        `resends`: the client repeats the conversation even where it names a session that holds it, and has no way to
+        answer a question for permission.
         """
         check(body)
         given = await resolved(body.input, self._sessions.house.store, caller.name)
@@ -88,7 +93,11 @@ class Intake:
         model = body.model or (target.session.model if target.session else None) or self._places.models.default
         cwd = (body.metadata or {}).get("cwd") or (target.session.cwd if target.session else None)
         key = self._places.key(model, cwd, caller)
-        ask = self._ask(body, said, key)
+        wish, kept = (body.metadata or {}).get(PERMISSIONS), target.kept(PERMISSIONS)
+        rule = self._places.rule(key, caller, wish, kept)
+        ask = replace(self._ask(body, said, key), hands_over=True, rule=rule)
+        if resends and rule is Rule.ASK:
+            ask = replace(ask, rule=Rule.DENY)
         items = tuple(input_items(said))
         told = whole(said) if stateless(body) else None
         prepared = Prepared(body, caller, model, waiting or "", target.slug, items, ask, told=told)
@@ -101,7 +110,9 @@ class Intake:
         if session is not None:
             session.check_room()
         store = body.store is not False
-        return replace(prepared, session_id=await self._finder.open(target, key, caller.name, keep_slug=store))
+        kind = {} if wish is None else {PERMISSIONS: wish}
+        opened = await self._finder.open(target, key, caller.name, keep_slug=store, metadata=kind)
+        return replace(prepared, session_id=opened)
 
     def _warm(self, prepared: Prepared, said: Conversation) -> Prepared | None:
         """The session that holds what this client resends, if there is one."""
@@ -196,13 +207,13 @@ class Intake:
 
     async def _check_outputs(self, said: Conversation, target: Target) -> None:
         """Results must belong to a call that somebody knows: this request, or the stored conversation."""
-        known = {item.get("call_id") for _, _, item in said.entries if item.get("type") == "function_call"}
+        known = {item.get(ASKED.get(item.get("type", ""), "")) for _, _, item in said.entries}
         if target.session is not None:
             calls = await self._sessions.house.store.parked(target.session.id, waiting=False)
             known |= {call.call_id for call in calls}
         for output in said.outputs:
             if output.call_id not in known:
-                raise bad(f"no tool call found for function call output with call_id {output.call_id[:100]}", "input")
+                raise bad(f"no call and no question with the id {output.call_id[:100]!r} waits for an answer", "input")
 
 
 def stateless(body: ResponseBody) -> bool:

@@ -62,6 +62,12 @@ def add(found: Conversation, item: JsonObject, param: str, new_id: Callable[[str
         case "function_call_output":
             settle(found)
             found.outputs.append(output_of(item, param, new_id))
+        case "mcp_approval_request":
+            settle(found)
+            found.entries.append((Role.ASSISTANT, "", item))
+        case "mcp_approval_response":
+            settle(found)
+            found.outputs.append(decision_of(item, param, new_id))
         case "reasoning":
             return
         case _:
@@ -135,3 +141,16 @@ def output_of(item: JsonObject, param: str, new_id: Callable[[str], str]) -> Out
     parts = parts_of(output, f"{param}.output")
     stored = {**item, "id": item.get("id") or new_id("fco"), "status": item.get("status") or "completed"}
     return Output(call_id, words_of(parts), stored, [{"type": "text", "text": words_of(parts)}])
+
+
+def decision_of(item: JsonObject, param: str, new_id: Callable[[str], str]) -> Output:
+    """The answer to a question for permission."""
+    asked, approve, reason = item.get("approval_request_id"), item.get("approve"), item.get("reason")
+    if not isinstance(asked, str) or not asked:
+        raise bad(f"{param}.approval_request_id must be a string", f"{param}.approval_request_id")
+    if not isinstance(approve, bool):
+        raise bad(f"{param}.approve must be true or false", f"{param}.approve")
+    words = "permission granted" if approve else "permission refused"
+    text = f"{words}: {reason}" if isinstance(reason, str) and reason else words
+    stored = {**item, "id": item.get("id") or new_id("mcprr")}
+    return Output(asked, text, stored, [{"type": "text", "text": text}], refused=not approve)

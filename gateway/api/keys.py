@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.settings import AuthSettings
+from ostler.gateway.sessions.permits import Rule
 
 SHORTEST = 16
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -23,6 +24,8 @@ class Caller:
     roots: tuple[str, ...] = ()
     concurrency: int = 64
     per_minute: int = 6000
+    rule: Rule | None = None
+    """What an agent hears that asks for permission; None: what is said for the model."""
 
     def may_use(self, model: str) -> bool:
         """Whether the key allows this `provider/model`."""
@@ -71,6 +74,7 @@ def key_ring(settings: AuthSettings) -> KeyRing:
             tuple(key.roots),
             key.concurrency or settings.concurrency,
             key.per_minute or settings.per_minute,
+            None if key.permissions is None else Rule(key.permissions),
         )
         entries.append((bytes.fromhex(key.sha256), caller))
     anyone = Caller(concurrency=settings.concurrency, per_minute=settings.per_minute)

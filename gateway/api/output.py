@@ -4,6 +4,7 @@ Rules:
 - Every item is added, filled and done, in this order; its `output_index` is its place in the output.
 - Text and thoughts stream. What the agent does itself (its tools, its plan) is told as a reasoning item when it is
   over: a client sees it and will not mistake it for a call that it should execute.
+- A question for permission that the client is to answer is an item of its own; how any was settled is told.
 - A call of one of the client's own functions is announced by the agent too; that announcement is dropped, because the
   call itself follows as a `function_call` item.
 """
@@ -14,10 +15,23 @@ from typing import Any
 import orjson
 
 from ostler.gateway.sessions.calls import AskedCall
-from ostler.pool.events import Plan, Text, Thought, ToolEnded, ToolStarted, ToolUpdated, TurnEvent, Usage
+from ostler.pool.events import (
+    PermissionAnswered,
+    PermissionAsked,
+    Plan,
+    Text,
+    Thought,
+    ToolEnded,
+    ToolStarted,
+    ToolUpdated,
+    TurnEvent,
+    Usage,
+)
 from ostler.wire.json import JsonObject
 
 Emit = Callable[[str, JsonObject], None]
+ASKER = "agent"
+"""Who asks for permission: nothing of the outside, the agent itself."""
 SHOWN = 2000
 """Characters of a tool's arguments or result that are shown."""
 
@@ -37,6 +51,8 @@ class Output:
         """The item that streams now; always the last one."""
         self._pieces: list[str] = []
         self._tools: dict[str, ToolStarted] = {}
+        self._asked: dict[str, str] = {}
+        """Titles of questions for permission."""
 
     @property
     def text(self) -> str:
@@ -60,14 +76,38 @@ class Output:
             case Plan(steps=steps):
                 lines = "\n".join(f"- [{'x' if step.status == 'completed' else ' '}] {step.text}" for step in steps)
                 self._tell(f"Plan:\n{lines}", {"kind": "plan"})
+            case PermissionAsked(id=asked, title=title):
+                self._asked[asked] = title
+            case PermissionAnswered():
+                self._tell_decision(event)
             case Usage():
                 self.usage = event
             case _:
                 return
 
     def call(self, call: AskedCall) -> None:
-        """A function call for the client."""
+        """Something for the client to answer."""
         self.close()
+        if call.permission is None:
+            self._call_function(call)
+        else:
+            self._ask(call)
+
+    def _ask(self, call: AskedCall) -> None:
+        """May it?"""
+        index = len(self.items)
+        item: JsonObject = {
+            "type": "mcp_approval_request",
+            "id": call.call_id,
+            "name": call.name,
+            "arguments": call.arguments,
+            "server_label": ASKER,
+        }
+        self.items.append(item)
+        self._emit("response.output_item.added", {"output_index": index, "item": item})
+        self._emit("response.output_item.done", {"output_index": index, "item": item})
+
+    def _call_function(self, call: AskedCall) -> None:
         index = len(self.items)
         item: JsonObject = {
             "type": "function_call",
@@ -174,6 +214,12 @@ class Output:
             if value is not None:
                 facts[name] = shown(value)
         self._tell(text, facts)
+
+    def _tell_decision(self, event: PermissionAnswered) -> None:
+        title = self._asked.pop(event.id, "")
+        word = "cancelled" if event.option is None else event.option.name
+        facts: JsonObject = {"kind": "permission", "title": title, "decision": word, "by": event.by}
+        self._tell(f"Permission for {title}: {word} ({event.by})", facts)
 
     def _tell(self, text: str, activity: JsonObject) -> None:
         """A whole reasoning item at once."""

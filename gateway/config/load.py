@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from ostler.gateway.config.errors import ConfigError, UnknownKey
-from ostler.gateway.config.settings import CHOICES, Settings
+from ostler.gateway.config.settings import CHOICES, RULES, Settings
 from ostler.gateway.data_folder import data_folder
 from ostler.pool.flag import pool_enabled
 
@@ -162,6 +162,11 @@ def check_choices(settings: Settings, place: str) -> None:
         value = msgspec.structs.asdict(msgspec.structs.asdict(settings)[section])[name]
         if value not in choices:
             raise ConfigError(place, f"{key} = {value!r}; use one of {', '.join(choices)}")
+    words = {f"pool.model_permissions.{model}": word for model, word in settings.pool.model_permissions.items()}
+    words |= {f"auth.keys {key.name!r} permissions": key.permissions for key in settings.auth.keys if key.permissions}
+    for key, word in words.items():
+        if word not in RULES:
+            raise ConfigError(place, f"{key} = {word!r}; use one of {', '.join(RULES)}")
 
 
 def check_keys_of_auth(settings: Settings, place: str) -> None:

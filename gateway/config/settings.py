@@ -84,7 +84,11 @@ class PoolSettings(Struct, frozen=True, kw_only=True):
     roots: list[str] = field(default_factory=list)
     """Directories that agents may work below; empty: any."""
     permissions: str = "deny"
-    """What agents hear when they ask: allow or deny."""
+    """What agents hear when they ask for permission: allow, deny, or ask (a person, by the API or on a chat face)."""
+    model_permissions: dict[str, str] = field(default_factory=dict)
+    """The same for `provider/model` or `provider/*`."""
+    permission_deadline: Seconds = 300.0
+    """How long a person may take to answer; then the answer is no."""
 
 
 class ProviderSection(Struct, frozen=True, kw_only=True):
@@ -107,6 +111,8 @@ class KeySettings(Struct, frozen=True, kw_only=True):
     sha256: str
     models: list[str] = field(default_factory=list)
     """`provider/model` or `provider/*`; empty: all."""
+    permissions: str | None = None
+    """What agents hear from this key: allow, deny or ask; with a rule for the model, the narrower of the two."""
     roots: list[str] = field(default_factory=list)
     concurrency: Count | None = None
     per_minute: Count | None = None
@@ -152,9 +158,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     log: LogSettings = field(default_factory=LogSettings)
 
 
+RULES = ("allow", "deny", "ask")
 CHOICES: dict[str, tuple[str, ...]] = {
     "gateway.on_disconnect": ("cancel", "continue"),
-    "pool.permissions": ("allow", "deny"),
+    "pool.permissions": RULES,
     "log.level": ("debug", "info", "warning", "error"),
     "log.format": ("text", "json"),
 }

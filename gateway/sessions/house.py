@@ -1,10 +1,11 @@
 """What all sessions share: the pool, the store, the clock, the limits, and the owner of their tasks."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ostler.gateway.config.settings import GatewaySettings
 from ostler.gateway.ids import Ids
+from ostler.gateway.sessions.permits import Permits
 from ostler.gateway.sessions.witness import Witness
 from ostler.gateway.store import Store
 from ostler.pool.crew import Crew
@@ -25,3 +26,4 @@ class House:
     clock: Callable[[], float]
     wall: Callable[[], float]
     witness: Witness
+    permits: Permits = field(default_factory=Permits)

@@ -101,7 +101,7 @@ class Ledger:
         """Both at once, so that they share one write to the disk. Neither is worth anything to the client alone."""
         record = turn.scribe.begin()
         if record is None:
-            ids = await self._store.append(self._id, messages)
+            ids = await self._store.append(self._id, messages) if messages else []
         else:
             ids, _ = await asyncio.gather(self._store.append(self._id, messages), self._store.save_response(record))
         turn.scribe.started()

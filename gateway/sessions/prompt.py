@@ -28,7 +28,9 @@ def message_lines(message: MessageRecord) -> list[Line]:
     role = ROLE_LINES.get(Role(message.role), "user")
     calls = [item for item in message.items if item.get("type") == "function_call"]
     called = [("tool", f"called {call.get('name')} with {call.get('arguments')}") for call in calls]
-    return called if calls and not message.text else [(role, message.text), *called]
+    asked = [item for item in message.items if item.get("type") == "mcp_approval_request"]
+    called += [("tool", f"asked for permission: {item.get('name')}") for item in asked]
+    return called if called and not message.text else [(role, message.text), *called]
 
 
 def compose(

@@ -13,7 +13,7 @@ from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.sessions.seat import Memory, Seat
 from ostler.gateway.sessions.turn import Turn
-from ostler.pool.ports import ToolSet
+from ostler.pool.ports import PermissionPolicy, ToolSet
 
 log = logging.getLogger(__name__)
 
@@ -21,10 +21,13 @@ log = logging.getLogger(__name__)
 class Seating:
     """Of one session."""
 
-    def __init__(self, session_id: str, owner: str, house: House, left: Callable[[], None]) -> None:
+    def __init__(
+        self, session_id: str, owner: str, house: House, left: Callable[[], None], policy: PermissionPolicy
+    ) -> None:
         self._id = session_id
         self._owner = owner
         self._house = house
+        self._policy = policy
         self._left = left
         """Called when the process under the seat is gone or to be replaced."""
         self._memory: Memory | None = None
@@ -42,7 +45,9 @@ class Seating:
         memory, self._memory = self._memory, None
         resume = memory.memo if memory is not None and memory.serves(ask, last) else None
         tools = ToolSet(ask.tools) if ask.tools else None
-        lease = await house.pool.lease(ask.key, tools=tools, owner=self._owner or self._id, resume=resume)
+        lease = await house.pool.lease(
+            ask.key, tools=tools, owner=self._owner or self._id, resume=resume, policy=self._policy
+        )
         seat = self.seat = Seat(lease, ask.tools)
         if lease.restored:
             seat.knows = last

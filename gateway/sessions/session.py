@@ -7,6 +7,7 @@ Rules:
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,19 +15,22 @@ from collections.abc import Callable, Sequence
 from ostler.bridge.calls import CallResult
 from ostler.gateway.errors import GatewayError
 from ostler.gateway.sessions.ask import Output
-from ostler.gateway.sessions.calls import ALIVE, READY, Desk
+from ostler.gateway.sessions.calls import ALIVE, READY, AskedCall, Desk, Permission
 from ostler.gateway.sessions.errors import OutputsMissing, SessionQueueFull
 from ostler.gateway.sessions.faults import fault
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.ledger import Ledger
 from ostler.gateway.sessions.outcome import Outcome, Status, Stop, failed, outcome_of, stopped
+from ostler.gateway.sessions.permits import Rule
 from ostler.gateway.sessions.prompt import compose
 from ostler.gateway.sessions.scribe import Nobody, Scribe
 from ostler.gateway.sessions.seat import Seat
 from ostler.gateway.sessions.seating import Seating
 from ostler.gateway.sessions.turn import Continuation, Turn
 from ostler.pool.errors import PoolError
-from ostler.pool.events import Finished, Other
+from ostler.pool.events import Finished, Other, PermissionAsked
+from ostler.pool.permission import NO, YES, allow, deny, first_of
+from ostler.pool.ports import PermissionChoice
 from ostler.pool.turn import Turn as AgentTurn
 
 log = logging.getLogger(__name__)
@@ -41,7 +45,7 @@ class Session:
     def __init__(self, session_id: str, owner: str, house: House, rested: Callable[["Session"], None]) -> None:
         self.id = session_id
         self.owner = owner
-        self.seating = Seating(session_id, owner, house, self.release_seat)
+        self.seating = Seating(session_id, owner, house, self.release_seat, self.decide)
         self.turn: Turn | None = None
         self._house = house
         self._ledger = Ledger(session_id, owner, house)
@@ -92,6 +96,29 @@ class Session:
         self.check_outputs([output.call_id for output in outputs])
         turn.next.set_result(Continuation(scribe, outputs))
         return turn
+
+    def pending_permissions(self) -> list[Permission]:
+        """What the agent of the running turn asked and nobody has answered, the oldest first."""
+        return [] if self.turn is None else self.turn.pending_permissions()
+
+    def answer_permission(self, permission_id: str, *, allow: bool) -> bool:
+        """Decide. False for a question that does not wait (any more)."""
+        return self.turn is not None and self.turn.answer_permission(permission_id, allow=allow)
+
+    async def decide(self, agent_session: str, asked: PermissionAsked) -> PermissionChoice:
+        """The permission policy of every seat of this session: the rule of the turn that runs."""
+        turn, permits = self.turn, self._house.permits
+        rule = Rule.DENY if turn is None else turn.ask.rule or permits.rule(turn.ask.key)
+        if rule is Rule.ALLOW:
+            return await allow(agent_session, asked)
+        if turn is None or turn.desk is None or rule is Rule.DENY:
+            return await deny(agent_session, asked)
+        said: bool | None = None
+        # Of a question that is handed over, the wait for the client's next request is the deadline (`_client`).
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if turn.ask.hands_over else permits.deadline):
+                said = await turn.desk.permit(asked, hands_over=turn.ask.hands_over)
+        return PermissionChoice(first_of(YES if said else NO, asked.options), "timeout" if said is None else "person")
 
     def stop_all(self, reason: Stop) -> None:
         """Stop the running turn and those that wait."""
@@ -146,7 +173,7 @@ class Session:
         parts, left_out = compose(ask, history, house.providers[ask.key.provider], fresh=fresh, instructions=untold)
         if left_out:
             log.warning("session %s: %d old messages do not fit the prompt and are left out", self.id, left_out)
-        turn.desk = Desk(turn.put, self._call_id, house.settings.call_gather, parallel=ask.parallel_calls)
+        turn.desk = Desk(turn.put, house.ids.make, house.settings.call_gather, parallel=ask.parallel_calls)
         began = house.clock()
         seat.offer(turn.desk.dispatch)
         timings.bridge = house.clock() - began
@@ -214,30 +241,33 @@ class Session:
         coming = turn.next = asyncio.get_running_loop().create_future()
         await self._ledger.close_answer(turn, Outcome(Status.COMPLETED), calls)
         turn.scribe.publish()
-        came = await self._client(coming, desk)
+        came = await self._client(coming, desk, self._patience(calls))
         turn.next = None
         if came is None:
-            desk.close(
-                "the turn was stopped" if turn.stopped else "the client did not answer the function call in time"
-            )
+            desk.close("the turn was stopped" if turn.stopped else "the client did not answer in time")
             turn.scribe = Nobody()
             return
         turn.scribe = came.scribe
         await self._ledger.take_results(turn, came)
         for output in came.outputs:
-            desk.answer(output.call_id, CallResult(tuple(output.content)))
+            desk.answer(output.call_id, CallResult(tuple(output.content), is_error=output.refused))
         desk.announce()
 
-    async def _client(self, coming: "asyncio.Future[Continuation | None]", desk: Desk) -> Continuation | None:
+    async def _client(
+        self, coming: "asyncio.Future[Continuation | None]", desk: Desk, patience: float
+    ) -> Continuation | None:
         """The client's next request, within the deadline. The agent is waiting for us meanwhile, it is not silent."""
         settings = self._house.settings
         step = settings.turn_inactivity / SIGNS_OF_LIFE
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + settings.client_tool_deadline
+        deadline = loop.time() + patience
         while not coming.done() and (left := deadline - loop.time()) > 0:
             await asyncio.wait([coming], timeout=min(step, left))
             desk.still_here()
         return coming.result() if coming.done() else None
 
-    def _call_id(self) -> str:
-        return self._house.ids.make("call")
+    def _patience(self, calls: Sequence[AskedCall]) -> float:
+        """How long the client has for what it was handed."""
+        kinds = {call.permission is not None for call in calls}
+        limits = {True: self._house.permits.deadline, False: self._house.settings.client_tool_deadline}
+        return min(limits[kind] for kind in kinds)

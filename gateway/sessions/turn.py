@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ostler.gateway.sessions.ask import Ask, Output
-from ostler.gateway.sessions.calls import Desk
+from ostler.gateway.sessions.calls import GRANTED, REFUSED, Desk, Permission
 from ostler.gateway.sessions.outcome import Stop
-from ostler.gateway.sessions.scribe import Scribe
+from ostler.gateway.sessions.scribe import Nobody, Scribe
 from ostler.gateway.sessions.timings import Timings
 from ostler.pool.events import Text, ToolStarted, TurnEvent
 from ostler.pool.turn import Turn as AgentTurn
@@ -57,6 +57,23 @@ class Turn:
     def parked(self) -> bool:
         """Whether it waits for its client."""
         return self.next is not None and not self.next.done()
+
+    def pending_permissions(self) -> list[Permission]:
+        """What the agent asked and nobody has answered, the oldest first."""
+        return [] if self.desk is None else self.desk.permissions
+
+    def answer_permission(self, permission_id: str, *, allow: bool) -> bool:
+        """Decide. False for a question that does not wait (any more).
+
+        Where it was handed to an API client and somebody else answers, the turn goes on with nobody listening.
+        """
+        desk = self.desk
+        if desk is None or permission_id not in {each.id for each in desk.permissions}:
+            return False
+        desk.answer(permission_id, GRANTED if allow else REFUSED)
+        if self.next is not None and not self.next.done() and not desk.waiting:
+            self.next.set_result(Continuation(Nobody(), ()))
+        return True
 
     def take(self, event: TurnEvent) -> None:
         """One event of the agent."""
