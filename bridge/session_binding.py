@@ -65,6 +65,7 @@ class SessionBinding:
         "_runner",
         "_settings",
         "_stats",
+        "_told",
         "_toolboxes",
         "relay",
         "token",
@@ -94,6 +95,7 @@ class SessionBinding:
         self._entry: HttpServerEntry | None = None
         self._on_revoked = on_revoked
         self._attached = asyncio.Event()
+        self._told = asyncio.Event()
         self._conversation: Conversation | None = None
         self._grace: asyncio.TimerHandle | None = None
         self._listeners: list[Callable[[], None]] = []
@@ -141,6 +143,14 @@ class SessionBinding:
         if self._binding.state is BindingState.REVOKED:
             raise BindingRevoked
 
+    async def told(self) -> None:
+        """Returns when the agent has read the present list of tools to its end. The caller adds the deadline."""
+        while self._binding.told != self._binding.generation:
+            if self._binding.state is BindingState.REVOKED:
+                raise BindingRevoked
+            self._told.clear()
+            await self._told.wait()
+
     def publish(self, definitions: Sequence[JsonObject], dispatcher: Dispatcher, context: object = None) -> None:
         if self._binding.publish(self._toolboxes.of(definitions), dispatcher, context):
             self._announce()
@@ -161,6 +171,7 @@ class SessionBinding:
         self._listeners.clear()
         self._mourners.clear()
         self._attached.set()
+        self._told.set()
         self._on_revoked(self)
         farewells, self._farewells = self._farewells, []
         for farewell in farewells:
@@ -221,6 +232,7 @@ class SessionBinding:
             runner=self._runner,
             stats=self._stats,
             on_attached=self._attached.set,
+            on_told=self._told.set,
         )
 
     def _announce(self) -> None:

@@ -18,8 +18,12 @@ from pathlib import Path
 
 from starlette.types import ASGIApp
 
+from ostler.bridge.channels.http import HttpChannel
+from ostler.bridge.channels.http_app import HttpSettings
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
+from ostler.bridge.upstreams.remote import ExtraMissing
+from ostler.bridge.upstreams.shared import Upstreams
 from ostler.gateway.api.application import application, table
 from ostler.gateway.api.chat import Chat
 from ostler.gateway.api.conversations import Conversations
@@ -34,9 +38,10 @@ from ostler.gateway.api.repeats import Repeats
 from ostler.gateway.api.responses import Responses
 from ostler.gateway.api.target import Finder
 from ostler.gateway.api.wants import Places
-from ostler.gateway.config.check import check, work_folder
+from ostler.gateway.config.check import check, upstream_settings, work_folder
+from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.load import Loaded
-from ostler.gateway.config.settings import PoolSettings
+from ostler.gateway.config.settings import PoolSettings, Settings
 from ostler.gateway.data_folder import DATABASE
 from ostler.gateway.ids import Ids
 from ostler.gateway.readiness import Readiness
@@ -44,15 +49,18 @@ from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.permits import Permits, Rule
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.witness import NoWitness
+from ostler.gateway.sessions.workshop import Workshop
 from ostler.gateway.store import Store
 from ostler.gateway.stores.owner import Ownership
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.store import SqliteSettings
+from ostler.gateway.tools import load as load_sources
+from ostler.pool import configuration as pool_configuration
 from ostler.pool.crew import Crew
 from ostler.pool.gate import OpenGates
 from ostler.pool.pool import TransportPool
 from ostler.pool.process.keeper import Keeper
-from ostler.pool.provider import Provider
+from ostler.pool.provider import Provider, ToolChannel
 from ostler.pool.providers import load as load_providers
 from ostler.pool.transport import Transport
 
@@ -86,7 +94,8 @@ async def open_gateway(loaded: Loaded, environ: Mapping[str, str]) -> AsyncItera
         stack.push_async_callback(store.aclose)
         keeper = await Keeper.open(folder / "run", secrets.token_hex(8))
         stack.push_async_callback(keeper.aclose)
-        bridge = Bridge(bridge_settings(folder, environ, settings.tools.call_deadline))
+        tool_channel = await stack.enter_async_context(open_tool_channel(wanted, settings.tools.http_port))
+        bridge = Bridge(bridge_settings(folder, environ, settings.tools.call_deadline), http=tool_channel)
         await bridge.start()
         stack.push_async_callback(bridge.stop)
         pool = TransportPool(
@@ -98,10 +107,45 @@ async def open_gateway(loaded: Loaded, environ: Mapping[str, str]) -> AsyncItera
             observer=readiness,
         )
         await stack.enter_async_context(pool)
-        sessions = await stack.enter_async_context(open_sessions(loaded, pool, store, providers))
+        workshop = await stack.enter_async_context(open_workshop(settings))
+        sessions = await stack.enter_async_context(open_sessions(loaded, pool, store, providers, workshop))
         await close_unfinished(store)
         app = build_app(loaded, sessions, Places(models, work, wanted.roots, sessions.house.permits), readiness)
         yield Gateway(app, sessions, pool, bridge, store, readiness)
+
+
+@asynccontextmanager
+async def open_tool_channel(wanted: pool_configuration.PoolSettings, port: int) -> AsyncIterator[HttpChannel | None]:
+    """The HTTP tool channel, where an agent gets its tools over it."""
+    if all(provider.tool_channel is not ToolChannel.HTTP for provider in wanted.providers.values()):
+        yield None
+        return
+    channel = HttpChannel(HttpSettings(enabled=True, port=port))
+    await channel.start()
+    try:
+        yield channel
+    finally:
+        await channel.stop()
+
+
+@asynccontextmanager
+async def open_workshop(settings: Settings) -> AsyncIterator[Workshop]:
+    """Our own tools, and the configured tool servers, which start while the gateway is serving already."""
+    sources = load_sources() if settings.tools.own else ()
+    servers = upstream_settings(settings)
+    if not servers:
+        yield Workshop(sources, wanted=settings.tools.own)
+        return
+    try:
+        upstreams = Upstreams(servers)
+    except ExtraMissing as error:
+        raise ConfigError("configuration", str(error)) from error
+    for upstream in upstreams.shared:
+        upstream.start()
+    try:
+        yield Workshop(sources, wanted=settings.tools.own, upstreams=upstreams)
+    finally:
+        await upstreams.stop()
 
 
 async def close_unfinished(store: Store) -> None:
@@ -113,7 +157,7 @@ async def close_unfinished(store: Store) -> None:
 
 @asynccontextmanager
 async def open_sessions(
-    loaded: Loaded, pool: TransportPool, store: Store, providers: Mapping[str, Provider]
+    loaded: Loaded, pool: TransportPool, store: Store, providers: Mapping[str, Provider], workshop: Workshop
 ) -> AsyncIterator[Sessions]:
     """The sessions and the owner of their tasks."""
     crew = Crew(asyncio.get_running_loop(), log_death)
@@ -129,6 +173,7 @@ async def open_sessions(
         time.time,
         NoWitness(),
         permits_of(loaded.settings.pool),
+        workshop,
     )
     sessions = Sessions(house)
     try:

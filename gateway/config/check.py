@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from ostler.bridge.upstreams.settings import UpstreamMisconfigured, UpstreamSettings
 from ostler.gateway.api.keys import check_exposure, key_ring
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.processes import pool_settings
@@ -36,9 +37,18 @@ def work_folder(settings: Settings, data_dir: Path) -> Path:
     return data_dir / "work" if named is None else Path(named).expanduser().absolute()
 
 
+def upstream_settings(settings: Settings) -> list[UpstreamSettings]:
+    """The tool servers of a configuration."""
+    try:
+        return [UpstreamSettings.of(name, table) for name, table in settings.tools.mcp.items()]
+    except UpstreamMisconfigured as error:
+        raise ConfigError("configuration", str(error)) from error
+
+
 def check(settings: Settings, data_dir: Path) -> tuple[Models, PoolSettings]:
     """Raise what is wrong; else what a gateway is made from."""
     models = models_of(settings)
     key_ring(settings.auth)
     check_exposure(settings.gateway.host, settings.gateway.uds, settings.auth)
+    upstream_settings(settings)
     return models, pool_settings(settings, models, work_folder(settings, data_dir))

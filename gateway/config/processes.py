@@ -10,7 +10,7 @@ from ostler.pool.configuration import PoolSettings, WarmKey
 from ostler.pool.core.settings import Limits
 from ostler.pool.core.values import SettingsError
 from ostler.pool.keys import TransportKey
-from ostler.pool.provider import Approval
+from ostler.pool.provider import Approval, ToolChannel
 from ostler.pool.settings import BadSetting, Deadlines, ProviderSettings
 
 
@@ -70,7 +70,18 @@ def provider_settings(settings: Settings, given: ProviderSection, name: str) -> 
         home=given.home,
         deadlines=deadlines,
     )
+    if given.tool_channel is not None:
+        known = replace(known, tool_channel=channel(given.tool_channel, name))
     return known if given.approval is None else replace(known, approval=approval(given.approval, name))
+
+
+def channel(word: str, name: str) -> ToolChannel:
+    """How tools reach the agent."""
+    try:
+        return ToolChannel(word)
+    except ValueError as error:
+        known = ", ".join(each.value for each in ToolChannel)
+        raise ConfigError(f"providers.{name}.tool_channel", f"{word!r} is none of {known}") from error
 
 
 def approval(word: str, name: str) -> Approval:

@@ -15,7 +15,7 @@ Seconds = Annotated[float, Meta(gt=0, le=7 * 86_400.0)]
 Count = Annotated[int, Meta(gt=0)]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 
-SECRET = frozenset({"api_key", "env", "sha256"})
+SECRET = frozenset({"api_key", "env", "headers", "sha256"})
 
 
 class GatewaySettings(Struct, frozen=True, kw_only=True):
@@ -100,6 +100,8 @@ class ProviderSection(Struct, frozen=True, kw_only=True):
     pass_env: list[str] = field(default_factory=list)
     home: str | None = None
     approval: str | None = None
+    tool_channel: str | None = None
+    """How its agents reach tools: relay, http, acp or dynamic_tools, as far as the provider has them."""
     start_deadline: Seconds | None = None
     open_deadline: Seconds | None = None
 
@@ -133,8 +135,15 @@ class AuthSettings(Struct, frozen=True, kw_only=True):
 
 
 class ToolSettings(Struct, frozen=True, kw_only=True):
-    """Tools of our own."""
+    """Tools that sessions get besides those of their clients."""
 
+    own: list[str] = field(default_factory=list)
+    """Names or patterns of the gateway's own tools (`["*"]`: all). With none of them and no server, agents that were
+    given no function of a client get no tool server at all."""
+    mcp: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """`[tools.mcp.<name>]`: tool servers, with `command` or `url` and what `bridge/upstreams/settings.py` lists."""
+    http_port: Port = 0
+    """Of the HTTP tool channel on loopback, which runs where a provider's `tool_channel` is http; 0: any free one."""
     call_deadline: Seconds = 3600.0
 
 
@@ -177,7 +186,7 @@ def shown(value: Any, key: str = "") -> Any:
         case Struct():
             return {name: shown(part, name) for name, part in asdict(value).items()}
         case dict():
-            return {name: shown(part) for name, part in value.items()}
+            return {name: shown(part, name) for name, part in value.items()}
         case list():
             return [shown(part) for part in value]
         case _:

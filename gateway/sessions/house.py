@@ -7,6 +7,7 @@ from ostler.gateway.config.settings import GatewaySettings
 from ostler.gateway.ids import Ids
 from ostler.gateway.sessions.permits import Permits
 from ostler.gateway.sessions.witness import Witness
+from ostler.gateway.sessions.workshop import Workshop
 from ostler.gateway.store import Store
 from ostler.pool.crew import Crew
 from ostler.pool.pool import TransportPool
@@ -27,3 +28,4 @@ class House:
     wall: Callable[[], float]
     witness: Witness
     permits: Permits = field(default_factory=Permits)
+    workshop: Workshop = field(default_factory=Workshop)

@@ -9,11 +9,13 @@ Rules:
 import logging
 from collections.abc import Callable
 
+from ostler.bridge.offer import Offer
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.sessions.seat import Memory, Seat
 from ostler.gateway.sessions.turn import Turn
 from ostler.pool.ports import PermissionPolicy, ToolSet
+from ostler.pool.provider import ToolNews
 
 log = logging.getLogger(__name__)
 
@@ -33,27 +35,35 @@ class Seating:
         self._memory: Memory | None = None
         self.seat: Seat | None = None
 
-    async def attach(self, turn: Turn, last: int) -> Seat:
-        """A seat for this turn. `last` is the id of the message before the question."""
+    async def attach(self, turn: Turn, last: int, kit: Offer, context: object) -> Seat:
+        """A seat for this turn, with these tools. `last` is the id of the message before the question."""
         ask, house, timings = turn.ask, self._house, turn.timings
-        if self.seat is not None and self.seat.serves(ask, last):
+        tools = tuple(kit.definitions)
+        if self.seat is not None and self.seat.serves(ask, last) and await self._equipped(self.seat, kit, context):
             timings.pooled = self.seat.lease.pooled
             return self.seat
         if self.seat is not None and self.seat.lease.lost is not None:
             log.warning("session %s lost its agent and is replayed to another one: %s", self._id, self.seat.lease.lost)
         self.leave()
         memory, self._memory = self._memory, None
-        resume = memory.memo if memory is not None and memory.serves(ask, last) else None
-        tools = ToolSet(ask.tools) if ask.tools else None
+        resume = memory.memo if memory is not None and memory.serves(ask, last, tools) else None
+        wanted = ToolSet(tools) if tools else None
         lease = await house.pool.lease(
-            ask.key, tools=tools, owner=self._owner or self._id, resume=resume, policy=self._policy
+            ask.key, tools=wanted, owner=self._owner or self._id, resume=resume, policy=self._policy
         )
-        seat = self.seat = Seat(lease, ask.tools)
+        seat = self.seat = Seat(lease, tools)
         if lease.restored:
             seat.knows = last
         timings.waited, timings.pooled, timings.warmth = lease.waited, lease.pooled, lease.warmth
         house.crew.start(self._watch(seat), f"seat of {self._id}")
         return seat
+
+    async def _equipped(self, seat: Seat, kit: Offer, context: object) -> bool:
+        """Whether the agent there has these tools, now that it was told where it can be."""
+        if seat.tools == tuple(kit.definitions):
+            return True
+        news = self._house.providers[seat.lease.key.provider].tool_news
+        return news is ToolNews.AT_ONCE and await seat.retell(kit, context)
 
     def settle(self, turn: Turn, outcome: Outcome, last: int | None) -> None:
         """The turn is over: keep the seat if it is still good. `last` is the id of what was stored last."""

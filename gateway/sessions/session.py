@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from ostler.bridge.calls import CallResult
+from ostler.bridge.offer import Offer
+from ostler.bridge.session_facts import SessionFacts
 from ostler.gateway.errors import GatewayError
 from ostler.gateway.sessions.ask import Output
 from ostler.gateway.sessions.calls import ALIVE, READY, AskedCall, Desk, Permission
@@ -27,6 +29,7 @@ from ostler.gateway.sessions.scribe import Nobody, Scribe
 from ostler.gateway.sessions.seat import Seat
 from ostler.gateway.sessions.seating import Seating
 from ostler.gateway.sessions.turn import Continuation, Turn
+from ostler.gateway.sessions.workshop import NOTHING, Outfit, SessionContext
 from ostler.pool.errors import PoolError
 from ostler.pool.events import Finished, Other, PermissionAsked
 from ostler.pool.permission import NO, YES, allow, deny, first_of
@@ -50,6 +53,8 @@ class Session:
         self._house = house
         self._ledger = Ledger(session_id, owner, house)
         self._rested = rested
+        self._outfit: tuple[str, Outfit] | None = None
+        """The tools that are not its client's, and the provider they were chosen for."""
         self._queue: deque[Turn] = deque()
         self._working = False
 
@@ -131,6 +136,11 @@ class Session:
             self.seating.rest()
             self._rested(self)
 
+    def let_go(self) -> None:
+        """Nobody has used it for long, or the gateway ends: give back all that is held for it."""
+        self.seating.rest()
+        self._undress()
+
     # --- the line of a turn ---
 
     async def run(self, turn: Turn) -> None:
@@ -147,8 +157,9 @@ class Session:
                 if turn.stopped is not None:
                     return stopped(turn.stopped)
                 last = await self._ledger.remember(turn)
-                seat = await self.seating.attach(turn, last)
-                agent = await self._prompt(turn, seat, last)
+                kit, context = await self._equip(turn)
+                seat = await self.seating.attach(turn, last, kit, context)
+                agent = await self._prompt(turn, seat, last, kit, context)
             return await self._listen(turn, agent)
         except TimeoutError:
             if turn.stopped is None:
@@ -161,7 +172,20 @@ class Session:
             log.exception("turn %s of session %s failed by a fault of the gateway", turn.id, self.id)
             return failed("internal_error", "the gateway failed; its log says why")
 
-    async def _prompt(self, turn: Turn, seat: Seat, last: int) -> AgentTurn:
+    async def _equip(self, turn: Turn) -> tuple[Offer, SessionContext]:
+        """The tools of this turn, and for whom they are called."""
+        ask, house = turn.ask, self._house
+        desk = turn.desk = Desk(turn.put, house.ids.make, house.settings.call_gather, parallel=ask.parallel_calls)
+        provider, model, cwd = ask.key.provider, ask.key.model, str(ask.key.cwd)
+        facts = SessionFacts(session_id=self.id, cwd=cwd, provider=provider, model=model)
+        context = SessionContext(facts, self.owner)
+        if self._outfit is None or self._outfit[0] != provider:
+            self._undress()
+            self._outfit = (provider, await house.workshop.outfit(context))
+        every = house.settings.turn_inactivity / SIGNS_OF_LIFE
+        return self._outfit[1].kit(Offer(ask.tools, desk.dispatch), desk.still_here, every), context
+
+    async def _prompt(self, turn: Turn, seat: Seat, last: int, kit: Offer, context: SessionContext) -> AgentTurn:
         """Say what the agent does not know yet, and ask."""
         ask, house, timings = turn.ask, self._house, turn.timings
         fresh = seat.knows != last or ask.history is not None
@@ -173,9 +197,8 @@ class Session:
         parts, left_out = compose(ask, history, house.providers[ask.key.provider], fresh=fresh, instructions=untold)
         if left_out:
             log.warning("session %s: %d old messages do not fit the prompt and are left out", self.id, left_out)
-        turn.desk = Desk(turn.put, house.ids.make, house.settings.call_gather, parallel=ask.parallel_calls)
         began = house.clock()
-        seat.offer(turn.desk.dispatch)
+        seat.offer(kit, context)
         timings.bridge = house.clock() - began
         timings.prompt()
         agent = await seat.lease.prompt(parts)
@@ -218,6 +241,11 @@ class Session:
         turn.scribe.publish()
 
     # --- its parts ---
+
+    def _undress(self) -> None:
+        worn, self._outfit = self._outfit, None
+        if worn is not None and worn[1] is not NOTHING:
+            self._house.crew.start(worn[1].close(), f"tools of {self.id}")
 
     async def _work(self) -> None:
         try:

@@ -156,6 +156,6 @@ class Sessions:
         if session.busy:
             return
         self._wake(session.id)
-        session.seating.rest()
+        session.let_go()
         if self._draining or not session.seating.remembers or len(self._table) > self.house.settings.sessions_max:
             self._table.pop(session.id, None)

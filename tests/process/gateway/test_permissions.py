@@ -74,17 +74,19 @@ async def test_a_question_is_answered_by_previous_response_id_and_streams(tmp_pa
 
 
 async def test_the_openai_client_reads_questions_strictly(tmp_path: Path) -> None:
-    async with serving(tmp_path / "data", pool__permissions="ask") as served:
-        async with AsyncOpenAI(base_url=f"{served.base}/v1", api_key="x", _strict_response_validation=True) as client:
-            first = await client.responses.create(model="demo", input="!ask remove it")
-            (question,) = first.output
-            assert question.type == "mcp_approval_request"
-            second = await client.responses.create(
-                model="demo",
-                previous_response_id=first.id,
-                input=[{"type": "mcp_approval_response", "approval_request_id": question.id, "approve": True}],
-            )
-            assert second.output_text == ALLOWED
+    async with (
+        serving(tmp_path / "data", pool__permissions="ask") as served,
+        AsyncOpenAI(base_url=f"{served.base}/v1", api_key="x", _strict_response_validation=True) as client,
+    ):
+        first = await client.responses.create(model="demo", input="!ask remove it")
+        (question,) = first.output
+        assert question.type == "mcp_approval_request"
+        second = await client.responses.create(
+            model="demo",
+            previous_response_id=first.id,
+            input=[{"type": "mcp_approval_response", "approval_request_id": question.id, "approve": True}],
+        )
+        assert second.output_text == ALLOWED
 
 
 async def test_f22_each_session_has_its_own_policy_on_one_process(tmp_path: Path) -> None:
