@@ -35,6 +35,7 @@ from ostler.gateway.api.keys import key_ring
 from ostler.gateway.api.models import ModelList
 from ostler.gateway.api.prefixes import Prefixes
 from ostler.gateway.api.repeats import Repeats
+from ostler.gateway.api.resource import incomplete
 from ostler.gateway.api.responses import Responses
 from ostler.gateway.api.target import Finder
 from ostler.gateway.api.wants import Places
@@ -151,7 +152,7 @@ async def open_workshop(settings: Settings) -> AsyncIterator[Workshop]:
 async def close_unfinished(store: Store) -> None:
     """Responses that a gateway left behind when it died: nobody works on them any more, and their readers may know."""
     for response in await store.unfinished_responses():
-        body = {**response.body, "status": "incomplete", "incomplete_details": {"reason": "gateway_restarted"}}
+        body = {**response.body, "status": "incomplete", "incomplete_details": incomplete("gateway_restarted")}
         await store.save_response(replace(response, status="incomplete", body=body))
 
 

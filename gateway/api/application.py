@@ -65,7 +65,9 @@ def application(rows: Sequence[Row], version: str) -> Starlette:
     documents = Documents(rows, version)
     routes = [Route(row.path, guarded(row.endpoint), methods=[row.method]) for row in rows]
     routes += [Route("/openapi.json", documents.openapi), Route("/docs", documents.docs)]
-    return Starlette(routes=routes, exception_handlers={HTTPException: on_http_exception})
+    served = Starlette(routes=routes, exception_handlers={HTTPException: on_http_exception})
+    served.router.redirect_slashes = False  # a path that is not ours is a 404 with a reason, not a bare redirect
+    return served
 
 
 def guarded(endpoint: Endpoint) -> Endpoint:

@@ -15,6 +15,7 @@ from ostler.wire.json import JsonObject
 CHARACTERS_PER_TOKEN = 4
 RATE_LIMITED = frozenset({"pool_saturated"})
 AUTO = "auto"
+FILTERED = "content_filter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +95,15 @@ def conclude(document: JsonObject, outcome: Outcome, usage: JsonObject, now: int
     if outcome.status is Status.COMPLETED:
         document["completed_at"] = now
     elif outcome.status is Status.INCOMPLETE:
-        document["incomplete_details"] = {"reason": outcome.reason}
+        document["incomplete_details"] = incomplete(outcome.reason)
     elif outcome.status is Status.FAILED:
         code = "rate_limit_exceeded" if outcome.code in RATE_LIMITED else "server_error"
         document["error"] = {"code": code, "message": error_text}
+
+
+def incomplete(cause: str) -> JsonObject:
+    """Why an answer is not whole. Strict clients know two words for `reason`; the true one is in `cause`."""
+    return {"reason": FILTERED if cause == FILTERED else "max_output_tokens", "cause": cause}
 
 
 def usage_of(reported: Usage | None, read: int, written: int) -> JsonObject:

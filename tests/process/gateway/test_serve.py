@@ -81,7 +81,7 @@ def test_e23_a_drain_refuses_new_work_and_stores_what_it_stops(tmp_path: Path) -
         last = events_of("\n".join(seen))[-1]
         assert (last["type"], last["response"]["incomplete_details"]) == (
             "response.incomplete",
-            {"reason": "gateway_shutdown"},
+            {"reason": "max_output_tokens", "cause": "gateway_shutdown"},
         )
         assert not [agent for agent in agents if agent.is_running()]
     with command(tmp_path) as running, running.http() as http:
@@ -102,7 +102,10 @@ def test_h13_a_killed_gateway_leaves_no_response_in_progress(tmp_path: Path) -> 
     response_id = json.loads(first[6:])["response"]["id"]
     with command(tmp_path) as running, running.http() as http:
         body = http.get(f"/v1/responses/{response_id}").json()
-        assert (body["status"], body["incomplete_details"]) == ("incomplete", {"reason": "gateway_restarted"})
+        assert (body["status"], body["incomplete_details"]) == (
+            "incomplete",
+            {"reason": "max_output_tokens", "cause": "gateway_restarted"},
+        )
 
 
 def test_h18_a_second_gateway_on_the_same_data_is_refused(tmp_path: Path) -> None:
