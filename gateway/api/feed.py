@@ -8,6 +8,10 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 
+import orjson
+
+from ostler.wire.json import JsonObject
+
 KEEPALIVE = b": keepalive\n\n"
 
 
@@ -25,6 +29,10 @@ class Feed:
         self._frames.append(frame)
         self.size += len(frame)
         self._wake()
+
+    def skip(self, place: int) -> None:
+        """What comes next has this number; readers hold what was before it."""
+        self._frames += [b""] * (place - len(self._frames))
 
     def close(self) -> None:
         """That was the last one."""
@@ -58,6 +66,12 @@ class Feed:
         for reader in self._readers:
             if not reader.done():
                 reader.set_result(None)
+
+
+def frame(kind: str, number: int, fields: JsonObject) -> bytes:
+    """One event of the Responses API on the wire."""
+    data = orjson.dumps({"type": kind, "sequence_number": number, **fields})
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
 
 class Feeds:

@@ -32,6 +32,7 @@ from ostler.wire.json import JsonObject
 Emit = Callable[[str, JsonObject], None]
 ASKER = "agent"
 """Who asks for permission: nothing of the outside, the agent itself."""
+PIECES_KEPT = 20_000
 SHOWN = 2000
 """Characters of a tool's arguments or result that are shown."""
 
@@ -50,6 +51,9 @@ class Output:
         self._open: JsonObject | None = None
         """The item that streams now; always the last one."""
         self._pieces: list[str] = []
+        self.sizes: list[list[int]] | None = []
+        """Of the pieces of each item, in characters; None where they are too many to keep."""
+        self._cut = 0
         self._tools: dict[str, ToolStarted] = {}
         self._asked: dict[str, str] = {}
         """Titles of questions for permission."""
@@ -103,7 +107,7 @@ class Output:
             "arguments": call.arguments,
             "server_label": ASKER,
         }
-        self.items.append(item)
+        self._add(item)
         self._emit("response.output_item.added", {"output_index": index, "item": item})
         self._emit("response.output_item.done", {"output_index": index, "item": item})
 
@@ -117,7 +121,7 @@ class Output:
             "arguments": "",
             "status": "in_progress",
         }
-        self.items.append(item)
+        self._add(item)
         place = {"item_id": item["id"], "output_index": index}
         self._emit("response.output_item.added", {"output_index": index, "item": dict(item)})
         self._emit("response.function_call_arguments.delta", {**place, "delta": call.arguments})
@@ -152,6 +156,7 @@ class Output:
             self.close()
             item = self._begin(kind)
         self._pieces.append(text)
+        self._note(len(text))
         self.written += len(text)
         index = len(self.items) - 1
         if kind == "message":
@@ -161,10 +166,24 @@ class Output:
             place = {"item_id": item["id"], "output_index": index, "summary_index": 0}
             self._emit("response.reasoning_summary_text.delta", {**place, "delta": text})
 
+    def _note(self, size: int) -> None:
+        """How a stream was cut is kept with the response, as far as that is worth its room."""
+        if self.sizes is None:
+            return
+        self._cut += 1
+        self.sizes[-1].append(size)
+        if self._cut > PIECES_KEPT:
+            self.sizes = None
+
+    def _add(self, item: JsonObject) -> None:
+        self.items.append(item)
+        if self.sizes is not None:
+            self.sizes.append([])
+
     def _begin(self, kind: str) -> JsonObject:
         index = len(self.items)
         item = message(self._new_id("msg")) if kind == "message" else reasoning(self._new_id("rs"))
-        self.items.append(item)
+        self._add(item)
         self._open = item
         self._emit("response.output_item.added", {"output_index": index, "item": {**item}})
         place = {"item_id": item["id"], "output_index": index}

@@ -15,6 +15,13 @@ from ostler.wire.json import JsonObject
 CHARACTERS_PER_TOKEN = 4
 RATE_LIMITED = frozenset({"pool_saturated"})
 AUTO = "auto"
+LAST = {
+    Status.COMPLETED: "response.completed",
+    Status.INCOMPLETE: "response.incomplete",
+    Status.CANCELLED: "response.incomplete",
+    Status.FAILED: "response.failed",
+}
+"""The event that ends the stream of a response with this status."""
 FILTERED = "content_filter"
 
 

@@ -18,11 +18,15 @@ from ostler.gateway.api.intake import Intake, Prepared
 from ostler.gateway.api.keys import Caller
 from ostler.gateway.api.presence import until_gone
 from ostler.gateway.api.repeats import Repeat, Repeats
+from ostler.gateway.api.replay import ended, public, replay
 from ostler.gateway.api.writer import ResponseWriter
 from ostler.gateway.records import ResponseRecord
 from ostler.gateway.sessions.outcome import Status, Stop
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.turn import Turn
+
+DIGITS = 9
+"""Of a sequence number."""
 
 
 @dataclass
@@ -70,9 +74,9 @@ class Responses:
     async def retrieve(self, request: Request) -> Response:
         """GET /v1/responses/{id}"""
         if request.query_params.get("stream", "").lower() in ("true", "1"):
-            return self._replay(request)
+            return await self._replay(request)
         record = await self._record(request)
-        return document(record.body, record.session_id)
+        return document(public(record.body), record.session_id)
 
     async def delete(self, request: Request) -> Response:
         """DELETE /v1/responses/{id}"""
@@ -92,7 +96,7 @@ class Responses:
             turn.stop(Stop.CLIENT)
             await turn.over.wait()
         record = await self._record(request)
-        return document(record.body, record.session_id)
+        return document(public(record.body), record.session_id)
 
     async def input_items(self, request: Request) -> Response:
         """GET /v1/responses/{id}/input_items"""
@@ -146,16 +150,20 @@ class Responses:
             if turn is not None and not feed.closed:
                 turn.stop(Stop.DISCONNECT)
 
-    def _replay(self, request: Request) -> Response:
-        response_id = request.path_params["id"]
-        feed = self._feeds.find(response_id, caller_of(request).name)
-        if feed is None:
-            text = f"the stream of response {response_id[:100]!r} is not held any more; ask without stream=true"
-            raise ApiError(404, text, param="stream", code="stream_gone")
+    async def _replay(self, request: Request) -> Response:
+        """The rest of a stream: as it is held, or made again from the stored response."""
         after = request.query_params.get("starting_after", "-1")
-        if not after.lstrip("-").isdigit():
+        if not (after.isascii() and after.removeprefix("-").isdigit()) or len(after) > DIGITS:
             raise bad("starting_after must be a sequence number", "starting_after")
-        return self._stream(feed, int(after) + 1, None, None)
+        start = max(0, int(after) + 1)
+        feed = self._feeds.find(request.path_params["id"], caller_of(request).name)
+        if feed is None:
+            record = await self._record(request)
+            if not ended(record.body):
+                text = f"response {record.id!r} is being made and is not streamed; ask again, without stream=true"
+                raise ApiError(409, text, param="stream", code="not_streamed")
+            feed = replay(record.body, start)
+        return self._stream(feed, start, None, None)
 
     # --- small things ---
 
