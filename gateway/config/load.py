@@ -19,7 +19,8 @@ import msgspec
 from msgspec import Struct
 
 from ostler.gateway.config.errors import ConfigError, UnknownKey
-from ostler.gateway.config.settings import CHOICES, RULES, Settings
+from ostler.gateway.config.key_file import key_file, keys_of, read_document
+from ostler.gateway.config.settings import CHOICES, RULES, KeySettings, Settings
 from ostler.gateway.data_folder import data_folder
 from ostler.pool.flag import pool_enabled
 
@@ -56,6 +57,7 @@ def load(
     settings = convert(document, place)
     enabled = pool_enabled(environ, configured=settings.pool.enabled)
     settings = msgspec.structs.replace(settings, pool=msgspec.structs.replace(settings.pool, enabled=enabled))
+    settings = with_key_file(settings, folder)
     check_choices(settings, place)
     check_keys_of_auth(settings, place)
     return Loaded(settings, folder, file)
@@ -167,6 +169,15 @@ def check_choices(settings: Settings, place: str) -> None:
     for key, word in words.items():
         if word not in RULES:
             raise ConfigError(place, f"{key} = {word!r}; use one of {', '.join(RULES)}")
+
+
+def with_key_file(settings: Settings, folder: Path) -> Settings:
+    """The keys of the configuration and those of the key file."""
+    path = key_file(settings.auth, folder)
+    tables = read_document(path, named=settings.auth.key_file is not None)
+    check_keys(tables, list[KeySettings], str(path), "keys.")
+    keys = [*settings.auth.keys, *keys_of(tables, path)]
+    return msgspec.structs.replace(settings, auth=msgspec.structs.replace(settings.auth, keys=keys))
 
 
 def check_keys_of_auth(settings: Settings, place: str) -> None:

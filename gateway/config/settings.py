@@ -126,6 +126,8 @@ class AuthSettings(Struct, frozen=True, kw_only=True):
     api_key: str | None = None
     """One key for a person on their own machine; `OSTLER_API_KEY` sets it too."""
     keys: list[KeySettings] = field(default_factory=list)
+    key_file: str | None = None
+    """A file of its owner alone with more `[[keys]]`; None: `keys.toml` in the data folder, if there is one."""
     allowed_hosts: list[str] = field(default_factory=list)
     """Host names besides the loopback ones that a gateway without keys answers to."""
     cors_origins: list[str] = field(default_factory=list)
