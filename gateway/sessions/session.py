@@ -45,10 +45,17 @@ SIGNS_OF_LIFE = 8
 class Session:
     """Made and kept by `Sessions`."""
 
-    def __init__(self, session_id: str, owner: str, house: House, rested: Callable[["Session"], None]) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        owner: str,
+        house: House,
+        rested: Callable[["Session"], None],
+        make_way: Callable[[], None],
+    ) -> None:
         self.id = session_id
         self.owner = owner
-        self.seating = Seating(session_id, owner, house, self.release_seat, self.decide)
+        self.seating = Seating(session_id, owner, house, left=self.release_seat, policy=self.decide, make_way=make_way)
         self.turn: Turn | None = None
         self._house = house
         self._ledger = Ledger(session_id, owner, house)
