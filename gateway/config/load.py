@@ -8,6 +8,7 @@ Rules:
   error.
 """
 
+import contextlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -115,7 +116,11 @@ def kind_of(words: Sequence[str], place: str) -> Any:
 
 
 def parsed(text: str, kind: Any, place: str) -> Any:
-    """JSON for what has parts, the bare text for the rest."""
+    """JSON for what has parts, the bare text for the rest; whichever it is where any value may stand."""
+    if kind is Any:
+        with contextlib.suppress(ValueError):
+            return json.loads(text)
+        return text
     parts = [kind, *get_args(kind)]
     if not any(get_origin(part) in (list, dict) for part in parts):
         return text
