@@ -39,15 +39,16 @@ from ostler.gateway.api.resource import incomplete
 from ostler.gateway.api.responses import Responses
 from ostler.gateway.api.target import Finder
 from ostler.gateway.api.wants import Places
+from ostler.gateway.config.asking import permits_of
 from ostler.gateway.config.check import check, upstream_settings, work_folder
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.load import Loaded
-from ostler.gateway.config.settings import PoolSettings, Settings
+from ostler.gateway.config.settings import Settings
 from ostler.gateway.data_folder import DATABASE
 from ostler.gateway.ids import Ids
 from ostler.gateway.readiness import Readiness
 from ostler.gateway.sessions.house import House
-from ostler.gateway.sessions.permits import Permits, Rule
+from ostler.gateway.sessions.permits import Permits
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.witness import NoWitness
 from ostler.gateway.sessions.workshop import Workshop
@@ -108,8 +109,11 @@ async def open_gateway(loaded: Loaded, environ: Mapping[str, str]) -> AsyncItera
             observer=readiness,
         )
         await stack.enter_async_context(pool)
+        permits = permits_of(settings, models, wanted)
         workshop = await stack.enter_async_context(open_workshop(settings))
-        sessions = await stack.enter_async_context(open_sessions(loaded, pool, store, providers, workshop))
+        sessions = await stack.enter_async_context(
+            open_sessions(loaded, pool, store, providers, permits=permits, workshop=workshop)
+        )
         await close_unfinished(store)
         app = build_app(loaded, sessions, Places(models, work, wanted.roots, sessions.house.permits), readiness)
         yield Gateway(app, sessions, pool, bridge, store, readiness)
@@ -158,7 +162,13 @@ async def close_unfinished(store: Store) -> None:
 
 @asynccontextmanager
 async def open_sessions(
-    loaded: Loaded, pool: TransportPool, store: Store, providers: Mapping[str, Provider], workshop: Workshop
+    loaded: Loaded,
+    pool: TransportPool,
+    store: Store,
+    providers: Mapping[str, Provider],
+    *,
+    permits: Permits,
+    workshop: Workshop,
 ) -> AsyncIterator[Sessions]:
     """The sessions and the owner of their tasks."""
     crew = Crew(asyncio.get_running_loop(), log_death)
@@ -173,7 +183,7 @@ async def open_sessions(
         time.monotonic,
         time.time,
         NoWitness(),
-        permits_of(loaded.settings.pool),
+        permits,
         workshop,
     )
     sessions = Sessions(house)
@@ -207,12 +217,6 @@ def build_app(loaded: Loaded, sessions: Sessions, places: Places, readiness: Rea
         body_limit=gateway.body_limit,
         clock=time.monotonic,
     )
-
-
-def permits_of(pool: PoolSettings) -> Permits:
-    """What agents hear that ask."""
-    models = {model: Rule(word) for model, word in pool.model_permissions.items()}
-    return Permits(Rule(pool.permissions), models, pool.permission_deadline)
 
 
 def prepare_folder(folder: Path, work: Path) -> Path:

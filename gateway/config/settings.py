@@ -83,8 +83,9 @@ class PoolSettings(Struct, frozen=True, kw_only=True):
     warm: list[WarmSettings] = field(default_factory=list)
     roots: list[str] = field(default_factory=list)
     """Directories that agents may work below; empty: any."""
-    permissions: str = "deny"
-    """What agents hear when they ask for permission: allow, deny, or ask (a person, by the API or on a chat face)."""
+    permissions: str | None = None
+    """What agents hear when they ask for permission: allow, deny, or ask (a person, by the API or on a chat face). Set,
+    it also makes every agent ask that can be made to; None: they act as they are used to, and questions hear no."""
     model_permissions: dict[str, str] = field(default_factory=dict)
     """The same for `provider/model` or `provider/*`."""
     permission_deadline: Seconds = 300.0
@@ -172,7 +173,6 @@ class Settings(Struct, frozen=True, kw_only=True):
 RULES = ("allow", "deny", "ask")
 CHOICES: dict[str, tuple[str, ...]] = {
     "gateway.on_disconnect": ("cancel", "continue"),
-    "pool.permissions": RULES,
     "log.level": ("debug", "info", "warning", "error"),
     "log.format": ("text", "json"),
 }

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from ostler.bridge.calls import CallResult
 from ostler.bridge.offer import Offer
 from ostler.bridge.session_facts import SessionFacts
+from ostler.bridge.settings import SERVER_NAME
 from ostler.gateway.errors import GatewayError
 from ostler.gateway.sessions.ask import Output
 from ostler.gateway.sessions.calls import ALIVE, READY, AskedCall, Desk, Permission
@@ -23,7 +24,7 @@ from ostler.gateway.sessions.faults import fault
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.ledger import Ledger
 from ostler.gateway.sessions.outcome import Outcome, Status, Stop, failed, outcome_of, stopped
-from ostler.gateway.sessions.permits import Rule
+from ostler.gateway.sessions.permits import Rule, of_function
 from ostler.gateway.sessions.prompt import compose
 from ostler.gateway.sessions.scribe import Nobody, Scribe
 from ostler.gateway.sessions.seat import Seat
@@ -121,7 +122,8 @@ class Session:
         """The permission policy of every seat of this session: the rule of the turn that runs."""
         turn, permits = self.turn, self._house.permits
         rule = Rule.DENY if turn is None else turn.ask.rule or permits.rule(turn.ask.key)
-        if rule is Rule.ALLOW:
+        functions = [] if turn is None else [str(each["name"]) for each in turn.ask.tools]
+        if rule is Rule.ALLOW or of_function(asked, functions, SERVER_NAME):
             return await allow(agent_session, asked)
         if turn is None or turn.desk is None or rule is Rule.DENY:
             return await deny(agent_session, asked)
