@@ -146,4 +146,6 @@ def definition_of(tool: FunctionTool, place: int) -> JsonObject:
     schema = tool.parameters or {"type": "object", "properties": {}}
     if schema.get("type") != "object":
         raise bad(f"{param}.parameters must be a JSON schema of type object", f"{param}.parameters")
-    return {"name": tool.name, "description": tool.description or "", "inputSchema": schema}
+    # qwen (0.15.10) hides a tool that has no description from its model.
+    described = tool.description or f"The client's function {tool.name}."
+    return {"name": tool.name, "description": described, "inputSchema": schema}
