@@ -118,6 +118,7 @@ class Ledger:
             raise MovedOn(self._id)
         if place + 1 < len(messages):
             await self._store.deactivate_from(self._id, messages[place + 1].id)
+            await self._house.mirrors.rewrite(self._id)
         turn.asked = message_id
         await self._begin(turn, [])
         return messages[place - 1].id if place else 0
