@@ -81,6 +81,5 @@ def greet(address: str, folder: "Path", *, configured: bool) -> None:
     body = '{"model": "demo", "input": "hello"}'
     print(f"ostler serves the demo agent at {address}; no key is needed on this machine")
     print(f"try it:  curl {address}/v1/responses -H 'content-type: application/json' -d '{body}'")
-    print("or talk: ostler chat")
-    print("go on:   write ostler.toml (ostler config show prints every setting) and name a model of gemini, codex, ...",
-          flush=True)  # fmt: skip
+    print("go on:   write ostler.toml (ostler config show prints every setting) and name a model of gemini, codex, ...")
+    print("or talk: ostler chat", flush=True)
