@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-WORKERS ?= 2
+WORKERS ?= 4
 
-.PHONY: setup serve test check cover agents bench soak crash fuzz lock format clean
+.PHONY: setup serve test check cover agents bench bench-check soak crash fuzz lock format dist screenshots clean
 
 setup: $(STAMP)
 
@@ -39,6 +39,9 @@ agents: setup
 bench: setup
 	$(BIN)/python -m bench
 
+bench-check: setup
+	$(BIN)/python -m bench --check
+
 # Ten minutes; `make soak SECONDS_OF_SOAK=30` for a look.
 SECONDS_OF_SOAK ?= 600
 soak: setup
@@ -52,6 +55,10 @@ crash: setup
 fuzz: setup
 	$(BIN)/python -m tests.fuzz
 
+# The pictures of the README, drawn anew from a real run; needs Chromium.
+screenshots: setup
+	$(BIN)/python -m tests.screenshots
+
 # Refresh the pinned requirements (needs `uv` on PATH). No header and no index: no registry host may be committed.
 lock:
 	uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate --generate-hashes --group dev pyproject.toml -o requirements/dev.txt
@@ -61,6 +68,9 @@ lock:
 format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+dist: setup
+	$(BIN)/python -m build --no-isolation --outdir dist .
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

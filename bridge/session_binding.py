@@ -53,6 +53,7 @@ def relay_command(name: str, socket_path: Path, token: str) -> RelayCommand:
 class SessionBinding:
     __slots__ = (
         "_attached",
+        "_away",
         "_binding",
         "_conversation",
         "_doors",
@@ -61,6 +62,7 @@ class SessionBinding:
         "_grace",
         "_listeners",
         "_mourners",
+        "_on_dismissed",
         "_on_revoked",
         "_runner",
         "_settings",
@@ -83,6 +85,7 @@ class SessionBinding:
         stats: Stats,
         doors: Doors["SessionBinding"],
         on_revoked: Callable[["SessionBinding"], None],
+        on_dismissed: Callable[["SessionBinding"], None],
     ) -> None:
         self.token = token
         self.relay = relay
@@ -94,6 +97,8 @@ class SessionBinding:
         self._doors = doors
         self._entry: HttpServerEntry | None = None
         self._on_revoked = on_revoked
+        self._on_dismissed = on_dismissed
+        self._away = False
         self._attached = asyncio.Event()
         self._told = asyncio.Event()
         self._conversation: Conversation | None = None
@@ -177,13 +182,22 @@ class SessionBinding:
         for farewell in farewells:
             farewell()
 
+    def dismiss(self) -> None:
+        """After `revoke`: the agent has closed the session, or never will, so its relay need not wait for that."""
+        if self._binding.state is BindingState.REVOKED:
+            self._on_dismissed(self)
+
     def on_definitions(self, listener: Callable[[], None]) -> None:
         """Called after the definitions changed."""
         self._listeners.append(listener)
 
     def on_gone(self, listener: Callable[[], None]) -> None:
-        """Called when the relay's connection ended, whether or not it will come back."""
+        """Called when the relay's connection ended, whether or not it will come back; at once when it has already."""
+        if self._binding.state is BindingState.REVOKED:
+            return
         self._mourners.append(listener)
+        if self._away:
+            listener()
 
     def on_revoked(self, farewell: Callable[[], None]) -> None:
         """Called once, after the binding has ended; for channels that keep something for it."""
@@ -210,6 +224,7 @@ class SessionBinding:
     def connect(self, outlet: Outlet, *, resumed: bool) -> Conversation:
         """A relay is there. A channel over another carrier (HTTP, MCP over ACP) opens its own `conversation`."""
         self._cancel_grace()
+        self._away = False
         if self._conversation is None:
             self._conversation = self.conversation()
         self._conversation.connect(outlet, resumed=resumed)
@@ -220,6 +235,7 @@ class SessionBinding:
         if self._conversation is None:
             return
         self._conversation.disconnect()
+        self._away = True
         for mourner in tuple(self._mourners):
             mourner()
         loop = asyncio.get_running_loop()

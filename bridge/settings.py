@@ -24,6 +24,7 @@ class BridgeSettings:
     call_deadline: float = 3600.0
     page_size: int = 100
     farewell_after: float = 1.0
-    """How long after the end of a session its relay is sent home; most agents end it themselves before that."""
+    """How long after the end of a session its relay is sent home at the latest; most agents end it themselves before
+    that, and its owner may dismiss it once the agent has closed the session."""
     reconnect_grace: float = 30.0
     """How long answers wait for a relay that lost its connection."""

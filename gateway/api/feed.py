@@ -20,7 +20,7 @@ class Feed:
 
     def __init__(self) -> None:
         self._frames: list[bytes] = []
-        self._readers: set[asyncio.Future[None]] = set()
+        self._readers: set[asyncio.Future[bool]] = set()
         self.size = 0
         self.closed = False
 
@@ -53,19 +53,26 @@ class Feed:
                 yield KEEPALIVE
 
     async def _news(self, patience: float) -> bool:
-        """Wait for more; False when it took too long."""
-        reader: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Wait for more; False when it took too long. A bare future and timer: this is paid for every slow delta."""
+        loop = asyncio.get_running_loop()
+        reader: asyncio.Future[bool] = loop.create_future()
+        timer = loop.call_later(patience, wake, reader, False)
         self._readers.add(reader)
         try:
-            await asyncio.wait([reader], timeout=patience)
-            return reader.done()
+            return await reader
         finally:
+            timer.cancel()
             self._readers.discard(reader)
 
     def _wake(self) -> None:
         for reader in self._readers:
-            if not reader.done():
-                reader.set_result(None)
+            wake(reader, True)
+
+
+def wake(reader: "asyncio.Future[bool]", news: bool) -> None:
+    """Tell one who waits, once."""
+    if not reader.done():
+        reader.set_result(news)
 
 
 def frame(kind: str, number: int, fields: JsonObject) -> bytes:

@@ -54,7 +54,7 @@ def add(found: Conversation, item: JsonObject, param: str, new_id: Callable[[str
             add_message(found, item, param, new_id)
         case "function_call":
             settle(found)
-            call = {**item, "id": item.get("id") or new_id("fc"), "status": item.get("status") or "completed"}
+            call = {**item, "id": word(item, "id") or new_id("fc"), "status": word(item, "status") or "completed"}
             for name in ("call_id", "name", "arguments"):
                 if not isinstance(item.get(name), str):
                     raise bad(f"{param}.{name} must be a string", f"{param}.{name}")
@@ -101,11 +101,17 @@ def stored_message(item: JsonObject, role: str, new_id: Callable[[str], str]) ->
     parts = [{"type": kind, "text": content, **extra}] if isinstance(content, str) else content
     return {
         "type": "message",
-        "id": item.get("id") or new_id("msg"),
+        "id": word(item, "id") or new_id("msg"),
         "role": role,
         "status": "completed",
         "content": parts,
     }
+
+
+def word(item: JsonObject, name: str) -> str | None:
+    """A field that is a text, or as good as absent: it will be listed as one."""
+    value = item.get(name)
+    return value if isinstance(value, str) else None
 
 
 def settle(found: Conversation) -> None:
@@ -139,7 +145,7 @@ def output_of(item: JsonObject, param: str, new_id: Callable[[str], str]) -> Out
     if not isinstance(output, str | list):
         raise bad(f"{param}.output must be a string or a list of content parts", f"{param}.output")
     parts = parts_of(output, f"{param}.output")
-    stored = {**item, "id": item.get("id") or new_id("fco"), "status": item.get("status") or "completed"}
+    stored = {**item, "id": word(item, "id") or new_id("fco"), "status": word(item, "status") or "completed"}
     return Output(call_id, words_of(parts), stored, [{"type": "text", "text": words_of(parts)}])
 
 

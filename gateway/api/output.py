@@ -266,5 +266,8 @@ def text_part(text: str) -> JsonObject:
 
 def shown(value: Any) -> str:
     """A JSON value for a person to look at."""
-    text = value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+    try:
+        text = value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+    except orjson.JSONEncodeError as error:  # an agent may nest deeper than we can write
+        text = f"({error})"
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."

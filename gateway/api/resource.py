@@ -99,9 +99,9 @@ def conclude(document: JsonObject, outcome: Outcome, usage: JsonObject, now: int
     """Write the end into the resource."""
     document["status"] = outcome.status.value
     document["usage"] = usage
-    if outcome.status is Status.COMPLETED:
-        document["completed_at"] = now
-    elif outcome.status is Status.INCOMPLETE:
+    # An answer that could not be stored is concluded twice.
+    document["completed_at"] = now if outcome.status is Status.COMPLETED else None
+    if outcome.status is Status.INCOMPLETE:
         document["incomplete_details"] = incomplete(outcome.reason)
     elif outcome.status is Status.FAILED:
         code = "rate_limit_exceeded" if outcome.code in RATE_LIMITED else "server_error"

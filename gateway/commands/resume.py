@@ -1,9 +1,9 @@
-"""`/resume`: go on with an earlier session. Alone it lists those that have a title."""
+"""`/resume`: go on with an earlier session, also one that only a mirror remembers. Alone it lists those with titles."""
 
 from ostler.gateway.commands.registry import Call, Command, Reply
-from ostler.gateway.records import SESSION_ID, EndReason, SessionRecord
+from ostler.gateway.records import EndReason, SessionRecord
 from ostler.gateway.sessions.witness import Switch
-from ostler.gateway.talk.aim import NoSuchTarget, aimed, words_of
+from ostler.gateway.talk.aim import aimed, words_of
 from ostler.gateway.talk.lists import counted, name_of, session_lines
 from ostler.gateway.talk.reach import previews, reach, remember_list, remembered_list
 
@@ -22,13 +22,8 @@ async def run(call: Call) -> Reply:
     listed = await remembered_list(conversation) if words.number is not None else []
     if listed is None:
         listed = [session.id for session in await titled(call)]
-    try:
-        target = await aimed(conversation.store, words, reach(conversation), listed)
-    except NoSuchTarget:
-        rescued = await conversation.rescued(words.text) if SESSION_ID.fullmatch(words.text) else None
-        if rescued is None:
-            raise
-        target = rescued
+    await conversation.rescued(words.text)
+    target = await aimed(conversation.store, words, reach(conversation), listed)
     left = conversation.session
     if left is not None and target.id == left.id:
         return Reply(f"You are in {name_of(target)} already.", ({"type": "session", "id": target.id},))

@@ -16,10 +16,7 @@ from ostler.pool.settings import BadSetting, Deadlines, ProviderSettings
 
 def pool_settings(settings: Settings, models: Models, default_cwd: Path) -> PoolSettings:
     """Checked here, so that a mistake stops the start and not the first turn."""
-    pool, known = settings.pool, sorted(models.providers)
-    for name in settings.providers:
-        if name not in models.providers:
-            raise ConfigError(f"providers.{name}", f"unknown provider; known: {', '.join(known)}")
+    pool, sections = settings.pool, sections_by_name(settings, models)
     try:
         return PoolSettings(
             enabled=pool.enabled,
@@ -31,7 +28,10 @@ def pool_settings(settings: Settings, models: Models, default_cwd: Path) -> Pool
                 max_age=pool.max_age,
                 memory_budget=pool.memory_budget,
             ),
-            providers={name: provider_settings(settings, name) for name in known},
+            providers={
+                name: provider_settings(settings, sections.get(name) or ProviderSection(), name)
+                for name in sorted(set(models.providers.values()))
+            },
             warm=warm_keys(settings, models, default_cwd),
             roots=tuple(pool.roots),
             claim_deadline=pool.claim_deadline,
@@ -41,9 +41,22 @@ def pool_settings(settings: Settings, models: Models, default_cwd: Path) -> Pool
         raise ConfigError("pool", str(error)) from error
 
 
-def provider_settings(settings: Settings, name: str) -> ProviderSettings:
+def sections_by_name(settings: Settings, models: Models) -> dict[str, ProviderSection]:
+    """The sections of the configuration, each by its provider's name however it was called."""
+    found: dict[str, ProviderSection] = {}
+    for called, section in settings.providers.items():
+        name = models.providers.get(called)
+        if name is None:
+            known = ", ".join(sorted(models.providers))
+            raise ConfigError(f"providers.{called}", f"unknown provider; known: {known}")
+        if name in found:
+            raise ConfigError(f"providers.{called}", f"there is another section for {name}; keep one of them")
+        found[name] = section
+    return found
+
+
+def provider_settings(settings: Settings, given: ProviderSection, name: str) -> ProviderSettings:
     """One provider."""
-    given = settings.providers.get(name) or ProviderSection()
     deadlines = Deadlines(prompt_inactivity=settings.gateway.turn_inactivity)
     if given.start_deadline is not None:
         deadlines = replace(deadlines, start=given.start_deadline)

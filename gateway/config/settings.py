@@ -17,7 +17,7 @@ Hour = Annotated[int, Meta(ge=0, le=23)]
 Count = Annotated[int, Meta(gt=0)]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 
-SECRET = frozenset({"api_key", "env", "headers", "sha256"})
+SECRET = frozenset({"api_key", "env", "headers", "options", "sha256"})
 
 
 class GatewaySettings(Struct, frozen=True, kw_only=True):
@@ -52,6 +52,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     drain: Seconds = 20.0
     keepalive: Seconds = 15.0
     """Between comments on a silent stream."""
+    client_patience: Seconds = 120.0
+    """A client that takes nothing for so long, or is gone without a word, is cut off."""
     stream_replay: Count = 256
     """Ended streams that are kept for clients that come back for the rest."""
     replay_bytes: Count = 64 * 1024 * 1024
@@ -116,7 +118,7 @@ class KeySettings(Struct, frozen=True, kw_only=True):
     models: list[str] = field(default_factory=list)
     """`provider/model` or `provider/*`; empty: all."""
     admin: bool = False
-    """Whether its holder may /resume every session, whoever it belongs to."""
+    """Whether this key may take up every session on chat faces, and see and steer the pool."""
     permissions: str | None = None
     """What agents hear from this key: allow, deny or ask; with a rule for the model, the narrower of the two."""
     roots: list[str] = field(default_factory=list)
@@ -128,7 +130,7 @@ class AuthSettings(Struct, frozen=True, kw_only=True):
     """Who may ask."""
 
     api_key: str | None = None
-    """One key for a person on their own machine; `OSTLER_API_KEY` sets it too."""
+    """One key for a person on their own machine; `OSTLER_API_KEY` sets it too. It is not an operator's."""
     keys: list[KeySettings] = field(default_factory=list)
     key_file: str | None = None
     """A file of its owner alone with more `[[keys]]`; None: `keys.toml` in the data folder, if there is one."""
@@ -151,6 +153,45 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
     http_port: Port = 0
     """Of the HTTP tool channel on loopback, which runs where a provider's `tool_channel` is http; 0: any free one."""
     call_deadline: Seconds = 3600.0
+
+
+class HindsightSettings(Struct, frozen=True, kw_only=True):
+    """The memory provider `hindsight`: a Hindsight server."""
+
+    url: str = "http://127.0.0.1:8888"
+    api_key: str | None = None
+    bank: str = "ostler"
+    """Banks are named after it, one for each user."""
+    retain_every: Count = 3
+    """Turns of a session that are sent together."""
+    timeout: Seconds = 60.0
+
+
+class HonchoSettings(Struct, frozen=True, kw_only=True):
+    """The memory provider `honcho`: a Honcho server."""
+
+    url: str = "http://127.0.0.1:8000"
+    api_key: str | None = None
+    workspace: str = "ostler"
+    timeout: Seconds = 60.0
+
+
+class MemorySettings(Struct, frozen=True, kw_only=True):
+    """What is remembered from one conversation to the next."""
+
+    enabled: bool = True
+    providers: list[str] = field(default_factory=lambda: ["embedded"])
+    """In the order in which they are called: embedded, hindsight, honcho, or one of another package."""
+    prefetch: Seconds = 8.0
+    """How long a turn waits for what they recall."""
+    drain: Seconds = 5.0
+    """How long the end of the gateway waits for what they still have to write down."""
+    recall_chars: Count = 4000
+    """How much of it is put before a message."""
+    hindsight: HindsightSettings = field(default_factory=HindsightSettings)
+    honcho: HonchoSettings = field(default_factory=HonchoSettings)
+    options: dict[str, dict[str, str]] = field(default_factory=dict)
+    """For providers of other packages, by their names; never printed."""
 
 
 class ResetOverride(Struct, frozen=True, kw_only=True):
@@ -197,6 +238,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     models: dict[str, str] = field(default_factory=dict)
     auth: AuthSettings = field(default_factory=AuthSettings)
     tools: ToolSettings = field(default_factory=ToolSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
     resets: ResetSettings = field(default_factory=ResetSettings)
     log: LogSettings = field(default_factory=LogSettings)
 

@@ -67,6 +67,7 @@ class Ledger:
         """Store the present answer; the id of its last message, 0 for none, None where it could not be stored."""
         kept = turn.scribe.close(outcome, calls)
         text = turn.text
+        turn.answered.append(text)
         turn.said.clear()
         response_id = None if kept.response is None else kept.response.id
         said = [NewMessage(Role.ASSISTANT, kept.items or message_items(text), text, response_id or turn.id)]

@@ -12,7 +12,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
-from ostler.gateway.errors import GatewayError
+from ostler.gateway.errors import BadSessionId, GatewayError
 from ostler.gateway.lines import Lines
 from ostler.gateway.store import Store
 from ostler.gateway.stores.healing import Healed, heal
@@ -42,8 +42,11 @@ class Mirrors:
         self._working: asyncio.Task[None] | None = None
 
     def exists(self, session_id: str) -> bool:
-        """Whether this session has a mirror."""
-        return self._enabled and self._mirror.exists(session_id)
+        """Whether there is a mirror under this name, whatever a person may have typed for one."""
+        try:
+            return self._enabled and self._mirror.exists(session_id)
+        except BadSessionId:
+            return False
 
     async def heal(self, session_id: str, *, again: bool = False) -> Healed | None:
         """Bring store and mirror in line, the first time or `again`. None: there was nothing to look at.

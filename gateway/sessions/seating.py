@@ -6,6 +6,7 @@ Rules:
 - What is remembered of a seat given back lets its agent load the session again, if nothing was said elsewhere since.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
 
@@ -33,6 +34,7 @@ class Seating:
         self._left = left
         """Called when the process under the seat is gone or to be replaced."""
         self._memory: Memory | None = None
+        self._watching: asyncio.Task[None] | None = None
         self.seat: Seat | None = None
 
     async def attach(self, turn: Turn, last: int, kit: Offer, context: object) -> Seat:
@@ -55,7 +57,7 @@ class Seating:
         if lease.restored:
             seat.knows = last
         timings.waited, timings.pooled, timings.warmth = lease.waited, lease.pooled, lease.warmth
-        house.crew.start(self._watch(seat), f"seat of {self._id}")
+        self._watching = house.crew.start(self._watch(seat), f"seat of {self._id}")
         return seat
 
     async def _equipped(self, seat: Seat, kit: Offer, context: object) -> bool:
@@ -88,6 +90,10 @@ class Seating:
         if self.seat is not None:
             self.seat.release()
             self.seat = None
+        if self._watching is not None:
+            # Nothing wakes it any more: it would keep the lease, and the agent's session with it, for ever.
+            self._watching.cancel()
+            self._watching = None
 
     def forget(self) -> None:
         """Give the seat back for good."""

@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 from ostler.bridge.calls import CallResult
 from ostler.bridge.offer import Offer
@@ -25,6 +26,7 @@ from ostler.gateway.sessions.ledger import Ledger
 from ostler.gateway.sessions.outcome import Outcome, Status, Stop, failed, outcome_of, stopped
 from ostler.gateway.sessions.permits import Rule
 from ostler.gateway.sessions.prompt import compose
+from ostler.gateway.sessions.reports import TurnReport
 from ostler.gateway.sessions.scribe import Nobody, Scribe
 from ostler.gateway.sessions.seat import Seat
 from ostler.gateway.sessions.seating import Seating
@@ -59,15 +61,17 @@ class Session:
         """The tools that are not its client's, and the provider they were chosen for."""
         self._queue: deque[Turn] = deque()
         self._working = False
+        self._leaving = 0
+        """Turns that were stopped in the queue and are not told so yet."""
 
     @property
     def busy(self) -> bool:
         """Whether a turn runs or waits."""
-        return self._working or bool(self._queue)
+        return self._working or bool(self._queue) or self._leaving > 0
 
     @property
     def waiting(self) -> int:
-        """Turns that stand behind the running one."""
+        """Turns that wait for the running one."""
         return len(self._queue)
 
     def check_room(self) -> None:
@@ -90,6 +94,7 @@ class Session:
         self.check_room()
         self.retired = False
         self._queue.append(turn)
+        turn.leave = partial(self._dismiss, turn)
         if self.turn is not None and self.turn.parked:
             self.turn.stop(Stop.SUPERSEDED)
         if not self._working:
@@ -248,7 +253,9 @@ class Session:
             history = await self._ledger.history(turn)
         wanted = ask.instructions or await self._ledger.instructions()
         untold = wanted if wanted and wanted != seat.instructions else None
-        parts, left_out = compose(ask, history, house.providers[ask.key.provider], fresh=fresh, instructions=untold)
+        recalled = await house.witness.recall(self.id, ask.text) if ask.witnessed and ask.text else ""
+        provider = house.providers[ask.key.provider]
+        parts, left_out = compose(ask, history, provider, fresh=fresh, instructions=untold, recalled=recalled)
         if left_out:
             log.warning("session %s: %d old messages do not fit the prompt and are left out", self.id, left_out)
         began = house.clock()
@@ -287,11 +294,15 @@ class Session:
         """The end, once: durable, then told."""
         if turn.desk is not None:
             turn.desk.close("the turn is over")
-        turn.timings.report(self.id, turn.id)
+        facts = turn.timings.report(self.id, turn.id)
+        self._house.turns.turn_ended(TurnReport(self.id, turn.id, turn.ask.key, outcome, facts))
         if turn.agent is None:
             await self._ledger.take_back(turn)
-        last = await self._ledger.close_answer(turn, outcome, [])
+        last = await self._close(turn, outcome)
         self.seating.settle(turn, outcome, last)
+        answered = outcome.status is Status.COMPLETED and last is not None and turn.whole
+        if answered and turn.ask.witnessed and turn.ask.text:
+            self._house.witness.turn_ended(self.id, turn.ask.text, turn.whole)
         turn.scribe.publish()
 
     # --- its parts ---
@@ -305,13 +316,43 @@ class Session:
         try:
             while self._queue:
                 self.turn = self._queue.popleft()
+                self.turn.leave = None
                 try:
                     await self.run(self.turn)
+                except Exception:
+                    # Those that wait behind it are not to wait for ever.
+                    log.exception("turn %s of session %s has no end", self.turn.id, self.id)
                 finally:
                     self.turn = None
         finally:
             self._working = False
             self._rested(self)
+
+    def _dismiss(self, turn: Turn) -> None:
+        """A turn is stopped while it waits: its place is free at once, and its client need not wait for the others."""
+        turn.leave = None
+        self._queue.remove(turn)
+        self._leaving += 1
+        self._house.crew.start(self._turn_away(turn), f"a turn that left the queue of {self.id}")
+
+    async def _turn_away(self, turn: Turn) -> None:
+        try:
+            await self._close(turn, stopped(turn.stopped or Stop.CLIENT))
+            turn.scribe.publish()
+        finally:
+            turn.over.set()
+            self._leaving -= 1
+            if not self.busy:
+                self._rested(self)
+
+    async def _close(self, turn: Turn, outcome: Outcome) -> int | None:
+        """Store the answer. A fault of ours must not leave its client without an end."""
+        try:
+            return await self._ledger.close_answer(turn, outcome, [])
+        except Exception:
+            log.exception("the end of turn %s of session %s is not stored by a fault of the gateway", turn.id, self.id)
+            turn.scribe.close(failed("internal_error", "the gateway failed; its log says why"), [])
+            return None
 
     async def _hand_over(self, turn: Turn) -> None:
         """Give the client the calls that wait, end this answer, and go on with the request that brings the results."""

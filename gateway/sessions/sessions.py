@@ -8,6 +8,7 @@ Rules:
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import OrderedDict
 
@@ -21,6 +22,8 @@ from ostler.gateway.sessions.timings import Timings
 from ostler.gateway.sessions.turn import Turn
 
 log = logging.getLogger(__name__)
+LOOK_AGAIN = 0.25
+"""Seconds of a drain between two looks for turns that have come to wait for their client."""
 
 
 class Sessions:
@@ -98,13 +101,9 @@ class Sessions:
     async def drain(self, seconds: float, patience: float = 5.0) -> None:
         """Let running turns end, then stop them, then let everything go."""
         self._draining = True
-        for stop, wait in ((None, seconds), (Stop.DRAIN, patience)):
-            if stop is not None:
-                self._stop_all(stop)
-            elif self._parked_only():
-                continue
-            if await self._quiet(wait):
-                break
+        if not await self._quiet(seconds):
+            self._stop_all(Stop.DRAIN)
+            await self._quiet(patience)
         for session in tuple(self._table.values()):
             self._let_go(session)
 
@@ -119,17 +118,21 @@ class Sessions:
         try:
             async with asyncio.timeout(seconds):
                 while self.running:
+                    self._stop_parked()
                     self._calm.clear()
-                    await self._calm.wait()
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(LOOK_AGAIN):
+                            await self._calm.wait()
         except TimeoutError:
             log.warning("%d turns still run after %.1f s", self.running, seconds)
             return False
         return True
 
-    def _parked_only(self) -> bool:
+    def _stop_parked(self) -> None:
         """A turn that waits for its client would wait the whole drain for a request that we refuse."""
-        turns = [session.turn for session in self._table.values() if session.busy]
-        return bool(turns) and all(turn is not None and turn.parked for turn in turns)
+        for session in self._table.values():
+            if session.turn is not None and session.turn.parked:
+                session.turn.stop(Stop.DRAIN)
 
     def _stop_all(self, stop: Stop) -> None:
         for session in tuple(self._table.values()):
@@ -169,5 +172,13 @@ class Sessions:
             return
         self._wake(session.id)
         session.let_go()
-        if self._draining or not session.seating.remembers or len(self._table) > self.house.settings.sessions_max:
-            self._table.pop(session.id, None)
+        self._table.pop(session.id, None)
+        if session.seating.remembers and not self._draining:
+            self._table[session.id] = session  # behind all that were let go before it
+            self._forget()
+
+    def _forget(self) -> None:
+        """What is only remembered is bounded: the one that was let go first is forgotten first."""
+        if len(self._table) > self.house.settings.sessions_max:
+            idle = (each for each in self._table.values() if not each.busy and each.seating.seat is None)
+            self._table.pop(next(idle).id)

@@ -5,7 +5,7 @@ this very turn waited for, so a warm seat shows zeros.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ostler.pool.lease import Waited
@@ -34,12 +34,12 @@ class Timings:
         if self.tool is None:
             self.tool = self.clock()
 
-    def report(self, session_id: str, turn_id: str) -> None:
-        """The one record of this turn."""
+    def report(self, session_id: str, turn_id: str) -> Mapping[str, object]:
+        """The one record of this turn, logged and handed back."""
         now = self.clock()
         prompted = now if self.prompted is None else self.prompted
         first_tool = 0.0 if self.tool is None else self.tool - prompted
-        facts = {
+        facts: dict[str, object] = {
             "spawn": milliseconds(self.waited.spawn),
             "bridge": milliseconds(self.bridge),
             "session_new": milliseconds(self.waited.session_new),
@@ -53,6 +53,7 @@ class Timings:
         }
         words = " ".join(f"{name}={value}" for name, value in facts.items())
         log.info("cold_start_breakdown %s", words, extra={"event": "cold_start_breakdown", "facts": facts})
+        return facts
 
 
 def milliseconds(seconds: float) -> float:

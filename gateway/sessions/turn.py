@@ -7,7 +7,7 @@ Rules:
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ostler.gateway.sessions.ask import Ask, Output
@@ -37,6 +37,8 @@ class Turn:
     timings: Timings
     said: list[str] = field(default_factory=list)
     """Pieces of the present answer."""
+    answered: list[str] = field(default_factory=list)
+    """The texts of the answers that are over."""
     asked: int | None = None
     """The id of the user's message, once it is stored."""
     desk: Desk | None = None
@@ -46,12 +48,19 @@ class Turn:
     """What a stop ends while there is no agent to be told."""
     next: "asyncio.Future[Continuation | None] | None" = None
     """Set while the client has function calls to execute."""
+    leave: Callable[[], None] | None = None
+    """Set while it stands in the queue: takes it out and ends it."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def text(self) -> str:
         """The present answer so far."""
         return "".join(self.said)
+
+    @property
+    def whole(self) -> str:
+        """All that was answered."""
+        return "\n".join(text for text in self.answered if text.strip())
 
     @property
     def parked(self) -> bool:
@@ -102,7 +111,9 @@ class Turn:
         self.stopped = reason
         if self.next is not None and not self.next.done():
             self.next.set_result(None)
-        if self.agent is not None:
+        if self.leave is not None:
+            self.leave()
+        elif self.agent is not None:
             self.agent.cancel()
         elif self.scope is not None:
             self.scope.reschedule(asyncio.get_running_loop().time())

@@ -139,7 +139,10 @@ class Line:
 
 @dataclass(slots=True, eq=False)
 class Stable:
-    """One key: its processes, its lines, and those who wait for its shared transport."""
+    """One key: its processes, its lines, and those who wait for its shared transport.
+
+    `cool`: nothing is kept warm, whatever was learned or configured, until somebody asks for the key.
+    """
 
     key: Key
     spec: KeySpec
@@ -148,6 +151,7 @@ class Stable:
     lines: dict[str, Line] = field(default_factory=dict)
     transports: Ring = field(default_factory=Ring)
     paused: bool = False
+    cool: bool = False
     open_seconds: float = 0.25
     start_seconds: float = 0.0
     start_bytes: int = 0

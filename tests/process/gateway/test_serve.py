@@ -32,8 +32,8 @@ def say(http: httpx.Client, text: str, **fields: Any) -> dict[str, Any]:
 def test_a_first_start_serves_the_demo_agent_and_says_what_next(tmp_path: Path) -> None:
     with command(tmp_path) as running, running.http() as http:
         assert text_of(say(http, "hello")) == "echo: hello"
-        rest = [running.process.stdout.readline() for _ in range(2)] if running.process.stdout else []
-        assert ["curl" in rest[0], "ostler.toml" in rest[1]] == [True, True]
+        rest = [running.process.stdout.readline() for _ in range(3)] if running.process.stdout else []
+        assert ["curl" in rest[0], "ostler chat" in rest[1], "ostler.toml" in rest[2]] == [True] * 3
         assert running.end() == 0
 
 
@@ -192,7 +192,7 @@ def test_e20_nothing_is_started_before_the_first_turn(tmp_path: Path) -> None:
         assert running.agents() == []
 
 
-def test_readyz_is_not_green_while_every_start_fails(tmp_path: Path) -> None:
+def test_w46_readyz_is_not_green_while_every_start_fails(tmp_path: Path) -> None:
     (tmp_path / "ostler.toml").write_text('[providers.demo]\ncommand = ["/bin/false"]\n')
     with command(tmp_path) as running, running.http() as http:
         failed = http.post("/v1/responses", json={"model": "demo", "input": "hi"})

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.unit.core.judge import Judge
 from tests.unit.core.mirror import OWNERS, TOOLS, MirrorClaim, require
-from tests.unit.core.worlds import make_spec
+from tests.unit.core.worlds import make_limits, make_spec
 
 
 class Walk(Judge):
@@ -83,7 +83,8 @@ class Walk(Judge):
             self.marks[key, tools, owner] = self._next_mark()
         waiting[owner][self.asked] = claim
         self._send(self.events.Claim(self.asked, key, tools, owner, claim.deadline, parent))
-        require(len(self.claims) <= self.limits.max_queue, "the queue is bounded", len(self.claims))
+        bound = max(self.limits.max_queue, self.queued)
+        require(len(self.claims) <= bound, "the queue is bounded", len(self.claims))
 
     def _claim_unknown(self) -> None:
         self.asked += 1
@@ -177,6 +178,24 @@ class Walk(Judge):
             self._send(self.events.DrainKey(key))
             left = [slot for slot in old if slot.state == "ready" and slot.draining_since is None]
             require(not left, "a drained key's processes drain", key)
+
+    def _cool(self) -> None:
+        if not self.core.knows(key := self.rng.choice(tuple(self.specs))):
+            return
+        actions = self._send(self.events.Cool(key))
+        if all(claim.key != key for claim in self.claims.values()):
+            begun = [one for one in actions if isinstance(one, self.lib.actions.StartSlot)]
+            own = [one for one in begun if one.key == key and not one.spare]
+            require(not own, "nothing is kept warm for a key that was cooled", own)
+
+    def _relimit(self) -> None:
+        """Other limits, lower ones too: what is over them already may stay, and no more may come."""
+        limits = make_limits(self.rng, self.lib)
+        self._earn()
+        if limits.memory_ceiling != self.limits.memory_ceiling:
+            self.ceilings.clear()
+        self.limits, self.crowd, self.queued = limits, len(self.slots), len(self.claims)
+        self._send(self.events.LimitsChanged(limits))
 
     def _drain_slot(self) -> None:
         if (number := self._pick(tuple(self.slots))) is not None:
@@ -338,6 +357,7 @@ class Walk(Judge):
                     events.Kill(number),
                     events.DrainSlot(number),
                     events.DrainKey("nobody"),
+                    events.Cool("nobody"),
                     events.Hint("nobody", ""),
                     events.Warm("nobody", "", 1),
                     events.Pause("nobody"),
@@ -402,6 +422,8 @@ MOVES = (
     ("resume", 12),
     ("drain_key", 2),
     ("drain_slot", 3),
+    ("cool", 2),
+    ("relimit", 2),
     ("recycle", 4),
     ("kill", 4),
     ("reconnect", 4),

@@ -100,3 +100,11 @@ def test_w11_what_is_shown_holds_no_secret(tmp_path: Path) -> None:
     assert "hidden" not in whole
     assert "a" * 64 not in whole
     assert "ann" in whole
+
+
+def test_a_provider_goes_by_its_short_name_too_but_has_one_section(tmp_path: Path) -> None:
+    text = 'gateway.default_model = "gemini/flash"\n[providers.gemini]\nargs = ["-d"]\n'
+    _, wanted = check(loaded(tmp_path, text), tmp_path)
+    assert wanted.providers["gemini-acp"].args == ("-d",)
+    with pytest.raises(ConfigError, match=r"providers\.gemini.*another section for gemini-acp"):
+        check(loaded(tmp_path, text + '[providers.gemini-acp]\nargs = ["-e"]\n'), tmp_path)
