@@ -17,6 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 
+from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
 from ostler.bridge.server import Bridge
@@ -24,8 +25,9 @@ from ostler.gateway.api.resource import incomplete
 from ostler.gateway.api.wants import Places
 from ostler.gateway.assembly.crew import log_death
 from ostler.gateway.assembly.memory import open_memory
-from ostler.gateway.assembly.tools import bridge_settings, equipped, open_tool_channel, open_workshop, permits_of
+from ostler.gateway.assembly.tools import bridge_settings, equipped, open_tool_channel, open_workshop
 from ostler.gateway.assembly.web import Console, build_admin, build_app
+from ostler.gateway.config.asking import permits_of
 from ostler.gateway.config.check import check, work_folder
 from ostler.gateway.config.load import Loaded
 from ostler.gateway.console.board import Board
@@ -34,6 +36,10 @@ from ostler.gateway.console.operator import Operator
 from ostler.gateway.console.turns import RecentTurns
 from ostler.gateway.data_folder import DATABASE, MIRRORS
 from ostler.gateway.faces.hall import Hall
+from ostler.gateway.gauges.census import Census
+from ostler.gateway.gauges.gauges import open_gauges
+from ostler.gateway.gauges.pool import Observers
+from ostler.gateway.gauges.traces import tracing
 from ostler.gateway.ids import Ids
 from ostler.gateway.memory.memories import Memories
 from ostler.gateway.memory.provider import MakeProvider
@@ -42,6 +48,7 @@ from ostler.gateway.resets.expiry import Expiry
 from ostler.gateway.resets.policies import policies_of
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.mirrors import Mirrors
+from ostler.gateway.sessions.reports import TurnObservers
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.witness import Witness
 from ostler.gateway.store import Store
@@ -92,10 +99,11 @@ async def open_gateway(
     work = prepare_folder(folder, work_folder(settings, folder))
     providers = load_providers()
     readiness = Readiness(clock=time.monotonic, expects=bool(wanted.warm) and wanted.enabled)
+    gauges = open_gauges(CollectorRegistry(), settings, models)
     async with AsyncExitStack() as stack:
         stack.enter_context(Ownership.take(folder, pid=os.getpid()))
         limits = SqliteSettings(responses_max=settings.gateway.responses_max)
-        store = await SqliteStore.open(folder / DATABASE, settings=limits, clock=wall)
+        store = await SqliteStore.open(folder / DATABASE, settings=limits, clock=wall, watch=gauges.store)
         stack.push_async_callback(store.aclose)
         memories = await stack.enter_async_context(open_memory(loaded, store, wall, memory))
         keeper = await Keeper.open(folder / "run", secrets.token_hex(8))
@@ -111,13 +119,16 @@ async def open_gateway(
             start_transport=partial(Transport.start, keeper=keeper, gates=OpenGates()),
             environ=environ,
             tool_port=bridge,
-            observer=readiness,
+            observer=Observers(readiness, gauges.pool),
         )
         await stack.enter_async_context(pool)
         crew = Crew(asyncio.get_running_loop(), log_death)
         ids, told = Ids(secrets.token_bytes), witness or memories
         mirrors = Mirrors(store, Mirror(folder / MIRRORS), crew, enabled=settings.gateway.mirrors)
-        turns, clocks = RecentTurns(wall), (time.monotonic, wall)
+        traces = await stack.enter_async_context(
+            tracing(settings.metrics.otlp_endpoint, lambda: time.time() - time.monotonic())
+        )
+        recent, clocks = RecentTurns(wall), (time.monotonic, wall)
         house = House(
             pool,
             store,
@@ -128,16 +139,19 @@ async def open_gateway(
             *clocks,
             told,
             mirrors,
-            permits_of(settings.pool),
+            permits_of(settings, models, wanted),
             workshop,
-            turns,
+            TurnObservers(recent, gauges.turns, traces),
         )
         sessions = await stack.enter_async_context(open_sessions(house))
         await close_unfinished(store)
+        places = {path: name for name, path in settings.metrics.places.items()}
+        census = partial(Census, pool=pool, bridge=bridge.stats, sessions=sessions, readiness=readiness)
+        stack.enter_context(gauges.reading(partial(census, database=folder / DATABASE, places=places)))
         hall = Hall(sessions, Places(models, work, wanted.roots, house.permits), policies)
-        lookout = Lookout(sessions, readiness, turns, version("ostler"), *clocks)
+        lookout = Lookout(sessions, readiness, recent, version("ostler"), *clocks)
         console = Console(Board(lookout), Operator(pool, models, work))
-        app = build_app(loaded, hall, readiness, console)
+        app = build_app(loaded, hall, readiness, console, gauges)
         expiry = Expiry(sessions, policies, settings.resets.check_every)
         house.crew.start(expiry.run(), "expiry")
         yield Gateway(app, build_admin(loaded, console), sessions, pool, bridge, store, memories, readiness, expiry)

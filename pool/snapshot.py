@@ -26,6 +26,7 @@ class ProcessView:
     memory: int
     sessions: int
     leaked: int
+    dropped: Mapping[str, int]
     lost: str | None
 
 
@@ -70,6 +71,7 @@ def snapshot(engine: Engine, *, enabled: bool) -> PoolSnapshot:
                 memory=running.memory,
                 sessions=0 if transport is None else transport.sessions,
                 leaked=0 if transport is None else transport.leaked,
+                dropped={} if transport is None else transport.dropped,
                 lost=None if transport is None or transport.lost is None else str(transport.lost),
             )
         )

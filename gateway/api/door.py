@@ -10,6 +10,7 @@ Rules:
 - Every answer has the security headers. A 401 says the same whatever was wrong.
 """
 
+import hmac
 import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -17,10 +18,12 @@ from typing import Protocol
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ostler.gateway.api.errors import ApiError, reply
-from ostler.gateway.api.keys import Caller, KeyRing, host_names
+from ostler.gateway.api.keys import Caller, KeyRing, digest, host_names
 from ostler.gateway.api.limits import Limits
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+SCRAPED = "/metrics"
+WRONG_KEY = "send a valid key as 'Authorization: Bearer KEY'"
 METERED = frozenset({"POST"})
 ALWAYS = "/cancel"
 """Who has as many turns running as they may must be able to stop one."""
@@ -63,9 +66,12 @@ class Door:
         body_limit: int,
         clock: Callable[[], float],
         entrance: Entrance | None = None,
+        scrape_token: str | None = None,
     ) -> None:
+        """`scrape_token`: what opens /metrics, and only that; without one it is opened like any other route."""
         self._app = app
         self._entrance = entrance
+        self._scraper = None if scrape_token is None else digest(scrape_token)
         self._ring = ring
         self._hosts = host_names(allowed_hosts)
         self._origins = frozenset(cors_origins)
@@ -114,16 +120,22 @@ class Door:
             raise BodyTooLarge(self._body_limit)
         if self._ring.open:
             self._check_origin(headers, origin)
+        if scope["path"] == SCRAPED and self._scraper is not None:
+            self._check_scraper(headers)
             return self._ring.anyone
-        if scope["path"] in OPEN_PATHS:
+        if self._ring.open or scope["path"] in OPEN_PATHS:
             return self._ring.anyone
-        scheme, _, key = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        caller = self._ring.caller(key.strip()) if scheme.lower() == "bearer" and key else None
+        key = key_in(headers)
+        caller = self._ring.caller(key) if key else None
         if self._entrance is not None and b"authorization" not in headers:
             caller = self._entrance.guest(scope, headers)
         if caller is None:
-            raise ApiError(401, "send a valid key as 'Authorization: Bearer KEY'", code="invalid_api_key")
+            raise ApiError(401, WRONG_KEY, code="invalid_api_key")
         return caller
+
+    def _check_scraper(self, headers: Headers) -> None:
+        if self._scraper is None or not hmac.compare_digest(self._scraper, digest(key_in(headers))):
+            raise ApiError(401, WRONG_KEY, code="invalid_api_key")
 
     def _check_origin(self, headers: Headers, origin: str) -> None:
         host = name_of(headers.get(b"host", b"localhost").decode("latin-1"))
@@ -161,6 +173,12 @@ class Door:
             return message
 
         return bounded
+
+
+def key_in(headers: Headers) -> str:
+    """The bearer token of a request; empty where there is none."""
+    scheme, _, key = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""
 
 
 def name_of(host: str) -> str:

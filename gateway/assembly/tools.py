@@ -12,9 +12,8 @@ from ostler.bridge.upstreams.remote import ExtraMissing
 from ostler.bridge.upstreams.shared import Upstreams
 from ostler.gateway.config.check import upstream_settings
 from ostler.gateway.config.errors import ConfigError
-from ostler.gateway.config.settings import PoolSettings, Settings
+from ostler.gateway.config.settings import Settings
 from ostler.gateway.memory.memories import Memories
-from ostler.gateway.sessions.permits import Permits, Rule
 from ostler.gateway.sessions.workshop import Workshop
 from ostler.gateway.tools import load as load_sources
 from ostler.pool import configuration as pool_configuration
@@ -70,9 +69,3 @@ async def open_workshop(settings: Settings, memories: Memories) -> AsyncIterator
         yield Workshop(sources, wanted=settings.tools.own, always=[memories.source], upstreams=upstreams)
     finally:
         await upstreams.stop()
-
-
-def permits_of(pool: PoolSettings) -> Permits:
-    """What agents hear that ask."""
-    models = {model: Rule(word) for model, word in pool.model_permissions.items()}
-    return Permits(Rule(pool.permissions), models, pool.permission_deadline)

@@ -11,6 +11,7 @@ from ostler.gateway.api.admin import Admin
 from ostler.gateway.api.application import application, table
 from ostler.gateway.api.chat import Chat
 from ostler.gateway.api.conversations import Conversations
+from ostler.gateway.api.correlation import Correlated
 from ostler.gateway.api.door import Door
 from ostler.gateway.api.feed import Feeds
 from ostler.gateway.api.health import Health
@@ -36,6 +37,7 @@ from ostler.gateway.console.shell import Shell
 from ostler.gateway.faces.admission import Admission
 from ostler.gateway.faces.face import Face
 from ostler.gateway.faces.hall import Hall
+from ostler.gateway.gauges.gauges import Gauges, Silence
 from ostler.gateway.lines import Lines
 from ostler.gateway.readiness import Readiness
 
@@ -48,7 +50,7 @@ class Console:
     operator: Operator
 
 
-def build_app(loaded: Loaded, hall: Hall, readiness: Readiness, console: Console) -> ASGIApp:
+def build_app(loaded: Loaded, hall: Hall, readiness: Readiness, console: Console, gauges: Gauges | Silence) -> ASGIApp:
     """The HTTP side."""
     sessions, places = hall.sessions, hall.places
     settings, store = loaded.settings, sessions.house.store
@@ -69,11 +71,11 @@ def build_app(loaded: Loaded, hall: Hall, readiness: Readiness, console: Console
     ring, clock, token = key_ring(auth), time.monotonic, secrets.token_urlsafe(24)
     shell, guests = Shell(), Guests(ring, clock, lambda: secrets.token_urlsafe(32))
     front = Front(
-        api=application(rows, version("ostler")),
+        api=application([*rows, *gauges.rows()], version("ostler")),
         admin=Gate(application(Admin(console.board, console.operator).rows(), version("ostler")), token),
         pages=Pages(console.board, console.operator, shell, token, guests).application(),
     )
-    return Door(
+    door = Door(
         front,
         ring=ring,
         allowed_hosts=auth.allowed_hosts,
@@ -81,7 +83,10 @@ def build_app(loaded: Loaded, hall: Hall, readiness: Readiness, console: Console
         body_limit=gateway.body_limit,
         clock=clock,
         entrance=None if ring.open else SignIn(guests, shell, clock),
+        scrape_token=settings.metrics.token,
     )
+    ids = sessions.house.ids
+    return Correlated(gauges.around(door), lambda: ids.make("req"))
 
 
 def build_admin(loaded: Loaded, console: Console) -> ASGIApp:

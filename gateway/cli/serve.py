@@ -53,7 +53,7 @@ def start(given: argparse.Namespace) -> None:
     overrides: list[tuple[str, Any]] = [(key, value) for key, value in named.items() if value is not None]
     loaded = load(os.environ, config=given.config, data_dir=given.data_dir, overrides=overrides)
     settings = loaded.settings
-    log.set_up(settings.log.level, settings.log.format)
+    log.set_up(settings)
     check_exposure(settings.gateway.host, settings.gateway.uds, settings.auth)
     listener = inherited_socket(os.environ)
     if listener is None:

@@ -80,8 +80,10 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in pinned_here(ROOT / "requirements/all.txt"):
         installed = files(name)
         assert installed is not None
-        for part in {path.parts[0] for path in installed if not path.parts[0].startswith("..")}:
-            (site / part).symlink_to(installed[0].locate().parents[len(installed[0].parts) - 1] / part)
+        # File by file: `opentelemetry` is a namespace that several distributions share.
+        for part in {Path(path) for path in installed if not path.parts[0].startswith("..")}:
+            (site / part).parent.mkdir(parents=True, exist_ok=True)
+            (site / part).symlink_to(Path(str(installed[0].locate().parents[len(installed[0].parts) - 1])) / part)
     install = ["-m", "pip", "--python", home / "bin/python", "--disable-pip-version-check", "--no-cache-dir"]
     output_of(sys.executable, *install, "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=home)
     return home

@@ -11,6 +11,7 @@ from ostler.gateway.api.errors import ApiError
 from ostler.gateway.api.items import read_input
 from ostler.gateway.api.keys import Caller
 from ostler.gateway.api.limits import Limits
+from ostler.gateway.api.output import named
 from ostler.gateway.api.prefixes import Prefixes, digest_of
 from ostler.gateway.api.target import slug_of
 from ostler.gateway.models import Models
@@ -146,3 +147,28 @@ def test_a_model_is_an_alias_a_pair_or_a_provider() -> None:
     assert replace(models, default="fast").resolve("demo") == ("demo", "small")
     assert [models.resolve(name) for name in ("nope/x", "bad", "", "demo/")] == [None] * 4
     assert models.listed() == ["demo/demo", "fast", "demo/big"]
+
+
+@pytest.mark.parametrize(
+    ("title", "found"),
+    [
+        ("get", True),
+        ("mcp__ostler__get", True),
+        ("ostler_get", True),
+        ("get (ostler MCP Server)", True),
+        ("Tool: ostler/get", True),
+        ("ostler.get {}", True),
+        ("get_weather", False),
+        ("forget", False),
+        ("small_get", False),
+        ("read the file", False),
+    ],
+)
+def test_a_function_is_known_by_its_name_and_not_by_a_part_of_another(title: str, found: bool) -> None:
+    pattern = named(["get", "a.b"])
+    assert pattern is not None
+    assert (pattern.search(title) is not None) is found
+
+
+def test_without_functions_nothing_is_one() -> None:
+    assert named([]) is None
