@@ -100,7 +100,8 @@ class HonchoMemory(MemoryProvider):
     def sync_turn(self, question: str, answer: str, *, session_id: str, user: str) -> None:
         peer, assistant = self._peer(user), self._assistant()
         spoken = [*said_by(peer, question), *said_by(assistant, answer)]
-        self._session(session_id, peer, assistant).add_messages(spoken)
+        if spoken:
+            self._session(session_id, peer, assistant).add_messages(spoken)
 
     def on_session_switch(
         self,

@@ -23,6 +23,7 @@ from ostler.gateway.memory.users import Users
 from ostler.gateway.records import MessageRecord
 from ostler.gateway.sessions.witness import Switch
 from ostler.gateway.sessions.workshop import SessionContext
+from ostler.wire.json import without_surrogates
 from ostler.wire.recalled import build_recalled
 
 log = logging.getLogger("ostler.memory")
@@ -51,6 +52,7 @@ class Memories:
         """What should be said to the agent before this question, marked as recalled; "" for nothing."""
         if self._is_mute(session_id):
             return ""
+        question = sound(question)
         self._tell(session_id, on_turn_start=partial(_start, question, session_id))
         user = await self._users.of(session_id)
         deadline = asyncio.get_running_loop().time() + self._settings.prefetch
@@ -61,6 +63,7 @@ class Memories:
 
     def turn_ended(self, session_id: str, question: str, answer: str) -> None:
         """A turn that was answered."""
+        question, answer = sound(question), sound(answer)
         self._tell(
             session_id,
             sync_turn=partial(_sync, question, answer, session_id),
@@ -69,7 +72,7 @@ class Memories:
 
     def session_ended(self, session_id: str, transcript: Sequence[MessageRecord]) -> None:
         """A session ended for good."""
-        spoken = [Spoken(message.role, message.text) for message in transcript]
+        spoken = [Spoken(message.role, sound(message.text)) for message in transcript]
         self._tell(session_id, on_session_end=partial(_end, spoken, session_id))
 
     def session_switched(self, session_id: str, *, parent_id: str, reason: Switch) -> None:
@@ -146,6 +149,11 @@ class Memories:
             if errand.what == "on_session_switch":
                 lane.expect(errand)
         self._inbox.put_nowait(news)
+
+
+def sound(text: str) -> str:
+    """A text that any provider can write down and send."""
+    return str(without_surrogates(text))
 
 
 def _start(question: str, session_id: str, provider: MemoryProvider, user: str) -> None:

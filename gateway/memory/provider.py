@@ -4,6 +4,7 @@ Rules:
 - Every method does nothing here, so a provider has only those that it needs.
 - Methods are plain and may block: the hooks of one provider are called one after another, in a thread of its own.
   `prefetch` and the functions of `tools` are not: they come from other threads, several at once, beside the hooks.
+- Texts are sound Unicode, of any length, and may be blank.
 - Every call says whose conversation it is about. `user` is the privacy gate: what was remembered for one is never told
   to another. There is no "current" session: one provider serves all of them.
 - Whatever a provider raises costs the call that raised it, one warning, and nothing else.

@@ -212,6 +212,19 @@ async def test_the_inbox_of_a_provider_that_hangs_is_bounded(tmp_path: Path, cap
     assert len(warnings(caplog)) >= 10
 
 
+async def test_texts_that_are_no_unicode_are_made_sound(tmp_path: Path) -> None:
+    prov = Prov(recalled="x\ud800y")
+    async with remembering(tmp_path, prov) as running:
+        (await running.memories.recall("p", "a\ud800b")).encode()
+        running.memories.turn_ended("p", "a\ud800b", "a\ud800b")
+        running.memories.session_ended("p", [message(1, "user", "a\ud800b")])
+    for call in prov.calls("on_turn_start", "prefetch", "sync_turn", "queue_prefetch"):
+        str(call.facts).encode()
+        assert call.facts["question"].isprintable()
+    (end,) = prov.calls("on_session_end")
+    end.facts["transcript"][0].text.encode()
+
+
 async def test_b33_each_call_names_the_user_of_its_session(tmp_path: Path) -> None:
     prov = Prov()
     async with remembering(tmp_path, prov) as running:
