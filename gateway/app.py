@@ -39,8 +39,7 @@ from ostler.gateway.api.wants import Places
 from ostler.gateway.commands import load as load_commands
 from ostler.gateway.config.check import check, work_folder
 from ostler.gateway.config.load import Loaded
-from ostler.gateway.console.board import Board
-from ostler.gateway.console.board import House as Lookout
+from ostler.gateway.console.board import Board, Lookout
 from ostler.gateway.console.entrance import SignIn
 from ostler.gateway.console.front import Front
 from ostler.gateway.console.gate import Gate
