@@ -158,6 +158,20 @@ def test_a_second_terminal_uses_the_gateway_of_the_first(tmp_path: Path) -> None
         assert "this one): own words" in second.stdout
 
 
+def test_a_terminal_outlives_the_gateway_it_talked_to(tmp_path: Path) -> None:
+    with command(tmp_path) as gateway, terminal(tmp_path) as tty:
+        for number in range(3):
+            tty.until(PROMPT)
+            tty.say(f"word{number}")
+            tty.until(f"echo: word{number}")
+            if number == 0:
+                gateway.end(signal.SIGKILL)
+        tty.until(PROMPT)
+        tty.say("!recall")
+        tty.until("word0\n")
+        tty.until("word2\n")
+
+
 @pytest.mark.parametrize("arguments", [["--model", "demo", "--cwd", "."]])
 def test_a17_model_and_directory_are_taken_from_the_command_line(tmp_path: Path, arguments: list[str]) -> None:
     said = script(tmp_path, *arguments, "--once", "/status")
