@@ -1,38 +1,25 @@
 """The gateway to talk to: the one that is named, else the one of this data folder, else one of our own.
 
 Rules:
-- A newcomer types one command. Where no gateway runs, this terminal brings one along; it listens on a socket that only
-  this user can open, and ends with the terminal.
+- A newcomer types one command. Where no gateway runs, this terminal brings one along, which ends with it.
 - A key goes to the gateway that was named or configured, after it has shown that it is one.
-- What our own gateway logs goes to a file: the screen belongs to the conversation.
 """
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Self
 
-import msgspec
-
-from ostler.gateway.address import leave_address, left_address
-from ostler.gateway.app import open_gateway
-from ostler.gateway.assembly.crew import log_death
+from ostler.gateway.address import left_address
 from ostler.gateway.config.load import Loaded, load
-from ostler.gateway.config.settings import AuthSettings
 from ostler.gateway.errors import StoreOwned
-from ostler.gateway.listener import address_of, listen_unix
-from ostler.gateway.serving import Server
 from ostler.gateway.terminal.http import UNIX, Line, Unreachable
-from ostler.pool.crew import Crew
 from ostler.wire.json import Undecodable, decode
 
 log = logging.getLogger(__name__)
-LOG_FILE = "chat.log"
 PROBE_SECONDS = 3.0
 OWNED_SECONDS = 10.0
 """How long another terminal may take to bring its gateway up."""
@@ -46,6 +33,8 @@ class Whereabouts:
     url: str | None = None
     config: str | None = None
     data_dir: str | None = None
+    prewarm: bool = False
+    """Whether our own gateway starts the usual agent at once, while the person still thinks."""
 
 
 class Gatehouse:
@@ -77,7 +66,10 @@ class Gatehouse:
         deadline = loop.time() + OWNED_SECONDS
         while True:
             try:
-                return await self._stack.enter_async_context(own_gateway(self._loaded, self._environ))
+                from ostler.gateway.terminal.own import own_gateway  # noqa: PLC0415 - see there
+
+                own = own_gateway(self._loaded, self._environ, prewarm=self._where.prewarm)
+                return await self._stack.enter_async_context(own)
             except StoreOwned:
                 found = await running_gateway(self._loaded, self._key)
                 if found is not None:
@@ -127,33 +119,3 @@ async def answers(line: Line) -> bool:
     except Undecodable:
         return False
     return isinstance(found, dict) and found.get("status") == "ok"
-
-
-@asynccontextmanager
-async def own_gateway(loaded: Loaded, environ: Mapping[str, str]) -> AsyncIterator[Line]:
-    """A whole gateway in this process. Or `StoreOwned`."""
-    log_to(loaded.data_dir)
-    settings = msgspec.structs.replace(loaded.settings, auth=AuthSettings())
-    with TemporaryDirectory(prefix="ostler-chat-") as folder:
-        # The folder is ours alone, so whoever gets to the socket is this user: no key is needed.
-        listener = listen_unix(Path(folder) / "socket")
-        async with open_gateway(replace(loaded, settings=settings), environ) as gateway:
-            address = address_of(listener)
-            leave_address(loaded.data_dir, address)
-            server = Server.of(gateway.app)
-            crew = Crew(asyncio.get_running_loop(), log_death)
-            serving = crew.start(server.serve(sockets=[listener]), "the gateway of this terminal")
-            try:
-                yield Line(address)
-            finally:
-                server.should_exit = True
-                await asyncio.wait([serving])
-
-
-def log_to(folder: Path) -> None:
-    """Warnings and worse, for the owner only."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = os.open(folder / LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    handler = logging.StreamHandler(os.fdopen(file, "a", encoding="utf-8"))
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

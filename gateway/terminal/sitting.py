@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from ostler.gateway.assembly.crew import log_death
-from ostler.gateway.commands import load as load_commands
 from ostler.gateway.data_folder import data_folder
 from ostler.gateway.terminal.chat import FAILED, Chat
 from ostler.gateway.terminal.gatehouse import Gatehouse, Whereabouts
@@ -29,6 +27,7 @@ from ostler.pool.crew import Crew
 PLATFORM = "terminal"
 HANG_UP = (signal.SIGTERM, signal.SIGHUP)
 STDIN = "-"
+GREETING = "Enter sends, Alt-Enter begins a line, Ctrl-C stops the agent, Ctrl-D ends; /help lists the commands."
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +52,16 @@ async def sit_down(wishes: Wishes, environ: Mapping[str, str]) -> int:
     for number in HANG_UP:
         loop.add_signal_handler(number, here.cancel if here else loop.stop)
     keyboard = await seated(wishes, environ)
-    crew = Crew(loop, log_death)
-    where = Whereabouts(wishes.url, wishes.config, wishes.data_dir)
+    crew = Crew(loop, seen)
+    where = Whereabouts(wishes.url, wishes.config, wishes.data_dir, prewarm=wishes.model is None)
     try:
         async with Gatehouse.opened(where, environ) as house:
             place = f"{PLATFORM}:thread:{quote(getpass.getuser(), safe='')}"
             talk = Talk(house.find, wishes.key or f"{place}:{secrets.token_hex(4)}")
             chat = Chat(talk, keyboard, Screen(sys.stdout, sys.stderr), crew)
+            await talk.connect()
+            if isinstance(keyboard, Person):
+                chat.screen.notice(GREETING)
             if not await chat.opened(await orders(wishes, talk, place)):
                 return FAILED
             return await chat.run()
@@ -74,6 +76,8 @@ async def seated(wishes: Wishes, environ: Mapping[str, str]) -> Keyboard:
     if wishes.once is not None and wishes.once != STDIN:
         return Script([wishes.once])
     if wishes.once is None and sys.stdin.isatty() and sys.stdout.isatty():
+        from ostler.gateway.commands import load as load_commands  # noqa: PLC0415 - a script completes nothing
+
         commands = [
             (f"/{name}", command.summary) for command in load_commands() for name in (command.name, *command.aliases)
         ]
@@ -98,3 +102,8 @@ async def latest(talk: Talk, place: str) -> str:
     data = (await talk.read(f"/v1/sessions?limit=1&platform={PLATFORM}&chat={quote(place, safe='')}")).get("data")
     first = data[0] if isinstance(data, list) and data else None
     return str(first["id"]) if isinstance(first, dict) else "last"
+
+
+def seen(name: str, error: BaseException) -> None:
+    """A task that died is a bug of ours."""
+    print(f"ostler chat: {name} failed: {error!r}", file=sys.stderr)

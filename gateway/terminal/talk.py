@@ -59,19 +59,23 @@ class Talk:
         async with self._sent("GET", path) as reply:
             return await whole(reply)
 
+    async def connect(self) -> None:
+        """Find a gateway now, not with the first message."""
+        self._line = await self.find()
+
     @asynccontextmanager
     async def _sent(self, method: str, path: str, body: bytes | None = None) -> AsyncIterator[Reply]:
         """Send a request, to another gateway where the one we had is gone."""
         async with AsyncExitStack() as stack:
-            if self._line is None:
-                self._line = await self.find()
+            line = self._line or await self.find()
             try:
-                reply = await stack.enter_async_context(self._line.request(method, path, body))
+                reply = await stack.enter_async_context(line.request(method, path, body))
             except Unreachable as error:
                 if not error.before_sending:
                     raise
-                self._line = await self.find()
-                reply = await stack.enter_async_context(self._line.request(method, path, body))
+                line = await self.find()
+                reply = await stack.enter_async_context(line.request(method, path, body))
+            self._line = line
             yield reply
 
     @property

@@ -1,0 +1,65 @@
+"""A gateway of this terminal's own, in this process. Imported only where none runs: it is most of what is to import.
+
+Rules: it listens on a socket that only this user can open, so it asks for no key. Operators reach it like any
+other, by the admin socket. What it logs goes to a file, because the screen belongs to the conversation.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from ostler.gateway.address import leave_address
+from ostler.gateway.app import open_gateway
+from ostler.gateway.assembly.crew import log_death
+from ostler.gateway.config.load import Loaded
+from ostler.gateway.config.settings import AuthSettings
+from ostler.gateway.console.socket import Familiar, listening
+from ostler.gateway.listener import address_of, listen_unix
+from ostler.gateway.serving import Server
+from ostler.gateway.terminal.http import Line
+from ostler.pool.crew import Crew
+
+LOG_FILE = "chat.log"
+
+
+@asynccontextmanager
+async def own_gateway(loaded: Loaded, environ: Mapping[str, str], *, prewarm: bool) -> AsyncIterator[Line]:
+    """A whole gateway in this process. Or `StoreOwned`."""
+    log_to(loaded.data_dir)
+    pool = msgspec.structs.replace(loaded.settings.pool, prewarm=loaded.settings.pool.prewarm or prewarm)
+    settings = msgspec.structs.replace(loaded.settings, auth=AuthSettings(), pool=pool)
+    async with AsyncExitStack() as stack:
+        # The folder is ours alone, so whoever gets to the socket is this user: no key is needed.
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="ostler-chat-")))
+        listener = stack.enter_context(closing(listen_unix(folder / "socket")))
+        gateway = await stack.enter_async_context(open_gateway(replace(loaded, settings=settings), environ))
+        admin = stack.enter_context(listening(loaded.data_dir))
+        leave_address(loaded.data_dir, address_of(listener))
+        servers = (Server.of(gateway.app), Server.of(gateway.admin, Familiar))
+        crew = Crew(asyncio.get_running_loop(), log_death)
+        serving = [
+            crew.start(server.serve(sockets=[place]), "the gateway of this terminal")
+            for server, place in zip(servers, (listener, admin), strict=True)
+        ]
+        try:
+            yield Line(address_of(listener))
+        finally:
+            for server in servers:
+                server.should_exit = True
+            await asyncio.wait(serving)
+
+
+def log_to(folder: Path) -> None:
+    """Warnings and worse, for the owner only."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = os.open(folder / LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    handler = logging.StreamHandler(os.fdopen(file, "a", encoding="utf-8"))
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
