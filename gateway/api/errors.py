@@ -30,6 +30,7 @@ CODED = {
     "unsupported_content": (400, "unsupported_content"),
     "model_not_found": (404, "model_not_found"),
     "invalid_cwd": (400, "invalid_cwd"),
+    "conversation_moved": (400, "conversation_moved"),
 }
 """What a turn's failure is as an HTTP status, when the agent has not heard the prompt."""
 

@@ -1,6 +1,7 @@
 """What an error of the pool or the store means for a turn: a word for the client's program, a text for its reader."""
 
 from ostler.gateway.errors import GatewayError
+from ostler.gateway.sessions.errors import MovedOn
 from ostler.gateway.sessions.outcome import Outcome, failed
 from ostler.pool.errors import (
     AgentMissing,
@@ -34,6 +35,8 @@ CODES: tuple[tuple[type[PoolError], str], ...] = (
 
 def fault(error: PoolError | GatewayError) -> Outcome:
     """The outcome of a turn that ended with this error."""
+    if isinstance(error, MovedOn):
+        return failed("conversation_moved", str(error))
     if isinstance(error, GatewayError):
         return failed("storage_error", str(error))
     code = next((code for kind, code in CODES if isinstance(error, kind)), "agent_error")

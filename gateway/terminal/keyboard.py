@@ -56,7 +56,8 @@ class Person:
         session = self._session()
         while True:
             try:
-                text = await session.prompt_async(PROMPT)
+                # SIGINT stays ours: here Ctrl-C is a key, and prompt_toolkit would take our handler away for good.
+                text = await session.prompt_async(PROMPT, handle_sigint=False)
             except KeyboardInterrupt:
                 continue
             except EOFError:
@@ -68,7 +69,7 @@ class Person:
         from prompt_toolkit import PromptSession  # noqa: PLC0415 - see the rules
 
         try:
-            answer = await PromptSession[str]().prompt_async(f"{question} [y/N] ")
+            answer = await PromptSession[str]().prompt_async(f"{question} [y/N] ", handle_sigint=False)
         except (KeyboardInterrupt, EOFError):
             return False
         return answer.strip().lower() in {"y", "yes"}

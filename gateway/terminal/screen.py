@@ -8,9 +8,13 @@ Rules:
 
 from dataclasses import dataclass
 from typing import TextIO
+from unicodedata import category
 
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
-SHOWN = frozenset("\n\t")
+SHOWN = frozenset("\n\t\u200c\u200d")
+"""Joiners besides white space: without them several scripts, and many pictures, fall apart."""
+OBEYED = frozenset({"Cc", "Cf", "Cs"})
+"""What a terminal may act upon: controls, marks that turn the direction of writing, halves of characters."""
 LONGEST_ACTIVITY = 200
 
 
@@ -18,7 +22,7 @@ def harmless(text: str) -> str:
     """The same text without anything a terminal obeys."""
     if text.isprintable():
         return text
-    return "".join(char for char in text if char in SHOWN or char.isprintable())
+    return "".join(char for char in text if char in SHOWN or category(char) not in OBEYED)
 
 
 @dataclass

@@ -8,6 +8,7 @@ Rules:
 
 import asyncio
 import getpass
+import os
 import secrets
 import signal
 import sys
@@ -56,7 +57,7 @@ async def sit_down(wishes: Wishes, environ: Mapping[str, str]) -> int:
     where = Whereabouts(wishes.url, wishes.config, wishes.data_dir, prewarm=wishes.model is None)
     try:
         async with Gatehouse.opened(where, environ) as house:
-            place = f"{PLATFORM}:thread:{quote(getpass.getuser(), safe='')}"
+            place = f"{PLATFORM}:thread:{quote(user(), safe='')}"
             talk = Talk(house.find, wishes.key or f"{place}:{secrets.token_hex(4)}")
             chat = Chat(talk, keyboard, Screen(sys.stdout, sys.stderr), crew)
             await talk.connect()
@@ -102,6 +103,14 @@ async def latest(talk: Talk, place: str) -> str:
     data = (await talk.read(f"/v1/sessions?limit=1&platform={PLATFORM}&chat={quote(place, safe='')}")).get("data")
     first = data[0] if isinstance(data, list) and data else None
     return str(first["id"]) if isinstance(first, dict) else "last"
+
+
+def user() -> str:
+    """Who sits here; in a container perhaps only a number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid{os.getuid()}"
 
 
 def seen(name: str, error: BaseException) -> None:

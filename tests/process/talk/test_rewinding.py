@@ -4,7 +4,11 @@ import asyncio
 
 import pytest
 
+from ostler.gateway.faces.answer import Answer
+from ostler.gateway.faces.question import question_of
+from ostler.gateway.sessions.permits import Rule
 from ostler.gateway.sessions.witness import Switch
+from ostler.pool.keys import TransportKey
 from tests.support.chats import Chat, texts
 from tests.support.served import Served
 from tests.support.talks import Heard, Since, rows, talked
@@ -138,6 +142,22 @@ async def test_d13_a_transcript_is_not_changed_under_a_running_turn(chat: Chat, 
     assert rows(served, session) == ["u0", "echo: u0", "u1", "echo: u1", "u2\n!late", "echo: u2\nwaiting"]
     assert "u2" in await chat.text("/undo")
     assert rows(served, session) == ["u0", "echo: u0", "u1", "echo: u1"]
+
+
+async def test_d13_rd6_a_question_that_is_no_longer_the_last_one_is_not_asked_again(
+    chat: Chat, served: Served, since: Since
+) -> None:
+    session = await talked(chat, "u1", "u2")
+    first, *_ = await served.gateway.store.history(session)
+    key = TransportKey("demo", "demo", str(served.folder / "work"))
+    answer = Answer("smsg_d13", session, 0, lambda what, fields: None)
+    sessions = served.gateway.sessions
+    sessions.start(sessions.of(session, ""), question_of(first).ask(key, Rule.DENY), answer.id, answer)
+    await answer.done.wait()
+    assert answer.outcome is not None
+    assert answer.outcome.code == "conversation_moved"
+    assert rows(served, session) == ["u1", "echo: u1", "u2", "echo: u2"]
+    assert len(since.prompts) == 2
 
 
 async def test_d14_retry_sends_the_same_parts(chat: Chat, since: Since) -> None:

@@ -1,6 +1,7 @@
 """The parts of `ostler chat` that need no terminal: events, the screen, the words that are completed."""
 
 import io
+from unicodedata import category
 
 import pytest
 from hypothesis import given
@@ -40,8 +41,18 @@ def test_a_stream_that_is_none_of_a_gateway_is_said(data: bytes) -> None:
 @given(st.text())
 def test_nothing_that_a_terminal_obeys_gets_through(text: str) -> None:
     shown = harmless(text)
-    assert all(char.isprintable() or char in "\n\t" for char in shown)
+    assert all(category(char) not in {"Cc", "Cf", "Cs"} or char in "\n\t\u200c\u200d" for char in shown)
     assert harmless(shown) == shown
+
+
+@pytest.mark.parametrize("text", ["a\u00a0b", "\u3000", "👨\u200d👩\u200d👧", "é", "می\u200cخواهم", "1\n\t2"])
+def test_what_is_only_shown_is_left_alone(text: str) -> None:
+    assert harmless(text) == text
+
+
+@pytest.mark.parametrize("text", ["\x1b[2J", "\x9b2J", "\u202e", "\u2066", "\x07", "\r", "\x00", "\ud800"])
+def test_what_a_terminal_obeys_is_taken_out(text: str) -> None:
+    assert harmless(f"<{text}>") in {"<>", "<[2J>", "<2J>"}
 
 
 def test_a_pipe_gets_the_answers_and_a_person_the_rest() -> None:
