@@ -23,6 +23,7 @@ from ostler.gateway.sessions.timings import Timings
 from ostler.gateway.sessions.turn import Turn
 
 log = logging.getLogger(__name__)
+LOOKING = 0.02
 
 
 class Sessions:
@@ -33,6 +34,7 @@ class Sessions:
         self._table: dict[str, Session] = {}
         self._resting: OrderedDict[str, asyncio.TimerHandle] = OrderedDict()
         """Sessions with a seat and no turn, the longest rest first, and when their seat is given back."""
+        self._looked = 0.0
         self._draining = False
         self._calm = asyncio.Event()
 
@@ -150,8 +152,15 @@ class Sessions:
         self._calm.set()
 
     def _make_way(self) -> None:
-        """Somebody waits for a seat: where only seats between turns are in the way, the longest rest ends."""
-        if self._resting and crowded(self.house.pool.snapshot().core):
+        """Somebody waits for a seat: where only seats between turns are in the way, the longest rest ends.
+
+        However many wait, the pool is looked at no more often than this.
+        """
+        now = self.house.clock()
+        if not self._resting or now - self._looked < LOOKING:
+            return
+        self._looked = now
+        if crowded(self.house.pool.snapshot().core):
             self._let_go(self._table[next(iter(self._resting))])
 
     def _make_room(self) -> None:
