@@ -7,6 +7,9 @@ would help it; nor would it one that waits for its key to be tried again.
 from ostler.pool.core.census import KeyView, Snapshot
 from ostler.pool.core.values import SlotState
 
+LOOKING = 0.02
+"""Seconds between two looks at the pool, however many wait."""
+
 
 def crowded(seen: Snapshot) -> bool:
     """A claim waits and no process is on its way in or out: had the limits let it, the pool would have started one."""

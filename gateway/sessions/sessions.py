@@ -13,7 +13,7 @@ import logging
 from collections import OrderedDict
 
 from ostler.gateway.sessions.ask import Ask, Output
-from ostler.gateway.sessions.crowding import crowded
+from ostler.gateway.sessions.crowding import LOOKING, crowded
 from ostler.gateway.sessions.errors import Draining
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.outcome import Stop
@@ -23,7 +23,6 @@ from ostler.gateway.sessions.timings import Timings
 from ostler.gateway.sessions.turn import Turn
 
 log = logging.getLogger(__name__)
-LOOKING = 0.02
 
 
 class Sessions:
@@ -34,9 +33,9 @@ class Sessions:
         self._table: dict[str, Session] = {}
         self._resting: OrderedDict[str, asyncio.TimerHandle] = OrderedDict()
         """Sessions with a seat and no turn, the longest rest first, and when their seat is given back."""
-        self._looked = 0.0
         self._draining = False
         self._calm = asyncio.Event()
+        self._looked = 0.0
 
     def __len__(self) -> int:
         return len(self._table)
