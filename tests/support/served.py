@@ -8,12 +8,11 @@ import json
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import apsw
 import httpx
 import uvicorn
 
@@ -25,6 +24,7 @@ from ostler.gateway.memory.provider import MakeProvider
 from ostler.gateway.serving import Server
 from ostler.gateway.sessions.witness import Witness
 from ostler.wire.json import JsonObject
+from tests.support.database import look
 
 SESSION = "x-ostler-session-id"
 
@@ -63,13 +63,8 @@ class Served:
         return sum(1 for line in lines if json.loads(line)["event"] == "start")
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """A read-only look at the database.
-
-        By the gateway's own library: a second one in the same process drops the first one's locks when it closes the
-        file, and whoever opens it next takes the shared memory away under the gateway (a bus error).
-        """
-        with closing(apsw.Connection(str(self.folder / DATABASE), flags=apsw.SQLITE_OPEN_READONLY)) as db:
-            return list(db.execute(query, values))
+        """A read-only look at the database."""
+        return look(self.folder / DATABASE, query, *values)
 
     async def ask(self, text: str | list[Any], **fields: Any) -> httpx.Response:
         """POST /v1/responses"""

@@ -138,7 +138,7 @@ def test_each_trap_is_named_with_its_way_out(tmp_path: Path, installed: str) -> 
     assert "fault: GEMINI_CLI_NO_RELAUNCH is set to ''" in traps(tmp_path, installed, "gemini-acp", config=relaunch)
     trust = '[providers.gemini-acp.env]\nGEMINI_CLI_TRUST_WORKSPACE = "false"\n'
     assert "GEMINI_CLI_TRUST_WORKSPACE is set to 'false'" in traps(tmp_path, installed, "gemini-acp", config=trust)
-    for mode, said in (("ask", "answers every question with no"), ("agent", "its own configuration decides")):
+    for mode, said in (("ask", "every question is answered with no"), ("agent", "its own configuration decides")):
         config = f'[providers.qwen-acp]\napproval = "{mode}"\n'
         assert said in traps(tmp_path, installed, "qwen-acp", config=config, OPENAI_API_KEY="k" * 20)
     home = '[providers.qwen-acp]\nhome = "/no/such/home"\n'
