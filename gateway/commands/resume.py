@@ -1,12 +1,16 @@
 """`/resume`: go on with an earlier session, also one that only a mirror remembers. Alone it lists those with titles."""
 
+import logging
+
 from ostler.gateway.commands.registry import Call, Command, Reply
+from ostler.gateway.errors import StoreError
 from ostler.gateway.records import EndReason, SessionRecord
 from ostler.gateway.sessions.witness import Switch
 from ostler.gateway.talk.aim import aimed, words_of
 from ostler.gateway.talk.lists import counted, name_of, session_lines
 from ostler.gateway.talk.reach import previews, reach, remember_list, remembered_list
 
+log = logging.getLogger(__name__)
 MOST = 10
 LOOKED_AT = 200
 HINT = (
@@ -28,9 +32,18 @@ async def run(call: Call) -> Reply:
     if left is not None and target.id == left.id:
         return Reply(f"You are in {name_of(target)} already.", ({"type": "session", "id": target.id},))
     session = await conversation.switch_to(target.id, Switch.RESUME)
-    said = (await conversation.store.counts(session.id)).users
-    text = f"You are back in {name_of(session)}, with {counted(said, 'message')} of yours."
+    text = f"You are back in {name_of(session)}{await holding(call, session)}."
     return Reply(text, ({"type": "session", "id": session.id, "left": left.id if left else None},))
+
+
+async def holding(call: Call, session: SessionRecord) -> str:
+    """How much of the person is there. The switch is made by now, so what cannot be read is left out."""
+    try:
+        said = (await call.conversation.store.counts(session.id)).users
+    except StoreError as error:
+        log.warning("session %s is resumed and cannot be counted: %s", session.id, error)
+        return ""
+    return f", with {counted(said, 'message')} of yours"
 
 
 async def listing(call: Call) -> Reply:

@@ -4,14 +4,17 @@ import asyncio
 import hashlib
 import json
 import signal
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 
 from ostler.gateway.data_folder import DATABASE, MIRRORS
-from tests.support.chats import Chat
+from ostler.gateway.errors import StoreDiskFault
+from ostler.gateway.store import Store
+from tests.support.chats import Chat, ended
 from tests.support.serve_command import command
 from tests.support.served import Served, serving
 from tests.support.talks import rows, talked
@@ -96,20 +99,38 @@ async def test_h05_h09_resume_brings_back_what_only_a_mirror_remembers(tmp_path:
         assert await chat.text("!recall") == "u1\nu2"
 
 
-async def test_h19_a_database_that_cannot_be_read_costs_a_message_only(tmp_path: Path) -> None:
+class Unreadable:
+    """A store whose disk cannot be read."""
+
+    READS = frozenset({"get_session", "find_title", "sessions_by_prefix", "list_sessions", "live_end", "marks"})
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return self.fail if name in self.READS else getattr(self._store, name)
+
+    async def fail(self, *_: object, **__: object) -> None:
+        raise StoreDiskFault(Path("ostler.db"), "disk I/O error")
+
+
+@pytest.mark.parametrize("typed", ["/resume", "/resume 1", "/resume Title", "/resume sess_1"])
+async def test_h19_a_database_that_cannot_be_read_costs_a_message_only(tmp_path: Path, typed: str) -> None:
     async with serving(tmp_path / "data") as served:
-        chat = Chat(served)
+        chat, sessions = Chat(served), served.gateway.sessions
         target = await talked(chat, "t1")
+        await chat.said("/title Title")
         await chat.said("/new")
         session = await talked(chat, "p1")
-        file = served.folder / DATABASE
-        whole = file.read_bytes()
-        file.write_bytes(b"x" * len(whole))
-        refused = await chat.send(f"/resume {target}")
-        file.write_bytes(whole)
-        assert refused.json()["error"]["message"] or "cannot" in refused.text
+        sound = sessions.house
+        sessions.house = replace(sound, store=cast("Store", Unreadable(sound.store)))
+        refused = await chat.send(typed)
+        assert (refused.status_code, "disk I/O error" in refused.json()["error"]["message"]) == (503, True)
+        sessions.house = sound
         assert (await served.http.get("/healthz")).status_code == 200
         assert chat.routed() == session
+        assert ended(served, session) is None
+        assert (await chat.said("/resume Title"))["session_id"] == target
 
 
 def keyed(name: str, **more: Any) -> dict[str, Any]:
