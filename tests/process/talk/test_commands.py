@@ -27,6 +27,16 @@ async def test_d18_rd8_every_listed_command_answers(chat: Chat, since: Since) ->
     assert since.prompts == []
 
 
+async def test_z2_commands_are_streamed_as_they_are_answered(chat: Chat) -> None:
+    await talked(chat, "u1", "u2\n!recall")
+    *told, last = await chat.stream("/retry")
+    assert last["type"] == "session.message.completed"
+    assert last["message"]["text"] == "echo: u2\nu1"
+    assert "".join(event["text"] for event in told if event["type"].endswith("delta")) == "echo: u2\nu1"
+    (undone,) = await chat.stream("/undo")
+    assert (undone["message"]["kind"], "u2" in undone["message"]["text"]) == ("command", True)
+
+
 @pytest.mark.parametrize(("typed", "meant"), [("/resum x", "/resume"), ("/hlep", "/help"), ("/titel", "/title")])
 async def test_an_unknown_word_is_answered_with_the_nearest(chat: Chat, since: Since, typed: str, meant: str) -> None:
     said = await chat.said(typed)

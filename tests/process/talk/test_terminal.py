@@ -1,5 +1,6 @@
 """`ostler chat`: typed by a person into a real terminal, and run by scripts without one."""
 
+import re
 import signal
 import stat
 import subprocess
@@ -145,6 +146,24 @@ def test_a_running_gateway_is_found_and_used(tmp_path: Path) -> None:
         assert named.stdout == "echo: hello\n"
     # It is gone now, and what it left behind leads nowhere: the terminal brings a gateway along.
     assert script(tmp_path, "--once", "hello").stdout == "echo: hello\n"
+
+
+def test_a_key_is_brought_along_and_a_missing_one_is_said(tmp_path: Path) -> None:
+    key = "k" * 32
+    with command(tmp_path, OSTLER_API_KEY=key):
+        assert script(tmp_path, "--once", "hello", OSTLER_API_KEY=key).stdout == "echo: hello\n"
+        stranger = script(tmp_path, "--once", "hello")
+        assert (stranger.returncode, stranger.stdout) == (1, "")
+        assert "valid key" in stranger.stderr
+        assert key not in stranger.stderr
+
+
+def test_d18_every_command_that_is_listed_works_in_the_terminal(tmp_path: Path) -> None:
+    names = re.findall(r"^/([a-z]+)", script(tmp_path, "--once", "/help").stdout, re.MULTILINE)
+    assert len(names) > 15
+    said = script(tmp_path, "--lines", stdin="\n".join(f"/{name}" for name in names))
+    assert said.returncode == 0
+    assert "There is no command" not in said.stdout
 
 
 def test_a_second_terminal_uses_the_gateway_of_the_first(tmp_path: Path) -> None:
