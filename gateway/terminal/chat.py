@@ -99,6 +99,7 @@ class Chat:
     def _interrupted(self, listening: "asyncio.Future[None]") -> None:
         self._stops += 1
         if self._stops == 1:
+            self.screen.notice("Stopping; Ctrl-C once more leaves the agent alone with it.")
             self.crew.start(self._stop(), "stop the turn")
         else:
             listening.cancel()

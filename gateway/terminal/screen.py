@@ -62,8 +62,9 @@ class Screen:
         self.out.flush()
 
     def notice(self, text: str) -> None:
-        """Something of the gateway or of ours, which is no answer."""
-        self.end_line()
+        """Something of the gateway or of ours, which is no answer, and leaves no mark in one that a pipe gets."""
+        if self.watched:
+            self.end_line()
         text = harmless(text)
         self.err.write(f"{DIM}{text}{PLAIN}\n" if self.err.isatty() else f"{text}\n")
         self.err.flush()

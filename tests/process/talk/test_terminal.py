@@ -52,6 +52,35 @@ def test_ctrl_c_cancels_the_turn_and_not_the_program(tmp_path: Path) -> None:
     assert "half a line" not in tty.screen.rpartition("part\n")[2]
 
 
+def test_ctrl_c_twice_leaves_an_agent_that_does_not_hear_it(tmp_path: Path) -> None:
+    with terminal(tmp_path) as tty:
+        tty.until(PROMPT)
+        tty.press("said", NEW_LINE, "!hang")
+        tty.say("")
+        tty.until("echo: said")
+        tty.press(CTRL_C)
+        tty.until("Stopping")
+        tty.press(CTRL_C)
+        tty.until("No longer listening")
+        tty.until(PROMPT)
+        tty.press(CTRL_D)
+        assert tty.ends() == 130
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_closed_terminal_leaves_nothing_behind(tmp_path: Path, number: int) -> None:
+    with terminal(tmp_path) as tty:
+        tty.until(PROMPT)
+        tty.say("hello")
+        tty.until("echo: hello")
+        tty.until(PROMPT)
+        agents = tree(tty.process.pid)
+        tty.process.send_signal(number)
+        assert tty.ends() == 1
+    assert [str(agent) for agent in agents if agent.alive] == []
+    assert "Traceback" not in tty.screen
+
+
 def test_words_are_completed_activity_is_dim_and_history_is_private(tmp_path: Path) -> None:
     with terminal(tmp_path) as tty:
         tty.until(PROMPT)
