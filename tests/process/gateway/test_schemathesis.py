@@ -24,5 +24,5 @@ async def test_z05_no_request_the_document_describes_makes_it_fail(tmp_path: Pat
         )
         said, _ = await run.communicate()
         assert run.returncode == 0, said.decode()
-        assert "Tested: 17" in said.decode()
+        assert "Tested: 18" in said.decode()
         assert (await served.http.get("/healthz")).status_code == 200
