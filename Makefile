@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-WORKERS ?= 2
+WORKERS ?= 4
 
-.PHONY: setup serve test check cover agents bench soak fuzz lock format clean prometheus dashboards
+.PHONY: setup serve test check cover agents bench bench-check soak crash fuzz lock format dist screenshots dashboards prometheus clean
 
 setup: $(STAMP)
 
@@ -39,13 +39,25 @@ agents: setup
 bench: setup
 	$(BIN)/python -m bench
 
+bench-check: setup
+	$(BIN)/python -m bench --check
+
 # Ten minutes; `make soak SECONDS_OF_SOAK=30` for a look.
 SECONDS_OF_SOAK ?= 600
 soak: setup
 	$(BIN)/python -m tests.soak --seconds $(SECONDS_OF_SOAK)
 
+# kill -9 at random moments, a full disk, a stopped writer: nothing that was acknowledged may be lost.
+KILLS ?= 200
+crash: setup
+	$(BIN)/python -m tests.soak.crash --kills $(KILLS)
+
 fuzz: setup
 	$(BIN)/python -m tests.fuzz
+
+# The pictures of the README, drawn anew from a real run; needs Chromium.
+screenshots: setup
+	$(BIN)/python -m tests.screenshots
 
 # The committed dashboards, from their code.
 dashboards: setup
@@ -70,6 +82,9 @@ lock:
 format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+dist: setup
+	$(BIN)/python -m build --no-isolation --outdir dist .
 
 clean:
 	rm -rf $(VENV) .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,5 +1,7 @@
 """Finds the benches, runs them in the order of their names, prints what they found and keeps it in `results/`.
 
+`--check` fails where a headline fell against the committed baseline; `--keep` makes this run the baseline.
+
 A bench is a module `bench/<name>.py` with `def run(quick: bool) -> Report` (`bench/measure.py`). One without `run` is a
 program of its own: it is started as `python -m bench.<name>`, what it prints is its report, its exit code its claim.
 """
@@ -16,10 +18,11 @@ import time
 from pathlib import Path
 
 import bench
+from bench.headlines import Headline, chart, fallen, keep_baseline, read_baseline
 from bench.measure import Report, Row
 
 # `arrivals` writes the committed patterns that `reserve` plays.
-NO_BENCH = {"__main__", "measure", "arrivals"}
+NO_BENCH = {"__main__", "measure", "headlines", "arrivals"}
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 
 
@@ -51,7 +54,7 @@ def lines(report: Report) -> list[str]:
         + row.unit
         for row in report.rows
     ]
-    tail = [*report.claims, *report.notes]
+    tail = [*report.headlines, *report.claims, *report.notes]
     return [report.title, *([head, *table] if table else ()), *(f"  {line}" for line in tail)]
 
 
@@ -68,6 +71,7 @@ def kept(report: Report) -> dict[str, object]:
             {"name": c.name, "value": c.value, "at_most": c.at_most, "at_least": c.at_least, "holds": c.holds}
             for c in report.claims
         ],
+        "headlines": [{"name": h.name, "unit": h.unit, "bars": h.bars, "ratio": h.ratio} for h in report.headlines],
         "notes": report.notes,
     }
 
@@ -84,11 +88,27 @@ def report_of(name: str, *, quick: bool) -> Report:
     return report
 
 
+def conclude(headlines: list[Headline], *, check: bool, keep: bool) -> list[str]:
+    """Draw the headlines; what is worse than it was, where that is asked."""
+    for headline in headlines:
+        (RESULTS.parent / f"{headline.slug}.svg").write_text(chart(headline))
+    if headlines:
+        print("", "headlines", *(f"  {one}" for one in headlines), sep="\n")
+    worse = fallen(headlines, read_baseline()) if check else []
+    if keep:
+        keep_baseline(headlines)
+    for sentence in worse:
+        print(f"  FELL    {sentence}")
+    return worse
+
+
 def main() -> int:
-    """0 when every bench ran and every claim holds."""
+    """0 when every bench ran, every claim holds and, where that is asked, no headline fell."""
     parser = argparse.ArgumentParser(prog="python -m bench")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of: {', '.join(names())} (default: all)")
     parser.add_argument("--quick", action="store_true", help="fewer rounds: does it run, roughly how fast")
+    parser.add_argument("--check", action="store_true", help="fail where a headline ratio fell against the baseline")
+    parser.add_argument("--keep", action="store_true", help="make the headline ratios of this run the baseline")
     options = parser.parse_args()
     unknown = sorted(set(options.names) - set(names()))
     if unknown:
@@ -97,15 +117,18 @@ def main() -> int:
     print("  ".join(f"{name} {value}" for name, value in facts.items()), flush=True)
     results: dict[str, object] = {}
     missed = 0
+    headlines: list[Headline] = []
     for name in [name for name in names() if name in options.names or not options.names]:
         started = time.monotonic()
         report = report_of(name, quick=options.quick)
         print("", f"{name}  ({time.monotonic() - started:.1f} s)", *lines(report), sep="\n", flush=True)
         results[name] = kept(report)
         missed += sum(not claim.holds for claim in report.claims)
+        headlines += report.headlines
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps({"machine": facts, "quick": options.quick, "benches": results}, indent=1) + "\n")
-    return 1 if missed else 0
+    worse = conclude(headlines, check=options.check, keep=options.keep)
+    return 1 if missed or worse else 0
 
 
 if __name__ == "__main__":

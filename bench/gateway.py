@@ -1,151 +1,82 @@
 """What a turn costs besides the agent: a whole gateway in a process of its own, the demo agent, durable storage.
 
-Rules: the client is raw asyncio over keep-alive connections, so that its own cost is small and the same for all rows.
-The agent's own time is in every row; what it is alone is measured beside it, on the pool, in the same run.
+Rules: what the agent itself needs is measured beside it, on the pool alone, in the same run. The whole takes less than
+three minutes; how it is measured is in `bench/_gateway/`.
 """
 
 import asyncio
-import json
-import os
-import re
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
 
-import psutil
-
+from bench._gateway.process import Running, gateway
+from bench._gateway.streams import delta_cost, many, many_bare
+from bench._gateway.turns import CLIENTS, ages, bare, crowd, strangers, turns
 from bench.measure import Report
-from ostler.pool import PoolSettings, ProviderSettings, TransportKey, open_pool
 
-ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
-CLIENTS = 8
+STREAMS = 500
+OLD = 500
+"""Turns of a long conversation."""
+MANY = 10_000
 DELTAS = 20_000
 
 
-@dataclass
-class Client:
-    """One keep-alive connection."""
-
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-
-    @classmethod
-    async def to(cls, port: int) -> "Client":
-        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=1 << 26))
-
-    async def ask(self, text: str, **fields: object) -> bytes:
-        """POST /v1/responses, the whole answer."""
-        body = json.dumps({"model": "demo", "input": text, **fields}).encode()
-        head = f"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
-        self.writer.write(head.encode() + body)
-        answer = await self.reader.readuntil(b"\r\n\r\n")
-        assert answer.startswith(b"HTTP/1.1 200"), answer
-        if b"content-length" in answer:
-            found = re.search(rb"content-length: (\d+)", answer)
-            assert found is not None
-            return await self.reader.readexactly(int(found[1]))
-        return await self.reader.readuntil(b"\r\n0\r\n\r\n")
-
-    async def close(self) -> None:
-        self.writer.close()
-        await self.writer.wait_closed()
+def run(quick: bool) -> Report:
+    """Every claim of the gateway; `quick` with fewer turns and streams."""
+    report = Report("the gateway: what a turn costs besides its agent")
+    with tempfile.TemporaryDirectory(prefix="ostler-bench-") as name, gateway(Path(name)) as running:
+        report.claim("seconds from start to /readyz", running.ready, at_most=0.6)
+        report.claim("RSS idle (MB)", running.memory, at_most=80)
+        one_client(report, running, Path(name), 200 if quick else 1000)
+        a_long_conversation(report, running, 100 if quick else OLD)
+        many_turns(report, running, MANY // 10 if quick else MANY)
+        streams(report, running, Path(name), STREAMS // 10 if quick else STREAMS, 16 if quick else 32)
+    return report
 
 
-@contextmanager
-def gateway(folder: Path, **environ: str) -> Iterator[tuple[int, psutil.Process, float]]:
-    """(port, process, seconds from the start to its first line)"""
-    given = {"PATH": os.environ["PATH"], "HOME": str(folder), "OSTLER_LOG__LEVEL": "warning"}
-    given["OSTLER_AUTH__PER_MINUTE"] = "10000000"
-    given |= {"OSTLER_AUTH__CONCURRENCY": "1000", **environ}
-    line = [sys.executable, "-m", "ostler.gateway", "serve", "--port", "0", "--data-dir", str(folder / "data")]
-    started = time.monotonic()
-    with subprocess.Popen(line, cwd=folder, env=given, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            found = ADDRESS.search(process.stdout.readline())
-            assert found is not None
-            yield int(found[1]), psutil.Process(process.pid), time.monotonic() - started
-        finally:
-            process.terminate()
+def one_client(report: Report, running: Running, folder: Path, rounds: int) -> None:
+    """What HTTP, the session and the store add to a turn of the pool."""
+    alone = milliseconds(asyncio.run(bare(folder, rounds)))
+    before = running.cpu
+    whole = milliseconds(asyncio.run(turns(running.port, rounds, "one")))
+    report.row("gateway CPU of a turn", "ms", [(running.cpu - before) / (rounds + 1) * 1000])
+    report.row("turn on the pool alone", "ms", alone)
+    report.row("turn over HTTP, stored", "ms", whole)
+    report.claim("turn overhead p50 (ms)", median(whole) - median(alone), at_most=3)
+    report.claim("turn overhead p99 (ms)", percentile(whole, 99) - median(alone), at_most=12)
 
 
-async def turns(port: int, count: int, name: str) -> list[float]:
-    """Seconds of each turn of one conversation."""
-    client = await Client.to(port)
-    await client.ask("hello", conversation=name)
-    samples = []
-    for _ in range(count):
-        began = time.perf_counter()
-        await client.ask("hello", conversation=name)
-        samples.append(time.perf_counter() - began)
-    await client.close()
-    return samples
+def a_long_conversation(report: Report, running: Running, length: int) -> None:
+    """Whether its turns become dearer."""
+    old, young = asyncio.run(ages(running, length))
+    report.row(f"gateway CPU of the last turns before the {length}th", "ms", old)
+    report.row("gateway CPU of a young conversation's turn", "ms", young)
+    report.claim(f"the {length}th turn against the 2nd", median(old) / median(young), at_most=1.25)
 
 
-async def bare(folder: Path, count: int) -> list[float]:
-    """Seconds of each turn on the pool alone."""
-    settings = PoolSettings(providers={"demo": ProviderSettings(home=str(folder))})
-    samples = []
-    async with open_pool(settings, runtime_dir=folder / "bare") as pool:
-        lease = await pool.lease(TransportKey("demo", "demo", str(folder)))
-        for _ in range(count):
-            began = time.perf_counter()
-            async for _event in await lease.prompt("hello"):
-                continue
-            samples.append(time.perf_counter() - began)
-        lease.release()
-    return samples
+def many_turns(report: Report, running: Running, count: int) -> None:
+    """Eight clients in their conversations, and as many turns in sessions that are never seen again."""
+    rate = asyncio.run(crowd(running.port, count // 2 // CLIENTS))
+    report.claim(f"turns a second, {CLIENTS} clients", rate, at_least=500)
+    asyncio.run(strangers(running.port, count // 2))
+    report.claim(f"RSS after {count} turns (MB)", running.memory, at_most=120)
 
 
-async def crowd(port: int, count: int) -> float:
-    """Turns a second of eight clients."""
-    began = time.perf_counter()
-    await asyncio.gather(*(turns(port, count, f"crowd {number}") for number in range(CLIENTS)))
-    return CLIENTS * (count + 1) / (time.perf_counter() - began)
-
-
-async def streamed(port: int, process: psutil.Process) -> float:
-    """Gateway CPU microseconds for each delta."""
-    client = await Client.to(port)
-    await client.ask("hello", conversation="stream")
-    before = sum(process.cpu_times()[:2])
-    await client.ask(f"!stream {DELTAS}", conversation="stream", stream=True)
-    await client.close()
-    return (sum(process.cpu_times()[:2]) - before) / DELTAS * 1e6
+def streams(report: Report, running: Running, folder: Path, count: int, deltas: int) -> None:
+    """One fast stream, and many slow ones at once."""
+    report.claim("gateway CPU per delta, one fast stream (us)", asyncio.run(delta_cost(running, DELTAS)), at_most=40)
+    alone = asyncio.run(many_bare(folder, count, deltas))
+    heard, cost = asyncio.run(many(running, count, deltas))
+    report.row(f"gap between deltas, {count} streams on the pool alone", "ms", milliseconds(alone.seconds))
+    report.row(f"gap between deltas, {count} streams over HTTP", "ms", milliseconds(heard.seconds))
+    report.claim("streams that were told everything", heard.whole, at_least=count)
+    added = percentile(heard.seconds, 99) - percentile(alone.seconds, 99)
+    report.claim(f"gap added p99, {count} streams (ms)", added * 1000, at_most=50)
+    report.claim(f"gateway CPU per delta, {count} streams (us)", cost, at_most=40)
 
 
 def milliseconds(samples: list[float]) -> list[float]:
     return [sample * 1000 for sample in samples]
-
-
-def run(quick: bool) -> Report:
-    """A few hundred turns, or a few thousand."""
-    report = Report("the gateway: what a turn costs besides its agent")
-    rounds = 200 if quick else 1000
-    with tempfile.TemporaryDirectory(prefix="ostler-bench-") as name, gateway(Path(name)) as (port, process, up):
-        idle = process.memory_info().rss / 2**20
-        alone = milliseconds(asyncio.run(bare(Path(name), rounds)))
-        before = sum(process.cpu_times()[:2])
-        whole = milliseconds(asyncio.run(turns(port, rounds, "one")))
-        report.row("gateway CPU of a turn", "ms", [(sum(process.cpu_times()[:2]) - before) / (rounds + 1) * 1000])
-        report.row("turn on the pool alone", "ms", alone)
-        report.row("turn over HTTP, stored", "ms", whole)
-        report.claim("turn overhead p50 (ms)", median(whole) - median(alone), at_most=3)
-        report.claim("turn overhead p99 (ms)", percentile(whole, 99) - median(alone), at_most=12)
-        first, last = whole[1 : rounds // 5], whole[-rounds // 5 :]
-        report.claim("the last turns against the first ones", median(last) / median(first), at_most=1.5)
-        report.claim("turns a second, 8 clients", asyncio.run(crowd(port, rounds // 4)), at_least=500)
-        report.claim("gateway CPU per delta (us)", asyncio.run(streamed(port, process)), at_most=40)
-        report.claim("seconds from start to serving", up, at_most=0.6)
-        report.claim("RSS idle (MB)", idle, at_most=80)
-        report.claim("RSS afterwards (MB)", process.memory_info().rss / 2**20, at_most=120)
-    return report
 
 
 def percentile(samples: list[float], share: int) -> float:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median, quantiles
 
+from bench.headlines import Headline
+
 Sample = Callable[[], float]
 
 
@@ -72,6 +74,7 @@ class Report:
     rows: list[Row] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    headlines: list[Headline] = field(default_factory=list)
 
     def row(self, name: str, unit: str, samples: Sequence[float]) -> Row:
         """Add a figure."""
@@ -82,6 +85,10 @@ class Report:
     def claim(self, name: str, value: float, *, at_most: float | None = None, at_least: float | None = None) -> None:
         """Add a promise and what was measured for it."""
         self.claims.append(Claim(name, value, at_most, at_least))
+
+    def headline(self, name: str, unit: str, bars: Mapping[str, float], ratio: float) -> None:
+        """Add a comparison for strangers: our bar first, and how many times better it is than what counts."""
+        self.headlines.append(Headline(name, unit, tuple(bars.items()), ratio))
 
 
 def interleave(cases: Mapping[str, Sample], *, rounds: int, warmup: int = 1) -> dict[str, list[float]]:

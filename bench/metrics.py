@@ -1,9 +1,8 @@
 """What counting costs: a turn with metrics and without, and a scrape of thousands of series beside a living loop.
 
 Rules: two gateways in processes of their own, short rounds by turns, every other round the other one first; processor
-time as the kernel counts it, in nanoseconds. Claims are made of the lowest decile: whatever disturbs a
-round on a shared machine only adds to it. A scrape is read while a probe asks the loop again and again how late it
-is.
+time as the kernel counts it, in nanoseconds. Claims are made of the lowest decile: whatever disturbs a round on a
+shared machine only adds to it. A scrape is read while a probe asks the loop again and again how late it is.
 """
 
 import asyncio
@@ -14,12 +13,12 @@ from functools import partial
 from pathlib import Path
 from statistics import quantiles
 
-import psutil
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.registry import Collector
 from starlette.types import Message, Receive, Scope, Send
 
-from bench.gateway import Client, gateway
+from bench._gateway.client import Client
+from bench._gateway.process import Running, gateway
 from bench.measure import Report, cpu_seconds, interleave
 from ostler.gateway.correlation import NONE
 from ostler.gateway.gauges.requests import Meter
@@ -41,12 +40,6 @@ def calm(samples: Sequence[float]) -> float:
     return quantiles(samples, n=10)[0]
 
 
-def cpu(process: psutil.Process) -> float:
-    """Seconds on a processor, of all threads."""
-    tasks = Path(f"/proc/{process.pid}/task").glob("*/schedstat")
-    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
-
-
 async def converse(port: int, count: int, name: str) -> None:
     """Turns of one conversation."""
     client = await Client.to(port)
@@ -55,13 +48,13 @@ async def converse(port: int, count: int, name: str) -> None:
     await client.close()
 
 
-def spent(port: int, process: psutil.Process, count: int, names: Callable[[], str]) -> float:
+def spent(running: Running, count: int, names: Callable[[], str]) -> float:
     """Microseconds of processor for each turn."""
     name = names()
-    asyncio.run(converse(port, 5, name))
-    before = cpu(process)
-    asyncio.run(converse(port, count, name))
-    return (cpu(process) - before) / count * 1e6
+    asyncio.run(converse(running.port, 5, name))
+    before = running.cpu
+    asyncio.run(converse(running.port, count, name))
+    return (running.cpu - before) / count * 1e6
 
 
 def turns(report: Report, *, quick: bool) -> None:
@@ -75,13 +68,13 @@ def turns(report: Report, *, quick: bool) -> None:
         (Path(folder) / "on").mkdir()
         (Path(folder) / "off").mkdir()
         with (
-            gateway(Path(folder) / "on") as (on_port, on, _),
-            gateway(Path(folder) / "off", OSTLER_METRICS__ENABLED="false") as (off_port, off, _),
+            gateway(Path(folder) / "on") as on,
+            gateway(Path(folder) / "off", OSTLER_METRICS__ENABLED="false") as off,
         ):
             count = 30
             cases = {
-                "with metrics": partial(spent, on_port, on, count, names),
-                "without": partial(spent, off_port, off, count, names),
+                "with metrics": partial(spent, on, count, names),
+                "without": partial(spent, off, count, names),
             }
             found = interleave(cases, rounds=60 if quick else 200)
     for name, samples in found.items():

@@ -77,6 +77,8 @@ def appending(report: Report, folder: Path, *, rounds: int, each: int) -> None:
     report.row("one append, nobody else writing", "ms", alone)
     report.row("one bare fdatasync", "ms", syncs)
     report.row("CPU of an append among 64 writers", "us", cpu)
+    bars = {"store, 64 writers": median(rates["together"]), "bare loop": median(rates["bare"])}
+    report.headline("Durable appends and bare fdatasync", "per s", bars, ratio(rates["together"], rates["bare"]))
     report.claim("appends per bare fdatasync", ratio(rates["together"], rates["bare"]), at_least=2)
     report.claim("appends/s, 64 writers", median(rates["together"]), at_least=20_000)
     report.claim("append p50, ms", median(alone), at_most=1.0)

@@ -86,6 +86,7 @@ class Binding:
         "max_calls",
         "owner",
         "state",
+        "told",
         "tools",
         "witness",
     )
@@ -98,6 +99,8 @@ class Binding:
         self.max_calls = max_calls
         self.tools = tools
         self.generation = 0
+        self.told: int | None = None
+        """The generation of the list that the agent has read to its end."""
         self._publication: Publication | None = None
 
     @property

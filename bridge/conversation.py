@@ -34,7 +34,7 @@ class Runs(Protocol):
 
 
 class Conversation:
-    __slots__ = ("_held", "_limit", "_on_attached", "_outlet", "_runner", "_stats", "binding", "session")
+    __slots__ = ("_held", "_limit", "_on_attached", "_on_told", "_outlet", "_runner", "_stats", "binding", "session")
 
     def __init__(
         self,
@@ -44,6 +44,7 @@ class Conversation:
         runner: Runs,
         stats: Stats,
         on_attached: Callable[[], None],
+        on_told: Callable[[], None] = lambda: None,
     ) -> None:
         self.binding = binding
         self.session = McpSession(
@@ -57,6 +58,7 @@ class Conversation:
         self._runner = runner
         self._stats = stats
         self._on_attached = on_attached
+        self._on_told = on_told
         self._outlet: Outlet | None = None
         self._held: list[bytes] = []
 
@@ -87,6 +89,7 @@ class Conversation:
             self._runner.cancel(call)
 
     def receive(self, frame: bytes) -> None:
+        told = self.binding.told
         for effect in self.session.receive(frame):
             match effect:
                 case Begin(call):
@@ -97,6 +100,8 @@ class Conversation:
                     self._runner.cancel(call)
                 case Attached():
                     self._on_attached()
+        if self.binding.told != told:
+            self._on_told()
 
     def tools_changed(self) -> None:
         self._tell(self.session.list_changed())

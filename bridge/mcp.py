@@ -254,6 +254,8 @@ class McpSession:
         tail: JsonObject = dict(_FRESH) if self.version == STATELESS_VERSION else {}
         if end < len(tools):
             tail["nextCursor"] = f"{self.binding.generation}.{end}"
+        else:
+            self.binding.told = self.binding.generation
         # The tools are bytes already: the frame is written around them. Inside JSON texts the quotes of this marker
         # would be escaped, and it is the last member, so it is found where it was put.
         head, marker, rest = self._result(request_id, {**tail, "tools": []}).rpartition(b'"tools":[')

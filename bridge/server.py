@@ -115,6 +115,7 @@ class Bridge:
             stats=self.stats,
             doors=self._doors,
             on_revoked=self._forget,
+            on_dismissed=lambda session: self._send_home(self._digest(session.token)),
         )
         self._sessions[binding] = session
         return session
@@ -168,6 +169,8 @@ class Bridge:
         self._runner = Runner(deadline=self.settings.call_deadline, clock=self._clock, stats=self.stats)
         self._connections: set[Connection] = set()
         self._bound: dict[int, Connection] = {}
+        # Relays of sessions that have ended, until they are sent home.
+        self._lingering: dict[bytes, tuple[Connection, asyncio.TimerHandle]] = {}
         # Connections without a binding, in the order they came.
         self._guests: dict[Connection, None] = {}
         self._silent: dict[Connection, asyncio.TimerHandle] = {}
@@ -197,7 +200,8 @@ class Bridge:
         logger.debug("bridge connection refused: %s", cause.value)
 
     def _forget(self, session: SessionBinding) -> None:
-        binding, serial = self._table.forget(self._digest(session.token))
+        ended = self._digest(session.token)
+        binding, serial = self._table.forget(ended)
         del self._sessions[binding]
         if serial is not None:
             # Its requests are refused from now on, like those of any other guest.
@@ -208,7 +212,16 @@ class Bridge:
                 # Not at once: an agent that sees its tool server leave before it has closed the session may restart it.
                 # In a context of its own: that of whoever releases must not live on for it.
                 loop = asyncio.get_running_loop()
-                loop.call_later(self.settings.farewell_after, connection.send, OVER, context=Context())
+                alarm = loop.call_later(self.settings.farewell_after, self._send_home, ended, context=Context())
+                self._lingering[ended] = (connection, alarm)
+
+    def _send_home(self, ended: bytes) -> None:
+        """The relay of an ended session may leave: it takes memory and a place in the process table for nothing."""
+        lingering = self._lingering.pop(ended, None)
+        if lingering is not None:
+            connection, alarm = lingering
+            alarm.cancel()
+            connection.send(OVER)
 
     def _seat_guest(self, connection: Connection) -> None:
         self._guests[connection] = None

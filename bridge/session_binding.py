@@ -53,6 +53,7 @@ def relay_command(name: str, socket_path: Path, token: str) -> RelayCommand:
 class SessionBinding:
     __slots__ = (
         "_attached",
+        "_away",
         "_binding",
         "_conversation",
         "_doors",
@@ -61,10 +62,12 @@ class SessionBinding:
         "_grace",
         "_listeners",
         "_mourners",
+        "_on_dismissed",
         "_on_revoked",
         "_runner",
         "_settings",
         "_stats",
+        "_told",
         "_toolboxes",
         "relay",
         "token",
@@ -82,6 +85,7 @@ class SessionBinding:
         stats: Stats,
         doors: Doors["SessionBinding"],
         on_revoked: Callable[["SessionBinding"], None],
+        on_dismissed: Callable[["SessionBinding"], None],
     ) -> None:
         self.token = token
         self.relay = relay
@@ -93,7 +97,10 @@ class SessionBinding:
         self._doors = doors
         self._entry: HttpServerEntry | None = None
         self._on_revoked = on_revoked
+        self._on_dismissed = on_dismissed
+        self._away = False
         self._attached = asyncio.Event()
+        self._told = asyncio.Event()
         self._conversation: Conversation | None = None
         self._grace: asyncio.TimerHandle | None = None
         self._listeners: list[Callable[[], None]] = []
@@ -141,6 +148,14 @@ class SessionBinding:
         if self._binding.state is BindingState.REVOKED:
             raise BindingRevoked
 
+    async def told(self) -> None:
+        """Returns when the agent has read the present list of tools to its end. The caller adds the deadline."""
+        while self._binding.told != self._binding.generation:
+            if self._binding.state is BindingState.REVOKED:
+                raise BindingRevoked
+            self._told.clear()
+            await self._told.wait()
+
     def publish(self, definitions: Sequence[JsonObject], dispatcher: Dispatcher, context: object = None) -> None:
         if self._binding.publish(self._toolboxes.of(definitions), dispatcher, context):
             self._announce()
@@ -161,18 +176,28 @@ class SessionBinding:
         self._listeners.clear()
         self._mourners.clear()
         self._attached.set()
+        self._told.set()
         self._on_revoked(self)
         farewells, self._farewells = self._farewells, []
         for farewell in farewells:
             farewell()
+
+    def dismiss(self) -> None:
+        """After `revoke`: the agent has closed the session, or never will, so its relay need not wait for that."""
+        if self._binding.state is BindingState.REVOKED:
+            self._on_dismissed(self)
 
     def on_definitions(self, listener: Callable[[], None]) -> None:
         """Called after the definitions changed."""
         self._listeners.append(listener)
 
     def on_gone(self, listener: Callable[[], None]) -> None:
-        """Called when the relay's connection ended, whether or not it will come back."""
+        """Called when the relay's connection ended, whether or not it will come back; at once when it has already."""
+        if self._binding.state is BindingState.REVOKED:
+            return
         self._mourners.append(listener)
+        if self._away:
+            listener()
 
     def on_revoked(self, farewell: Callable[[], None]) -> None:
         """Called once, after the binding has ended; for channels that keep something for it."""
@@ -199,6 +224,7 @@ class SessionBinding:
     def connect(self, outlet: Outlet, *, resumed: bool) -> Conversation:
         """A relay is there. A channel over another carrier (HTTP, MCP over ACP) opens its own `conversation`."""
         self._cancel_grace()
+        self._away = False
         if self._conversation is None:
             self._conversation = self.conversation()
         self._conversation.connect(outlet, resumed=resumed)
@@ -209,6 +235,7 @@ class SessionBinding:
         if self._conversation is None:
             return
         self._conversation.disconnect()
+        self._away = True
         for mourner in tuple(self._mourners):
             mourner()
         loop = asyncio.get_running_loop()
@@ -221,6 +248,7 @@ class SessionBinding:
             runner=self._runner,
             stats=self._stats,
             on_attached=self._attached.set,
+            on_told=self._told.set,
         )
 
     def _announce(self) -> None:

@@ -145,6 +145,15 @@ class UnknownMessage(Refused):
         super().__init__(f"session {session_id!r} has no active message {message_id}")
 
 
+class RouteMoved(Refused):
+    """A session key leads elsewhere by now: somebody was faster."""
+
+    def __init__(self, key: str, session_id: str | None) -> None:
+        self.key = key
+        self.session_id = session_id
+        super().__init__(f"{key!r} has moved to session {session_id} meanwhile; nothing was changed, try again")
+
+
 class TitleTaken(Refused):
     def __init__(self, title: str, session_id: str) -> None:
         self.title = title

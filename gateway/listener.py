@@ -1,14 +1,21 @@
-"""The listening socket, made before anything else is started: a port that is taken stops the start at once."""
+"""The listening socket, made before anything else is started: a port that is taken stops the start at once.
+
+Rules: accepted connections inherit its patience. A peer that takes nothing for so long, or that is gone without a word
+(a laptop that was closed, a cable that was pulled), is cut off by the kernel; we then hear of it like of any that left.
+"""
 
 import contextlib
 import os
 import socket
 import stat
+import sys
 from pathlib import Path
 
+from ostler.gateway.config.settings import GatewaySettings
 from ostler.gateway.errors import GatewayError
 
 BACKLOG = 2048
+KEEPALIVE_PROBES = 3
 
 
 class CannotListen(GatewayError):
@@ -19,18 +26,35 @@ class CannotListen(GatewayError):
         self.address = address
 
 
-def listen_tcp(host: str, port: int) -> socket.socket:
-    """Port 0 takes a free one."""
+def listen(settings: GatewaySettings) -> socket.socket:
+    """Where the settings say, on TCP."""
+    return listen_tcp(settings.host, settings.port, patience=settings.client_patience)
+
+
+def listen_tcp(host: str, port: int, *, patience: float) -> socket.socket:
+    """Port 0 takes a free one. `patience`: seconds until a silent or gone peer is cut off."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        be_patient(listener, patience)
         listener.bind((host, port))
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise CannotListen(f"{host} port {port}", f"{error.strerror}; choose another one with --port") from error
     return listener
+
+
+def be_patient(listener: socket.socket, seconds: float) -> None:
+    """Ask idle peers whether they live, and wait so long for one that acknowledges nothing or reads nothing."""
+    whole = max(1, round(seconds))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if sys.platform == "linux":
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, whole)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, whole // KEEPALIVE_PROBES))
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(seconds * 1000))
 
 
 def listen_unix(path: Path) -> socket.socket:

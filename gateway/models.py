@@ -1,9 +1,21 @@
-"""What a client may call a model: an alias, `provider/model`, or the bare name of a provider for its own choice."""
+"""What a client may call a model: an alias, `provider/model`, or the bare name of a provider for its usual choice.
+
+Rules: a provider goes by its name and by what people call it (`gemini` for `gemini-acp`); what is resolved always has
+the name. The usual choice is the model of the default, where that is of this provider, else the agent's own.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ostler.pool.launch import DEFAULT_MODEL
+from ostler.pool.provider import Provider
+
+LONGEST = 200
+
+
+def good(model: str) -> bool:
+    """Whether it can be a model's name: it becomes an argument of the agent's command, and must be no option there."""
+    return 0 < len(model) <= LONGEST and model.isprintable() and not model.startswith("-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,20 +23,31 @@ class Models:
     """The names this gateway knows."""
 
     aliases: Mapping[str, str]
-    providers: frozenset[str]
+    providers: Mapping[str, str]
+    """What a provider may be called, and its name."""
     default: str
     configured: tuple[str, ...] = ()
     """Names worth listing besides the aliases."""
 
     def resolve(self, name: str) -> tuple[str, str] | None:
         """(provider, model), or None for a name that leads nowhere."""
-        target = self.aliases.get(name, name)
-        provider, slash, model = target.partition("/")
-        if provider not in self.providers or (slash and not model):
+        called, slash, model = self.aliases.get(name, name).partition("/")
+        provider = self.providers.get(called)
+        if provider is None or (slash and not good(model)):
             return None
-        return provider, model or DEFAULT_MODEL
+        return provider, model or self._usual(provider)
 
     def listed(self) -> list[str]:
         """Every name worth showing, each once."""
         names = [self.default, *self.aliases, *self.configured]
         return list(dict.fromkeys(name for name in names if self.resolve(name) is not None))
+
+    def _usual(self, provider: str) -> str:
+        called, _, model = self.aliases.get(self.default, self.default).partition("/")
+        return model if model and self.providers.get(called) == provider else DEFAULT_MODEL
+
+
+def callings(providers: Mapping[str, Provider]) -> dict[str, str]:
+    """What each provider may be called. A name beats what another one is called for short."""
+    short = {provider.short: provider.name for provider in providers.values() if provider.short}
+    return {**short, **{name: name for name in providers}}

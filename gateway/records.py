@@ -174,6 +174,23 @@ class RoutingRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class RouteSwitch:
+    """A session key that is to lead to another session."""
+
+    key: str
+    leaving: str | None
+    """The session it is believed to lead to, None for none: where that is wrong, nothing is done."""
+    target: NewSession | str
+    """A session to be made; or the id of one that is there, which lives again."""
+    reason: str | None = None
+    """Why the session that is left ends; None: it goes on, or has ended before. It must be alive: of two who end a
+    session one does, and the other one learns that the key has moved."""
+    finalizes: bool = False
+    """Whether the end is that of an expiry, which needs no further work."""
+    platform: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ConversationRecord:
     """A slug of the OpenAI API. Slugs of different owners are different conversations."""
 

@@ -21,6 +21,7 @@ from ostler.gateway.records import (
     NewSession,
     ParkedCall,
     ResponseRecord,
+    RouteSwitch,
     RoutingRecord,
     SearchHit,
     SessionChange,
@@ -53,6 +54,12 @@ class Sessions(Protocol):
         self, query: SessionQuery = ANY, *, limit: int = 50, offset: int = 0
     ) -> list[SessionRecord]:
         """The last active first, by what was stored last, not by a clock."""
+
+    async def expiring_sessions(
+        self, before: float, *, only: str | None = None, besides: Sequence[str] = (), limit: int = 500
+    ) -> list[SessionRecord]:
+        """Sessions with a key that were last active before then, are alive or were ended by their expiry, and are not
+        finalised: those of one platform, or of all but some. The longest idle first."""
 
     async def count_sessions(self, query: SessionQuery = ANY) -> int: ...
 
@@ -99,13 +106,21 @@ class Routes(Protocol):
         What was recovered is stored. A session that was ended is never brought back.
         """
 
+    async def switch_route(self, switch: RouteSwitch) -> SessionRecord:
+        """End the session that is left, make or reopen the other one, and lead the key there, all in one step.
+
+        The session the key leads to now. `RouteMoved` where it did not lead to `leaving` any more: of two who switch
+        at once one wins. `UnknownSession` where the target is not there.
+        """
+
 
 class Transcripts(Protocol):
     async def append(self, session_id: str, messages: Sequence[NewMessage]) -> list[int]:
         """Store messages at the end, or `UnknownSession`. The ids grow."""
 
-    async def history(self, session_id: str, *, last: int | None = None) -> list[MessageRecord]:
-        """The transcript: active messages in the order of their ids; with `last` only the newest ones."""
+    async def history(self, session_id: str, *, last: int | None = None, after: int = 0) -> list[MessageRecord]:
+        """The transcript: active messages in the order of their ids; with `last` only the newest ones, with `after`
+        only those behind that id."""
 
     async def audit(self, session_id: str) -> list[MessageRecord]:
         """Every message that was ever stored, active or not."""

@@ -32,12 +32,19 @@ class Catalogue:
         self.edition = 0
         """Which settings are the present ones: what was built of others is not to be used."""
 
-    def canonical(self, key: TransportKey) -> TransportKey:
-        """The key as the pool knows it. Raises `UnknownProvider`, `BadDirectory`."""
+    def require_provider(self, key: TransportKey) -> None:
+        """Raises `UnknownProvider`."""
         if key.provider not in self._providers:
             raise UnknownProvider(key.provider, list(self._providers))
-        cwd = canonical_cwd(key.cwd, self._settings.roots)
-        return key if cwd == key.cwd else TransportKey(key.provider, key.model, cwd)
+
+    def canonical(self, key: TransportKey) -> TransportKey:
+        """The key as the pool knows it, by a look at the disk. Raises `UnknownProvider`, `BadDirectory`."""
+        self.require_provider(key)
+        return placed(key, self.look(key.cwd))
+
+    def look(self, cwd: str) -> str:
+        """The directory's one name, if it is allowed; on any thread. Raises `BadDirectory`."""
+        return canonical_cwd(cwd, self._settings.roots)
 
     def launch(self, key: TransportKey) -> Launch:
         """How a process of this key is started. Raises `AgentMissing`, `BadSetting`."""
@@ -69,11 +76,12 @@ class Catalogue:
         known = self.launch(key.key)
         limits = self._settings.limits
         traits = traits_of(known, private=key.private)
+        shared = self._settings.enabled and not key.private
         return KeySpec(
             provider=known.provider.name,
             fingerprint=known.fingerprint,
             traits=traits,
-            spares=0 if key.private or not traits.cwd_per_session else self._settings.spares.get(key.key.provider, 0),
+            spares=self._settings.spares.get(key.key.provider, 0) if shared and traits.cwd_per_session else 0,
             max_processes=limits.max_processes if key.private else None,
         )
 
@@ -82,6 +90,11 @@ class Catalogue:
         provider = self._providers[key.provider]
         settings = self._settings.providers.get(provider.name) or ProviderSettings()
         return launch(provider, settings, key, self._environ, spare=spare)
+
+
+def placed(key: TransportKey, cwd: str) -> TransportKey:
+    """The key in this directory."""
+    return key if cwd == key.cwd else TransportKey(key.provider, key.model, cwd)
 
 
 def traits_of(known: Launch, *, private: bool) -> Traits:

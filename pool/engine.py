@@ -92,6 +92,7 @@ class Engine:
         self._empty = asyncio.Event()
         self._ground: Ground | None = None
         self._alarm: asyncio.TimerHandle | None = None
+        self._watch_every = 0.0
         self._perform: dict[type, Callable[..., None]] = {
             actions.StartSlot: self._start_slot,
             actions.AdoptSlot: self._adopt_slot,
@@ -113,7 +114,8 @@ class Engine:
     def start(self, loop: asyncio.AbstractEventLoop, *, watch_every: float) -> None:
         """Bind to a loop."""
         self._ground = Ground(loop, Crew(loop, self._work_died))
-        self._ground.crew.start(self._watch(watch_every), "pool watch")
+        self._watch_every = watch_every
+        self.work(self._watch(), "pool watch")
 
     async def stop(self) -> None:
         """Refuse every claim, end every process, wait until nothing is left."""
@@ -128,9 +130,9 @@ class Engine:
         if self._alarm is not None:
             self._alarm.cancel()
 
-    async def _watch(self, every: float) -> None:
+    async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(every)
+            await asyncio.sleep(self._watch_every)
             for running in list(self.roster.slots.values()):
                 try:
                     await self._hand.weigh_slot(running)
@@ -151,6 +153,19 @@ class Engine:
         if self._ground is None:
             raise RuntimeError("the pool was not started: `await pool.start()`, or use it as a context manager")
         return self._ground
+
+    def reload(self, limits: Limits, *, watch_every: float) -> None:
+        """Other limits from now on. Raises `SettingsError`, and then nothing has changed."""
+        self.require_open()
+        if limits != self.core.books.limits:
+            self.tell(events.LimitsChanged(limits))
+        self._watch_every = watch_every
+
+    def cool_shared(self) -> None:
+        """Let every shared process end when its sessions have moved, and keep none warm."""
+        for key in list(self._specs):
+            if not key.private:
+                self.tell(events.Cool(key))
 
     # --- events in ---
 
@@ -174,6 +189,10 @@ class Engine:
             self._perform[type(action)](action)
         except Exception as error:  # noqa: BLE001 (the core has booked this action and all that follow: they must be done)
             self._work_died(type(action).__name__, error)
+
+    def knows(self, key: PoolKey) -> bool:
+        """Whether the core was told of the key, so that it is canonical."""
+        return key in self._specs
 
     def register(self, key: PoolKey) -> None:
         """Make sure the core knows the key. Raises what the catalogue raises, and `SettingsError`."""
@@ -269,7 +288,7 @@ class Engine:
             return
         running = Running(action.slot, key, made, self._clock())
         self.roster.slots[action.slot] = running
-        running.task = self._work(self._hand.start_slot(running), f"start {action.slot}")
+        running.task = self.work(self._hand.start_slot(running), f"start {action.slot}")
         # Cancelled before its first step, the work never runs and tells nothing: the slot would close for ever.
         running.task.add_done_callback(lambda _: self._hand.start_over(running), context=Context())
 
@@ -287,12 +306,12 @@ class Engine:
         if running.transport is None and running.task is not None:
             running.task.cancel()
         else:
-            self._work(self._hand.stop_slot(running, hard=action.hard), f"stop {action.slot}")
+            self.work(self._hand.stop_slot(running, hard=action.hard), f"stop {action.slot}")
 
     def _open_seat(self, action: actions.OpenSeat) -> None:
         chair = Chair(action.seat, action.slot, action.tools, SeatPolicy(self._house_policy), self._clock())
         self.roster.chairs[action.seat] = chair
-        self._work(self._hand.open_seat(chair), f"open {action.seat}")
+        self.work(self._hand.open_seat(chair), f"open {action.seat}")
 
     def _close_seat(self, action: actions.CloseSeat) -> None:
         chair = self.roster.chairs.get(action.seat)
@@ -300,7 +319,7 @@ class Engine:
             return
         chair.unwanted = True
         if chair.ready_at is not None:
-            self._work(self._hand.close_seat(chair), f"close {action.seat}")
+            self.work(self._hand.close_seat(chair), f"close {action.seat}")
 
     def _grant(self, action: actions.Grant) -> None:
         if action.seat is not None:
@@ -349,7 +368,7 @@ class Engine:
             chair.ticket.revoke()
 
     def _probe(self, action: actions.Probe) -> None:
-        self._work(self._hand.probe_slot(action.slot), f"probe {action.slot}")
+        self.work(self._hand.probe_slot(action.slot), f"probe {action.slot}")
 
     def _wake_at(self, action: actions.WakeAt) -> None:
         if self._alarm is not None:
@@ -371,7 +390,8 @@ class Engine:
         level = LEVELS.get(action.what, logging.INFO)
         log.log(level, "%s: %s %s %s", action.what.value, action.key, cause, action.text)
 
-    def _work(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+    def work(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Do something beside everything else; the crew owns it."""
         return self._bound.crew.start(work, name)
 
     def _work_died(self, name: str, error: BaseException) -> None:

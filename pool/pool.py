@@ -14,15 +14,18 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
-from ostler.pool.catalogue import Catalogue
-from ostler.pool.configuration import PoolSettings
+from ostler.pool.catalogue import Catalogue, placed
+from ostler.pool.configuration import PoolSettings, WarmKey
 from ostler.pool.core import events
 from ostler.pool.core.actions import Grant, Refuse
+from ostler.pool.core.reasons import reasons
 from ostler.pool.core.values import LeaseId, SeatId, SlotId
+from ostler.pool.decisions import GRANTED, PER_KEY, Decision, Decisions
+from ostler.pool.directories import PATIENCE, Directories
 from ostler.pool.engine import Engine
 from ostler.pool.errors import AgentStartFailed, PoolError
 from ostler.pool.home import Home
@@ -38,8 +41,10 @@ from ostler.pool.roster import Chair, PoolKey, Running
 from ostler.pool.snapshot import PoolSnapshot, snapshot
 from ostler.pool.stablehand import SeatWish, StartTransport
 from ostler.pool.transport import Transport
+from ostler.pool.why import ClaimView, Why
 
 log = logging.getLogger(__name__)
+Floor = tuple[PoolKey, SeatWish]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +78,12 @@ class TransportPool:
         self._settings = settings
         self._observer: Observer = Counts() if observer is None else observer
         self._catalogue = Catalogue(settings, providers, environ)
+        self._directories = Directories(self._catalogue.look, clock)
+        self._floors: Mapping[Floor, int] = {}
+        """The seats that the present settings have told the core to keep parked."""
         self._clock = clock
         self._claim_ids = itertools.count(1)
+        self._decisions = Decisions()
         self.home = Home()
         self._closing: asyncio.Task[None] | None = None
         self._engine = Engine(
@@ -94,14 +103,42 @@ class TransportPool:
         """Bind the pool to the running loop and begin to warm the configured keys. Returns at once."""
         self.home.bind(asyncio.get_running_loop())
         self._engine.start(self.home.loop, watch_every=self._settings.watch_every)
-        if not self._settings.enabled:
-            return
-        for warm in self._settings.warm:
-            try:
-                self.warm(warm.key, warm.tools, warm.seats)
-            except (PoolError, ValueError) as error:
-                self._observer.noted(warm.key.provider, "warm_failed", type(error).__name__)
-                log.warning("cannot keep %s warm: %s", warm.key, error)
+        self._engine.work(self._warm_configured(), "warm what is configured")
+
+    async def _warm_configured(self) -> None:
+        """Give the configured keys their floors, and take away those that are configured no more."""
+        directories = self._directories
+        warm = self._settings.warm if self._settings.enabled else ()
+        found = await asyncio.gather(*(self._configured(one) for one in warm))
+        if directories is not self._directories:
+            return  # there was a reload meanwhile, which does the same with newer settings
+        wanted = {place: one.seats for place, one in zip(found, warm, strict=True) if place is not None}
+        for key, seat in self._floors.keys() - wanted.keys():
+            if self._engine.knows(key):
+                self._engine.tell(events.Warm(key, seat.id, 0))
+        for (key, seat), seats in wanted.items():
+            if self._floors.get((key, seat)) != seats and self._registers(key):
+                self._engine.tell(events.Warm(key, self._engine.remember(seat), seats))
+        self._floors = wanted
+
+    async def _configured(self, warm: WarmKey) -> "Floor | None":
+        try:
+            return PoolKey(await self._canonical(warm.key, PATIENCE)), SeatWish(warm.tools)
+        except (PoolError, ValueError) as error:
+            self._cannot_warm(warm.key, error)
+            return None
+
+    def _registers(self, key: PoolKey) -> bool:
+        try:
+            self._engine.register(key)
+        except (PoolError, ValueError) as error:
+            self._cannot_warm(key.key, error)
+            return False
+        return True
+
+    def _cannot_warm(self, key: TransportKey, error: Exception) -> None:
+        self._observer.noted(key.provider, "warm_failed", type(error).__name__)
+        log.warning("cannot keep %s warm: %s", key, error)
 
     async def shutdown(self) -> None:
         """End every process and everything below it, hard. Idempotent; then all but `snapshot` raise `PoolClosed`."""
@@ -125,11 +162,10 @@ class TransportPool:
 
     async def get(self, key: TransportKey, *, deadline: float | None = None) -> Transport:
         """The shared process of a key, started if need be. The same key, the same object."""
-        return await self.home.run(self._get(self._catalogue.canonical(key), deadline))
+        return await self.home.run(self._get(Wish(key, SeatWish(), "", self._until(deadline), None, None)))
 
-    async def _get(self, key: TransportKey, deadline: float | None) -> Transport:
-        known = PoolKey(key)
-        wish = Wish(key, SeatWish(), "", self._until(deadline), None, None)
+    async def _get(self, wish: Wish) -> Transport:
+        known = PoolKey(await self._canonical(wish.key, wish.deadline - self._clock()))
         while True:
             self._engine.register(known)
             grant = await self._claim(known, None, wish)
@@ -157,11 +193,13 @@ class TransportPool:
         served in turn when seats are short. `parent` is the lease of the turn that asks, if one does. `resume` names a
         session to bring back; `Lease.restored` tells whether the agent did.
         """
-        known = self._catalogue.canonical(key)
-        wish = Wish(known, SeatWish(tools, resume), owner, self._until(deadline), parent, policy)
+        wish = Wish(key, SeatWish(tools, resume), owner, self._until(deadline), parent, policy)
         return await self.home.run(self._lease(wish))
 
     async def _lease(self, wish: Wish) -> Lease:
+        known = await self._canonical(wish.key, wish.deadline - self._clock())
+        if known is not wish.key:
+            wish = replace(wish, key=known)
         shared = self._settings.enabled
         # What cannot be started as configured is said here, before anything counts as a failure of the pool.
         self._engine.register(PoolKey(wish.key, private=not shared))
@@ -202,6 +240,8 @@ class TransportPool:
                 raise
         if isinstance(answer, Refuse):
             self._observer.refused(key.key, answer.kind.value)
+            refused = Decision(self._clock(), answer.kind.value, queue=answer.waited, text=answer.text)
+            self._decisions.record(key, refused)
             raise refusal_error(answer, key, self._engine.failure(key))
         return answer
 
@@ -219,6 +259,8 @@ class TransportPool:
         named = warmth or grant.warmth.value
         waited = waited_for(asked, self._clock(), roster.slots[grant.slot], chair)
         self._observer.claimed(key.key, named, grant.miss.value, waited.total)
+        split = (waited.queue, waited.spawn, waited.session_new)
+        self._decisions.record(key, Decision(self._clock(), GRANTED, named, grant.miss.value, *split))
         return Lease(
             tenure,
             session=chair.session,
@@ -246,7 +288,14 @@ class TransportPool:
         self._observer.noted(tenure.key.provider, "dropped_lease", "")
         self._engine.release(tenure)
 
+    async def _canonical(self, key: TransportKey, patience: float) -> TransportKey:
+        """The key as the pool knows it. Raises `UnknownProvider`, `BadDirectory`."""
+        self._catalogue.require_provider(key)
+        cwd = self._directories.recall(key.cwd)
+        return placed(key, await self._directories.find(key.cwd, patience) if cwd is None else cwd)
+
     # --- an operator's verbs; on the pool's own loop ---
+    # A key that the pool holds already costs no look at the disk: it can be drained though its disk is dead.
 
     def warm(self, key: TransportKey, tools: ToolSet | None = None, seats: int = 1) -> None:
         """Keep at least so many seats parked from now on; 0 takes the floor away."""
@@ -254,7 +303,10 @@ class TransportPool:
         self._engine.order(events.Warm(known, self._engine.remember(SeatWish(tools)), seats))
 
     def hint(self, key: TransportKey, tools: ToolSet | None = None) -> None:
-        """A session with this key is likely to go on soon: have a seat ready for a while."""
+        """A session with this key is likely to go on soon: have a seat ready for a while. Nobody shares: nothing."""
+        if not self._settings.enabled:
+            self._engine.require_open()
+            return
         known = self._known(key)
         self._engine.order(events.Hint(known, self._engine.remember(SeatWish(tools))))
 
@@ -270,6 +322,10 @@ class TransportPool:
         """Let the key's processes end when their sessions have moved or ended."""
         self._engine.order(events.DrainKey(self._known(key)))
 
+    def cool(self, key: TransportKey) -> None:
+        """As `drain`, and nothing is kept warm for the key, whatever was learned of it, until somebody asks again."""
+        self._engine.order(events.Cool(self._known(key)))
+
     def recycle(self, slot: int) -> None:
         """Replace one process: its successor is up before it drains."""
         self._engine.order(events.Recycle(SlotId(slot)))
@@ -283,22 +339,47 @@ class TransportPool:
         self._engine.order(events.Reconnect(self._known(key)))
 
     def reload(self, settings: PoolSettings, environ: Mapping[str, str]) -> None:
-        """New settings or environment: keys that are made differently now get new processes, the old ones drain."""
-        self._engine.require_open()
+        """New settings or environment: keys that are made differently now get new processes, the old ones drain.
+
+        Limits, the keys to keep warm and `enabled` are taken too. What lower limits leave no place for ends when nobody
+        has it; switched off, the shared processes end as their sessions move. Raises `SettingsError` for limits under
+        which a known key could not start, and then nothing has changed.
+        """
+        self._engine.reload(settings.limits, watch_every=settings.watch_every)
+        switched_off = self._settings.enabled and not settings.enabled
         self._settings = settings
         self._catalogue.replace(settings, environ)
+        self._directories = Directories(self._catalogue.look, self._clock)
         self._engine.refresh_all()
+        if switched_off:
+            self._engine.cool_shared()
+        self._engine.work(self._warm_configured(), "warm what is configured")
 
     def snapshot(self) -> "PoolSnapshot":
         """What the pool holds, as plain data."""
         return snapshot(self._engine, enabled=self._settings.enabled)
 
+    def why(self, key: TransportKey) -> Why:
+        """Why the key is as warm as it is, and how its last claims were answered. Looks only."""
+        now, known = self._clock(), self._catalogue.canonical(key)
+        found = [(one, own) for own in (False, True) for one in self._decisions.of(PoolKey(known, private=own))]
+        found.sort(key=lambda each: each[0].at, reverse=True)
+        claims = tuple(
+            ClaimView(now - one.at, one.answer, one.warmth, one.miss, one.waited, one.queue, one.spawn,
+                      one.session_new, own, one.text)
+            for one, own in found[:PER_KEY]
+        )  # fmt: skip
+        held = reasons(self._engine.core.books, PoolKey(known, private=not self._settings.enabled))
+        return Why(str(known), known.provider, known.model, known.cwd, self._settings.enabled, held, claims)
+
     # --- loops ---
 
     def _known(self, key: TransportKey) -> PoolKey:
         self._engine.require_open()
-        known = PoolKey(self._catalogue.canonical(key))
-        self._engine.register(known)
+        known = PoolKey(key)
+        if not self._engine.knows(known):
+            known = PoolKey(self._catalogue.canonical(key))
+            self._engine.register(known)
         return known
 
     def _until(self, deadline: float | None) -> float:

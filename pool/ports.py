@@ -123,10 +123,14 @@ class ToolTicket(Protocol):
         """Called after the definitions changed."""
 
     def on_gone(self, listener: Callable[[], None]) -> None:
-        """Called when the relay's connection ended, whether or not it will come back. Other channels have none."""
+        """Called when the relay's connection ended, whether or not it will come back; at once when it has ended
+        already. Other channels have none."""
 
     def revoke(self) -> None:
         """End of the seat: the token is worth nothing from here on. Idempotent."""
+
+    def dismiss(self) -> None:
+        """After `revoke`: the agent has closed the session, or never will, so its relay need not wait for that."""
 
 
 class ToolPort(Protocol):

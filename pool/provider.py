@@ -172,11 +172,15 @@ class Provider:
 
     name: str
     title: str
+    short: str = ""
+    """What people call it. Keys, labels and records have the name."""
     codec: CodecName
     find: Find | None
     """None: the command must come from the settings."""
     install: str
     """What a person types to get the agent."""
+    measured: str = ""
+    """The version that this declaration was measured with."""
     arguments: Arguments = no_arguments
     fixed_env: Mapping[str, str] = field(default_factory=dict)
     """Set for every process, however its command was found: no relaunch, no update checks, trust."""

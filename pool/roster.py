@@ -75,6 +75,7 @@ class Chair:
     session: AgentSession | None = None
     ticket: ToolTicket | None = None
     ready_at: float | None = None
+    relay_gone: bool = False
     restored: bool = False
     unwanted: bool = False
     taken: bool = False

@@ -10,6 +10,7 @@ from typing import Any
 
 from ostler.pool.core.census import Snapshot
 from ostler.pool.engine import Engine
+from ostler.pool.errors import AgentStartFailed, PoolError, TransportLost
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class FailureView:
     key: str
     kind: str
     text: str
+    stderr: tuple[str, ...] = ()
+    """The agent's last words, redacted when they were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +76,15 @@ def snapshot(engine: Engine, *, enabled: bool) -> PoolSnapshot:
             )
         )
     failures = tuple(
-        FailureView(str(key), type(error).__name__, str(error)) for key, error in engine.roster.failures.items()
+        FailureView(str(key), type(error).__name__, str(error), last_words(error))
+        for key, error in engine.roster.failures.items()
     )
     return PoolSnapshot(enabled, engine.core.snapshot(), tuple(processes), failures)
+
+
+def last_words(error: PoolError) -> tuple[str, ...]:
+    """What the agent wrote to stderr before it failed."""
+    return error.stderr if isinstance(error, AgentStartFailed | TransportLost) else ()
 
 
 def plain_value(value: object) -> object:

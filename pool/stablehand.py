@@ -27,8 +27,9 @@ from ostler.pool.errors import (
 from ostler.pool.launch import Launch
 from ostler.pool.observer import Observer
 from ostler.pool.order import SeatOrder, SessionMemo
-from ostler.pool.ports import ToolPort, ToolSet
+from ostler.pool.ports import ToolPort, ToolSet, ToolTicket
 from ostler.pool.process.errors import Survivors
+from ostler.pool.provider import CloseVerb
 from ostler.pool.roster import Chair, PoolKey, Roster, Running
 from ostler.pool.session import AgentSession
 from ostler.pool.transport import Transport
@@ -183,13 +184,12 @@ class Stablehand:
         if chair.unwanted:
             await self.close_seat(chair)
             return
-        if chair.ticket is not None:
-            chair.ticket.on_gone(lambda: self._tell_broken(chair))
         self._tell(events.SeatOpened(chair.seat))
 
     def _tell_broken(self, chair: Chair) -> None:
         """Agents do not start a tool server again: a seat whose relay is gone before anybody sits there is no good."""
-        if not chair.taken and not chair.unwanted:
+        chair.relay_gone = True
+        if chair.ready_at is not None and not chair.taken and not chair.unwanted:
             self._tell(events.SeatBroken(chair.seat))
 
     def _report_failed_open(self, chair: Chair, running: Running | None, error: BaseException, *, clean: bool) -> None:
@@ -230,11 +230,24 @@ class Stablehand:
             if ticket is not None:
                 ticket.owned_by(transport.identity)
             session = await enter(SeatOrder(cwd=cwd, policy=chair.policy, ticket=ticket))
+            if ticket is not None:
+                await self._require_relay(transport, chair, ticket, session)
         except BaseException:
             if ticket is not None:
                 ticket.revoke()
             raise
         chair.session, chair.ticket = session, ticket
+
+    async def _require_relay(
+        self, transport: Transport, chair: Chair, ticket: ToolTicket, session: AgentSession
+    ) -> None:
+        """A relay that came, listed its tools and died before we look would only be missed by its first call."""
+        ticket.on_gone(lambda: self._tell_broken(chair))
+        if chair.relay_gone:
+            await session.close()
+            waited = self._clock() - chair.begun
+            why = "the agent connected to its tools and lost them at once; did its tool relay die?"
+            raise transport.connection.failure(Phase.TOOLS, why, waited)
 
     async def close_seat(self, chair: Chair) -> None:
         """End a seat: nothing can be called with its ticket from here on."""
@@ -242,7 +255,13 @@ class Stablehand:
         if chair.ticket is not None:
             chair.ticket.revoke()
         clean = chair.session is not None and await chair.session.close()
+        if chair.ticket is not None and (clean or self._never_closes(chair)):
+            chair.ticket.dismiss()
         self._tell(events.SeatClosed(chair.seat, clean))
+
+    def _never_closes(self, chair: Chair) -> bool:
+        running = self._roster.slots.get(chair.slot)
+        return running is not None and running.launch.provider.close is CloseVerb.NONE
 
     async def probe_slot(self, slot: SlotId) -> None:
         """Ask a process for a sign of life."""

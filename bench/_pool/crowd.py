@@ -32,6 +32,18 @@ async def run(ground: Ground, report: Report) -> None:
     theirs = report.row(f"{count} at once, plain client", "ms", [one * 1e3 for one in separate])
     report.claim(f"{count} at once: agent processes", processes, at_most=3)
     report.claim(f"{count} at once: p95, pool / plain client", ours.p95 / theirs.p95, at_most=1 / 8)
+    report.headline(
+        f"{count} new gemini sessions at once, 95 % answered",
+        "ms",
+        {"pool on": ours.p95, "pool off": sorted(off)[int(len(off) * 0.95)] * 1e3, "plain client": theirs.p95},
+        theirs.p95 / ours.p95,
+    )
+    report.headline(
+        f"Memory of {few} gemini sessions with tools",
+        "MB",
+        {"one shared process": one / MIB, f"{few} processes": separate_memory / MIB},
+        separate_memory / one,
+    )
     report.row(f"{few} sessions with tools, one shared process", "MB PSS", [one / MIB])
     report.row(f"{few} sessions with tools, {few} processes", "MB PSS", [separate_memory / MIB])
     if not ground.quick:

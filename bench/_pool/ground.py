@@ -11,7 +11,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import mkdtemp
@@ -51,6 +51,8 @@ class Ground:
     install: Path
     llm: str
     quick: bool
+    acpx: Path | None = None
+    """Where the rival is installed, if it could be."""
     homes: int = 0
 
     @property
@@ -162,6 +164,15 @@ async def first_text(lease: Lease, prompt: str) -> tuple[float, str]:
         elif isinstance(event, Finished) and event.reason.value != "done":
             raise AssertionError(f"the turn ended with {event}")
     return first or perf_counter(), "".join(said)
+
+
+def agents() -> list[int]:
+    """Every gemini that lives below us, also one that has not yet shaken hands."""
+    found: list[int] = []
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):
+            found += [child.pid] if "--acp" in child.cmdline() else []
+    return found
 
 
 def tree_pss(pids: list[int]) -> int:

@@ -1,18 +1,19 @@
 """One session after the other on gemini, which cannot end a session: does the hundredth open as fast as the first?
 
 Opens are timed where they happen, in the agent, for parked seats and for those that somebody waits for alike. Memory is
-that of all processes of the pool, a retired one and its successor together, looked at while the sessions run.
+that of all agent processes and their relays, a retired one and its successor together, from the moment that it is
+spawned, looked at while the sessions run.
 """
 
 import asyncio
 from statistics import mean
 
-from bench._pool.ground import MIB, TOOLS, Ground, House, first_text, open_house
+from bench._pool.ground import MIB, TOOLS, Ground, House, agents, first_text, open_house, tree_pss
 from bench.measure import Report
 from ostler.pool import PoolSettings, WarmKey
 from ostler.pool.errors import PoolError
 
-LOOK_EVERY = 0.25
+LOOK_EVERY = 0.1
 
 
 async def run(ground: Ground, report: Report) -> None:
@@ -22,7 +23,7 @@ async def run(ground: Ground, report: Report) -> None:
         await house.settled(lambda: len(house.pids()) == 1)
         fresh = await asyncio.to_thread(house.pss)
         looks: list[int] = []
-        watching = asyncio.create_task(watch(house, looks))
+        watching = asyncio.create_task(watch(looks))
         failed = sum([not await served(house, ground, number) for number in range(count)])
         watching.cancel()
         starts = sum(n for (_, outcome, _), n in house.watched.starts.items() if outcome == "started")
@@ -49,7 +50,7 @@ async def served(house: House, ground: Ground, number: int) -> bool:
     return answer == f"echo: hello {number}"
 
 
-async def watch(house: House, looks: list[int]) -> None:
+async def watch(looks: list[int]) -> None:
     while True:
-        looks.append(await asyncio.to_thread(house.pss))
+        looks.append(await asyncio.to_thread(lambda: tree_pss(agents())))
         await asyncio.sleep(LOOK_EVERY)

@@ -10,6 +10,7 @@ from ostler.wire.json import JsonObject
 
 SESSION_HEADER = "x-ostler-session-id"
 POLICY_HEADER = "x-ostler-on-disconnect"
+DIGITS = 18
 SSE = {"content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"}
 
 
@@ -35,11 +36,16 @@ def stays(request: Request, default: str) -> bool:
     return policy == "continue"
 
 
+def number(text: str) -> int | None:
+    """A count in a query; None for anything else, and for more digits than any count has."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS else None
+
+
 def page(items: list[JsonObject], request: Request) -> JsonObject:
     """A list as the API pages it: `order`, `after`, `limit`."""
     query = request.query_params
-    limit = query.get("limit", "20")
-    if not (limit.isascii() and limit.isdigit()) or not 1 <= int(limit) <= 100:
+    limit = number(query.get("limit", "20"))
+    if limit is None or not 1 <= limit <= 100:
         raise bad("limit must be a number from 1 to 100", "limit")
     order = query.get("order", "desc")
     if order not in ("asc", "desc"):
@@ -51,7 +57,7 @@ def page(items: list[JsonObject], request: Request) -> JsonObject:
         if not places:
             raise bad(f"there is no item {after[:100]!r} here", "after")
         listed = listed[places[0] + 1 :]
-    data = listed[: int(limit)]
+    data = listed[:limit]
     return {
         "object": "list",
         "data": data,

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 
 from starlette.applications import Starlette
+from starlette.convertors import register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -18,16 +19,24 @@ from ostler.gateway.api.health import Health
 from ostler.gateway.api.models import ModelList
 from ostler.gateway.api.openapi import Documents
 from ostler.gateway.api.responses import Responses
-from ostler.gateway.api.routes import Endpoint, Row
+from ostler.gateway.api.routes import AnyText, Endpoint, Row
+from ostler.gateway.api.sessions import NewMessageBody, SessionRoutes
 from ostler.gateway.errors import GatewayError
 
 log = logging.getLogger(__name__)
 PAGED = ("limit", "order", "after")
 SLUG = "/v1/conversations/{slug:path}"
+KEY = "/v1/sessions/{key:any}"
 
 
 def table(
-    responses: Responses, chat: Chat, conversations: Conversations, models: ModelList, health: Health
+    responses: Responses,
+    chat: Chat,
+    *,
+    conversations: Conversations,
+    sessions: SessionRoutes,
+    models: ModelList,
+    health: Health,
 ) -> list[Row]:
     """Every route."""
     one = "/v1/responses/{id}"
@@ -53,6 +62,16 @@ def table(
         Row("GET", SLUG, conversations.retrieve, "Read a conversation"),
         Row("POST", SLUG, conversations.update, "Change the metadata of a conversation", Change),
         Row("DELETE", SLUG, conversations.delete, "Forget a conversation's name"),
+        Row("POST", f"{KEY}/messages", sessions.say, "Say something, or give a slash command", NewMessageBody),
+        Row("GET", f"{KEY}/messages", sessions.messages, "What was said in a session", query=PAGED),
+        Row(
+            "GET",
+            "/v1/sessions",
+            sessions.all,
+            "Sessions, the last active first; with q what was said in them",
+            query=("limit", "offset", "platform", "chat", "live", "q"),
+        ),
+        Row("GET", KEY, sessions.one, "The session that a key leads to"),
         Row("GET", "/v1/models", models.all, "The models this key may use"),
         Row("GET", "/v1/models/{name:path}", models.one, "One model"),
         Row("GET", "/healthz", health.alive, "Alive", open=True),
@@ -62,10 +81,13 @@ def table(
 
 def application(rows: Sequence[Row], version: str) -> Starlette:
     """The routes, and their documents."""
+    register_url_convertor("any", AnyText())
     documents = Documents(rows, version)
     routes = [Route(row.path, guarded(row.endpoint), methods=[row.method]) for row in rows]
     routes += [Route("/openapi.json", documents.openapi), Route("/docs", documents.docs)]
-    return Starlette(routes=routes, exception_handlers={HTTPException: on_http_exception})
+    served = Starlette(routes=routes, exception_handlers={HTTPException: on_http_exception})
+    served.router.redirect_slashes = False  # a path that is not ours is a 404 with a reason, not a bare redirect
+    return served
 
 
 def guarded(endpoint: Endpoint) -> Endpoint:

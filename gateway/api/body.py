@@ -1,5 +1,10 @@
-"""What a request may say, as typed values. A wrong shape is a 400 that names the field; an unknown field is ignored."""
+"""What a request may say, as typed values. A wrong shape is a 400 that names the field; an unknown field is ignored.
 
+Rules: what is taken in can be written down again. The JSON library reads deeper nesting than it writes, so a body that
+could be neither stored nor echoed is refused here, before anything depends on it.
+"""
+
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import msgspec
@@ -9,6 +14,7 @@ from starlette.requests import Request
 
 from ostler.gateway.api.errors import bad, invalid
 
+DEEPEST = 128
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Penalty = Annotated[float, Meta(ge=-2, le=2)]
 Temperature = Annotated[float, Meta(ge=0, le=2)]
@@ -63,9 +69,30 @@ async def read_json(request: Request) -> Any:
     """The body as JSON."""
     content = await request.body()
     try:
-        return orjson.loads(content)
+        document = orjson.loads(content)
     except orjson.JSONDecodeError as error:
         raise bad(f"the body is no JSON: {error}", code="invalid_json") from error
+    check_depth(document, content)
+    return document
+
+
+def check_depth(document: Any, content: bytes) -> None:
+    """Refuse what is nested too deeply. One that has not so many brackets at all need not be walked."""
+    if content.count(b"[") + content.count(b"{") <= DEEPEST:
+        return
+    level = [document]
+    for _ in range(DEEPEST):
+        level = [part for value in level for part in parts(value)]
+        if not level:
+            return
+    raise bad(f"the body is nested more than {DEEPEST} levels deep", code="invalid_json")
+
+
+def parts(value: Any) -> Iterable[Any]:
+    """What a JSON value holds."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 async def read_object(request: Request) -> dict[str, Any]:

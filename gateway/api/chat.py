@@ -1,11 +1,9 @@
 """POST /v1/chat/completions: the same turns, for clients that bring the whole conversation along each time."""
 
-from collections.abc import AsyncIterator
-
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
-from ostler.gateway.api.answers import SESSION_HEADER, SSE, caller_of, document, stays
+from ostler.gateway.api.answers import SESSION_HEADER, caller_of, document, stays
 from ostler.gateway.api.body import read_json
 from ostler.gateway.api.chat_body import ChatBody, as_response_body, chat_body
 from ostler.gateway.api.chat_writer import ChatWriter
@@ -13,9 +11,9 @@ from ostler.gateway.api.errors import of_outcome, reply
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.intake import Intake, Prepared
 from ostler.gateway.api.presence import until_gone
-from ostler.gateway.sessions.outcome import Outcome, Status, Stop
+from ostler.gateway.api.streaming import EventStream
+from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.sessions.sessions import Sessions
-from ostler.gateway.sessions.turn import Turn
 
 NAME_HEADER = "x-ostler-session"
 
@@ -38,8 +36,8 @@ class Chat:
         writer = self._writer(prepared, body)
         turn = self._intake.begin(prepared, writer.id, writer)
         if writer.feed is not None:
-            headers = {**SSE, SESSION_HEADER: prepared.session_id}
-            return StreamingResponse(self._frames(writer.feed, None if staying else turn), headers=headers)
+            leaving = None if staying else turn
+            return EventStream(writer.feed, 0, self._settings.keepalive, session_id=prepared.session_id, turn=leaving)
         await until_gone(request, writer.done, None if staying else turn)
         outcome = writer.outcome or Outcome(Status.FAILED)
         if outcome.status is Status.FAILED:
@@ -58,11 +56,3 @@ class Chat:
             include_usage=body.stream_options is not None and body.stream_options.include_usage,
             said=lambda text: self._intake.learn(prepared, text),
         )
-
-    async def _frames(self, feed: Feed, turn: Turn | None) -> AsyncIterator[bytes]:
-        try:
-            async for piece in feed.follow(0, self._settings.keepalive):
-                yield piece
-        finally:
-            if turn is not None and not feed.closed:
-                turn.stop(Stop.DISCONNECT)

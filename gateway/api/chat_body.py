@@ -85,7 +85,10 @@ def items_of(message: dict[str, Any], param: str) -> list[JsonObject]:
     if role != "assistant":
         return [{"type": "message", "role": role, "content": content}]
     said = [{"type": "message", "role": "assistant", "content": content}] if content else []
-    return [*said, *(call_item(call, param) for call in message.get("tool_calls") or ())]
+    calls = message.get("tool_calls") or []
+    if not isinstance(calls, list):
+        raise bad(f"{param}.tool_calls must be a list", f"{param}.tool_calls")
+    return [*said, *(call_item(call, param) for call in calls)]
 
 
 def call_item(call: Any, param: str) -> JsonObject:

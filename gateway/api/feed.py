@@ -8,6 +8,10 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 
+import orjson
+
+from ostler.wire.json import JsonObject
+
 KEEPALIVE = b": keepalive\n\n"
 
 
@@ -16,7 +20,7 @@ class Feed:
 
     def __init__(self) -> None:
         self._frames: list[bytes] = []
-        self._readers: set[asyncio.Future[None]] = set()
+        self._readers: set[asyncio.Future[bool]] = set()
         self.size = 0
         self.closed = False
 
@@ -25,6 +29,10 @@ class Feed:
         self._frames.append(frame)
         self.size += len(frame)
         self._wake()
+
+    def skip(self, place: int) -> None:
+        """What comes next has this number; readers hold what was before it."""
+        self._frames += [b""] * (place - len(self._frames))
 
     def close(self) -> None:
         """That was the last one."""
@@ -45,19 +53,32 @@ class Feed:
                 yield KEEPALIVE
 
     async def _news(self, patience: float) -> bool:
-        """Wait for more; False when it took too long."""
-        reader: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Wait for more; False when it took too long. A bare future and timer: this is paid for every slow delta."""
+        loop = asyncio.get_running_loop()
+        reader: asyncio.Future[bool] = loop.create_future()
+        timer = loop.call_later(patience, wake, reader, False)
         self._readers.add(reader)
         try:
-            await asyncio.wait([reader], timeout=patience)
-            return reader.done()
+            return await reader
         finally:
+            timer.cancel()
             self._readers.discard(reader)
 
     def _wake(self) -> None:
         for reader in self._readers:
-            if not reader.done():
-                reader.set_result(None)
+            wake(reader, True)
+
+
+def wake(reader: "asyncio.Future[bool]", news: bool) -> None:
+    """Tell one who waits, once."""
+    if not reader.done():
+        reader.set_result(news)
+
+
+def frame(kind: str, number: int, fields: JsonObject) -> bytes:
+    """One event of the Responses API on the wire."""
+    data = orjson.dumps({"type": kind, "sequence_number": number, **fields})
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
 
 class Feeds:

@@ -13,13 +13,17 @@ from ostler.gateway.api.prefixes import Prefixes, digest_of
 from ostler.gateway.api.references import resolved
 from ostler.gateway.api.repeats import Repeat
 from ostler.gateway.api.resource import Heading
+from ostler.gateway.api.slash import Obeyed, Slash, write_down
 from ostler.gateway.api.target import Finder, Target
 from ostler.gateway.api.wants import Places, functions_of
 from ostler.gateway.api.writer import ResponseWriter
 from ostler.gateway.records import Role
 from ostler.gateway.sessions.ask import Ask, Line, Output
+from ostler.gateway.sessions.permits import NAME as PERMISSIONS
+from ostler.gateway.sessions.permits import Rule
 from ostler.gateway.sessions.scribe import Scribe
 from ostler.gateway.sessions.sessions import Sessions
+from ostler.gateway.sessions.timings import Timings
 from ostler.gateway.sessions.turn import Turn
 from ostler.pool.keys import TransportKey
 from ostler.pool.prompt import PromptPart, TextPart
@@ -27,6 +31,8 @@ from ostler.wire.json import JsonObject
 
 GO_ON = "Go on: the results of your tool calls are the last lines of the conversation above."
 TRUNCATIONS = ("auto", "disabled")
+ASKED = {"function_call": "call_id", "mcp_approval_request": "id"}
+"""Items that want an answer, and where their id is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,8 @@ class Prepared:
     """Results for a turn that is parked here and now."""
     resumes: str | None = None
     """The session that waits for them."""
+    reply: str | None = None
+    """What a slash command said: the agent is not asked."""
     told: tuple[Entry, ...] | None = None
     """The whole conversation so far, of a client that brings it along each time."""
 
@@ -62,8 +70,11 @@ class Prepared:
 class Intake:
     """Knows the places and the sessions."""
 
-    def __init__(self, sessions: Sessions, finder: Finder, places: Places, prefixes: Prefixes) -> None:
+    def __init__(
+        self, sessions: Sessions, finder: Finder, places: Places, prefixes: Prefixes, slash: Slash | None = None
+    ) -> None:
         self._sessions = sessions
+        self._slash = slash
         self._prefixes = prefixes
         self._finder = finder
         self._places = places
@@ -72,12 +83,16 @@ class Intake:
     async def prepare(self, body: ResponseBody, caller: Caller, *, resends: bool = False) -> Prepared:
         """Understand it whole; then, and only then, make the session if there is none.
 
-        `resends`: the client repeats the conversation even where it names a session that holds it.
+        `resends`: the client repeats the conversation even where it names a session that holds it, and has no way to
+        answer a question for permission.
         """
         check(body)
         given = await resolved(body.input, self._sessions.house.store, caller.name)
         said = read_input(given, self._ids.make)
         target = await self._finder.find(body, caller.name)
+        obeyed = await self._slash.obey(said.parts, target, caller) if self._slash is not None else None
+        if obeyed is not None:
+            return self._obeyed(obeyed, body, said, target, caller)
         waiting = self._waiting(said, target, caller)
         if not said.question and not said.outputs:
             raise bad("input has no message of the user", "input")
@@ -88,7 +103,11 @@ class Intake:
         model = body.model or (target.session.model if target.session else None) or self._places.models.default
         cwd = (body.metadata or {}).get("cwd") or (target.session.cwd if target.session else None)
         key = self._places.key(model, cwd, caller)
-        ask = self._ask(body, said, key)
+        wish, kept = (body.metadata or {}).get(PERMISSIONS), target.kept(PERMISSIONS)
+        rule = self._places.rule(key, caller, wish, kept)
+        ask = replace(self._ask(body, said, key), hands_over=True, rule=rule)
+        if resends and rule is Rule.ASK:
+            ask = replace(ask, rule=Rule.DENY)
         items = tuple(input_items(said))
         told = whole(said) if stateless(body) else None
         prepared = Prepared(body, caller, model, waiting or "", target.slug, items, ask, told=told)
@@ -101,7 +120,17 @@ class Intake:
         if session is not None:
             session.check_room()
         store = body.store is not False
-        return replace(prepared, session_id=await self._finder.open(target, key, caller.name, keep_slug=store))
+        kind = {} if wish is None else {PERMISSIONS: wish}
+        opened = await self._finder.open(target, key, caller.name, keep_slug=store, metadata=kind)
+        return replace(prepared, session_id=opened)
+
+    def _obeyed(
+        self, obeyed: Obeyed, body: ResponseBody, said: Conversation, target: Target, caller: Caller
+    ) -> Prepared:
+        """The answer to a command: its reply, or what the agent says to the question it asks."""
+        model = body.model or f"{obeyed.ask.key.provider}/{obeyed.ask.key.model}"
+        items = tuple(input_items(said))
+        return Prepared(body, caller, model, obeyed.session_id, target.slug, items, obeyed.ask, reply=obeyed.text)
 
     def _warm(self, prepared: Prepared, said: Conversation) -> Prepared | None:
         """The session that holds what this client resends, if there is one."""
@@ -155,6 +184,8 @@ class Intake:
     def begin(self, prepared: Prepared, turn_id: str, writer: Scribe) -> Turn:
         """Give it to its session."""
         ask = prepared.ask
+        if prepared.reply is not None:
+            return self._recite(prepared, prepared.reply, turn_id, writer)
         if prepared.resumes is not None:
             turn = self._sessions.resume(prepared.resumes, writer, list(prepared.outputs))
             if turn is not None:
@@ -162,6 +193,14 @@ class Intake:
             ask = replayed(ask, prepared.outputs)
         session = self._sessions.of(prepared.session_id, prepared.caller.name)
         return self._sessions.start(session, ask, turn_id, writer)
+
+    def _recite(self, prepared: Prepared, reply: str, turn_id: str, writer: Scribe) -> Turn:
+        """A turn without an agent: what a command said, written down as any answer is."""
+        house = self._sessions.house
+        turn = Turn(turn_id, prepared.ask, writer, Timings(house.clock))
+        work = write_down(house.store, turn, prepared.session_id, prepared.caller.name, reply)
+        house.crew.start(work, f"reply {turn_id}")
+        return turn
 
     def _ask(self, body: ResponseBody, said: Conversation, key: TransportKey) -> Ask:
         functions = functions_of(body.tools, body.tool_choice)
@@ -196,13 +235,13 @@ class Intake:
 
     async def _check_outputs(self, said: Conversation, target: Target) -> None:
         """Results must belong to a call that somebody knows: this request, or the stored conversation."""
-        known = {item.get("call_id") for _, _, item in said.entries if item.get("type") == "function_call"}
+        known = {item.get(ASKED.get(item.get("type", ""), "")) for _, _, item in said.entries}
         if target.session is not None:
             calls = await self._sessions.house.store.parked(target.session.id, waiting=False)
             known |= {call.call_id for call in calls}
         for output in said.outputs:
             if output.call_id not in known:
-                raise bad(f"no tool call found for function call output with call_id {output.call_id[:100]}", "input")
+                raise bad(f"no call and no question with the id {output.call_id[:100]!r} waits for an answer", "input")
 
 
 def stateless(body: ResponseBody) -> bool:

@@ -54,7 +54,7 @@ def add(found: Conversation, item: JsonObject, param: str, new_id: Callable[[str
             add_message(found, item, param, new_id)
         case "function_call":
             settle(found)
-            call = {**item, "id": item.get("id") or new_id("fc"), "status": item.get("status") or "completed"}
+            call = {**item, "id": word(item, "id") or new_id("fc"), "status": word(item, "status") or "completed"}
             for name in ("call_id", "name", "arguments"):
                 if not isinstance(item.get(name), str):
                     raise bad(f"{param}.{name} must be a string", f"{param}.{name}")
@@ -62,6 +62,12 @@ def add(found: Conversation, item: JsonObject, param: str, new_id: Callable[[str
         case "function_call_output":
             settle(found)
             found.outputs.append(output_of(item, param, new_id))
+        case "mcp_approval_request":
+            settle(found)
+            found.entries.append((Role.ASSISTANT, "", item))
+        case "mcp_approval_response":
+            settle(found)
+            found.outputs.append(decision_of(item, param, new_id))
         case "reasoning":
             return
         case _:
@@ -95,11 +101,17 @@ def stored_message(item: JsonObject, role: str, new_id: Callable[[str], str]) ->
     parts = [{"type": kind, "text": content, **extra}] if isinstance(content, str) else content
     return {
         "type": "message",
-        "id": item.get("id") or new_id("msg"),
+        "id": word(item, "id") or new_id("msg"),
         "role": role,
         "status": "completed",
         "content": parts,
     }
+
+
+def word(item: JsonObject, name: str) -> str | None:
+    """A field that is a text, or as good as absent: it will be listed as one."""
+    value = item.get(name)
+    return value if isinstance(value, str) else None
 
 
 def settle(found: Conversation) -> None:
@@ -133,5 +145,18 @@ def output_of(item: JsonObject, param: str, new_id: Callable[[str], str]) -> Out
     if not isinstance(output, str | list):
         raise bad(f"{param}.output must be a string or a list of content parts", f"{param}.output")
     parts = parts_of(output, f"{param}.output")
-    stored = {**item, "id": item.get("id") or new_id("fco"), "status": item.get("status") or "completed"}
+    stored = {**item, "id": word(item, "id") or new_id("fco"), "status": word(item, "status") or "completed"}
     return Output(call_id, words_of(parts), stored, [{"type": "text", "text": words_of(parts)}])
+
+
+def decision_of(item: JsonObject, param: str, new_id: Callable[[str], str]) -> Output:
+    """The answer to a question for permission."""
+    asked, approve, reason = item.get("approval_request_id"), item.get("approve"), item.get("reason")
+    if not isinstance(asked, str) or not asked:
+        raise bad(f"{param}.approval_request_id must be a string", f"{param}.approval_request_id")
+    if not isinstance(approve, bool):
+        raise bad(f"{param}.approve must be true or false", f"{param}.approve")
+    words = "permission granted" if approve else "permission refused"
+    text = f"{words}: {reason}" if isinstance(reason, str) and reason else words
+    stored = {**item, "id": item.get("id") or new_id("mcprr")}
+    return Output(asked, text, stored, [{"type": "text", "text": text}], refused=not approve)

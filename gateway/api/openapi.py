@@ -38,7 +38,14 @@ QUERIES: dict[str, JsonObject] = {
     "order": {"type": "string", "enum": ["asc", "desc"]},
     "after": {"type": "string"},
     "stream": {"type": "boolean"},
+    "offset": {"type": "integer", "minimum": 0},
+    "platform": {"type": "string"},
+    "chat": {"type": "string"},
+    "live": {"type": "boolean"},
+    "q": {"type": "string"},
     "starting_after": {"type": "integer"},
+    "key": {"type": "string"},
+    "cwd": {"type": "string"},
 }
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>ostler</title>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
@@ -77,7 +84,7 @@ def openapi(rows: Sequence[Row], version: str) -> JsonObject:
     _, schemas = msgspec.json.schema_components(kinds, ref_template=REF)
     paths: dict[str, dict[str, Any]] = {}
     for row in rows:
-        path = row.path.replace(":path", "")
+        path = row.bare_path
         paths.setdefault(path, {})[row.method.lower()] = operation(row)
     return {
         "openapi": "3.1.0",
@@ -109,7 +116,7 @@ def operation(row: Row) -> JsonObject:
 
 def operation_id(row: Row) -> str:
     """`get_v1_responses_id`"""
-    return re.sub(r"\W+", "_", f"{row.method.lower()}{row.path.replace(':path', '')}").strip("_")
+    return re.sub(r"\W+", "_", f"{row.method.lower()}{row.bare_path}").strip("_")
 
 
 def path_parameters(path: str) -> list[JsonObject]:
@@ -135,7 +142,7 @@ def page(rows: Sequence[Row], document: JsonObject) -> str:
 
 def section(row: Row, document: JsonObject) -> str:
     """One route, with its body's schema to unfold."""
-    path = row.path.replace(":path", "")
+    path = row.bare_path
     head = f"<code>{row.method} {html.escape(path)}</code> {html.escape(row.summary)}"
     if row.body is None:
         return f"<details><summary>{head}</summary></details>"

@@ -4,20 +4,36 @@ Rules:
 - Every item is added, filled and done, in this order; its `output_index` is its place in the output.
 - Text and thoughts stream. What the agent does itself (its tools, its plan) is told as a reasoning item when it is
   over: a client sees it and will not mistake it for a call that it should execute.
+- A question for permission that the client is to answer is an item of its own; how any was settled is told.
 - A call of one of the client's own functions is announced by the agent too; that announcement is dropped, because the
   call itself follows as a `function_call` item.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
 
 from ostler.gateway.sessions.calls import AskedCall
-from ostler.pool.events import Plan, Text, Thought, ToolEnded, ToolStarted, ToolUpdated, TurnEvent, Usage
+from ostler.pool.events import (
+    PermissionAnswered,
+    PermissionAsked,
+    Plan,
+    Text,
+    Thought,
+    ToolEnded,
+    ToolStarted,
+    ToolUpdated,
+    TurnEvent,
+    Usage,
+)
 from ostler.wire.json import JsonObject
 
 Emit = Callable[[str, JsonObject], None]
+ASKER = "agent"
+"""Who asks for permission: nothing of the outside, the agent itself."""
+PIECES_KEPT = 20_000
 SHOWN = 2000
 """Characters of a tool's arguments or result that are shown."""
 
@@ -32,11 +48,16 @@ class Output:
         """Characters."""
         self._emit = emit
         self._new_id = new_id
-        self._own = own_functions
+        self._own = named(own_functions)
         self._open: JsonObject | None = None
         """The item that streams now; always the last one."""
         self._pieces: list[str] = []
+        self.sizes: list[list[int]] | None = []
+        """Of the pieces of each item, in characters; None where they are too many to keep."""
+        self._cut = 0
         self._tools: dict[str, ToolStarted] = {}
+        self._asked: dict[str, str] = {}
+        """Titles of questions for permission."""
 
     @property
     def text(self) -> str:
@@ -60,14 +81,38 @@ class Output:
             case Plan(steps=steps):
                 lines = "\n".join(f"- [{'x' if step.status == 'completed' else ' '}] {step.text}" for step in steps)
                 self._tell(f"Plan:\n{lines}", {"kind": "plan"})
+            case PermissionAsked(id=asked, title=title):
+                self._asked[asked] = title
+            case PermissionAnswered():
+                self._tell_decision(event)
             case Usage():
                 self.usage = event
             case _:
                 return
 
     def call(self, call: AskedCall) -> None:
-        """A function call for the client."""
+        """Something for the client to answer."""
         self.close()
+        if call.permission is None:
+            self._call_function(call)
+        else:
+            self._ask(call)
+
+    def _ask(self, call: AskedCall) -> None:
+        """May it?"""
+        index = len(self.items)
+        item: JsonObject = {
+            "type": "mcp_approval_request",
+            "id": call.call_id,
+            "name": call.name,
+            "arguments": call.arguments,
+            "server_label": ASKER,
+        }
+        self._add(item)
+        self._emit("response.output_item.added", {"output_index": index, "item": item})
+        self._emit("response.output_item.done", {"output_index": index, "item": item})
+
+    def _call_function(self, call: AskedCall) -> None:
         index = len(self.items)
         item: JsonObject = {
             "type": "function_call",
@@ -77,7 +122,7 @@ class Output:
             "arguments": "",
             "status": "in_progress",
         }
-        self.items.append(item)
+        self._add(item)
         place = {"item_id": item["id"], "output_index": index}
         self._emit("response.output_item.added", {"output_index": index, "item": dict(item)})
         self._emit("response.function_call_arguments.delta", {**place, "delta": call.arguments})
@@ -112,6 +157,7 @@ class Output:
             self.close()
             item = self._begin(kind)
         self._pieces.append(text)
+        self._note(len(text))
         self.written += len(text)
         index = len(self.items) - 1
         if kind == "message":
@@ -121,10 +167,24 @@ class Output:
             place = {"item_id": item["id"], "output_index": index, "summary_index": 0}
             self._emit("response.reasoning_summary_text.delta", {**place, "delta": text})
 
+    def _note(self, size: int) -> None:
+        """How a stream was cut is kept with the response, as far as that is worth its room."""
+        if self.sizes is None:
+            return
+        self._cut += 1
+        self.sizes[-1].append(size)
+        if self._cut > PIECES_KEPT:
+            self.sizes = None
+
+    def _add(self, item: JsonObject) -> None:
+        self.items.append(item)
+        if self.sizes is not None:
+            self.sizes.append([])
+
     def _begin(self, kind: str) -> JsonObject:
         index = len(self.items)
         item = message(self._new_id("msg")) if kind == "message" else reasoning(self._new_id("rs"))
-        self.items.append(item)
+        self._add(item)
         self._open = item
         self._emit("response.output_item.added", {"output_index": index, "item": {**item}})
         place = {"item_id": item["id"], "output_index": index}
@@ -154,7 +214,7 @@ class Output:
     # --- what the agent does itself ---
 
     def _start_tool(self, event: ToolStarted) -> None:
-        if not any(name in event.title for name in self._own):
+        if self._own is None or self._own.search(event.title) is None:
             self._tools[event.id] = event
 
     def _update_tool(self, event: ToolUpdated) -> None:
@@ -175,6 +235,12 @@ class Output:
                 facts[name] = shown(value)
         self._tell(text, facts)
 
+    def _tell_decision(self, event: PermissionAnswered) -> None:
+        title = self._asked.pop(event.id, "")
+        word = "cancelled" if event.option is None else event.option.name
+        facts: JsonObject = {"kind": "permission", "title": title, "decision": word, "by": event.by}
+        self._tell(f"Permission for {title}: {word} ({event.by})", facts)
+
     def _tell(self, text: str, activity: JsonObject) -> None:
         """A whole reasoning item at once."""
         self.close()
@@ -182,6 +248,14 @@ class Output:
         item["activity"] = activity
         self._stream("reasoning", text)
         self.close()
+
+
+def named(functions: Sequence[str]) -> re.Pattern[str] | None:
+    """Finds one of these in what an agent calls a tool: bare, or behind the name of our server, as agents write it
+    (`mcp__ostler__NAME`, `ostler_NAME`, `NAME (ostler MCP Server)`). Never a part of a longer name."""
+    if not functions:
+        return None
+    return re.compile(rf"(?:(?<![\w-])|ostler_+)(?:{'|'.join(map(re.escape, functions))})(?![\w-])")
 
 
 def message(item_id: str) -> JsonObject:
@@ -201,5 +275,8 @@ def text_part(text: str) -> JsonObject:
 
 def shown(value: Any) -> str:
     """A JSON value for a person to look at."""
-    text = value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+    try:
+        text = value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+    except orjson.JSONEncodeError as error:  # an agent may nest deeper than we can write
+        text = f"({error})"
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."

@@ -15,6 +15,14 @@ from ostler.wire.json import JsonObject
 CHARACTERS_PER_TOKEN = 4
 RATE_LIMITED = frozenset({"pool_saturated"})
 AUTO = "auto"
+LAST = {
+    Status.COMPLETED: "response.completed",
+    Status.INCOMPLETE: "response.incomplete",
+    Status.CANCELLED: "response.incomplete",
+    Status.FAILED: "response.failed",
+}
+"""The event that ends the stream of a response with this status."""
+FILTERED = "content_filter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +99,18 @@ def conclude(document: JsonObject, outcome: Outcome, usage: JsonObject, now: int
     """Write the end into the resource."""
     document["status"] = outcome.status.value
     document["usage"] = usage
-    if outcome.status is Status.COMPLETED:
-        document["completed_at"] = now
-    elif outcome.status is Status.INCOMPLETE:
-        document["incomplete_details"] = {"reason": outcome.reason}
+    # An answer that could not be stored is concluded twice.
+    document["completed_at"] = now if outcome.status is Status.COMPLETED else None
+    if outcome.status is Status.INCOMPLETE:
+        document["incomplete_details"] = incomplete(outcome.reason)
     elif outcome.status is Status.FAILED:
         code = "rate_limit_exceeded" if outcome.code in RATE_LIMITED else "server_error"
         document["error"] = {"code": code, "message": error_text}
+
+
+def incomplete(cause: str) -> JsonObject:
+    """Why an answer is not whole. Strict clients know two words for `reason`; the true one is in `cause`."""
+    return {"reason": FILTERED if cause == FILTERED else "max_output_tokens", "cause": cause}
 
 
 def usage_of(reported: Usage | None, read: int, written: int) -> JsonObject:

@@ -15,9 +15,18 @@ from typing import Any
 from ostler.gateway.api.body import ResponseBody
 from ostler.gateway.api.errors import bad, missing
 from ostler.gateway.ids import Ids
-from ostler.gateway.records import ConversationRecord, MessageRecord, NewSession, Origin, SessionRecord, new_session_id
+from ostler.gateway.records import (
+    ConversationRecord,
+    MessageRecord,
+    NewSession,
+    Origin,
+    SessionChange,
+    SessionRecord,
+    new_session_id,
+)
 from ostler.gateway.store import Store
 from ostler.pool.keys import TransportKey
+from ostler.wire.json import JsonObject
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +42,11 @@ class Target:
     slug: str | None = None
     fork: tuple[MessageRecord, ...] | None = None
     """The transcript of the child, where the session has gone on since."""
+
+    def kept(self, name: str) -> str | None:
+        """What the session's metadata says."""
+        value = None if self.session is None else self.session.metadata.get(name)
+        return value if isinstance(value, str) else None
 
 
 class Finder:
@@ -51,7 +65,9 @@ class Finder:
             return await self._after(body.previous_response_id, owner)
         return Target() if slug is None else await self._called(slug, owner)
 
-    async def open(self, target: Target, key: TransportKey, owner: str, *, keep_slug: bool) -> str:
+    async def open(
+        self, target: Target, key: TransportKey, owner: str, *, keep_slug: bool, metadata: JsonObject
+    ) -> str:
         """The id of the session, which exists from now on."""
         fresh = NewSession(
             new_session_id(self._ids.random_bytes),
@@ -59,14 +75,24 @@ class Finder:
             owner=owner,
             model=f"{key.provider}/{key.model}",
             cwd=key.cwd,
+            metadata=metadata or None,
         )
         if target.fork is not None and target.session is not None:
             child = NewSession(
-                fresh.id, platform=PLATFORM, owner=owner, origin=Origin.BRANCH, model=fresh.model, cwd=fresh.cwd
+                fresh.id,
+                platform=PLATFORM,
+                owner=owner,
+                origin=Origin.BRANCH,
+                model=fresh.model,
+                cwd=fresh.cwd,
+                metadata={**target.session.metadata, **metadata},
             )
             messages = [message.again() for message in target.fork]
             return (await self._store.derive_session(target.session.id, child, messages=messages)).id
         if target.session is not None:
+            known = target.session.metadata
+            if any(known.get(name) != value for name, value in metadata.items()):
+                await self._store.update_session(target.session.id, SessionChange(metadata={**known, **metadata}))
             return target.session.id
         if target.slug is not None and keep_slug:
             conversation = await self._store.claim_conversation(target.slug, fresh, owner=owner)

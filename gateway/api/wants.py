@@ -4,7 +4,7 @@ Rules: everything that can be refused is refused here, before anything is stored
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from ostler.gateway.api.body import FunctionTool
 from ostler.gateway.api.errors import ApiError, bad
 from ostler.gateway.api.keys import Caller
 from ostler.gateway.models import Models
+from ostler.gateway.sessions.permits import NAME as PERMISSIONS
+from ostler.gateway.sessions.permits import WIDTH, Permits, Rule, narrowest
 from ostler.pool.errors import BadDirectory
 from ostler.pool.keys import TransportKey, canonical_cwd
 from ostler.wire.json import JsonObject
@@ -27,6 +29,7 @@ class Places:
     models: Models
     default_cwd: Path
     roots: tuple[str, ...]
+    permits: Permits = field(default_factory=Permits)
 
     def key(self, model: str, cwd: str | None, caller: Caller) -> TransportKey:
         """The process that shall answer; or the reason why this caller may not have it."""
@@ -39,6 +42,29 @@ class Places:
         if not caller.may_use(f"{provider}/{name}") and not caller.may_use(model):
             raise ApiError(403, f"this key may not use model {model[:200]!r}", param="model", code="model_not_allowed")
         return TransportKey(provider, name, self.directory(cwd, caller))
+
+    def rule(self, key: TransportKey, caller: Caller, wish: str | None, kept: str | None) -> Rule:
+        """What the agent hears when it asks. `wish` is the request's own word, `kept` the one of its session."""
+        given = self.permits.rule(key, caller.rule)
+        if wish is not None:
+            self._check_wish(given, wish)
+        own = wish or kept or ""
+        rule = narrowest(given, Rule(own) if own in WIDTH else None) or given
+        if not self.permits.kept(key, rule):
+            text = f"agents of {key.provider} act without asking, so {rule.value!r} cannot be kept for them; set "
+            advice = f"providers.{key.provider}.approval to ask, or allow them to"
+            raise ApiError(403, text + advice, param="model", code="permissions_not_kept")
+        return rule
+
+    def _check_wish(self, given: Rule, wish: str) -> None:
+        if self.permits.asking is None:
+            text = "agents are not made to ask here, so a session cannot say what they hear; set pool.permissions"
+            raise bad(text, f"metadata.{PERMISSIONS}", "permissions_not_kept")
+        if wish not in WIDTH:
+            raise bad(f"metadata.permissions must be one of {', '.join(WIDTH)}", f"metadata.{PERMISSIONS}")
+        if WIDTH[Rule(wish)] > WIDTH[given]:
+            text = f"permissions for this key and model are {given.value!r}; a session may narrow that, not widen it"
+            raise ApiError(403, text, param=f"metadata.{PERMISSIONS}", code="permissions_not_allowed")
 
     def directory(self, cwd: str | None, caller: Caller) -> str:
         """Canonical and allowed."""
@@ -120,4 +146,6 @@ def definition_of(tool: FunctionTool, place: int) -> JsonObject:
     schema = tool.parameters or {"type": "object", "properties": {}}
     if schema.get("type") != "object":
         raise bad(f"{param}.parameters must be a JSON schema of type object", f"{param}.parameters")
-    return {"name": tool.name, "description": tool.description or "", "inputSchema": schema}
+    # qwen (0.15.10) hides a tool that has no description from its model.
+    described = tool.description or f"The client's function {tool.name}."
+    return {"name": tool.name, "description": described, "inputSchema": schema}

@@ -6,26 +6,18 @@ Rules: `sequence_number` counts from 0 in steps of 1. The last event is written 
 import asyncio
 from collections.abc import Callable, Sequence
 
-import orjson
-
 from ostler.bridge.redaction import redacted
-from ostler.gateway.api.feed import Feed
+from ostler.gateway.api.feed import Feed, frame
 from ostler.gateway.api.output import Output
 from ostler.gateway.api.repeats import Repeat
-from ostler.gateway.api.resource import Heading, conclude, resource, usage_of
+from ostler.gateway.api.replay import SHAPE
+from ostler.gateway.api.resource import LAST, Heading, conclude, resource, usage_of
 from ostler.gateway.records import ResponseRecord
 from ostler.gateway.sessions.calls import AskedCall
 from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.sessions.scribe import Kept
 from ostler.pool.events import TurnEvent
 from ostler.wire.json import JsonObject
-
-LAST = {
-    Status.COMPLETED: "response.completed",
-    Status.INCOMPLETE: "response.incomplete",
-    Status.CANCELLED: "response.incomplete",
-    Status.FAILED: "response.failed",
-}
 
 
 class ResponseWriter:
@@ -68,7 +60,7 @@ class ResponseWriter:
         self._numbers = 0
         self._items = 0
         self._output = Output(self._emit, self._item_id, functions)
-        self._announced = False
+        self._announced = self._started = False
 
     def queue(self) -> None:
         """It is stored and waits for its turn."""
@@ -84,6 +76,7 @@ class ResponseWriter:
     def started(self) -> None:
         """And what it was asked is durable."""
         self._announce()
+        self._started = True
         self._emit("response.in_progress", {"response": self.document})
 
     def take(self, event: TurnEvent) -> None:
@@ -126,12 +119,18 @@ class ResponseWriter:
             self.session_id,
             self._owner,
             self.document["status"],
-            self.document,
+            self._shaped(),
             self._input,
             self._heading.previous_response_id,
             self._slug,
             self._heading.created_at,
         )
+
+    def _shaped(self) -> JsonObject:
+        """With what it takes to make its stream again, once that is whole."""
+        if self.feed is None or self.outcome is None or self._output.sizes is None:
+            return self.document
+        return {**self.document, SHAPE: {"started": self._started, "sizes": self._output.sizes}}
 
     def _announce(self) -> None:
         if not self._announced:
@@ -146,6 +145,5 @@ class ResponseWriter:
     def _emit(self, kind: str, fields: JsonObject) -> None:
         if self.feed is None:
             return
-        data = orjson.dumps({"type": kind, "sequence_number": self._numbers, **fields})
+        self.feed.write(frame(kind, self._numbers, fields))
         self._numbers += 1
-        self.feed.write(b"event: %b\ndata: %b\n\n" % (kind.encode(), data))

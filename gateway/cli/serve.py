@@ -45,7 +45,7 @@ def start(given: argparse.Namespace) -> None:
     from ostler.gateway import log  # noqa: PLC0415 - see above
     from ostler.gateway.api.keys import check_exposure  # noqa: PLC0415 - see above
     from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
-    from ostler.gateway.listener import address_of, listen_tcp, listen_unix  # noqa: PLC0415 - see above
+    from ostler.gateway.listener import address_of, listen, listen_unix  # noqa: PLC0415 - see above
     from ostler.gateway.serving import serve  # noqa: PLC0415 - see above
     from ostler.gateway.systemd import inherited_socket  # noqa: PLC0415 - see above
 
@@ -58,8 +58,8 @@ def start(given: argparse.Namespace) -> None:
     listener = inherited_socket(os.environ)
     if listener is None:
         uds = settings.gateway.uds
-        listener = listen_unix(as_path(uds)) if uds else listen_tcp(settings.gateway.host, settings.gateway.port)
-    ready = partial(greet, address_of(listener), configured=loaded.file is not None)
+        listener = listen_unix(as_path(uds)) if uds else listen(settings.gateway)
+    ready = partial(greet, address_of(listener), loaded.data_dir, configured=loaded.file is not None)
     uvloop.run(serve(loaded, os.environ, listener, ready))
 
 
@@ -70,13 +70,17 @@ def as_path(text: str) -> "Path":
     return Path(text).expanduser().absolute()
 
 
-def greet(address: str, *, configured: bool) -> None:
-    """What to do next, for somebody who has just started it for the first time."""
+def greet(address: str, folder: "Path", *, configured: bool) -> None:
+    """What to do next, for somebody who has just started it for the first time; and where we are, for `ostler chat`."""
+    from ostler.gateway.address import leave_address  # noqa: PLC0415 - see above
+
+    leave_address(folder, address)
     if configured:
         print(f"ostler serves at {address}", flush=True)
         return
     body = '{"model": "demo", "input": "hello"}'
     print(f"ostler serves the demo agent at {address}; no key is needed on this machine")
     print(f"try it:  curl {address}/v1/responses -H 'content-type: application/json' -d '{body}'")
-    print("go on:   write ostler.toml (ostler config show prints every setting) and name a model of gemini, codex, ...",
-          flush=True)  # fmt: skip
+    print("or talk: ostler chat")
+    print("go on:   write ostler.toml (ostler config show prints every setting) and name a model of gemini, codex, ...")
+    print(f"look in: {address}/ shows the pool, {address}/chat talks to the agent", flush=True)

@@ -1,12 +1,16 @@
 """What can be wrong with settings that are each well-formed: everything the start would find out, without starting."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
+from ostler.bridge.upstreams.settings import UpstreamMisconfigured, UpstreamSettings
 from ostler.gateway.api.keys import check_exposure, key_ring
+from ostler.gateway.config.asking import made_to_ask
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.processes import pool_settings
 from ostler.gateway.config.settings import Settings
-from ostler.gateway.models import Models
+from ostler.gateway.memory import check as check_memory
+from ostler.gateway.models import Models, callings
 from ostler.pool.configuration import PoolSettings
 from ostler.pool.providers import load
 
@@ -15,13 +19,14 @@ def models_of(settings: Settings) -> Models:
     """The names of a configuration; an alias or default that leads nowhere stops the start."""
     models = Models(
         settings.models,
-        frozenset(load()),
+        callings(load()),
         settings.gateway.default_model,
         tuple(warm.model for warm in settings.pool.warm),
     )
+    # Aliases first: where the default is one of them, the mistake is theirs.
     for key, name in {
-        "gateway.default_model": models.default,
         **{f"models.{k}": v for k, v in models.aliases.items()},
+        "gateway.default_model": models.default,
     }.items():
         if models.resolve(name) is None:
             known = ", ".join(sorted(models.providers))
@@ -35,9 +40,21 @@ def work_folder(settings: Settings, data_dir: Path) -> Path:
     return data_dir / "work" if named is None else Path(named).expanduser().absolute()
 
 
-def check(settings: Settings, data_dir: Path) -> tuple[Models, PoolSettings]:
-    """Raise what is wrong; else what a gateway is made from."""
+def upstream_settings(settings: Settings) -> list[UpstreamSettings]:
+    """The tool servers of a configuration."""
+    try:
+        return [UpstreamSettings.of(name, table) for name, table in settings.tools.mcp.items()]
+    except UpstreamMisconfigured as error:
+        raise ConfigError("configuration", str(error)) from error
+
+
+def check(settings: Settings, data_dir: Path, memories: Iterable[str] = ()) -> tuple[Models, PoolSettings]:
+    """Raise what is wrong; else what a gateway is made from. `memories` that an embedding program brings are known."""
     models = models_of(settings)
+    if settings.memory.enabled:
+        check_memory(settings.memory.providers, given=memories)
     key_ring(settings.auth)
     check_exposure(settings.gateway.host, settings.gateway.uds, settings.auth)
-    return models, pool_settings(settings, models, work_folder(settings, data_dir))
+    upstream_settings(settings)
+    wanted = pool_settings(settings, models, work_folder(settings, data_dir))
+    return models, made_to_ask(wanted, settings, models, load())

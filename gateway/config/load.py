@@ -8,6 +8,7 @@ Rules:
   error.
 """
 
+import contextlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,8 @@ import msgspec
 from msgspec import Struct
 
 from ostler.gateway.config.errors import ConfigError, UnknownKey
-from ostler.gateway.config.settings import CHOICES, Settings
+from ostler.gateway.config.key_file import key_file, keys_of, read_document
+from ostler.gateway.config.settings import CHOICES, RULES, KeySettings, Settings
 from ostler.gateway.data_folder import data_folder
 from ostler.pool.flag import pool_enabled
 
@@ -56,6 +58,7 @@ def load(
     settings = convert(document, place)
     enabled = pool_enabled(environ, configured=settings.pool.enabled)
     settings = msgspec.structs.replace(settings, pool=msgspec.structs.replace(settings.pool, enabled=enabled))
+    settings = with_key_file(settings, folder)
     check_choices(settings, place)
     check_keys_of_auth(settings, place)
     return Loaded(settings, folder, file)
@@ -113,7 +116,11 @@ def kind_of(words: Sequence[str], place: str) -> Any:
 
 
 def parsed(text: str, kind: Any, place: str) -> Any:
-    """JSON for what has parts, the bare text for the rest."""
+    """JSON for what has parts, the bare text for the rest; whichever it is where any value may stand."""
+    if kind is Any:
+        with contextlib.suppress(ValueError):
+            return json.loads(text)
+        return text
     parts = [kind, *get_args(kind)]
     if not any(get_origin(part) in (list, dict) for part in parts):
         return text
@@ -162,6 +169,21 @@ def check_choices(settings: Settings, place: str) -> None:
         value = msgspec.structs.asdict(msgspec.structs.asdict(settings)[section])[name]
         if value not in choices:
             raise ConfigError(place, f"{key} = {value!r}; use one of {', '.join(choices)}")
+    words = {"pool.permissions": settings.pool.permissions}
+    words |= {f"pool.model_permissions.{model}": word for model, word in settings.pool.model_permissions.items()}
+    words |= {f"auth.keys {key.name!r} permissions": key.permissions for key in settings.auth.keys}
+    for key, word in words.items():
+        if word is not None and word not in RULES:
+            raise ConfigError(place, f"{key} = {word!r}; use one of {', '.join(RULES)}")
+
+
+def with_key_file(settings: Settings, folder: Path) -> Settings:
+    """The keys of the configuration and those of the key file."""
+    path = key_file(settings.auth, folder)
+    tables = read_document(path, named=settings.auth.key_file is not None)
+    check_keys(tables, list[KeySettings], str(path), "keys.")
+    keys = [*settings.auth.keys, *keys_of(tables, path)]
+    return msgspec.structs.replace(settings, auth=msgspec.structs.replace(settings.auth, keys=keys))
 
 
 def check_keys_of_auth(settings: Settings, place: str) -> None:

@@ -10,16 +10,13 @@ from ostler.pool.configuration import PoolSettings, WarmKey
 from ostler.pool.core.settings import Limits
 from ostler.pool.core.values import SettingsError
 from ostler.pool.keys import TransportKey
-from ostler.pool.provider import Approval
+from ostler.pool.provider import Approval, ToolChannel
 from ostler.pool.settings import BadSetting, Deadlines, ProviderSettings
 
 
 def pool_settings(settings: Settings, models: Models, default_cwd: Path) -> PoolSettings:
     """Checked here, so that a mistake stops the start and not the first turn."""
-    pool, known = settings.pool, sorted(models.providers)
-    for name in settings.providers:
-        if name not in models.providers:
-            raise ConfigError(f"providers.{name}", f"unknown provider; known: {', '.join(known)}")
+    pool, sections = settings.pool, sections_by_name(settings, models)
     try:
         return PoolSettings(
             enabled=pool.enabled,
@@ -31,7 +28,10 @@ def pool_settings(settings: Settings, models: Models, default_cwd: Path) -> Pool
                 max_age=pool.max_age,
                 memory_budget=pool.memory_budget,
             ),
-            providers={name: provider_settings(settings, name) for name in known},
+            providers={
+                name: provider_settings(settings, sections.get(name) or ProviderSection(), name)
+                for name in sorted(set(models.providers.values()))
+            },
             warm=warm_keys(settings, models, default_cwd),
             roots=tuple(pool.roots),
             claim_deadline=pool.claim_deadline,
@@ -41,9 +41,22 @@ def pool_settings(settings: Settings, models: Models, default_cwd: Path) -> Pool
         raise ConfigError("pool", str(error)) from error
 
 
-def provider_settings(settings: Settings, name: str) -> ProviderSettings:
+def sections_by_name(settings: Settings, models: Models) -> dict[str, ProviderSection]:
+    """The sections of the configuration, each by its provider's name however it was called."""
+    found: dict[str, ProviderSection] = {}
+    for called, section in settings.providers.items():
+        name = models.providers.get(called)
+        if name is None:
+            known = ", ".join(sorted(models.providers))
+            raise ConfigError(f"providers.{called}", f"unknown provider; known: {known}")
+        if name in found:
+            raise ConfigError(f"providers.{called}", f"there is another section for {name}; keep one of them")
+        found[name] = section
+    return found
+
+
+def provider_settings(settings: Settings, given: ProviderSection, name: str) -> ProviderSettings:
     """One provider."""
-    given = settings.providers.get(name) or ProviderSection()
     deadlines = Deadlines(prompt_inactivity=settings.gateway.turn_inactivity)
     if given.start_deadline is not None:
         deadlines = replace(deadlines, start=given.start_deadline)
@@ -57,7 +70,18 @@ def provider_settings(settings: Settings, name: str) -> ProviderSettings:
         home=given.home,
         deadlines=deadlines,
     )
+    if given.tool_channel is not None:
+        known = replace(known, tool_channel=channel(given.tool_channel, name))
     return known if given.approval is None else replace(known, approval=approval(given.approval, name))
+
+
+def channel(word: str, name: str) -> ToolChannel:
+    """How tools reach the agent."""
+    try:
+        return ToolChannel(word)
+    except ValueError as error:
+        known = ", ".join(each.value for each in ToolChannel)
+        raise ConfigError(f"providers.{name}.tool_channel", f"{word!r} is none of {known}") from error
 
 
 def approval(word: str, name: str) -> Approval:

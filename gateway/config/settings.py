@@ -12,10 +12,12 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import asdict
 
 Seconds = Annotated[float, Meta(gt=0, le=7 * 86_400.0)]
+Age = Annotated[float, Meta(gt=0, le=3660 * 86_400.0)]
+Hour = Annotated[int, Meta(ge=0, le=23)]
 Count = Annotated[int, Meta(gt=0)]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 
-SECRET = frozenset({"api_key", "env", "sha256", "token"})
+SECRET = frozenset({"api_key", "env", "headers", "options", "sha256", "token"})
 
 
 class GatewaySettings(Struct, frozen=True, kw_only=True):
@@ -31,7 +33,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """Where agents work when a request names no directory; None: `work/` in the data folder."""
     responses_max: Count = 10_000
     seats_max: Count = 64
-    """Seats that sessions hold between their turns; the least recently used is given back first."""
+    """Seats that sessions hold; of those between two turns the least recently used is given back first."""
     seat_idle: Seconds = 900.0
     sessions_max: Count = 10_000
     """Sessions kept in memory; the rest are read from the store when they are asked for."""
@@ -41,6 +43,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """A turn without any event for so long is failed; waiting for a tool or a permission does not count."""
     turn_limit: Seconds | None = None
     """An optional wall clock for a whole turn."""
+    answer_room: Count = 64 * 1024 * 1024
+    """About how many bytes of memory one answer may take; then its turn is stopped and the answer incomplete."""
     client_tool_deadline: Seconds = 600.0
     """How long a client may take to answer a function call."""
     call_gather: Seconds = 0.05
@@ -50,10 +54,14 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     drain: Seconds = 20.0
     keepalive: Seconds = 15.0
     """Between comments on a silent stream."""
+    client_patience: Seconds = 120.0
+    """A client that takes nothing for so long, or is gone without a word, is cut off."""
     stream_replay: Count = 256
     """Ended streams that are kept for clients that come back for the rest."""
     replay_bytes: Count = 64 * 1024 * 1024
     commands_on_openai_api: bool = False
+    mirrors: bool = True
+    """Whether each session is also kept as a file of JSON lines, for people and tools to read."""
 
 
 class WarmSettings(Struct, frozen=True, kw_only=True):
@@ -81,8 +89,13 @@ class PoolSettings(Struct, frozen=True, kw_only=True):
     warm: list[WarmSettings] = field(default_factory=list)
     roots: list[str] = field(default_factory=list)
     """Directories that agents may work below; empty: any."""
-    permissions: str = "deny"
-    """What agents hear when they ask: allow or deny."""
+    permissions: str | None = None
+    """What agents hear when they ask for permission: allow, deny, or ask (a person, by the API or on a chat face). Set,
+    it also makes every agent ask that can be made to; None: they act as they are used to, and questions hear no."""
+    model_permissions: dict[str, str] = field(default_factory=dict)
+    """The same for `provider/model` or `provider/*`."""
+    permission_deadline: Seconds = 300.0
+    """How long a person may take to answer; then the answer is no."""
 
 
 class ProviderSection(Struct, frozen=True, kw_only=True):
@@ -94,6 +107,8 @@ class ProviderSection(Struct, frozen=True, kw_only=True):
     pass_env: list[str] = field(default_factory=list)
     home: str | None = None
     approval: str | None = None
+    tool_channel: str | None = None
+    """How its agents reach tools: relay, http, acp or dynamic_tools, as far as the provider has them."""
     start_deadline: Seconds | None = None
     open_deadline: Seconds | None = None
 
@@ -105,6 +120,10 @@ class KeySettings(Struct, frozen=True, kw_only=True):
     sha256: str
     models: list[str] = field(default_factory=list)
     """`provider/model` or `provider/*`; empty: all."""
+    admin: bool = False
+    """Whether this key may take up every session on chat faces, and see and steer the pool."""
+    permissions: str | None = None
+    """What agents hear from this key: allow, deny or ask; with a rule for the model, the narrower of the two."""
     roots: list[str] = field(default_factory=list)
     concurrency: Count | None = None
     per_minute: Count | None = None
@@ -114,8 +133,10 @@ class AuthSettings(Struct, frozen=True, kw_only=True):
     """Who may ask."""
 
     api_key: str | None = None
-    """One key for a person on their own machine; `OSTLER_API_KEY` sets it too."""
+    """One key for a person on their own machine; `OSTLER_API_KEY` sets it too. It is not an operator's."""
     keys: list[KeySettings] = field(default_factory=list)
+    key_file: str | None = None
+    """A file of its owner alone with more `[[keys]]`; None: `keys.toml` in the data folder, if there is one."""
     allowed_hosts: list[str] = field(default_factory=list)
     """Host names besides the loopback ones that a gateway without keys answers to."""
     cors_origins: list[str] = field(default_factory=list)
@@ -125,9 +146,82 @@ class AuthSettings(Struct, frozen=True, kw_only=True):
 
 
 class ToolSettings(Struct, frozen=True, kw_only=True):
-    """Tools of our own."""
+    """Tools that sessions get besides those of their clients."""
 
+    own: list[str] = field(default_factory=list)
+    """Names or patterns of the gateway's own tools (`["*"]`: all). With none of them and no server, agents that were
+    given no function of a client get no tool server at all."""
+    mcp: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """`[tools.mcp.<name>]`: tool servers, with `command` or `url` and what `bridge/upstreams/settings.py` lists."""
+    http_port: Port = 0
+    """Of the HTTP tool channel on loopback, which runs where a provider's `tool_channel` is http; 0: any free one."""
     call_deadline: Seconds = 3600.0
+
+
+class HindsightSettings(Struct, frozen=True, kw_only=True):
+    """The memory provider `hindsight`: a Hindsight server."""
+
+    url: str = "http://127.0.0.1:8888"
+    api_key: str | None = None
+    bank: str = "ostler"
+    """Banks are named after it, one for each user."""
+    retain_every: Count = 3
+    """Turns of a session that are sent together."""
+    timeout: Seconds = 60.0
+
+
+class HonchoSettings(Struct, frozen=True, kw_only=True):
+    """The memory provider `honcho`: a Honcho server."""
+
+    url: str = "http://127.0.0.1:8000"
+    api_key: str | None = None
+    workspace: str = "ostler"
+    timeout: Seconds = 60.0
+
+
+class MemorySettings(Struct, frozen=True, kw_only=True):
+    """What is remembered from one conversation to the next."""
+
+    enabled: bool = True
+    providers: list[str] = field(default_factory=lambda: ["embedded"])
+    """In the order in which they are called: embedded, hindsight, honcho, or one of another package."""
+    prefetch: Seconds = 8.0
+    """How long a turn waits for what they recall."""
+    drain: Seconds = 5.0
+    """How long the end of the gateway waits for what they still have to write down."""
+    recall_chars: Count = 4000
+    """How much of it is put before a message."""
+    hindsight: HindsightSettings = field(default_factory=HindsightSettings)
+    honcho: HonchoSettings = field(default_factory=HonchoSettings)
+    options: dict[str, dict[str, str]] = field(default_factory=dict)
+    """For providers of other packages, by their names; never printed."""
+
+
+class ResetOverride(Struct, frozen=True, kw_only=True):
+    """What is different on one platform; what is not set here is as in `[resets]`."""
+
+    mode: str | None = None
+    idle: Age | None = None
+    at_hour: Hour | None = None
+    notify: bool | None = None
+
+
+class ResetSettings(Struct, frozen=True, kw_only=True):
+    """When a conversation on a chat face begins anew by itself."""
+
+    mode: str = "none"
+    """none, idle, daily, or both."""
+    idle: Age = 1440 * 60.0
+    """Seconds without a message after which a session is over."""
+    at_hour: Hour = 4
+    """The hour at which yesterday's sessions are over."""
+    timezone: str = ""
+    """As in Europe/Berlin; empty: that of the machine."""
+    notify: bool = True
+    """Whether the first answer afterwards says so."""
+    check_every: Seconds = 60.0
+    """How often sessions are looked for that are over and have no new message."""
+    platforms: dict[str, ResetOverride] = field(default_factory=dict)
 
 
 class LogSettings(Struct, frozen=True, kw_only=True):
@@ -163,13 +257,15 @@ class Settings(Struct, frozen=True, kw_only=True):
     models: dict[str, str] = field(default_factory=dict)
     auth: AuthSettings = field(default_factory=AuthSettings)
     tools: ToolSettings = field(default_factory=ToolSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
+    resets: ResetSettings = field(default_factory=ResetSettings)
     log: LogSettings = field(default_factory=LogSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
 
 
+RULES = ("allow", "deny", "ask")
 CHOICES: dict[str, tuple[str, ...]] = {
     "gateway.on_disconnect": ("cancel", "continue"),
-    "pool.permissions": ("allow", "deny"),
     "log.level": ("debug", "info", "warning", "error"),
     "log.format": ("text", "json"),
 }
@@ -185,7 +281,7 @@ def shown(value: Any, key: str = "") -> Any:
         case Struct():
             return {name: shown(part, name) for name, part in asdict(value).items()}
         case dict():
-            return {name: shown(part) for name, part in value.items()}
+            return {name: shown(part, name) for name, part in value.items()}
         case list():
             return [shown(part) for part in value]
         case _:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ostler.gateway.sessions.permits import Rule
 from ostler.pool.keys import TransportKey
 from ostler.pool.prompt import PromptPart
 from ostler.wire.json import JsonObject
@@ -31,6 +32,15 @@ class Ask:
     hint: str = ""
     """What must be said about the tools, where the request insists on one."""
     parallel_calls: bool = True
+    witnessed: bool = True
+    """Whether it is a person's question. What the gateway itself asks (for a summary) is nobody's to remember."""
+    rule: Rule | None = None
+    """What the agent hears when it asks for permission; None: what the house says for the model."""
+    hands_over: bool = False
+    """Whether a question of the agent ends the present answer, so that the next request brings the decision. Otherwise
+    the decision comes while the turn goes on, by `Session.answer_permission`."""
+    again: int | None = None
+    """The id of the stored message that is asked once more: what followed it leaves the transcript, it stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +52,5 @@ class Output:
     item: JsonObject
     content: Sequence[JsonObject]
     """As MCP content blocks."""
+    refused: bool = False
+    """The answer to a question for permission, and it is a no."""

@@ -1,8 +1,9 @@
-"""Function calls that the API client executes: parked here while the agent waits for them.
+"""What the agent waits for somebody to answer: function calls that the client executes, questions for permission.
 
 Rules:
 - A `Desk` belongs to one running turn and goes with it. Its `dispatch` is what the bridge calls; everything else is
   decided synchronously.
+- A question for permission is a call whose answer is yes or no; no answer is a no.
 - Calls that come together are handed to the client together: the first one opens a short gathering, its end puts one
   event into the turn. Calls that come while the client works on earlier ones wait for the next hand-over.
 - A call is answered once. A desk that is closed answers everything, at once, with an error for the agent to read.
@@ -15,10 +16,24 @@ from dataclasses import dataclass
 import orjson
 
 from ostler.bridge.calls import CallResult, ToolCall
-from ostler.pool.events import Other, TurnEvent
+from ostler.pool.events import Other, PermissionAsked, TurnEvent
 
 READY = "ostler/calls_ready"
 ALIVE = "ostler/calls_waiting"
+PERMISSION = "ostler/permission"
+"""A question waits for `answer_permission`; the event carries the fields of a `Permission`."""
+
+GRANTED = CallResult.text("permission granted")
+REFUSED = CallResult.error("permission refused")
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """A question as a person is shown it."""
+
+    id: str
+    title: str
+    arguments: str
 
 
 @dataclass(eq=False, slots=True)
@@ -30,13 +45,15 @@ class AskedCall:
     arguments: str
     answer: "asyncio.Future[CallResult]"
     handed: bool = False
+    permission: PermissionAsked | None = None
+    """Set where the call is a question for permission."""
 
 
 class Desk:
     """The parked calls of one turn."""
 
     def __init__(
-        self, put: Callable[[TurnEvent], None], new_id: Callable[[], str], gather: float, *, parallel: bool = True
+        self, put: Callable[[TurnEvent], None], new_id: Callable[[str], str], gather: float, *, parallel: bool = True
     ) -> None:
         self._put = put
         self._new_id = new_id
@@ -52,9 +69,29 @@ class Desk:
         """Park a call until the client has answered it."""
         if self._closed is not None:
             return CallResult.error(f"{call.name}: {self._closed}")
-        loop = asyncio.get_running_loop()
-        arguments = orjson.dumps(call.arguments).decode()
-        asked = AskedCall(self._new_id(), call.name, arguments, loop.create_future())
+        answer: asyncio.Future[CallResult] = asyncio.get_running_loop().create_future()
+        return await self._park(AskedCall(self._new_id("call"), call.name, written(call.arguments), answer))
+
+    async def permit(self, question: PermissionAsked, *, hands_over: bool) -> bool | None:
+        """Park a question until somebody has said yes or no; None: nobody will."""
+        if self._closed is not None:
+            return None
+        answer: asyncio.Future[CallResult] = asyncio.get_running_loop().create_future()
+        arguments = written(question.tool_call.get("rawInput", {}))
+        asked = AskedCall(self._new_id("mcpr"), question.title or "permission", arguments, answer, permission=question)
+        if not hands_over:
+            asked.handed = True
+            self._put(Other(PERMISSION, {"id": asked.call_id, "title": asked.name, "arguments": asked.arguments}))
+        said = await self._park(asked)
+        return None if self._closed is not None else not said.is_error
+
+    @property
+    def permissions(self) -> list[Permission]:
+        """Questions that wait for an answer, the oldest first."""
+        waiting = [call for call in self.waiting if call.permission is not None]
+        return [Permission(call.call_id, call.name, call.arguments) for call in waiting]
+
+    async def _park(self, asked: AskedCall) -> CallResult:
         self.calls[asked.call_id] = asked
         self.announce()
         try:
@@ -116,3 +153,8 @@ class Desk:
     def _ready(self) -> None:
         self._gathering = None
         self._put(Other(READY, {}))
+
+
+def written(arguments: object) -> str:
+    """As JSON."""
+    return orjson.dumps(arguments, default=str).decode()

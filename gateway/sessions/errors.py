@@ -25,3 +25,19 @@ class OutputsMissing(Refused):
     def __init__(self, missing: list[str]) -> None:
         super().__init__(f"no tool output found for function call {', '.join(missing)}; send all outputs together")
         self.missing = missing
+
+
+class SessionBusy(Refused):
+    """A turn runs or waits, so nothing else may touch the transcript."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__("a turn is running: wait for it, or end it with /stop, then try again")
+        self.session_id = session_id
+
+
+class MovedOn(Refused):
+    """What is to be asked again is no longer the last question."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__("the conversation went on meanwhile; nothing was changed")
+        self.session_id = session_id

@@ -14,9 +14,10 @@ from ostler.gateway.errors import GatewayError, StoreError
 from ostler.gateway.records import NewMessage, ParkedCall, Role, SessionChange, TurnCommit
 from ostler.gateway.sessions.ask import Ask, Line
 from ostler.gateway.sessions.calls import AskedCall
+from ostler.gateway.sessions.errors import MovedOn
 from ostler.gateway.sessions.faults import fault
 from ostler.gateway.sessions.house import House
-from ostler.gateway.sessions.outcome import Outcome
+from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.sessions.prompt import lines_of
 from ostler.gateway.sessions.turn import Continuation, Turn
 from ostler.wire.json import JsonObject
@@ -38,6 +39,9 @@ class Ledger:
     async def remember(self, turn: Turn) -> int:
         """Store the question. The id of the message before it, 0 where there is none."""
         ask = turn.ask
+        await self._house.mirrors.heal(self._id)
+        if ask.again is not None:
+            return await self._ask_again(turn, ask.again)
         before = await self._store.history(self._id, last=1)
         await self._instruct(ask)
         brought = [NewMessage(role, [item], text) for role, text, item in ask.preface]
@@ -49,7 +53,8 @@ class Ledger:
     async def history(self, turn: Turn) -> tuple[Line, ...]:
         """What was said before this turn."""
         messages = await self._store.history(self._id)
-        return tuple(lines_of([message for message in messages if turn.asked is None or message.id < turn.asked]))
+        before = [message for message in messages if turn.asked is None or message.id < turn.asked]
+        return tuple(lines_of(before, [item for _, _, item in turn.ask.preface]))
 
     async def instructions(self) -> str:
         """Those that hold for the session."""
@@ -62,12 +67,15 @@ class Ledger:
         """Store the present answer; the id of its last message, 0 for none, None where it could not be stored."""
         kept = turn.scribe.close(outcome, calls)
         text = turn.text
+        turn.answered.append(text)
         turn.said.clear()
+        turn.size = 0
         response_id = None if kept.response is None else kept.response.id
         said = [NewMessage(Role.ASSISTANT, kept.items or message_items(text), text, response_id or turn.id)]
+        silent = turn.ask.again is not None and outcome.status is Status.FAILED and not text
         commit = TurnCommit(
             self._id,
-            said if turn.agent is not None else (),
+            said if turn.agent is not None and not silent else (),
             kept.response,
             kept.slug,
             self._owner,
@@ -80,16 +88,18 @@ class Ledger:
             log.error("the end of turn %s of session %s is not stored: %s", turn.id, self._id, error)  # noqa: TRY400 - the error says it all
             turn.scribe.close(fault(error), [])
             return None
+        self._house.mirrors.grew(self._id)
         return ids[-1] if ids else 0
 
     async def take_back(self, turn: Turn) -> None:
         """Out of the conversation with what the agent never heard."""
-        if turn.asked is None:
+        if turn.asked is None or turn.ask.again is not None:
             return
         try:
             await self._store.deactivate_from(self._id, turn.asked)
         except GatewayError as error:
             log.warning("session %s keeps a message that was never sent: %s", self._id, error)
+        await self._house.mirrors.rewrite(self._id)
 
     async def take_results(self, turn: Turn, came: Continuation) -> None:
         """Store what the client found out, and the beginning of the next answer."""
@@ -97,11 +107,29 @@ class Ledger:
             await self._store.answer(output.call_id, output.text)
         await self._begin(turn, [NewMessage(Role.TOOL, [output.item], output.text) for output in came.outputs])
 
+    async def last(self) -> int:
+        """The id of the last message, 0 where there is none."""
+        messages = await self._store.history(self._id, last=1)
+        return messages[-1].id if messages else 0
+
+    async def _ask_again(self, turn: Turn, message_id: int) -> int:
+        """Take what followed the question out of the transcript, as far as it is still the last question."""
+        messages = await self._store.history(self._id)
+        place = next((place for place, message in enumerate(messages) if message.id == message_id), None)
+        if place is None or any(message.role == Role.USER for message in messages[place + 1 :]):
+            raise MovedOn(self._id)
+        if place + 1 < len(messages):
+            await self._store.deactivate_from(self._id, messages[place + 1].id)
+            await self._house.mirrors.rewrite(self._id)
+        turn.asked = message_id
+        await self._begin(turn, [])
+        return messages[place - 1].id if place else 0
+
     async def _begin(self, turn: Turn, messages: Sequence[NewMessage]) -> list[int]:
         """Both at once, so that they share one write to the disk. Neither is worth anything to the client alone."""
         record = turn.scribe.begin()
         if record is None:
-            ids = await self._store.append(self._id, messages)
+            ids = await self._store.append(self._id, messages) if messages else []
         else:
             ids, _ = await asyncio.gather(self._store.append(self._id, messages), self._store.save_response(record))
         turn.scribe.started()

@@ -1,4 +1,5 @@
-"""What the agent is told: history it does not have, instructions it was not given, then the message itself.
+"""What the agent is told: history it does not have, what memory recalls, instructions it was not given, then the
+message itself.
 
 Rules: pure. The transcript is the first block and never the only one. History that does not fit the agent's limit
 loses its oldest messages, never the newest.
@@ -10,17 +11,31 @@ from ostler.gateway.records import MessageRecord, Role
 from ostler.gateway.sessions.ask import Ask, Line
 from ostler.pool.prompt import PromptPart, TextPart, size_of
 from ostler.pool.provider import Provider
+from ostler.wire.json import JsonObject
 from ostler.wire.transcript import build_transcript
 
 RESERVE = 1000
 """Characters of a limit that are left for the header and the quoting."""
+RESULT = "function_call_output"
 INSTRUCTIONS = "[instructions] Follow these in every answer of this session:\n{text}\n[end of instructions]"
 ROLE_LINES = {Role.USER: "user", Role.ASSISTANT: "assistant", Role.TOOL: "tool", Role.SYSTEM: "assistant"}
 
 
-def lines_of(messages: Sequence[MessageRecord]) -> list[Line]:
-    """Stored messages as a transcript; calls stand next to their results."""
-    return [line for message in messages for line in message_lines(message)]
+def lines_of(messages: Sequence[MessageRecord], coming: Sequence[JsonObject] = ()) -> list[Line]:
+    """Stored messages as a transcript; calls stand next to their results, of which some may only be `coming`.
+
+    A call that nobody ever answered is closed here: an agent that finds it open would wait for it or make it again.
+    """
+    said = [item for message in messages for item in message.items]
+    results: set[object] = {item.get("call_id") for item in [*said, *coming] if item.get("type") == RESULT}
+    return [line for message in messages for line in [*message_lines(message), *open_calls(message, results)]]
+
+
+def open_calls(message: MessageRecord, results: set[object]) -> list[Line]:
+    """The end of those calls of a message that have none."""
+    calls = [item for item in message.items if item.get("type") == "function_call"]
+    left = [call.get("name") for call in calls if call.get("call_id") not in results]
+    return [("tool", f"{name} was never answered: the turn ended before") for name in left]
 
 
 def message_lines(message: MessageRecord) -> list[Line]:
@@ -28,18 +43,21 @@ def message_lines(message: MessageRecord) -> list[Line]:
     role = ROLE_LINES.get(Role(message.role), "user")
     calls = [item for item in message.items if item.get("type") == "function_call"]
     called = [("tool", f"called {call.get('name')} with {call.get('arguments')}") for call in calls]
-    return called if calls and not message.text else [(role, message.text), *called]
+    asked = [item for item in message.items if item.get("type") == "mcp_approval_request"]
+    called += [("tool", f"asked for permission: {item.get('name')}") for item in asked]
+    return called if called and not message.text else [(role, message.text), *called]
 
 
 def compose(
-    ask: Ask, history: Sequence[Line], provider: Provider, *, fresh: bool, instructions: str | None
+    ask: Ask, history: Sequence[Line], provider: Provider, *, fresh: bool, instructions: str | None, recalled: str = ""
 ) -> tuple[list[PromptPart], int]:
     """The blocks of a prompt, and how many lines of the history had to be left out."""
     earlier = [*history] if fresh else []
     earlier += [(role, text) for role, text, _ in ask.preface]
+    background = [TextPart(recalled)] if recalled else []
     told = [TextPart(INSTRUCTIONS.format(text=instructions))] if instructions else []
     hint = [TextPart(ask.hint)] if ask.hint else []
-    body: list[PromptPart] = [*told, *hint, *ask.parts]
+    body: list[PromptPart] = [*background, *told, *hint, *ask.parts]
     kept = fitting(earlier, body, provider)
     preamble = [TextPart(build_transcript(kept))] if kept else []
     return [*preamble, *body], len(earlier) - len(kept)

@@ -3,14 +3,16 @@
 Rules:
 - `knows` is the id of the last stored message that the agent has seen. A seat whose agent knows less, or other things,
   than the transcript says gets no further prompt: the session takes a fresh one and replays.
-- A seat that was opened with other tools serves no more: nothing tells us when an agent has read a changed list, and a
-  prompt that overtakes it would be answered with the old tools.
+- Tools that changed are told to an agent that takes such news at once, and its prompt waits until it has read them. A
+  seat of any other agent, or one that does not ask in time, serves no more: its next prompt would have the old tools.
 - A seat that was ever used is never given to another session; releasing it closes the agent's session.
 """
 
+import asyncio
 from dataclasses import dataclass
 
-from ostler.bridge.calls import Dispatcher
+from ostler.bridge.errors import BindingRevoked
+from ostler.bridge.offer import Offer
 from ostler.bridge.session_binding import SessionBinding
 from ostler.gateway.sessions.ask import Ask
 from ostler.pool.lease import Lease
@@ -18,6 +20,8 @@ from ostler.pool.order import SessionMemo
 from ostler.wire.json import JsonObject
 
 NOTHING = 0
+TOLD = 5.0
+"""Seconds that an agent has to read a list of tools that changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +33,9 @@ class Memory:
     provider: str
     tools: tuple[JsonObject, ...]
 
-    def serves(self, ask: Ask, last: int) -> bool:
+    def serves(self, ask: Ask, last: int, tools: tuple[JsonObject, ...]) -> bool:
         """Whether the loaded session would know what was said, and have the right tools."""
-        return (
-            self.knows == last and ask.history is None and self.provider == ask.key.provider and self.tools == ask.tools
-        )
+        return self.knows == last and ask.history is None and self.provider == ask.key.provider and self.tools == tools
 
 
 @dataclass(eq=False)
@@ -51,17 +53,37 @@ class Seat:
         lease = self.lease
         if lease.lost is not None or lease.move is not None or lease.session.sealed is not None:
             return False
-        return self.knows == last and lease.key == ask.key and ask.history is None and self.tools == ask.tools
+        return self.knows == last and lease.key == ask.key and ask.history is None
 
-    def offer(self, dispatcher: Dispatcher) -> None:
+    def offer(self, kit: Offer, context: object) -> None:
         """Whoever calls a tool from now on reaches this dispatcher."""
+        binding = self._binding
+        if binding is not None:
+            self.tools = tuple(kit.definitions)
+            binding.publish(self.tools, kit.dispatcher, context)
+
+    async def retell(self, kit: Offer, context: object) -> bool:
+        """Let an agent that takes news at once read other tools. False where it did not."""
+        binding = self._binding
+        if binding is None:
+            return False
+        self.offer(kit, context)
+        try:
+            async with asyncio.timeout(TOLD):
+                await binding.told()
+        except (TimeoutError, BindingRevoked):
+            return False
+        return True
+
+    @property
+    def _binding(self) -> SessionBinding | None:
         ticket = self.lease.ticket
         if ticket is None:
-            return
+            return None
         # The pool knows the ticket by its protocol only; the bridge behind it was introduced by `app.py`.
         if not isinstance(ticket, SessionBinding):
             raise TypeError(f"the pool was given a tool port that is no bridge: {type(ticket).__name__}")
-        ticket.publish(self.tools, dispatcher)
+        return ticket
 
     def memory(self) -> Memory | None:
         """What to keep when it is given back."""

@@ -3,52 +3,99 @@
 Rules:
 - A seat is kept after a turn only if its agent's memory and the transcript are the same.
 - A seat whose process is to be replaced is left at once by an idle session, at the end of its turn by a busy one.
+- While the pool has none to give, sessions between their turns are asked for theirs.
 - What is remembered of a seat given back lets its agent load the session again, if nothing was said elsewhere since.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
 
+from ostler.bridge.offer import Offer
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.sessions.seat import Memory, Seat
 from ostler.gateway.sessions.turn import Turn
-from ostler.pool.ports import ToolSet
+from ostler.pool.keys import TransportKey
+from ostler.pool.lease import Lease
+from ostler.pool.order import SessionMemo
+from ostler.pool.ports import PermissionPolicy, ToolSet
+from ostler.pool.provider import ToolNews
 
 log = logging.getLogger(__name__)
+
+PRESSING = 0.05
+"""Seconds between looks at whether somebody could make way."""
 
 
 class Seating:
     """Of one session."""
 
-    def __init__(self, session_id: str, owner: str, house: House, left: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        owner: str,
+        house: House,
+        *,
+        left: Callable[[], None],
+        policy: PermissionPolicy,
+        make_way: Callable[[], None],
+    ) -> None:
         self._id = session_id
         self._owner = owner
         self._house = house
+        self._policy = policy
+        self._make_way = make_way
         self._left = left
         """Called when the process under the seat is gone or to be replaced."""
         self._memory: Memory | None = None
+        self._watching: asyncio.Task[None] | None = None
         self.seat: Seat | None = None
 
-    async def attach(self, turn: Turn, last: int) -> Seat:
-        """A seat for this turn. `last` is the id of the message before the question."""
+    async def attach(self, turn: Turn, last: int, kit: Offer, context: object) -> Seat:
+        """A seat for this turn, with these tools. `last` is the id of the message before the question."""
         ask, house, timings = turn.ask, self._house, turn.timings
-        if self.seat is not None and self.seat.serves(ask, last):
+        tools = tuple(kit.definitions)
+        if self.seat is not None and self.seat.serves(ask, last) and await self._equipped(self.seat, kit, context):
             timings.pooled = self.seat.lease.pooled
             return self.seat
         if self.seat is not None and self.seat.lease.lost is not None:
             log.warning("session %s lost its agent and is replayed to another one: %s", self._id, self.seat.lease.lost)
         self.leave()
         memory, self._memory = self._memory, None
-        resume = memory.memo if memory is not None and memory.serves(ask, last) else None
-        tools = ToolSet(ask.tools) if ask.tools else None
-        lease = await house.pool.lease(ask.key, tools=tools, owner=self._owner or self._id, resume=resume)
-        seat = self.seat = Seat(lease, ask.tools)
+        resume = memory.memo if memory is not None and memory.serves(ask, last, tools) else None
+        wanted = ToolSet(tools) if tools else None
+        lease = await self._lease(ask.key, wanted, resume)
+        seat = self.seat = Seat(lease, tools)
         if lease.restored:
             seat.knows = last
         timings.waited, timings.pooled, timings.warmth = lease.waited, lease.pooled, lease.warmth
-        house.crew.start(self._watch(seat), f"seat of {self._id}")
+        self._watching = house.crew.start(self._watch(seat), f"seat of {self._id}")
         return seat
+
+    async def _lease(self, key: TransportKey, tools: ToolSet | None, resume: SessionMemo | None) -> Lease:
+        loop, owner = asyncio.get_running_loop(), self._owner or self._id
+        timer: asyncio.TimerHandle | None = None
+
+        def press() -> None:
+            nonlocal timer
+            if timer is not None:
+                self._make_way()
+            timer = loop.call_later(PRESSING, press)
+
+        press()
+        try:
+            return await self._house.pool.lease(key, tools=tools, owner=owner, resume=resume, policy=self._policy)
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    async def _equipped(self, seat: Seat, kit: Offer, context: object) -> bool:
+        """Whether the agent there has these tools, now that it was told where it can be."""
+        if seat.tools == tuple(kit.definitions):
+            return True
+        news = self._house.providers[seat.lease.key.provider].tool_news
+        return news is ToolNews.AT_ONCE and await seat.retell(kit, context)
 
     def settle(self, turn: Turn, outcome: Outcome, last: int | None) -> None:
         """The turn is over: keep the seat if it is still good. `last` is the id of what was stored last."""
@@ -73,6 +120,15 @@ class Seating:
         if self.seat is not None:
             self.seat.release()
             self.seat = None
+        if self._watching is not None:
+            # Nothing wakes it any more: it would keep the lease, and the agent's session with it, for ever.
+            self._watching.cancel()
+            self._watching = None
+
+    def forget(self) -> None:
+        """Give the seat back for good."""
+        self.leave()
+        self._memory = None
 
     @property
     def remembers(self) -> bool:

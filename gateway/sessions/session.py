@@ -9,26 +9,35 @@ Rules:
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 from ostler.bridge.calls import CallResult
+from ostler.bridge.offer import Offer
+from ostler.bridge.session_facts import SessionFacts
+from ostler.bridge.settings import SERVER_NAME
 from ostler.gateway.correlation import on_behalf_of
 from ostler.gateway.errors import GatewayError
 from ostler.gateway.sessions.ask import Output
-from ostler.gateway.sessions.calls import ALIVE, READY, Desk
-from ostler.gateway.sessions.errors import OutputsMissing, SessionQueueFull
+from ostler.gateway.sessions.calls import ALIVE, READY, AskedCall, Desk, Permission
+from ostler.gateway.sessions.errors import OutputsMissing, SessionBusy, SessionQueueFull
 from ostler.gateway.sessions.faults import fault
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.ledger import Ledger
 from ostler.gateway.sessions.outcome import Outcome, Status, Stop, failed, outcome_of, stopped
+from ostler.gateway.sessions.permits import Rule, of_function
 from ostler.gateway.sessions.prompt import compose
 from ostler.gateway.sessions.reports import TurnReport
 from ostler.gateway.sessions.scribe import Nobody, Scribe
 from ostler.gateway.sessions.seat import Seat
 from ostler.gateway.sessions.seating import Seating
 from ostler.gateway.sessions.turn import Continuation, Turn
+from ostler.gateway.sessions.workshop import NOTHING, Outfit, SessionContext
 from ostler.pool.errors import PoolError
-from ostler.pool.events import Finished, Other
+from ostler.pool.events import Finished, Other, PermissionAsked
+from ostler.pool.permission import NO, YES, allow, deny, first_of
+from ostler.pool.ports import PermissionChoice
 from ostler.pool.turn import Turn as AgentTurn
 
 log = logging.getLogger(__name__)
@@ -40,36 +49,103 @@ SIGNS_OF_LIFE = 8
 class Session:
     """Made and kept by `Sessions`."""
 
-    def __init__(self, session_id: str, owner: str, house: House, rested: Callable[["Session"], None]) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        owner: str,
+        house: House,
+        rested: Callable[["Session"], None],
+        make_way: Callable[[], None],
+    ) -> None:
         self.id = session_id
         self.owner = owner
-        self.seating = Seating(session_id, owner, house, self.release_seat)
+        self.seating = Seating(session_id, owner, house, left=self.release_seat, policy=self.decide, make_way=make_way)
         self.turn: Turn | None = None
+        self.retired = False
+        """Whether its conversation has left it."""
         self._house = house
         self._ledger = Ledger(session_id, owner, house)
         self._rested = rested
+        self._outfit: tuple[str, Outfit] | None = None
+        """The tools that are not its client's, and the provider they were chosen for."""
         self._queue: deque[Turn] = deque()
         self._working = False
+        self._leaving = 0
+        """Turns that were stopped in the queue and are not told so yet."""
 
     @property
     def busy(self) -> bool:
         """Whether a turn runs or waits."""
-        return self._working or bool(self._queue)
+        return self._working or bool(self._queue) or self._leaving > 0
+
+    @property
+    def waiting(self) -> int:
+        """Turns that wait for the running one."""
+        return len(self._queue)
 
     def check_room(self) -> None:
         """Raise `SessionQueueFull` where `submit` would."""
         if len(self._queue) >= self._house.settings.queue_max:
             raise SessionQueueFull(self.id, len(self._queue))
 
+    def retire(self) -> None:
+        """Its conversation has left it: stop what runs, and give the seat back for good as soon as nothing does.
+
+        Nobody waits for that. A turn submitted later, after somebody has gone back to the session, finds it as new.
+        """
+        self.retired = True
+        self.stop_all(Stop.CLIENT)
+        if not self.busy:
+            self._rested(self)
+
     def submit(self, turn: Turn) -> None:
         """Run it when those before it are done. A turn that only waits for its client makes way."""
         self.check_room()
+        self.retired = False
         self._queue.append(turn)
+        turn.leave = partial(self._dismiss, turn)
         if self.turn is not None and self.turn.parked:
             self.turn.stop(Stop.SUPERSEDED)
         if not self._working:
             self._working = True
             self._house.crew.start(self._work(), f"session {self.id}")
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Keep turns away while the transcript is changed; those that come wait. Raises `SessionBusy`."""
+        if self.busy:
+            raise SessionBusy(self.id)
+        self._working = True
+        try:
+            yield
+        finally:
+            self._working = bool(self._queue)
+            if self._working:
+                self._house.crew.start(self._work(), f"session {self.id}")
+            else:
+                self._rested(self)
+
+    async def aside(self, turn: Turn) -> Outcome:
+        """Ask what is no part of the conversation, while the session is held: nothing is stored, and the seat, whose
+        agent now knows more than the transcript says, is given back."""
+        self.turn = turn
+        try:
+            async with asyncio.timeout(None) as turn.scope:
+                last = await self._ledger.last()
+                agent = await self._ask(turn, last)
+            return await self._listen(turn, agent)
+        except TimeoutError:
+            if turn.stopped is None:
+                raise
+            return stopped(turn.stopped)
+        except (PoolError, GatewayError) as error:
+            return fault(error)
+        finally:
+            if turn.desk is not None:
+                turn.desk.close("the turn is over")
+            self.seating.leave()
+            self.turn = None
+            turn.over.set()
 
     def check_outputs(self, call_ids: Sequence[str]) -> None:
         """Raise `OutputsMissing` unless these answer every call the client was handed."""
@@ -90,6 +166,30 @@ class Session:
         turn.next.set_result(Continuation(scribe, outputs))
         return turn
 
+    def pending_permissions(self) -> list[Permission]:
+        """What the agent of the running turn asked and nobody has answered, the oldest first."""
+        return [] if self.turn is None else self.turn.pending_permissions()
+
+    def answer_permission(self, permission_id: str, *, allow: bool) -> bool:
+        """Decide. False for a question that does not wait (any more)."""
+        return self.turn is not None and self.turn.answer_permission(permission_id, allow=allow)
+
+    async def decide(self, agent_session: str, asked: PermissionAsked) -> PermissionChoice:
+        """The permission policy of every seat of this session: the rule of the turn that runs."""
+        turn, permits = self.turn, self._house.permits
+        rule = Rule.DENY if turn is None else turn.ask.rule or permits.rule(turn.ask.key)
+        functions = [] if turn is None else [str(each["name"]) for each in turn.ask.tools]
+        if rule is Rule.ALLOW or of_function(asked, functions, SERVER_NAME):
+            return await allow(agent_session, asked)
+        if turn is None or turn.desk is None or rule is Rule.DENY:
+            return await deny(agent_session, asked)
+        said: bool | None = None
+        # Of a question that is handed over, the wait for the client's next request is the deadline (`_client`).
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if turn.ask.hands_over else permits.deadline):
+                said = await turn.desk.permit(asked, hands_over=turn.ask.hands_over)
+        return PermissionChoice(first_of(YES if said else NO, asked.options), "timeout" if said is None else "person")
+
     def stop_all(self, reason: Stop) -> None:
         """Stop the running turn and those that wait."""
         for turn in [*self._queue, *([self.turn] if self.turn else [])]:
@@ -100,6 +200,11 @@ class Session:
         if self.turn is None:
             self.seating.rest()
             self._rested(self)
+
+    def let_go(self) -> None:
+        """Nobody has used it for long, or the gateway ends: give back all that is held for it."""
+        self.seating.rest()
+        self._undress()
 
     # --- the line of a turn ---
 
@@ -120,9 +225,7 @@ class Session:
                     return stopped(turn.stopped)
                 last = await self._ledger.remember(turn)
                 turn.timings.store()
-                seat = await self.seating.attach(turn, last)
-                turn.timings.sit()
-                agent = await self._prompt(turn, seat, last)
+                agent = await self._ask(turn, last)
             return await self._listen(turn, agent)
         except TimeoutError:
             if turn.stopped is None:
@@ -135,7 +238,27 @@ class Session:
             log.exception("turn %s of session %s failed by a fault of the gateway", turn.id, self.id)
             return failed("internal_error", "the gateway failed; its log says why")
 
-    async def _prompt(self, turn: Turn, seat: Seat, last: int) -> AgentTurn:
+    async def _ask(self, turn: Turn, last: int) -> AgentTurn:
+        """Take a seat and put the question there."""
+        kit, context = await self._equip(turn)
+        seat = await self.seating.attach(turn, last, kit, context)
+        turn.timings.sit()
+        return await self._prompt(turn, seat, last, kit, context)
+
+    async def _equip(self, turn: Turn) -> tuple[Offer, SessionContext]:
+        """The tools of this turn, and for whom they are called."""
+        ask, house = turn.ask, self._house
+        desk = turn.desk = Desk(turn.put, house.ids.make, house.settings.call_gather, parallel=ask.parallel_calls)
+        provider, model, cwd = ask.key.provider, ask.key.model, str(ask.key.cwd)
+        facts = SessionFacts(session_id=self.id, cwd=cwd, provider=provider, model=model)
+        context = SessionContext(facts, self.owner)
+        if self._outfit is None or self._outfit[0] != provider:
+            self._undress()
+            self._outfit = (provider, await house.workshop.outfit(context))
+        every = house.settings.turn_inactivity / SIGNS_OF_LIFE
+        return self._outfit[1].kit(Offer(ask.tools, desk.dispatch), desk.still_here, every), context
+
+    async def _prompt(self, turn: Turn, seat: Seat, last: int, kit: Offer, context: SessionContext) -> AgentTurn:
         """Say what the agent does not know yet, and ask."""
         ask, house, timings = turn.ask, self._house, turn.timings
         fresh = seat.knows != last or ask.history is not None
@@ -144,12 +267,13 @@ class Session:
             history = await self._ledger.history(turn)
         wanted = ask.instructions or await self._ledger.instructions()
         untold = wanted if wanted and wanted != seat.instructions else None
-        parts, left_out = compose(ask, history, house.providers[ask.key.provider], fresh=fresh, instructions=untold)
+        recalled = await house.witness.recall(self.id, ask.text) if ask.witnessed and ask.text else ""
+        provider = house.providers[ask.key.provider]
+        parts, left_out = compose(ask, history, provider, fresh=fresh, instructions=untold, recalled=recalled)
         if left_out:
             log.warning("session %s: %d old messages do not fit the prompt and are left out", self.id, left_out)
-        turn.desk = Desk(turn.put, self._call_id, house.settings.call_gather, parallel=ask.parallel_calls)
         began = house.clock()
-        seat.offer(turn.desk.dispatch)
+        seat.offer(kit, context)
         timings.bridge = house.clock() - began
         timings.prompt()
         agent = await seat.lease.prompt(parts)
@@ -161,7 +285,7 @@ class Session:
 
     async def _listen(self, turn: Turn, agent: AgentTurn) -> Outcome:
         """Every event, to the end."""
-        limit = self._house.settings.turn_limit
+        limit, room = self._house.settings.turn_limit, self._house.settings.answer_room
         timer = limit and asyncio.get_running_loop().call_later(limit, turn.stop, Stop.TIME)
         try:
             async with agent:
@@ -169,7 +293,9 @@ class Session:
                     kind = type(event)
                     if kind is Finished:
                         return outcome_of(event, turn.stopped)  # type: ignore[arg-type] # narrowed by kind
-                    if kind is not Other:
+                    if turn.size > room:
+                        turn.stop(Stop.SIZE)  # what still comes until the agent has heard of it is dropped
+                    elif kind is not Other:
                         turn.take(event)
                     elif event.kind == READY:  # type: ignore[union-attr] # narrowed by kind
                         await self._hand_over(turn)
@@ -189,23 +315,61 @@ class Session:
         self._house.turns.turn_ended(report)
         if turn.agent is None:
             await self._ledger.take_back(turn)
-        last = await self._ledger.close_answer(turn, outcome, [])
+        last = await self._close(turn, outcome)
         self.seating.settle(turn, outcome, last)
+        answered = outcome.status is Status.COMPLETED and last is not None and turn.whole
+        if answered and turn.ask.witnessed and turn.ask.text:
+            self._house.witness.turn_ended(self.id, turn.ask.text, turn.whole)
         turn.scribe.publish()
 
     # --- its parts ---
+
+    def _undress(self) -> None:
+        worn, self._outfit = self._outfit, None
+        if worn is not None and worn[1] is not NOTHING:
+            self._house.crew.start(worn[1].close(), f"tools of {self.id}")
 
     async def _work(self) -> None:
         try:
             while self._queue:
                 self.turn = self._queue.popleft()
+                self.turn.leave = None
                 try:
                     await self.run(self.turn)
+                except Exception:
+                    # Those that wait behind it are not to wait for ever.
+                    log.exception("turn %s of session %s has no end", self.turn.id, self.id)
                 finally:
                     self.turn = None
         finally:
             self._working = False
             self._rested(self)
+
+    def _dismiss(self, turn: Turn) -> None:
+        """A turn is stopped while it waits: its place is free at once, and its client need not wait for the others."""
+        turn.leave = None
+        self._queue.remove(turn)
+        self._leaving += 1
+        self._house.crew.start(self._turn_away(turn), f"a turn that left the queue of {self.id}")
+
+    async def _turn_away(self, turn: Turn) -> None:
+        try:
+            await self._close(turn, stopped(turn.stopped or Stop.CLIENT))
+            turn.scribe.publish()
+        finally:
+            turn.over.set()
+            self._leaving -= 1
+            if not self.busy:
+                self._rested(self)
+
+    async def _close(self, turn: Turn, outcome: Outcome) -> int | None:
+        """Store the answer. A fault of ours must not leave its client without an end."""
+        try:
+            return await self._ledger.close_answer(turn, outcome, [])
+        except Exception:
+            log.exception("the end of turn %s of session %s is not stored by a fault of the gateway", turn.id, self.id)
+            turn.scribe.close(failed("internal_error", "the gateway failed; its log says why"), [])
+            return None
 
     async def _hand_over(self, turn: Turn) -> None:
         """Give the client the calls that wait, end this answer, and go on with the request that brings the results."""
@@ -217,30 +381,33 @@ class Session:
         coming = turn.next = asyncio.get_running_loop().create_future()
         await self._ledger.close_answer(turn, Outcome(Status.COMPLETED), calls)
         turn.scribe.publish()
-        came = await self._client(coming, desk)
+        came = await self._client(coming, desk, self._patience(calls))
         turn.next = None
         if came is None:
-            desk.close(
-                "the turn was stopped" if turn.stopped else "the client did not answer the function call in time"
-            )
+            desk.close("the turn was stopped" if turn.stopped else "the client did not answer in time")
             turn.scribe = Nobody()
             return
         turn.scribe = came.scribe
         await self._ledger.take_results(turn, came)
         for output in came.outputs:
-            desk.answer(output.call_id, CallResult(tuple(output.content)))
+            desk.answer(output.call_id, CallResult(tuple(output.content), is_error=output.refused))
         desk.announce()
 
-    async def _client(self, coming: "asyncio.Future[Continuation | None]", desk: Desk) -> Continuation | None:
+    async def _client(
+        self, coming: "asyncio.Future[Continuation | None]", desk: Desk, patience: float
+    ) -> Continuation | None:
         """The client's next request, within the deadline. The agent is waiting for us meanwhile, it is not silent."""
         settings = self._house.settings
         step = settings.turn_inactivity / SIGNS_OF_LIFE
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + settings.client_tool_deadline
+        deadline = loop.time() + patience
         while not coming.done() and (left := deadline - loop.time()) > 0:
             await asyncio.wait([coming], timeout=min(step, left))
             desk.still_here()
         return coming.result() if coming.done() else None
 
-    def _call_id(self) -> str:
-        return self._house.ids.make("call")
+    def _patience(self, calls: Sequence[AskedCall]) -> float:
+        """How long the client has for what it was handed."""
+        kinds = {call.permission is not None for call in calls}
+        limits = {True: self._house.permits.deadline, False: self._house.settings.client_tool_deadline}
+        return min(limits[kind] for kind in kinds)

@@ -2,16 +2,19 @@
 
 Rules:
 - A session is in the table while it has a turn, a queue or a seat; whatever else is known of it is in the store.
-- Seats between turns are bounded: the session that rested longest gives its seat back first, and every seat after a
-  while of quiet. A session in mid-turn is never touched.
+- A seat between turns is given up for a turn that can get none otherwise.
+- Seats are bounded: the session that rested longest gives its seat back first, and every seat after a while of quiet. A
+  session in mid-turn is never touched, so many running ones may hold more than the bound; that is logged.
 - Draining: no new turns; running ones may end within the deadline, then they are stopped and stored as incomplete.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import OrderedDict
 
 from ostler.gateway.sessions.ask import Ask, Output
+from ostler.gateway.sessions.crowding import crowded
 from ostler.gateway.sessions.errors import Draining
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.outcome import Stop
@@ -21,6 +24,8 @@ from ostler.gateway.sessions.timings import Timings
 from ostler.gateway.sessions.turn import Turn
 
 log = logging.getLogger(__name__)
+LOOK_AGAIN = 0.25
+"""Seconds of a drain between two looks for turns that have come to wait for their client."""
 
 
 class Sessions:
@@ -31,6 +36,8 @@ class Sessions:
         self._table: dict[str, Session] = {}
         self._resting: OrderedDict[str, asyncio.TimerHandle] = OrderedDict()
         """Sessions with a seat and no turn, the longest rest first, and when their seat is given back."""
+        self._at_work: set[str] = set()
+        """Sessions whose turns hold a seat, or will."""
         self._draining = False
         self._calm = asyncio.Event()
 
@@ -51,7 +58,7 @@ class Sessions:
         """The session, which exists in the store."""
         session = self._table.get(session_id)
         if session is None:
-            session = self._table[session_id] = Session(session_id, owner, self.house, self._rested)
+            session = self._table[session_id] = Session(session_id, owner, self.house, self._rested, self._make_way)
         return session
 
     def find(self, session_id: str) -> Session | None:
@@ -64,6 +71,8 @@ class Sessions:
         turn = Turn(turn_id, ask, scribe, Timings(self.house.clock))
         session.submit(turn)
         self._wake(session.id)
+        self._at_work.add(session.id)
+        self._make_room()
         return turn
 
     def resume(self, session_id: str, scribe: Scribe, outputs: list[Output]) -> Turn | None:
@@ -94,13 +103,9 @@ class Sessions:
     async def drain(self, seconds: float, patience: float = 5.0) -> None:
         """Let running turns end, then stop them, then let everything go."""
         self._draining = True
-        for stop, wait in ((None, seconds), (Stop.DRAIN, patience)):
-            if stop is not None:
-                self._stop_all(stop)
-            elif self._parked_only():
-                continue
-            if await self._quiet(wait):
-                break
+        if not await self._quiet(seconds):
+            self._stop_all(Stop.DRAIN)
+            await self._quiet(patience)
         for session in tuple(self._table.values()):
             self._let_go(session)
 
@@ -115,17 +120,21 @@ class Sessions:
         try:
             async with asyncio.timeout(seconds):
                 while self.running:
+                    self._stop_parked()
                     self._calm.clear()
-                    await self._calm.wait()
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(LOOK_AGAIN):
+                            await self._calm.wait()
         except TimeoutError:
             log.warning("%d turns still run after %.1f s", self.running, seconds)
             return False
         return True
 
-    def _parked_only(self) -> bool:
+    def _stop_parked(self) -> None:
         """A turn that waits for its client would wait the whole drain for a request that we refuse."""
-        turns = [session.turn for session in self._table.values() if session.busy]
-        return bool(turns) and all(turn is not None and turn.parked for turn in turns)
+        for session in self._table.values():
+            if session.turn is not None and session.turn.parked:
+                session.turn.stop(Stop.DRAIN)
 
     def _stop_all(self, stop: Stop) -> None:
         for session in tuple(self._table.values()):
@@ -139,6 +148,10 @@ class Sessions:
     def _rested(self, session: Session) -> None:
         """A session has nothing to do now."""
         self._wake(session.id)
+        if not session.busy:
+            self._at_work.discard(session.id)
+        if session.retired:
+            session.seating.forget()
         if session.seating.seat is None or self._draining:
             self._let_go(session)
         else:
@@ -147,15 +160,32 @@ class Sessions:
             self._make_room()
         self._calm.set()
 
+    def _make_way(self) -> None:
+        """Somebody waits for a seat: where only seats between turns are in the way, the longest rest ends."""
+        if self._resting and crowded(self.house.pool.snapshot().core):
+            self._let_go(self._table[next(iter(self._resting))])
+
     def _make_room(self) -> None:
-        while len(self._resting) > self.house.settings.seats_max:
+        """Hold as few seats as we may; those of running turns are needed, however many they are."""
+        most = self.house.settings.seats_max
+        while self._resting and len(self._resting) + len(self._at_work) > most:
             oldest = next(iter(self._resting))
             self._let_go(self._table[oldest])
+        if len(self._at_work) > most:
+            log.info("%d sessions have a turn and a seat each, above gateway.seats_max (%d)", len(self._at_work), most)
 
     def _let_go(self, session: Session) -> None:
         if session.busy:
             return
         self._wake(session.id)
-        session.seating.rest()
-        if self._draining or not session.seating.remembers or len(self._table) > self.house.settings.sessions_max:
-            self._table.pop(session.id, None)
+        session.let_go()
+        self._table.pop(session.id, None)
+        if session.seating.remembers and not self._draining:
+            self._table[session.id] = session  # behind all that were let go before it
+            self._forget()
+
+    def _forget(self) -> None:
+        """What is only remembered is bounded: the one that was let go first is forgotten first."""
+        if len(self._table) > self.house.settings.sessions_max:
+            idle = (each for each in self._table.values() if not each.busy and each.seating.seat is None)
+            self._table.pop(next(idle).id)

@@ -7,17 +7,20 @@ Rules:
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ostler.gateway.correlation import ORIGIN, Origin
 from ostler.gateway.sessions.ask import Ask, Output
-from ostler.gateway.sessions.calls import Desk
+from ostler.gateway.sessions.calls import GRANTED, REFUSED, Desk, Permission
 from ostler.gateway.sessions.outcome import Stop
-from ostler.gateway.sessions.scribe import Scribe
+from ostler.gateway.sessions.scribe import Nobody, Scribe
 from ostler.gateway.sessions.timings import Timings
-from ostler.pool.events import Text, ToolStarted, TurnEvent
+from ostler.pool.events import Text, Thought, ToolStarted, TurnEvent
 from ostler.pool.turn import Turn as AgentTurn
+
+EVENT = 256
+"""Bytes that an event is kept in besides its text: its frame, its piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,10 @@ class Turn:
     timings: Timings
     said: list[str] = field(default_factory=list)
     """Pieces of the present answer."""
+    answered: list[str] = field(default_factory=list)
+    """The texts of the answers that are over."""
+    size: int = 0
+    """About what the present answer takes in memory."""
     asked: int | None = None
     """The id of the user's message, once it is stored."""
     desk: Desk | None = None
@@ -47,6 +54,8 @@ class Turn:
     """What a stop ends while there is no agent to be told."""
     next: "asyncio.Future[Continuation | None] | None" = None
     """Set while the client has function calls to execute."""
+    leave: Callable[[], None] | None = None
+    """Set while it stands in the queue: takes it out and ends it."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     origin: Origin = field(default_factory=ORIGIN.get)
     """The request that caused it."""
@@ -57,17 +66,43 @@ class Turn:
         return "".join(self.said)
 
     @property
+    def whole(self) -> str:
+        """All that was answered."""
+        return "\n".join(text for text in self.answered if text.strip())
+
+    @property
     def parked(self) -> bool:
         """Whether it waits for its client."""
         return self.next is not None and not self.next.done()
 
+    def pending_permissions(self) -> list[Permission]:
+        """What the agent asked and nobody has answered, the oldest first."""
+        return [] if self.desk is None else self.desk.permissions
+
+    def answer_permission(self, permission_id: str, *, allow: bool) -> bool:
+        """Decide. False for a question that does not wait (any more).
+
+        Where it was handed to an API client and somebody else answers, the turn goes on with nobody listening.
+        """
+        desk = self.desk
+        if desk is None or permission_id not in {each.id for each in desk.permissions}:
+            return False
+        desk.answer(permission_id, GRANTED if allow else REFUSED)
+        if self.next is not None and not self.next.done() and not desk.waiting:
+            self.next.set_result(Continuation(Nobody(), ()))
+        return True
+
     def take(self, event: TurnEvent) -> None:
         """One event of the agent."""
         kind = type(event)
+        self.size += EVENT
         if kind is Text:
             if self.timings.spoke is None:
                 self.timings.speak()
             self.said.append(event.text)  # type: ignore[union-attr] # narrowed by kind
+            self.size += len(event.text)  # type: ignore[union-attr] # narrowed by kind
+        elif kind is Thought:
+            self.size += len(event.text)  # type: ignore[union-attr] # narrowed by kind
         elif kind is ToolStarted:
             self.timings.tool_called()
         self.scribe.take(event)
@@ -90,7 +125,9 @@ class Turn:
         self.stopped = reason
         if self.next is not None and not self.next.done():
             self.next.set_result(None)
-        if self.agent is not None:
+        if self.leave is not None:
+            self.leave()
+        elif self.agent is not None:
             self.agent.cancel()
         elif self.scope is not None:
             self.scope.reschedule(asyncio.get_running_loop().time())

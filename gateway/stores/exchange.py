@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ostler.gateway.errors import TitleTaken
-from ostler.gateway.records import NewMessage, NewSession, SessionRecord
+from ostler.gateway.records import NewMessage, NewSession, SessionChange, SessionRecord
 from ostler.gateway.store import Store
 from ostler.gateway.stores.healing import put_back
 from ostler.gateway.stores.mirror import line_of, message_of
@@ -39,6 +39,8 @@ class Bundle:
     session: NewSession
     title: str | None = None
     ended: str | None = None
+    finalized: bool = False
+    """Whether nothing is left to be done about the end of it."""
     messages: list[NewMessage] = field(default_factory=list)
 
 
@@ -52,6 +54,7 @@ def session_facts(session: SessionRecord) -> JsonObject:
         "last_active_at": session.last_active_at,
         "ended_at": session.ended_at,
         "end_reason": session.end_reason,
+        "expiry_finalized": session.expiry_finalized,
         "message_count": session.message_count,
     }
 
@@ -97,6 +100,14 @@ async def bring_in(store: Store, bundle: Bundle, brought: Brought) -> None:
             brought.titles_taken.append(session.id)
     if known is None and bundle.ended is not None:
         await store.end_session(session.id, bundle.ended)
+    if known is None and bundle.finalized:
+        await store.update_session(session.id, SessionChange(expiry_finalized=True))
+
+
+def finalized_in(entry: JsonObject) -> bool:
+    """Whether the expiry of a session was dealt with. An early version called the mark `memory_flushed`; only where the
+    new name is missing does the old one count, and it is never written."""
+    return entry.get("expiry_finalized", entry.get("memory_flushed")) is True
 
 
 def _session_of(line: bytes) -> Bundle | None:
@@ -114,7 +125,7 @@ def _session_of(line: bytes) -> Bundle | None:
         metadata=metadata if isinstance(metadata, dict) and metadata else None,
         created_at=float(created) if isinstance(created, int | float) else None,
     )
-    return Bundle(session, _text(found, "title"), _text(found, "end_reason"))
+    return Bundle(session, _text(found, "title"), _text(found, "end_reason"), finalized_in(found))
 
 
 def _text(found: JsonObject, name: str) -> str | None:

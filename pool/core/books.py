@@ -35,7 +35,8 @@ class StaleEvent(Exception):  # not an error: it is how a look into the books sa
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One agent process. `shunned`: no new seats, it keeps those it has; `retire`: why it is replaced."""
+    """One agent process. `shunned`: no new seats, it keeps those it has; `retire`: why it is replaced; `unjudged`:
+    seats leaked since it was last asked whether they are enough."""
 
     id: SlotId
     home: Key
@@ -57,6 +58,7 @@ class Slot:
     opened: int = 0
     served: int = 0
     leaked: int = 0
+    unjudged: bool = False
     charge: int = 0
     baseline: int | None = None
     probed_at: float = 0.0
@@ -139,7 +141,10 @@ class Line:
 
 @dataclass(slots=True, eq=False)
 class Stable:
-    """One key: its processes, its lines, and those who wait for its shared transport."""
+    """One key: its processes, its lines, and those who wait for its shared transport.
+
+    `cool`: nothing is kept warm, whatever was learned or configured, until somebody asks for the key.
+    """
 
     key: Key
     spec: KeySpec
@@ -148,6 +153,7 @@ class Stable:
     lines: dict[str, Line] = field(default_factory=dict)
     transports: Ring = field(default_factory=Ring)
     paused: bool = False
+    cool: bool = False
     open_seconds: float = 0.25
     start_seconds: float = 0.0
     start_bytes: int = 0

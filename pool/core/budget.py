@@ -5,9 +5,12 @@ first: parked seats, then spares and idle processes, least recently used before 
 never touched. No more is taken than is needed: what is already dying counts as room to come.
 """
 
+from collections.abc import Iterable
+
 from ostler.pool.core.books import Books, Slot, Stable
 from ostler.pool.core.draining import begin_drain
 from ostler.pool.core.opens import close_seat
+from ostler.pool.core.reserve import key_cap
 from ostler.pool.core.values import Cause, Counted, SeatState, SlotState
 
 
@@ -63,6 +66,29 @@ def _yield_parked(books: Books, stable: Stable, short: int) -> bool:
     return bool(coming or parked)
 
 
+def shrink(books: Books) -> None:
+    """Over a cap that was lowered: processes end that nobody has, those with leases when the last one has gone."""
+    over = _staying(books.slots.values()) - books.limits.max_processes
+    for slot in sorted(_free(books), key=_keep_rank):
+        crowded = slot.stable is not None and _staying(slot.stable.slots.values()) > key_cap(books, slot.stable)
+        if over > 0 or crowded:
+            begin_drain(books, slot, Cause.SURPLUS)
+            over -= 1
+
+
+def _staying(slots: Iterable[Slot]) -> int:
+    return sum(slot.state is not SlotState.CLOSING for slot in slots)
+
+
+def _free(books: Books) -> list[Slot]:
+    """Processes that nobody has and nobody waits for."""
+    return [
+        slot
+        for slot in books.slots.values()
+        if slot.state is SlotState.READY and slot.idle and (slot.stable is None or not slot.stable.waiting)
+    ]
+
+
 def shed(books: Books) -> None:
     """Over budget: give up parked seats and then idle processes until what stays fits."""
     budget = books.limits.memory_budget
@@ -79,10 +105,9 @@ def shed(books: Books) -> None:
             return
         excess -= seat.slot.spec.traits.seat_bytes
         close_seat(books, seat)
-    idle = [slot for slot in books.slots.values() if slot.state is SlotState.READY and slot.idle]
-    for slot in sorted(idle, key=_keep_rank):
+        books.hungry[seat.stable.key] = seat.stable  # it may have waiters of another tool set, and now has a place
+    for slot in sorted(_free(books), key=_keep_rank):
         if excess <= 0:
             return
-        if slot.stable is None or not slot.stable.waiting:
-            excess -= slot.charge
-            begin_drain(books, slot, Cause.MEMORY_BUDGET)
+        excess -= slot.charge
+        begin_drain(books, slot, Cause.MEMORY_BUDGET)

@@ -5,6 +5,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ostler.pool.core.settings import Limits
 from ostler.pool.core.values import ClaimId, Key, KeySpec, LeaseId, Owner, SeatId, SlotId
 
 
@@ -167,6 +168,20 @@ class DrainSlot:
 
 
 @dataclass(frozen=True, slots=True)
+class Cool:
+    """Keep nothing warm for the key and let its processes end, until somebody asks for it again."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsChanged:
+    """Other limits from now on. What they leave no place for goes when nobody has it; no lease is cut short."""
+
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
 class Recycle:
     """Replace this process, then retire it."""
 
@@ -218,6 +233,8 @@ Event: TypeAlias = (
     | Resume
     | DrainKey
     | DrainSlot
+    | Cool
+    | LimitsChanged
     | Recycle
     | Kill
     | Reconnect

@@ -53,6 +53,7 @@ def claim(event: events.Claim, books: Books) -> Stable | None:
         kind = Refusal.CLOSED if books.closed else Refusal.UNKNOWN_KEY
         books.emit(Refuse(event.claim, kind, 0.0, census(books)))
         return None
+    stable.cool = False
     waiting = _enqueue(books, stable, event)
     settle_fairly(books, stable)
     if event.claim in books.claims and len(books.claims) > books.limits.max_queue:
@@ -120,11 +121,13 @@ def turn_boundary(event: events.TurnBoundary, books: Books) -> Stable | None:
 
 def hint(event: events.Hint, books: Books) -> Stable | None:
     stable = books.find_stable(event.key)
+    stable.cool = False
     line_of(books, stable, event.tools).hint_until = books.now + books.limits.hint_seconds
     return stable
 
 
 def warm(event: events.Warm, books: Books) -> Stable | None:
     stable = books.find_stable(event.key)
+    stable.cool = stable.cool and not event.seats
     line_of(books, stable, event.tools).floor = event.seats
     return stable

@@ -6,6 +6,7 @@ from ostler.pool.core.books import Books, Slot, Stable
 from ostler.pool.core.draining import begin_drain, stop
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.recycling import retire
+from ostler.pool.core.starts import earn
 from ostler.pool.core.sweep import sweep
 from ostler.pool.core.values import Cause, Key, Refusal, SlotState
 
@@ -35,6 +36,30 @@ def drain_key(event: events.DrainKey, books: Books) -> Stable | None:
     for slot in list(stable.slots.values()):
         _drain(books, slot)
     return stable
+
+
+def cool(event: events.Cool, books: Books) -> Stable | None:
+    """Unlike a drain, which what was learned of the key's arrivals would answer with a fresh process."""
+    stable = books.find_stable(event.key)
+    stable.cool = True
+    return drain_key(events.DrainKey(event.key), books)
+
+
+def limits_changed(event: events.LimitsChanged, books: Books) -> Stable | None:
+    """Checked before anything is booked. What falls due by them falls due at the Tick that is called at once."""
+    for stable in books.stables.values():
+        event.limits.check(stable.spec)
+    earn(books)
+    if event.limits.memory_ceiling != books.limits.memory_ceiling:
+        for stable in books.stables.values():
+            stable.ceiling_off = False
+    books.limits = event.limits
+    for stable in books.stables.values():
+        for line in stable.lines.values():
+            line.arrivals.follow(books.limits.reserve)
+    books.alarm(books.now)
+    settle_all(books)
+    return None
 
 
 def drain_slot(event: events.DrainSlot, books: Books) -> Stable | None:

@@ -14,7 +14,7 @@ from ostler.pool.core.values import SlotState
 
 def target(books: Books, stable: Stable, line: Line) -> int:
     """Seats to keep parked on this line now."""
-    if not stable.spec.traits.parks:
+    if stable.cool or not stable.spec.traits.parks:
         return 0
     learned = line.arrivals.target(books.now, refill_seconds(stable))
     hinted = 1 if books.now < line.hint_until else 0
@@ -44,6 +44,8 @@ def refill_seconds(stable: Stable) -> float:
 
 def processes_wanted(books: Books, stable: Stable) -> int:
     """How many unretired processes the key should have while nobody waits."""
+    if stable.cool:
+        return 0
     now = books.now
     seats, moving, recurring = 0, 0, False
     for line in stable.lines.values():

@@ -162,13 +162,19 @@ def _throttled(books: Books, spec: KeySpec) -> Denial | None:
     )
     if alike >= limits.max_starting_per_provider:
         return Denial.STARTING
-    earned = (books.now - books.tokens_at) * limits.starts_per_second
-    books.tokens = min(float(limits.start_burst), books.tokens + earned)
-    books.tokens_at = books.now
+    earn(books)
     if books.tokens < 1.0:
         books.alarm(books.now + (1.0 - books.tokens) / limits.starts_per_second)
         return Denial.RATE
     return None
+
+
+def earn(books: Books) -> None:
+    """Fill the bucket of starts up to now, at the present rate."""
+    limits = books.limits
+    earned = (books.now - books.tokens_at) * limits.starts_per_second
+    books.tokens = min(float(limits.start_burst), books.tokens + earned)
+    books.tokens_at = books.now
 
 
 def _expected(stable: Stable) -> int:

@@ -6,7 +6,7 @@ of a new one.
 
 from ostler.pool.core.actions import ForgetKey, Probe
 from ostler.pool.core.books import Books, Line, Slot, Stable
-from ostler.pool.core.budget import shed
+from ostler.pool.core.budget import shed, shrink
 from ostler.pool.core.draining import begin_drain, stop, stop_again
 from ostler.pool.core.failures import open_failed, prove, start_failed
 from ostler.pool.core.opens import close_seat, leak_seat
@@ -30,6 +30,7 @@ def sweep(books: Books) -> None:
     for slot in list(books.slots.values()):
         _BY_STATE[slot.state](books, slot)
     shed(books)
+    shrink(books)
     for stable in list(books.stables.values()):
         _tidy(books, stable)
     _drop_breakers(books)

@@ -38,11 +38,13 @@ def arguments(wanted: Wanted) -> Recipe:
 
 PROVIDER = Provider(
     name="claude-acp",
+    short="claude",
     title="Claude Agent",
     codec=CodecName.ACP,
     find=find,
     arguments=arguments,
     install=INSTALL,
+    measured="0.49.0",
     fixed_env={
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",

@@ -38,11 +38,13 @@ def arguments(_wanted: Wanted) -> Recipe:
 
 PROVIDER = Provider(
     name="codex-app-server",
+    short="codex",
     title="Codex",
     codec=CodecName.CODEX_APP_SERVER,
     find=find,
     arguments=arguments,
     install=INSTALL,
+    measured="0.169.0",
     fixed_env={"RUST_LOG": "error", "NO_COLOR": "1"},
     pass_env=("CODEX_HOME",),
     credentials=("OPENAI_API_KEY", "CODEX_API_KEY"),

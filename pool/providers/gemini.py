@@ -46,9 +46,11 @@ twice its fresh size. More would save little (a second process costs as much as 
 leave one thread to too many turns; a crowd of fifty and its reserve still need two processes only."""
 LEAKS = 20
 """Dead ones. Recycling brings the successor up first, so for a moment there are two: a fresh process, and one that has
-grown by 20 dead sessions and those that came while the successor started, together 2.4 times a fresh one. Forty made it
-2.7; ten would start a process (0.65 s of CPU) for every ten sessions. Live sessions do not count: forty of them are no
-reason to move forty conversations."""
+grown by 20 dead sessions and the 15 that came while the successor started, together 2.1 times a fresh one (10: 2.0, 40:
+2.4). Ten would start a process (0.65 s of CPU) for every twenty-five sessions, forty would make opens half as slow
+again. Live sessions do not count: forty of them are no reason to move forty conversations. The relays of dead sessions
+are sent home at once: a second later (the bridge's own patience) there were twenty of them, 0.3 times a fresh process,
+and the old one took a third of a second to leave with them beside its successor."""
 REFILL_PAUSE = 0.25
 """The claimer's first words take 20 to 40 ms of the only thread; opening the next seat at once takes 40 ms out of that
 same thread and made the first text of a parked seat 2.3 times that of the bare agent. A real model thinks for longer
@@ -68,11 +70,13 @@ def arguments(wanted: Wanted) -> Recipe:
 
 PROVIDER = Provider(
     name="gemini-acp",
+    short="gemini",
     title="Gemini CLI",
     codec=CodecName.ACP,
     find=find,
     arguments=arguments,
     install=INSTALL,
+    measured="0.61.0",
     fixed_env={
         "GEMINI_CLI_NO_RELAUNCH": "1",
         "GEMINI_CLI_TRUST_WORKSPACE": "true",

@@ -45,11 +45,13 @@ def arguments(wanted: Wanted) -> Recipe:
 
 PROVIDER = Provider(
     name="opencode-acp",
+    short="opencode",
     title="opencode",
     codec=CodecName.ACP,
     find=find,
     arguments=arguments,
     install=INSTALL,
+    measured="1.18.33",
     fixed_env={
         "OPENCODE_DISABLE_AUTOUPDATE": "1",
         "OPENCODE_DISABLE_MODELS_FETCH": "1",

@@ -61,10 +61,14 @@ class NpmPin(Pin):
     """Installed by `npm ci` with install scripts off, but for the one package whose script puts its binary in place."""
 
     scripted: str | None = None
+    shelf: Path = HERE / "npm"
+    """Where the folders of manifests are."""
+    retries: int = 2
+    """Of each download; npm waits ten seconds before the first one, a minute before the next."""
 
     @property
     def manifest(self) -> Path:
-        return HERE / "npm" / self.provider / "package.json"
+        return self.shelf / self.provider / "package.json"
 
     @property
     def lock(self) -> Path:
@@ -78,7 +82,18 @@ class NpmPin(Pin):
     def fill(self, folder: Path) -> None:
         for source in (self.manifest, self.lock):
             shutil.copy(source, folder)
-        run(["npm", "ci", "--omit=dev", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
+        run(
+            [
+                "npm",
+                "ci",
+                "--omit=dev",
+                "--no-audit",
+                "--no-fund",
+                "--ignore-scripts",
+                f"--fetch-retries={self.retries}",
+            ],
+            folder,
+        )
         if self.scripted is not None:
             run(["npm", "rebuild", self.scripted], folder)
 

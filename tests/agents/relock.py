@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.agents.pins import PINS, NpmPin, Pin
+from tests.clients.pins import CLIENTS
 
 NOTES = ("funding", "deprecated", "resolved", "license")
 
@@ -65,7 +66,7 @@ def lock_pip(pin: Pin) -> str:
 
 
 def main() -> None:
-    for pin in PINS:
+    for pin in (*PINS, *CLIENTS):
         text = lock_npm(pin) if isinstance(pin, NpmPin) else lock_pip(pin)
         if "://" in text:
             raise SystemExit(f"{pin.lock} would name a host; extend NOTES")

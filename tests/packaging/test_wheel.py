@@ -1,5 +1,6 @@
 """What a user gets: the sdist, the wheel made from it, in an empty environment with the declared dependencies only."""
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -7,6 +8,7 @@ import venv
 import zipfile
 from importlib.metadata import files, version
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 from packaging.requirements import Requirement
@@ -106,6 +108,11 @@ def test_the_wheel_holds_the_rooms_and_nothing_else(wheel: Path) -> None:
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
+def test_the_pages_find_their_parts_in_the_wheel(environment: Path) -> None:
+    code = "from ostler.gateway.console.shell import Shell; print(len(Shell().page('x', '', script='status').html))"
+    assert int(output_of(environment / "bin/python", "-c", code, cwd=environment)) > 10_000
+
+
 def test_the_sdist_is_enough_to_build_from_and_holds_no_tests(dist: Path) -> None:
     (archive,) = dist.glob("*.tar.gz")
     with tarfile.open(archive) as sdist:
@@ -124,3 +131,20 @@ def test_the_console_script_runs(environment: Path) -> None:
 )
 def test_the_console_script_tells_its_version(environment: Path) -> None:
     assert output_of(environment / "bin/ostler", "--version", cwd=environment) == f"ostler {version('ostler')}\n"
+
+
+def test_the_installed_wheel_serves_a_turn(environment: Path, tmp_path: Path) -> None:
+    line = [environment / "bin/ostler", "serve", "--port", "0", "--data-dir", tmp_path / "data"]
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    with subprocess.Popen(line, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environ) as gateway:
+        assert gateway.stdout is not None
+        try:
+            found = re.search(r"http://[^\s;]+", gateway.stdout.readline())
+            assert found is not None
+            body = b'{"model": "demo", "input": "hello"}'
+            asked = Request(found[0] + "/v1/responses", body, {"content-type": "application/json"})
+            with urlopen(asked, timeout=30) as answer:
+                assert b"echo: hello" in answer.read()
+        finally:
+            gateway.terminate()
+        assert gateway.wait(30) == 0

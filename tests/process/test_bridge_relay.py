@@ -27,9 +27,11 @@ from tests.support.relays import (
     running_bridge,
     tool,
 )
+from tests.support.waiting import eventually
 
 ECHO = [tool("echo", text={"type": "string"})]
 TOKEN = "0123456789abcdef" * 2
+FOREVER = 3600.0
 
 
 @pytest.fixture
@@ -229,6 +231,45 @@ async def test_it_leaves_when_stdin_ends(bridge: Bridge, tmp_path: Path) -> None
         await ends_at_once(client)
     async with scripted(tmp_path / "nowhere") as client:
         await ends_at_once(client)
+
+
+async def test_m09_it_is_sent_home_when_its_session_is_over_and_at_once_when_it_is_dismissed(tmp_path: Path) -> None:
+    async with running_bridge(tmp_path / "soon", farewell_after=0.01) as bridge:
+        binding = bridge.open(ECHO)
+        async with relay(binding) as client:
+            await client.initialize()
+            binding.revoke()
+            async with asyncio.timeout(5):
+                assert await client.process.wait() == 0
+    async with running_bridge(tmp_path / "late", farewell_after=FOREVER) as bridge:
+        binding = bridge.open(ECHO)
+        async with relay(binding) as client:
+            await client.initialize()
+            binding.dismiss()
+            binding.revoke()
+            # It answers still: a dismissal before the end is none.
+            assert (await client.ask("tools/list"))["error"]["code"] == -32010
+            binding.dismiss()
+            binding.dismiss()
+            async with asyncio.timeout(5):
+                assert await client.process.wait() == 0
+
+
+async def test_m07_who_asks_for_the_loss_of_a_relay_that_is_lost_already_is_told_at_once(bridge: Bridge) -> None:
+    binding = bridge.open(ECHO)
+    told: list[str] = []
+    async with relay(binding) as client:
+        await client.initialize()
+        await client.tools()
+        binding.on_gone(lambda: told.append("early"))
+        assert told == []
+    await eventually(lambda: told == ["early"], "the end of the connection")
+    binding.on_gone(lambda: told.append("late"))
+    assert told == ["early", "late"]
+    async with relay(binding) as client:
+        await client.initialize()
+        binding.on_gone(lambda: told.append("other"))
+        assert told == ["early", "late"]
 
 
 async def test_it_leaves_though_nobody_takes_what_it_holds(tmp_path: Path) -> None:

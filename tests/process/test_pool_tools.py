@@ -25,7 +25,8 @@ async def whoami(call: ToolCall) -> CallResult:
 
 @asynccontextmanager
 async def house(folder: Path, *flags: str, **settings: Any) -> AsyncIterator[tuple[Stable, Bridge]]:
-    bridge = Bridge(BridgeSettings(data_directory=folder))
+    # The bridge by itself would let relays linger for ever: who ends them here is the pool.
+    bridge = Bridge(BridgeSettings(data_directory=folder, farewell_after=3600.0))
     await bridge.start()
     try:
         async with open_stable(folder, *flags, tool_port=bridge, **settings) as stable:

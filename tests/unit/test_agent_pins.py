@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents.pins import PINS, InstallFailed, NpmPin, Pin, install
+from tests.clients.pins import CLIENTS
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def test_losing_the_race_for_a_place_is_no_failure(pin: PaperPin, tmp_path: Path
     assert [path.name for path in cache.iterdir()] == [pin.home(cache).name]
 
 
-@pytest.mark.parametrize("pin", PINS, ids=lambda pin: pin.provider)
+@pytest.mark.parametrize("pin", [*PINS, *CLIENTS], ids=lambda pin: pin.provider)
 def test_a_lock_has_the_pinned_version_by_hash_and_names_no_host(pin: Pin) -> None:
     lock = pin.lock.read_text()
     assert "://" not in lock
@@ -89,7 +90,9 @@ def test_a_lock_has_the_pinned_version_by_hash_and_names_no_host(pin: Pin) -> No
     assert re.fullmatch(r"\d+\.\d+\.\d+", pin.version)
 
 
-@pytest.mark.parametrize("pin", [pin for pin in PINS if isinstance(pin, NpmPin)], ids=lambda pin: pin.provider)
+@pytest.mark.parametrize(
+    "pin", [pin for pin in (*PINS, *CLIENTS) if isinstance(pin, NpmPin)], ids=lambda pin: pin.provider
+)
 def test_what_npm_may_install_is_locked_by_hash(pin: NpmPin) -> None:
     packages = json.loads(pin.lock.read_text())["packages"]
     loose = [place for place, package in packages.items() if place and "integrity" not in package]

@@ -71,11 +71,11 @@ def require_session(db: Connection, session_id: str) -> None:
         raise UnknownSession(session_id)
 
 
-def history(db: Connection, session_id: str, last: int | None) -> list[MessageRecord]:
-    sql = f"SELECT {COLUMNS} FROM messages m WHERE {ACTIVE} ORDER BY id"
+def history(db: Connection, session_id: str, last: int | None, after: int = 0) -> list[MessageRecord]:
+    sql = f"SELECT {COLUMNS} FROM messages m WHERE {ACTIVE} AND id > ? ORDER BY id"
     if last is None:
-        return [record(row) for row in all_rows(db, sql, (session_id,))]
-    return [record(row) for row in reversed(all_rows(db, sql + " DESC LIMIT ?", (session_id, last)))]
+        return [record(row) for row in all_rows(db, sql, (session_id, after))]
+    return [record(row) for row in reversed(all_rows(db, sql + " DESC LIMIT ?", (session_id, after, last)))]
 
 
 def audit(db: Connection, session_id: str) -> list[MessageRecord]:

@@ -1,6 +1,8 @@
 """Where session keys lead, and how a lost route is found again."""
 
-from ostler.gateway.records import RoutingRecord
+from ostler.gateway.errors import RouteMoved
+from ostler.gateway.records import NewSession, RouteSwitch, RoutingRecord, SessionChange, SessionRecord
+from ostler.gateway.stores.sqlite import sessions
 from ostler.gateway.stores.sqlite.connection import Connection, one_row, run
 from ostler.gateway.stores.sqlite.messages import require_session
 
@@ -34,3 +36,20 @@ def recover(db: Connection, key: str, platform: str | None, now: float) -> Routi
         return None
     run(db, SET, (key, latest[0], platform, now))
     return route(db, key)
+
+
+def switch(db: Connection, change: RouteSwitch, now: float) -> SessionRecord:
+    found = route(db, change.key)
+    leads = None if found is None else found.session_id
+    ends = change.reason is not None and change.leaving is not None
+    if leads != change.leaving or (ends and not sessions.end(db, str(leads), str(change.reason), now)):
+        raise RouteMoved(change.key, leads)
+    if ends and change.finalizes:
+        sessions.update(db, str(leads), SessionChange(expiry_finalized=True))
+    if isinstance(change.target, NewSession):
+        session = sessions.create(db, change.target, now)
+    else:
+        sessions.reopen(db, change.target)
+        session = sessions.require(db, change.target)
+    run(db, SET, (change.key, session.id, change.platform, now))
+    return session

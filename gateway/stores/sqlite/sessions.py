@@ -98,6 +98,20 @@ def listed(db: Connection, query: SessionQuery, limit: int, offset: int) -> list
     return [record(row) for row in all_rows(db, sql, (*values, limit, offset))]
 
 
+def expiring(
+    db: Connection, before: float, only: str | None, besides: Sequence[str], limit: int
+) -> list[SessionRecord]:
+    expiries = (EndReason.IDLE, EndReason.DAILY)
+    where = "s.platform = ?" if only is not None else f"ifnull(s.platform, '') NOT IN ({', '.join('?' * len(besides))})"
+    sql = (
+        f"SELECT {COLUMNS} FROM sessions s WHERE s.key IS NOT NULL AND s.expiry_finalized = 0 "
+        f"AND (s.ended_at IS NULL OR s.end_reason IN (?, ?)) AND s.last_active_at < ? AND {where} "
+        "ORDER BY s.last_active_at, s.seq LIMIT ?"
+    )
+    named = besides if only is None else (only,)
+    return [record(row) for row in all_rows(db, sql, (*expiries, before, *named, limit))]
+
+
 def count(db: Connection, query: SessionQuery) -> int:
     where, values = conditions(query)
     return int(value(db, f"SELECT count(*) FROM sessions s WHERE {where}", values))

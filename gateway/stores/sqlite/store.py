@@ -25,6 +25,7 @@ from ostler.gateway.records import (
     NewSession,
     ParkedCall,
     ResponseRecord,
+    RouteSwitch,
     RoutingRecord,
     SearchHit,
     SessionChange,
@@ -177,6 +178,11 @@ class SqliteStore:
     ) -> list[SessionRecord]:
         return await self._readers.run(lambda db: sessions.listed(db, query, limit, offset))
 
+    async def expiring_sessions(
+        self, before: float, *, only: str | None = None, besides: Sequence[str] = (), limit: int = 500
+    ) -> list[SessionRecord]:
+        return await self._readers.run(lambda db: sessions.expiring(db, before, only, besides, limit))
+
     async def count_sessions(self, query: SessionQuery = ANY) -> int:
         return await self._readers.run(lambda db: sessions.count(db, query))
 
@@ -228,6 +234,12 @@ class SqliteStore:
         now = self._clock()
         return await self._write(lambda db: routes.recover(db, key, platform, now))
 
+    async def switch_route(self, switch: RouteSwitch) -> SessionRecord:
+        if isinstance(switch.target, NewSession):
+            checked_session_id(switch.target.id)
+        now = self._clock()
+        return await self._write(lambda db: routes.switch(db, switch, now))
+
     # Transcripts
 
     async def append(self, session_id: str, messages: Sequence[NewMessage]) -> list[int]:
@@ -235,8 +247,8 @@ class SqliteStore:
         said = _written(messages, now)
         return await self._write(lambda db: _append(db, session_id, said, now))
 
-    async def history(self, session_id: str, *, last: int | None = None) -> list[MessageRecord]:
-        return await self._readers.run(lambda db: messages.history(db, session_id, last))
+    async def history(self, session_id: str, *, last: int | None = None, after: int = 0) -> list[MessageRecord]:
+        return await self._readers.run(lambda db: messages.history(db, session_id, last, after))
 
     async def audit(self, session_id: str) -> list[MessageRecord]:
         return await self._readers.run(lambda db: messages.audit(db, session_id))

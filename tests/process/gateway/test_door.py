@@ -126,6 +126,9 @@ async def test_a_key_has_so_many_requests_at_once_and_in_a_minute(tmp_path: Path
     ("method", "path", "status"),
     [
         ("GET", "/nope", 404),
+        ("GET", "/v1/models/", 404),
+        ("POST", "/v1/responses/", 404),
+        ("OPTIONS", "/v1/responses", 405),
         ("PUT", "/v1/responses", 405),
         ("GET", "/v1/responses/no", 404),
         ("PATCH", "/healthz", 405),

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from openai import AsyncOpenAI
+
 from tests.support.openai_oracle import judge_response
 from tests.support.served import SESSION, serving, text_of
 from tests.support.waiting import eventually
@@ -38,8 +40,26 @@ async def test_waiting_for_the_client_is_not_silence(tmp_path: Path) -> None:
 async def test_a_wall_clock_ends_a_busy_turn_as_incomplete(tmp_path: Path) -> None:
     async with serving(tmp_path / "data", gateway__turn_limit=0.3) as served:
         ended = (await served.ask("said\n!sleep 60", conversation="x")).json()
-        assert (ended["status"], ended["incomplete_details"]) == ("incomplete", {"reason": "time_limit"})
+        assert (ended["status"], ended["incomplete_details"]) == (
+            "incomplete",
+            {"reason": "max_output_tokens", "cause": "time_limit"},
+        )
+        judge_response(ended)
+        async with AsyncOpenAI(base_url=f"{served.base}/v1", api_key="x", _strict_response_validation=True) as client:
+            read = await client.responses.retrieve(ended["id"])
+            assert read.incomplete_details is not None
+            assert read.incomplete_details.reason == "max_output_tokens"
         assert "said" in await served.say("!recall", conversation="x")
+
+
+async def test_an_answer_without_end_is_ended(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", gateway__answer_room=50_000) as served:
+        for words in ("!stream 9000000", "!think so\n" * 400 + "!sleep 60"):
+            ended = (await served.ask(words, conversation="x")).json()
+            assert (ended["status"], ended["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
+            judge_response(ended)
+            assert len(text_of(ended)) < 50_000
+        assert await served.say("hello", conversation="x") == "echo: hello"
 
 
 async def script(folder: Path, **settings: Any) -> tuple[list[str], int, int, list[tuple[Any, ...]]]:

@@ -1,6 +1,7 @@
 """`ostler serve` from outside: start, signals, restarts, kill -9, flags, locks, and what it refuses."""
 
 import json
+import resource
 import signal
 import socket
 import sqlite3
@@ -31,8 +32,8 @@ def say(http: httpx.Client, text: str, **fields: Any) -> dict[str, Any]:
 def test_a_first_start_serves_the_demo_agent_and_says_what_next(tmp_path: Path) -> None:
     with command(tmp_path) as running, running.http() as http:
         assert text_of(say(http, "hello")) == "echo: hello"
-        rest = [running.process.stdout.readline() for _ in range(2)] if running.process.stdout else []
-        assert ["curl" in rest[0], "ostler.toml" in rest[1]] == [True, True]
+        rest = [running.process.stdout.readline() for _ in range(3)] if running.process.stdout else []
+        assert ["curl" in rest[0], "ostler chat" in rest[1], "ostler.toml" in rest[2]] == [True] * 3
         assert running.end() == 0
 
 
@@ -81,7 +82,7 @@ def test_e23_a_drain_refuses_new_work_and_stores_what_it_stops(tmp_path: Path) -
         last = events_of("\n".join(seen))[-1]
         assert (last["type"], last["response"]["incomplete_details"]) == (
             "response.incomplete",
-            {"reason": "gateway_shutdown"},
+            {"reason": "max_output_tokens", "cause": "gateway_shutdown"},
         )
         assert not [agent for agent in agents if agent.is_running()]
     with command(tmp_path) as running, running.http() as http:
@@ -102,7 +103,10 @@ def test_h13_a_killed_gateway_leaves_no_response_in_progress(tmp_path: Path) -> 
     response_id = json.loads(first[6:])["response"]["id"]
     with command(tmp_path) as running, running.http() as http:
         body = http.get(f"/v1/responses/{response_id}").json()
-        assert (body["status"], body["incomplete_details"]) == ("incomplete", {"reason": "gateway_restarted"})
+        assert (body["status"], body["incomplete_details"]) == (
+            "incomplete",
+            {"reason": "max_output_tokens", "cause": "gateway_restarted"},
+        )
 
 
 def test_h18_a_second_gateway_on_the_same_data_is_refused(tmp_path: Path) -> None:
@@ -188,7 +192,7 @@ def test_e20_nothing_is_started_before_the_first_turn(tmp_path: Path) -> None:
         assert running.agents() == []
 
 
-def test_readyz_is_not_green_while_every_start_fails(tmp_path: Path) -> None:
+def test_w46_readyz_is_not_green_while_every_start_fails(tmp_path: Path) -> None:
     (tmp_path / "ostler.toml").write_text('[providers.demo]\ncommand = ["/bin/false"]\n')
     with command(tmp_path) as running, running.http() as http:
         failed = http.post("/v1/responses", json={"model": "demo", "input": "hi"})
@@ -286,3 +290,26 @@ def test_a_socket_that_is_handed_in_is_served(tmp_path: Path) -> None:
             process.kill()
             process.wait()
     assert (tmp_path / "data" / "ostler.db").exists()
+
+
+def send(http: httpx.Client, text: str) -> httpx.Response:
+    """A message to a chat face."""
+    return http.post("/v1/sessions/k/messages", json={"text": text})
+
+
+def test_h03_h16_rh3_while_nothing_can_be_stored_reading_works_and_turns_say_so(tmp_path: Path) -> None:
+    with command(tmp_path) as running, running.http() as http:
+        assert send(http, "apple").status_code == 200
+        resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        for _ in range(3):
+            refused_turn = send(http, "lost")
+            assert refused_turn.status_code == 503
+            assert refused_turn.json()["error"]["code"] == "storage_error"
+        assert http.get("/v1/sessions/k").json()["message_count"] == 2
+        assert len(http.get("/v1/sessions/k/messages").json()["data"]) == 2
+        assert len(http.get("/v1/sessions", params={"q": "apple"}).json()["data"]) == 2
+        assert "/new" in send(http, "/help").json()["text"]
+        assert http.get("/healthz").status_code == 200
+        resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert send(http, "!recall").json()["text"] == "apple"
+        running.end()

@@ -255,7 +255,7 @@ async def test_w33a_fifty_lives_leave_the_descriptors_where_they_were(tmp_path: 
     assert len(open_files()) == before
 
 
-async def test_w37a_a_stderr_flood_stops_no_traffic_and_stays_bounded(tmp_path: Path, keeper: Keeper) -> None:
+async def test_w37a_wm6_a_stderr_flood_stops_no_traffic_and_stays_bounded(tmp_path: Path, keeper: Keeper) -> None:
     code = """
 import sys
 for number, line in enumerate(sys.stdin):

@@ -21,7 +21,10 @@ class Judge(Levels):
         spec, limits = self.specs[action.key], self.limits
         require(action.slot not in self.slots and action.slot not in self.dead, "slot ids are new", action)
         require(not self.closed, "nothing starts after shutdown", action)
+        require(action.generation > self.generation, "the generation grows at every start", action)
+        self.generation = action.generation
         require(not self._is_paused(action.key), "a paused key starts nothing", action)
+        require(action.spare or action.key not in self.cooled, "nothing is kept warm for a cooled key", action)
         require(action.fingerprint == spec.fingerprint, "starts are made from the newest spec", action, spec)
         traits = spec.traits
         slot = MirrorSlot(
@@ -57,10 +60,13 @@ class Judge(Levels):
         count = sum(one.key == key and not one.spare for one in self.slots.values())
         require(count <= cap, "cap per key: reserved + live + dying", key, count, cap)
 
-    def _take_token(self) -> None:
+    def _earn(self) -> None:
         limits = self.limits
         earned = (self.now - self.tokens_at) * limits.starts_per_second
         self.tokens, self.tokens_at = min(float(limits.start_burst), self.tokens + earned), self.now
+
+    def _take_token(self) -> None:
+        self._earn()
         require(self.tokens >= 1.0 - EPSILON, "start rate", self.tokens)
         self.tokens -= 1.0
 
@@ -133,6 +139,7 @@ class Judge(Levels):
         require(ready and not slot.spare, "seats open on READY processes", action, slot.state)
         require(slot.key == action.key, "a seat's key is its process's key", action)
         require(not self._is_paused(action.key), "a paused key opens nothing", action)
+        require(action.key not in self.cooled, "nothing is opened ahead for a cooled key", action)
         require(slot.fingerprint == self.specs[action.key].fingerprint, "nothing new on an old generation", action)
         require(len(slot.seats) < slot.capacity, "seats per process", action, len(slot.seats))
         require(not (slot.single_use and slot.opened), "an unshared process has one seat in its life", action)
@@ -221,7 +228,7 @@ class Judge(Levels):
             require(claim.parent is not None, "only a nested claim can deadlock", action)
         if kind in {refusal.START_FAILED, refusal.BREAKER_OPEN, refusal.OPEN_FAILED}:
             require(action.text, "a failure's text is passed on", action)
-        require(action.census.processes <= self.limits.max_processes, "census", action)
+        require(action.census.processes <= max(self.limits.max_processes, self.crowd), "census", action)
         self._forget_claim(action.claim)
         self.outcomes += 1
 
@@ -260,6 +267,7 @@ class Judge(Levels):
         self.wake = action.time
 
     def _on_ForgetKey(self, action: Any) -> None:
+        self.cooled.discard(action.key)
         used = any(slot.key == action.key and not slot.spare for slot in self.slots.values())
         asked = any(claim.key == action.key for claim in self.claims.values())
         require(not used and not asked, "only unused keys are forgotten", action)

@@ -115,6 +115,7 @@ class Levels(Mirror):
 
     def _check_overdue(self) -> None:
         limits, now = self.limits, self.now
+        self._check_crowd()
         for number, claim in self.claims.items():
             require(claim.deadline > now, "a deadline refuses", number)
         for number, slot in self.slots.items():
@@ -128,6 +129,22 @@ class Levels(Mirror):
         for number, seat in self.seats.items():
             if seat.state == "opening":
                 require(now - seat.since < limits.open_timeout, "every open ends", number)
+
+    def _check_crowd(self) -> None:
+        """Over a cap that was lowered, no process that nobody has outlives two looks."""
+        over = sum(slot.state != "stopping" for slot in self.slots.values()) > self.limits.max_processes
+        waited_for = {claim.key for claim in self.claims.values()}
+        free = {
+            number
+            for number, slot in self.slots.items()
+            if slot.state == "ready"
+            and not slot.leases
+            and not any(seat.state == "opening" for seat in slot.seats.values())
+            and (slot.spare or slot.key not in waited_for)
+        }
+        spared = free if over else set()
+        require(not spared & self.spared, "over the cap, what nobody has ends", spared & self.spared)
+        self.spared = spared
 
     # recounting the books
 

@@ -102,6 +102,12 @@ class Mirror:
         self.last_answer: Any = None
         self.dead: deque[int] = deque([999_999_999], maxlen=200)
         self.marked = 0
+        self.generation = 0
+        self.crowd, self.queued = 0, 0
+        """Processes and waiters that were there when the limits were changed: they may be more than the new ones."""
+        self.spared: set[int] = set()
+        self.cooled: set[Any] = set()
+        """Keys that nobody asked for since they were cooled."""
         self.ceilings: dict[Any, int] = defaultdict(int)
 
     # mirror bookkeeping

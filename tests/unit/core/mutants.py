@@ -188,6 +188,16 @@ MUTANTS = (
     Mutant("promised_evicted", "budget", "return not slot.served or books", "return books"),
     Mutant("nothing_evicted", "budget", "victim = _least_used(books, stable)", "victim = None"),
     Mutant("ceiling_said_again", "recycling", "            stable.ceiling_off = True\n", ""),
+    Mutant("limits_ignored", "orders", "    books.limits = event.limits\n", ""),
+    Mutant("old_rate_forgotten", "orders", "    earn(books)\n", "    books.tokens_at = -99.0\n"),
+    Mutant(
+        "raised_limits_feed_nobody",
+        "orders",
+        "    settle_all(books)\n    return None\n\n\ndef drain_slot",
+        "    return None\n\n\ndef drain_slot",
+    ),
+    Mutant("over_the_cap_for_ever", "sweep", "    shrink(books)\n", ""),
+    Mutant("cooled_and_kept", "reserve", "    if stable.cool:\n        return 0\n", ""),
     Mutant("deadlock_waits", "machine", "if books.nested:", "if False:"),
     Mutant("leak_keeps_seat", "opens", "    books.remove_seat(seat)\n    books.note", "    books.note"),
 )

@@ -167,6 +167,13 @@ def test_a_true_ceiling_recycles() -> None:
     assert pool.do(events.MemorySampled(SlotId(1), 160))[0] == "note retired memory_growth"
 
 
+def test_w18b_who_answers_when_asked_stays_however_long_it_was_quiet() -> None:
+    pool = ready(probe_misses=1, probe_every=5.0)
+    for _ in range(100):
+        assert pool.tick(5.0) == ["probe #1"]
+        assert pool.do(events.ProbeAnswered(SlotId(1))) == []
+
+
 def test_w18c_silence_while_others_answer_retires_and_alone_it_takes_twice_as_long() -> None:
     pool = ready(probe_misses=1, probe_every=5.0)
     assert pool.tick(5.0) == ["probe #1"]

@@ -7,5 +7,5 @@ from tests.unit.core.walk import PARTS, STEPS_PER_PART, walk_part
 
 
 @pytest.mark.parametrize("part", range(PARTS // 2))
-def test_w22_w23a_w27b_wm3_wm4_a_random_walk_keeps_every_invariant(part: int) -> None:
+def test_w19_w22_w23a_w26_w27b_wm3_wm4_a_random_walk_keeps_every_invariant(part: int) -> None:
     assert walk_part(core, part) >= STEPS_PER_PART

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.unit.core.judge import Judge
 from tests.unit.core.mirror import OWNERS, TOOLS, MirrorClaim, require
-from tests.unit.core.worlds import make_spec
+from tests.unit.core.worlds import make_limits, make_spec
 
 
 class Walk(Judge):
@@ -75,6 +75,7 @@ class Walk(Judge):
         tools = None if rng.random() < 0.08 else rng.choice(TOOLS)
         parent = self._pick(tuple(self.leases)) if rng.random() < 0.08 else None
         owner = rng.choice(OWNERS)
+        self.cooled.discard(key)
         claim = MirrorClaim(key, tools, owner, self.now + rng.random() * 25.0, parent, self.step + 1, self.now)
         self.claims[self.asked] = claim
         waiting = self.lines.setdefault((key, tools), {})
@@ -83,7 +84,8 @@ class Walk(Judge):
             self.marks[key, tools, owner] = self._next_mark()
         waiting[owner][self.asked] = claim
         self._send(self.events.Claim(self.asked, key, tools, owner, claim.deadline, parent))
-        require(len(self.claims) <= self.limits.max_queue, "the queue is bounded", len(self.claims))
+        bound = max(self.limits.max_queue, self.queued)
+        require(len(self.claims) <= bound, "the queue is bounded", len(self.claims))
 
     def _claim_unknown(self) -> None:
         self.asked += 1
@@ -137,11 +139,14 @@ class Walk(Judge):
 
     def _hint(self) -> None:
         if self.core.knows(key := self.rng.choice(tuple(self.specs))):
+            self.cooled.discard(key)
             self._send(self.events.Hint(key, self.rng.choice(TOOLS)))
 
     def _warm(self) -> None:
         if self.core.knows(key := self.rng.choice(tuple(self.specs))):
-            self._send(self.events.Warm(key, self.rng.choice(TOOLS), self.rng.choice((0, 0, 0, 1, 2))))
+            seats = self.rng.choice((0, 0, 0, 1, 2))
+            self.cooled -= {key} if seats else set()
+            self._send(self.events.Warm(key, self.rng.choice(TOOLS), seats))
 
     def _respec(self) -> None:
         key = self.rng.choice(tuple(self.specs))
@@ -177,6 +182,21 @@ class Walk(Judge):
             self._send(self.events.DrainKey(key))
             left = [slot for slot in old if slot.state == "ready" and slot.draining_since is None]
             require(not left, "a drained key's processes drain", key)
+
+    def _cool(self) -> None:
+        if self.core.knows(key := self.rng.choice(tuple(self.specs))):
+            if all(claim.key != key for claim in self.claims.values()):
+                self.cooled.add(key)
+            self._send(self.events.Cool(key))
+
+    def _relimit(self) -> None:
+        """Other limits, lower ones too: what is over them already may stay, and no more may come."""
+        limits = make_limits(self.rng, self.lib)
+        self._earn()
+        if limits.memory_ceiling != self.limits.memory_ceiling:
+            self.ceilings.clear()
+        self.limits, self.crowd, self.queued = limits, len(self.slots), len(self.claims)
+        self._send(self.events.LimitsChanged(limits))
 
     def _drain_slot(self) -> None:
         if (number := self._pick(tuple(self.slots))) is not None:
@@ -338,6 +358,7 @@ class Walk(Judge):
                     events.Kill(number),
                     events.DrainSlot(number),
                     events.DrainKey("nobody"),
+                    events.Cool("nobody"),
                     events.Hint("nobody", ""),
                     events.Warm("nobody", "", 1),
                     events.Pause("nobody"),
@@ -402,6 +423,8 @@ MOVES = (
     ("resume", 12),
     ("drain_key", 2),
     ("drain_slot", 3),
+    ("cool", 4),
+    ("relimit", 4),
     ("recycle", 4),
     ("kill", 4),
     ("reconnect", 4),

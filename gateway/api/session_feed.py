@@ -1,0 +1,41 @@
+"""A chat face's answer as server-sent events: `session.message.<what>`, numbered from 0, and a feed to follow."""
+
+import orjson
+
+from ostler.gateway.api.feed import Feed
+from ostler.wire.json import JsonObject
+
+PREFIX = "session.message."
+
+
+class SessionFeed:
+    """The stream of one message. Without a feed nobody listens."""
+
+    def __init__(self, feed: Feed | None) -> None:
+        self.feed = feed
+        self._number = 0
+
+    def tell(self, what: str, fields: JsonObject) -> None:
+        """One more event."""
+        if self.feed is None:
+            return
+        kind = PREFIX + what
+        data = orjson.dumps({"type": kind, "sequence_number": self._number, **payload(what, fields)})
+        self._number += 1
+        self.feed.write(b"event: %b\ndata: %b\n\n" % (kind.encode(), data))
+
+
+def payload(what: str, fields: JsonObject) -> JsonObject:
+    """Where the fields stand: an item has a type of its own, and the end is the whole message."""
+    match what:
+        case "item" | "notice" | "permission":
+            return {what: fields}
+        case "completed" | "incomplete" | "cancelled" | "failed":
+            return {"message": fields}
+        case _:
+            return fields
+
+
+def message_document(kind: str, fields: JsonObject) -> JsonObject:
+    """A message as the API shows it."""
+    return {"object": "session.message", "kind": kind, **fields}

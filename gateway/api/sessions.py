@@ -1,0 +1,200 @@
+"""The routes of /v1/sessions: a chat face for programs, and a look at what was said.
+
+Rules:
+- The key in the path is the caller's own name for a conversation. Callers with different keys never meet, whatever they
+  write there. What is not the caller's is 404, as if it were not there.
+- Looking never begins, resets or recovers anything.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from ostler.gateway.api.answers import SESSION_HEADER, SSE, caller_of, document, page, stays
+from ostler.gateway.api.body import read_json
+from ostler.gateway.api.errors import bad, invalid, missing, of_outcome, reply
+from ostler.gateway.api.feed import Feed
+from ostler.gateway.api.presence import until_gone
+from ostler.gateway.api.session_feed import SessionFeed, message_document
+from ostler.gateway.commands.registry import Kind
+from ostler.gateway.faces.face import Face
+from ostler.gateway.faces.keys import checked_key
+from ostler.gateway.faces.message import Asked, Message, Said
+from ostler.gateway.records import MessageRecord, SessionQuery, SessionRecord
+from ostler.gateway.sessions.outcome import Outcome, Status, Stop
+from ostler.gateway.sessions.turn import Turn
+from ostler.wire.json import JsonObject
+
+LISTED = 100
+
+
+class NewMessageBody(Struct, kw_only=True):
+    """POST /v1/sessions/{key}/messages"""
+
+    text: str = ""
+    attachments: Annotated[list[dict[str, Any]], Meta(max_length=32)] | None = None
+    stream: bool | None = None
+
+
+class SessionRoutes:
+    """One per gateway."""
+
+    def __init__(self, face: Face) -> None:
+        self._face = face
+        self._house = face.hall.sessions.house
+        self._store = self._house.store
+
+    async def say(self, request: Request) -> Response:
+        """POST /v1/sessions/{key}/messages"""
+        caller = caller_of(request)
+        key = checked_key(request.path_params["key"], caller.name)
+        body = message_body(await read_json(request))
+        staying = stays(request, self._house.settings.on_disconnect)
+        feed = Feed() if body.stream else None
+        listener = SessionFeed(feed)
+        message = Message(key, body.text, tuple(body.attachments or ()), caller)
+        exchange = await self._face.receive(message, self._listener(listener))
+        if isinstance(exchange, Said):
+            return self._said(exchange, listener)
+        turn = None if staying else exchange.turn
+        if feed is not None:
+            headers = {**SSE, SESSION_HEADER: exchange.session_id}
+            return StreamingResponse(self._frames(feed, turn), headers=headers)
+        return await self._whole(request, exchange, turn)
+
+    async def all(self, request: Request) -> Response:
+        """GET /v1/sessions"""
+        query = request.query_params
+        limit, offset = number(request, "limit", 20, 1, LISTED), number(request, "offset", 0, 0, 1_000_000)
+        wanted = SessionQuery(
+            platform=query.get("platform"), owner=caller_of(request).name, chat=query.get("chat"), live=flag(request)
+        )
+        if query.get("q"):
+            hits = await self._store.search(query["q"], wanted, limit=limit)
+            data = [{"object": "session.hit", **msgspec.to_builtins(hit)} for hit in hits]
+            return document({"object": "list", "data": data, "has_more": False})
+        found = await self._store.list_sessions(wanted, limit=limit + 1, offset=offset)
+        data = [session_document(session) for session in found[:limit]]
+        return document({"object": "list", "data": data, "has_more": len(found) > limit})
+
+    async def one(self, request: Request) -> Response:
+        """GET /v1/sessions/{key}"""
+        session = await self._session(request)
+        return document(session_document(session), session.id)
+
+    async def messages(self, request: Request) -> Response:
+        """GET /v1/sessions/{key}/messages"""
+        session = await self._session(request)
+        said = [stored_document(message) for message in await self._store.history(session.id)]
+        return document(page(said, request), session.id)
+
+    async def _session(self, request: Request) -> SessionRecord:
+        """The session that the key leads to; a session id is a name for it as well."""
+        owner, text = caller_of(request).name, request.path_params["key"]
+        route = await self._store.route(checked_key(text, owner).stored)
+        session = await self._store.get_session(text if route is None else route.session_id)
+        if session is None or (session.owner or "") != owner:
+            raise missing(f"there is no session {text[:100]!r}", "key")
+        return session
+
+    def _listener(self, listener: SessionFeed) -> Any:
+        def tell(what: str, fields: JsonObject) -> None:
+            ends = what in set(Status)
+            listener.tell(what, message_document(Kind.ANSWER, fields) if ends else fields)
+            if ends and listener.feed is not None:
+                listener.feed.close()
+
+        return tell
+
+    def _said(self, said: Said, listener: SessionFeed) -> Response:
+        fields = {
+            "id": self._house.ids.make("smsg"),
+            "created_at": int(self._house.wall()),
+            "session_id": said.session_id,
+            "status": "completed",
+            "text": said.text,
+            "items": list(said.items),
+        }
+        whole = message_document(said.kind, fields)
+        if listener.feed is None:
+            return document(whole, said.session_id)
+        listener.tell("completed", whole)
+        listener.feed.close()
+        headers = SSE if said.session_id is None else {**SSE, SESSION_HEADER: said.session_id}
+        return StreamingResponse(self._frames(listener.feed, None), headers=headers)
+
+    async def _whole(self, request: Request, asked: Asked, turn: Turn | None) -> Response:
+        answer = asked.answer
+        await until_gone(request, answer.done, turn)
+        outcome = answer.outcome or Outcome(Status.FAILED)
+        if outcome.status is Status.FAILED and not answer.heard:
+            return reply(of_outcome(outcome), {SESSION_HEADER: asked.session_id})
+        return document(message_document(Kind.ANSWER, answer.document()), asked.session_id)
+
+    async def _frames(self, feed: Feed, turn: Turn | None) -> AsyncIterator[bytes]:
+        try:
+            async for piece in feed.follow(0, self._house.settings.keepalive):
+                yield piece
+        finally:
+            if turn is not None and not feed.closed:
+                turn.stop(Stop.DISCONNECT)
+
+
+def message_body(given: Any) -> NewMessageBody:
+    """The typed request."""
+    try:
+        return msgspec.convert(given, NewMessageBody)
+    except msgspec.ValidationError as error:
+        raise invalid(error) from error
+
+
+def number(request: Request, name: str, default: int, least: int, most: int) -> int:
+    """A whole number of the query."""
+    text = request.query_params.get(name, str(default))
+    if not (text.isascii() and text.isdigit()) or len(text) > 9 or not least <= int(text) <= most:
+        raise bad(f"{name} must be a number from {least} to {most}", name)
+    return int(text)
+
+
+def flag(request: Request) -> bool | None:
+    """`live` of the query."""
+    text = request.query_params.get("live")
+    if text not in (None, "true", "false"):
+        raise bad("live must be true or false", "live")
+    return None if text is None else text == "true"
+
+
+def session_document(session: SessionRecord) -> JsonObject:
+    """A session as the API shows it."""
+    return {
+        "object": "session",
+        "id": session.id,
+        "key": None if session.key is None else session.key.partition("/")[2],
+        "platform": session.platform,
+        "title": session.title,
+        "parent_id": session.parent_id,
+        "origin": session.origin,
+        "model": session.model,
+        "cwd": session.cwd,
+        "created_at": int(session.created_at),
+        "last_active_at": int(session.last_active_at),
+        "ended_at": None if session.ended_at is None else int(session.ended_at),
+        "end_reason": session.end_reason,
+        "message_count": session.message_count,
+    }
+
+
+def stored_document(message: MessageRecord) -> JsonObject:
+    """A stored message as the API shows it."""
+    return {
+        "object": "session.stored_message",
+        "id": str(message.id),
+        "role": message.role,
+        "text": message.text,
+        "items": list(message.items),
+        "created_at": int(message.created_at),
+    }

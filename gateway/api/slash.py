@@ -1,0 +1,102 @@
+"""Slash commands on the OpenAI API, where `gateway.commands_on_openai_api` says so. Otherwise a slash is text.
+
+Rules:
+- Only a request whose whole question is one text is a command. It runs in the conversation that the request leads to:
+  a slug, a previous response, or none yet.
+- A command that moves the conversation moves its slug. The reply is a response like any other, and going on from it is
+  going on where the command led.
+"""
+
+import logging
+from dataclasses import dataclass
+
+from ostler.gateway.api.errors import ApiError, bad
+from ostler.gateway.api.keys import Caller
+from ostler.gateway.api.target import PLATFORM, Target
+from ostler.gateway.commands.registry import Call, Registry, Reply, Words, parse
+from ostler.gateway.errors import Refused, StoreError
+from ostler.gateway.faces.conversation import Conversation
+from ostler.gateway.faces.hall import Hall
+from ostler.gateway.faces.keys import SessionKey
+from ostler.gateway.records import TurnCommit
+from ostler.gateway.sessions.ask import Ask
+from ostler.gateway.sessions.faults import fault
+from ostler.gateway.sessions.outcome import Outcome, Status
+from ostler.gateway.sessions.turn import Turn
+from ostler.gateway.store import Store
+from ostler.pool.events import Text
+from ostler.pool.prompt import PromptPart, TextPart
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Obeyed:
+    """What came of a command."""
+
+    session_id: str
+    """Where the conversation is now."""
+    ask: Ask
+    text: str | None
+    """The reply; None where the agent is asked instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slash:
+    """Made once, by `app.py`, where commands are wanted."""
+
+    commands: Registry
+    hall: Hall
+
+    async def obey(self, parts: list[PromptPart], target: Target, caller: Caller) -> Obeyed | None:
+        """Run the command that the question is; None for text."""
+        words = parse(parts[0].text) if len(parts) == 1 and isinstance(parts[0], TextPart) else None
+        if words is None:
+            return None
+        if target.fork is not None:
+            raise bad("a command acts on the end of a conversation: this response is not its latest",
+                      "previous_response_id")  # fmt: skip
+        conversation = await self._conversation(target, caller)
+        reply = await self._run(words, conversation)
+        session = await conversation.begun()
+        if target.slug is not None:
+            await conversation.store.set_conversation(target.slug, None, session.id, owner=caller.name)
+        key = conversation.transport_key()
+        if reply.ask is not None:
+            return Obeyed(session.id, reply.ask.ask(key, conversation.rule(key)), None)
+        return Obeyed(session.id, Ask(key, (), "", ()), reply.text)
+
+    async def _run(self, words: Words, conversation: Conversation) -> Reply:
+        command = self.commands.find(words.name)
+        if command is None:
+            return Reply(self.commands.unknown(words.name))
+        try:
+            return await command.run(Call(words, conversation, self.commands))
+        except (Refused, ApiError) as error:
+            return Reply(str(error))
+
+    async def _conversation(self, target: Target, caller: Caller) -> Conversation:
+        """The API's conversation as a key that leads to its session, which is all that commands know."""
+        session, house = target.session, self.hall.sessions.house
+        name = session.id if session is not None else house.ids.make("request")
+        key = SessionKey(caller.name, f"api:{name}" if target.slug is None else f"api:slug:{target.slug}", PLATFORM)
+        if session is not None:
+            await house.store.set_route(key.stored, session.id, platform=PLATFORM)
+        return Conversation(self.hall, key, caller, session, session.id if session else None)
+
+
+async def write_down(store: Store, turn: Turn, session_id: str, owner: str, reply: str) -> None:
+    """A reply as an answer: durable, then told."""
+    scribe = turn.scribe
+    try:
+        scribe.begin()
+        scribe.started()
+        scribe.take(Text(reply))
+        kept = scribe.close(Outcome(Status.COMPLETED), [])
+        await store.commit_turn(TurnCommit(session_id, (), kept.response, kept.slug, owner, (), kept.answer))
+    except StoreError as error:
+        log.error("the reply %s to a command is not stored: %s", turn.id, error)  # noqa: TRY400 - the error says it all
+        scribe.close(fault(error), [])
+    finally:
+        turn.over.set()
+    scribe.publish()

@@ -1,0 +1,27 @@
+"""A streamed answer: the frames of a feed, and what becomes of the turn when their reader leaves."""
+
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from ostler.gateway.api.answers import SESSION_HEADER, SSE
+from ostler.gateway.api.feed import Feed
+from ostler.gateway.sessions.outcome import Stop
+from ostler.gateway.sessions.turn import Turn
+
+
+class EventStream(StreamingResponse):
+    """Frames from `start` on. A reader that leaves before the end stops the turn (None: it goes on)."""
+
+    def __init__(self, feed: Feed, start: int, keepalive: float, *, session_id: str | None, turn: Turn | None) -> None:
+        headers = SSE if session_id is None else {**SSE, SESSION_HEADER: session_id}
+        super().__init__(feed.follow(start, keepalive), headers=headers)
+        self._feed = feed
+        self._turn = turn
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Around the whole, and not in the iterator: one that is left in the middle is finished by nobody in particular.
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            if self._turn is not None and not self._feed.closed:
+                self._turn.stop(Stop.DISCONNECT)

@@ -1,0 +1,59 @@
+"""`ostler key new|list`: API keys. A key is shown once, when it is made; only its digest is kept."""
+
+import argparse
+import os
+import secrets
+import sys
+from pathlib import Path
+
+SUMMARY = "make or list API keys (key new NAME | key list)"
+
+
+def run(argv: list[str]) -> int:
+    """0 when it was done."""
+    parser = argparse.ArgumentParser(prog="ostler key", description="Make or list API keys.")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    new = verbs.add_parser("new", help="make a key and show it, this once")
+    new.add_argument("name", help="whose key it is: letters, digits, '_', '.', '-'")
+    new.add_argument("--write", action="store_true", help="put its digest into the key file")
+    listing = verbs.add_parser("list", help="the names of all keys")
+    for each in (new, listing):
+        each.add_argument("--config", metavar="FILE")
+        each.add_argument("--data-dir", metavar="DIR")
+    given = parser.parse_args(argv)
+
+    from ostler.gateway.config.key_file import key_file  # noqa: PLC0415 - only this command needs it
+    from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
+    from ostler.gateway.errors import GatewayError  # noqa: PLC0415 - see above
+
+    try:
+        loaded = load(os.environ, config=given.config, data_dir=given.data_dir)
+        names = [key.name for key in loaded.settings.auth.keys]
+        if given.verb == "list":
+            print("\n".join(names) if names else "there are no keys; ostler key new NAME makes one")
+        else:
+            make(given.name, names, key_file(loaded.settings.auth, loaded.data_dir) if given.write else None)
+    except (GatewayError, OSError) as error:
+        print(f"ostler: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def make(name: str, taken: list[str], file: Path | None) -> None:
+    """A fresh key: the key itself on the first line, so that a script can take it from there."""
+    from ostler.gateway.config.errors import ConfigError  # noqa: PLC0415 - see `run`
+    from ostler.gateway.config.key_file import NAME, PREFIX, append, table_of  # noqa: PLC0415 - see `run`
+
+    if NAME.fullmatch(name) is None:
+        raise ConfigError("key", f"{name[:80]!r} is no name: use 1 to 64 letters, digits, '_', '.' or '-'")
+    if name in taken:
+        raise ConfigError("key", f"there is a key named {name!r} already; remove its table first, or take another name")
+    key = PREFIX + secrets.token_urlsafe(32)
+    table = table_of(name, key)
+    if file is None:
+        print(
+            f"{key}\n\nThis is the only time it is shown. Put this into ostler.toml:\n\n[[auth.keys]]\n{table}", end=""
+        )
+    else:
+        append(file, table)
+        print(f"{key}\n\nThis is the only time it is shown. Its digest is in {file}; restart the gateway to use it.")

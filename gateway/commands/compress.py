@@ -1,0 +1,98 @@
+"""`/compress`: let the agent sum up what was said, and go on in a session that begins with the summary.
+
+Rules:
+- Exactly one prompt, in the session's own agent, which knows the conversation. It leaves nothing in the transcript.
+- The session that begins has the summary and the last turns as they were; the old one ends, whole and searchable. That
+  is one step in the store: whatever fails before it has changed and told nothing.
+"""
+
+from collections.abc import Sequence
+
+from ostler.gateway.commands.registry import Call, Command, Reply
+from ostler.gateway.errors import GatewayError, StoreError
+from ostler.gateway.records import EndReason, MessageRecord, NewMessage, Origin, Role, SessionRecord
+from ostler.gateway.sessions.outcome import Outcome, Status
+from ostler.gateway.sessions.witness import Switch
+from ostler.gateway.talk.lists import counted, name_of
+from ostler.gateway.talk.quiet import aside, offspring, quiet
+from ostler.gateway.talk.rewinding import FEWEST, Cut, cut
+
+PREVIEW = "--preview"
+PROMPT = (
+    "Sum up our whole conversation so far, so that you could go on from the summary alone: what I want, what was"
+    " decided and why, names, paths, numbers and code that matter, what is open. Write the summary only, call no tools."
+)
+HEADING = "[summary of the conversation before]\n"
+KEPT = "This session goes on as it was."
+
+
+async def run(call: Call) -> Reply:
+    """Sum up and switch; or say why not."""
+    conversation, session = call.conversation, call.conversation.session
+    if call.args not in {"", PREVIEW}:
+        return Reply(f"Use /compress, or /compress {PREVIEW} to see what it would do.")
+    messages = [] if session is None else await conversation.store.history(session.id)
+    parted = cut(messages)
+    if session is None or parted is None:
+        return Reply(
+            f"There is too little to compress: {counted(len(messages), 'message')}, at least {FEWEST} are needed."
+        )
+    if call.args == PREVIEW:
+        return Reply(plan(parted))
+    async with quiet(conversation, session) as live:
+        parted = cut(await conversation.store.history(session.id)) or parted
+        outcome, summary = await aside(conversation, live, PROMPT)
+        if outcome.status is not Status.COMPLETED or not summary.strip():
+            return Reply(f"Nothing was compressed: {why(outcome)}. {KEPT}")
+        try:
+            child = await begin_from(call, session, summary, parted.kept)
+        except StoreError as error:
+            return Reply(f"Nothing was compressed: {error}. {KEPT}")
+        conversation.adopt(child, Switch.COMPRESSION)
+    named = await name_child(call, session, child)
+    text = f"{counted(len(parted.old), 'message')} summed up; you go on in {named}."
+    return Reply(text, ({"type": "session", "id": child.id, "left": session.id, "summary": summary},))
+
+
+async def begin_from(call: Call, session: SessionRecord, summary: str, kept: Sequence[MessageRecord]) -> SessionRecord:
+    """The child, which the key leads to from now on, in one step."""
+    item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": summary}]}
+    opening = NewMessage(Role.SYSTEM, [item], HEADING + summary.strip())
+    return await call.conversation.store.derive_session(
+        session.id,
+        offspring(call.conversation, session, Origin.COMPRESSION),
+        messages=[opening, *(message.again() for message in kept)],
+        end_parent=EndReason.COMPRESSION,
+    )
+
+
+async def name_child(call: Call, session: SessionRecord, child: SessionRecord) -> str:
+    """The next title of the lineage. The session works without it, so a failure is only told."""
+    if session.title is None:
+        return name_of(child)
+    store = call.conversation.store
+    try:
+        title = await store.next_title(session.title, owner=session.owner)
+        call.conversation.session = child = await store.set_title(child.id, title)
+    except GatewayError as error:
+        return f"{child.id} (without a title: {error})"
+    return name_of(child)
+
+
+def plan(parted: Cut) -> str:
+    """What would be done."""
+    size = sum(len(message.text) for message in parted.old)
+    return (
+        f"{counted(len(parted.old), 'message')} with {counted(size, 'character')} would be summed up,"
+        f" {counted(len(parted.kept), 'message')} kept as they are. Nothing was done."
+    )
+
+
+def why(outcome: Outcome) -> str:
+    """The agent's reason."""
+    if outcome.status is Status.COMPLETED:
+        return "the agent said nothing"
+    return outcome.message or {Status.CANCELLED: "it was stopped"}.get(outcome.status, outcome.reason)
+
+
+COMMAND = Command("compress", "sum up what was said and go on from the summary", run, usage=f"[{PREVIEW}]")

@@ -1,0 +1,133 @@
+"""The scribe of chat faces: one answer, told piece by piece to whoever listens, whole at its end.
+
+Rules:
+- `tell` never waits. It hears `delta` (text), `thought` (text), `item` (something that is over: a reasoning item, a
+  message), `permission` (the agent waits for a decision), `notice` first of all, and one of the statuses last.
+- Notices are said with the first answer, once: as items in front, and as events before everything else.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from ostler.bridge.redaction import redacted
+from ostler.gateway.api.output import Output
+from ostler.gateway.api.resource import usage_of
+from ostler.gateway.records import ResponseRecord
+from ostler.gateway.sessions.calls import PERMISSION, AskedCall
+from ostler.gateway.sessions.outcome import Outcome, Status
+from ostler.gateway.sessions.scribe import Kept
+from ostler.pool.events import Other, TurnEvent
+from ostler.wire.json import JsonObject
+
+TOLD = {
+    "response.output_text.delta": "delta",
+    "response.reasoning_summary_text.delta": "thought",
+    "response.output_item.done": "item",
+}
+
+
+class Answer:
+    """One answer to one message."""
+
+    def __init__(
+        self,
+        message_id: str,
+        session_id: str,
+        created_at: int,
+        tell: Callable[[str, JsonObject], None],
+        *,
+        notices: Sequence[str] = (),
+        read: int = 0,
+    ) -> None:
+        self.id = message_id
+        self.session_id = session_id
+        self.created_at = created_at
+        self.notices = [notice_item(text) for text in notices]
+        self.done = asyncio.Event()
+        self.outcome: Outcome | None = None
+        self.heard = False
+        """Whether the agent said anything."""
+        self._tell = tell
+        self._read = read
+        self._count = 0
+        self._output = Output(self._pass_on, self._item_id, ())
+
+    @property
+    def text(self) -> str:
+        """What was said so far."""
+        return self._output.text
+
+    @property
+    def items(self) -> list[JsonObject]:
+        """Notices, then everything that was said and done."""
+        return [*self.notices, *self._output.items]
+
+    def begin(self) -> ResponseRecord | None:
+        """Nothing is stored of it but the conversation."""
+        return None
+
+    def started(self) -> None:
+        """The message is durable."""
+        self._tell("started", {"id": self.id, "session_id": self.session_id})
+        for notice in self.notices:
+            self._tell("notice", notice)
+
+    def take(self, event: TurnEvent) -> None:
+        """One event of the agent."""
+        self.heard = True
+        if isinstance(event, Other) and event.kind == PERMISSION:
+            self._tell("permission", event.raw)
+        self._output.take(event)
+
+    def close(self, outcome: Outcome, calls: Sequence[AskedCall]) -> Kept:
+        """The answer is whole; or, when it could not be stored, failed after all."""
+        for call in calls:
+            self._output.call(call)
+        self._output.finish(complete=outcome.status is Status.COMPLETED)
+        self.outcome = outcome
+        return Kept(tuple(self._output.items))
+
+    def publish(self) -> None:
+        """Tell the listener."""
+        self._tell(self.status.value, self.document())
+        self.done.set()
+
+    @property
+    def status(self) -> Status:
+        """How it ended."""
+        return Status.INCOMPLETE if self.outcome is None else self.outcome.status
+
+    def document(self) -> JsonObject:
+        """The whole of it, without what a protocol puts around it."""
+        outcome = self.outcome or Outcome(Status.INCOMPLETE)
+        usage = usage_of(outcome.usage or self._output.usage, self._read, self._output.written)
+        whole: JsonObject = {
+            "id": self.id,
+            "created_at": self.created_at,
+            "session_id": self.session_id,
+            "status": outcome.status.value,
+            "text": self.text,
+            "items": self.items,
+            "usage": usage,
+        }
+        if outcome.status is Status.INCOMPLETE:
+            whole["incomplete_details"] = {"reason": outcome.reason}
+        elif outcome.status is Status.FAILED:
+            whole["error"] = {"code": outcome.code, "message": redacted(outcome.message)}
+        return whole
+
+    def _pass_on(self, kind: str, fields: JsonObject) -> None:
+        told = TOLD.get(kind)
+        if told == "item":
+            self._tell(told, fields["item"])
+        elif told is not None:
+            self._tell(told, {"text": fields["delta"]})
+
+    def _item_id(self, prefix: str) -> str:
+        self._count += 1
+        return f"{prefix}_{self.id.removeprefix('smsg_')}{self._count:04x}"
+
+
+def notice_item(text: str) -> JsonObject:
+    """Something the gateway says beside an answer."""
+    return {"type": "notice", "text": text}

@@ -1,0 +1,79 @@
+"""One message in: a command, or a question to the agent. Every chat face comes through here.
+
+Rules:
+- A message is acknowledged by nothing before its session has it stored: the answer's first event comes after that.
+- Messages and commands of one conversation are taken in the order they came: a message stands in line while its session
+  is found and its turn is queued, a command while it runs.
+- A slash word is never sent to the agent. A command that is refused says so as its reply; a fault of ours is raised.
+"""
+
+from dataclasses import dataclass
+
+from ostler.gateway.api.errors import ApiError
+from ostler.gateway.commands.registry import Call, Command, Kind, Registry, Reply, Words, parse
+from ostler.gateway.errors import Refused
+from ostler.gateway.faces.admission import Admission
+from ostler.gateway.faces.answer import Answer, notice_item
+from ostler.gateway.faces.conversation import Conversation
+from ostler.gateway.faces.hall import Hall
+from ostler.gateway.faces.message import Asked, Exchange, Message, Said, Tell
+from ostler.gateway.faces.question import Question, question
+from ostler.gateway.lines import Lines
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """What a face of any kind speaks to. Made once, by `app.py`."""
+
+    hall: Hall
+    commands: Registry
+    admission: Admission
+    lines: Lines
+
+    async def receive(self, message: Message, tell: Tell) -> Exchange:
+        """Take a message. `tell` hears how the answer grows, if there is one."""
+        self.hall.sessions.check_open()
+        words = parse(message.text)
+        if words is not None:
+            return await self._called(message, words, tell)
+        asked = question(message.text, message.attachments, self.hall.sessions.house.ids.make)
+        async with self.lines.stand(message.key.stored):
+            admitted = await self.admission.admit(message.key, message.caller)
+            return self._ask(admitted.conversation, asked, tell)
+
+    async def _called(self, message: Message, words: Words, tell: Tell) -> Exchange:
+        command = self.commands.find(words.name)
+        if command is None:
+            return Said(Kind.NOTICE, None, self.commands.unknown(words.name))
+        if command.overtakes:
+            return await self._run(message, words, command, tell)
+        async with self.lines.stand(message.key.stored):
+            return await self._run(message, words, command, tell)
+
+    async def _run(self, message: Message, words: Words, command: Command, tell: Tell) -> Exchange:
+        conversation = await self.admission.look(message.key, message.caller)
+        try:
+            reply = await command.run(Call(words, conversation, self.commands))
+        except (Refused, ApiError) as error:
+            reply = Reply(str(error))
+        if reply.ask is not None:
+            await conversation.begun()
+            conversation.notices += [reply.text] if reply.text else []
+            return self._ask(conversation, reply.ask, tell)
+        session, notices = conversation.session, conversation.notices
+        items = (*(notice_item(text) for text in notices), *reply.items)
+        return Said(reply.kind, None if session is None else session.id, "\n\n".join([*notices, reply.text]), items)
+
+    def _ask(self, conversation: Conversation, asked: Question, tell: Tell) -> Asked:
+        """Queue the turn. Nothing is awaited from here on, so that turns stand in the order of their messages."""
+        sessions, session = self.hall.sessions, conversation.session
+        if session is None:
+            raise RuntimeError("a question was asked in a conversation without a session")
+        house = sessions.house
+        told, read = conversation.notices, len(asked.text)
+        answer = Answer(house.ids.make("smsg"), session.id, int(house.wall()), tell, notices=told, read=read)
+        key = conversation.transport_key()
+        turn = sessions.start(
+            sessions.of(session.id, session.owner or ""), asked.ask(key, conversation.rule(key)), answer.id, answer
+        )
+        return Asked(session.id, turn, answer)

@@ -1,0 +1,16 @@
+"""What all chat faces share: the sessions, the models and directories, and when a conversation begins anew."""
+
+from dataclasses import dataclass
+
+from ostler.gateway.api.wants import Places
+from ostler.gateway.resets.policies import Policies
+from ostler.gateway.sessions.sessions import Sessions
+
+
+@dataclass(frozen=True, slots=True)
+class Hall:
+    """Made once, by `app.py`."""
+
+    sessions: Sessions
+    places: Places
+    policies: Policies

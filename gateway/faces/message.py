@@ -1,0 +1,45 @@
+"""What comes in at a chat face, and what goes out. Values only."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ostler.gateway.api.keys import Caller
+from ostler.gateway.commands.registry import Kind
+from ostler.gateway.faces.answer import Answer
+from ostler.gateway.faces.keys import SessionKey
+from ostler.gateway.sessions.turn import Turn
+from ostler.wire.json import JsonObject
+
+Tell = Callable[[str, JsonObject], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a person."""
+
+    key: SessionKey
+    text: str
+    attachments: tuple[JsonObject, ...] = ()
+    caller: Caller = field(default_factory=Caller)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the gateway says by itself."""
+
+    kind: Kind
+    session_id: str | None
+    text: str
+    items: tuple[JsonObject, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The agent is at it: `answer` grows until its `done` is set."""
+
+    session_id: str
+    turn: Turn
+    answer: Answer
+
+
+Exchange = Said | Asked

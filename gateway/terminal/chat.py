@@ -1,0 +1,152 @@
+"""The conversation in the terminal: a message, its answer as it grows, the next message.
+
+Rules:
+- Ctrl-C while the agent works cancels its turn, not the program; once more, and we stop listening to it. The partial
+  answer is stored like any other.
+- What the agent asks permission for is put to the person there and then; a script cannot be asked, so it is a no.
+- The exit code is that of the last answer: 0 good, 1 failed, 130 cancelled.
+"""
+
+import asyncio
+import logging
+import signal
+from dataclasses import dataclass, field
+
+from ostler.gateway.errors import GatewayError
+from ostler.gateway.terminal.keyboard import Keyboard
+from ostler.gateway.terminal.screen import Screen
+from ostler.gateway.terminal.talk import Talk
+from ostler.pool.crew import Crew
+from ostler.wire.json import JsonObject
+
+log = logging.getLogger(__name__)
+PREFIX = "session.message."
+GOOD, FAILED, CANCELLED = 0, 1, 130
+CODES = {"completed": GOOD, "incomplete": FAILED, "failed": FAILED, "cancelled": CANCELLED}
+
+
+@dataclass
+class Chat:
+    """One conversation, until its keyboard has no more messages."""
+
+    talk: Talk
+    keyboard: Keyboard
+    screen: Screen
+    crew: Crew
+    code: int = GOOD
+    _streamed: bool = False
+    """Whether the answer was shown while it grew."""
+    _stops: int = field(default=0)
+
+    async def run(self) -> int:
+        """Every message; the exit code."""
+        async for text in self.keyboard.messages():
+            await self.answer(text)
+        return self.code
+
+    async def opened(self, orders: list[str]) -> bool:
+        """Give commands before the conversation begins. Whether each of them was obeyed."""
+        for order in orders:
+            try:
+                said = await self.talk.order(order)
+            except GatewayError as error:
+                self.screen.notice(f"{order}: {error}")
+                return False
+            self.screen.notice(str(said.get("text", "")))
+            if not said.get("items"):
+                return False
+        return True
+
+    async def answer(self, text: str) -> None:
+        """One message and what comes of it."""
+        self._streamed, self._stops = False, 0
+        loop = asyncio.get_running_loop()
+        listening = self.crew.start(self._listen(text), "listen to the answer")
+        loop.add_signal_handler(signal.SIGINT, self._interrupted, listening)
+        await asyncio.wait([listening])
+        # Not removed: without a handler a late Ctrl-C would end the program in the middle of something.
+        loop.add_signal_handler(signal.SIGINT, log.debug, "nothing runs that Ctrl-C could end")
+        if listening.cancelled():
+            self.code = CANCELLED
+            self.screen.notice("No longer listening; /history shows what was answered.")
+        self.screen.end_line()
+
+    async def _listen(self, text: str) -> None:
+        try:
+            await self._follow(text)
+        except GatewayError as error:
+            self.code = FAILED
+            self.screen.notice(str(error))
+
+    async def _follow(self, text: str) -> None:
+        async for event in self.talk.say(text):
+            kind = str(event.get("type", "")).removeprefix(PREFIX)
+            match kind:
+                case "delta":
+                    self._streamed = True
+                    self.screen.say(str(event.get("text", "")))
+                case "item":
+                    self._show_item(event.get("item"))
+                case "notice":
+                    self.screen.notice(text_in(event.get("notice")))
+                case "permission":
+                    await self._decide(event.get("permission"))
+                case _ if kind in CODES:
+                    self._end(event.get("message"))
+                case _:
+                    log.debug("an event of kind %s is not shown", kind)
+
+    def _interrupted(self, listening: "asyncio.Future[None]") -> None:
+        self._stops += 1
+        if self._stops == 1:
+            self.crew.start(self._stop(), "stop the turn")
+        else:
+            listening.cancel()
+
+    async def _stop(self) -> None:
+        try:
+            await self.talk.order("/stop")
+        except GatewayError as error:
+            self.screen.notice(f"The turn cannot be stopped: {error}")
+
+    async def _decide(self, asked: object) -> None:
+        title = str(asked.get("title", "")) if isinstance(asked, dict) else ""
+        said = await self.keyboard.confirm(f"Allow {title}?")
+        if said is None:
+            self.screen.notice(f"The agent asks for permission ({title}); nobody is here to say yes.")
+        reply = await self.talk.order("/approve" if said else "/deny")
+        self.screen.notice(str(reply.get("text", "")))
+
+    def _show_item(self, item: object) -> None:
+        if isinstance(item, dict) and item.get("type") == "reasoning":
+            for part in item.get("summary") or []:
+                self.screen.activity(text_in(part))
+
+    def _end(self, message: object) -> None:
+        found: JsonObject = message if isinstance(message, dict) else {}
+        kind, status = found.get("kind"), str(found.get("status", "failed"))
+        self.code = FAILED if kind == "notice" else CODES.get(status, FAILED)
+        if not self._streamed:
+            self.screen.say(str(found.get("text", "")))
+        self.screen.end_line()
+        if status == "cancelled":
+            self.screen.notice("Stopped.")
+        elif status == "failed":
+            self.screen.notice(f"Failed: {message_of(found.get('error'))}")
+        elif status == "incomplete":
+            self.screen.notice(f"Incomplete: {reason_of(found.get('incomplete_details'))}")
+
+
+def text_in(part: object) -> str:
+    """Of a notice or of a part."""
+    return str(part.get("text", "")) if isinstance(part, dict) else ""
+
+
+def message_of(error: object) -> str:
+    """What went wrong."""
+    return str(error.get("message", "")) if isinstance(error, dict) else "no reason was given"
+
+
+def reason_of(details: object) -> str:
+    """Why it ended early."""
+    return str(details.get("reason", "")) if isinstance(details, dict) else "no reason was given"

@@ -1,0 +1,107 @@
+"""Where messages come from: a person who types, or a script.
+
+Rules:
+- Enter sends, Alt-Enter begins a new line, pasted lines stay together. Ctrl-C empties the line, Ctrl-D on an empty one
+  ends. What was typed is kept in a file that only its owner can read.
+- prompt_toolkit is imported only where a person types: a script does not wait for it.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+
+HISTORY = "chat-history"
+PROMPT = "› "
+
+
+class Keyboard(Protocol):
+    """Messages, one after the other."""
+
+    def messages(self) -> AsyncIterator[str]:
+        """Until there are no more."""
+
+    async def confirm(self, question: str) -> bool | None:
+        """Yes or no; None where nobody can be asked."""
+
+
+class Script:
+    """Messages that are all there from the beginning."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+
+    async def messages(self) -> AsyncIterator[str]:
+        for text in self._texts:
+            yield text
+
+    async def confirm(self, question: str) -> bool | None:
+        del question
+        return None
+
+
+class Person:
+    """Somebody at a terminal."""
+
+    def __init__(self, folder: Path, commands: Sequence[tuple[str, str]]) -> None:
+        self._folder = folder
+        self._commands = commands
+        """(word, what it does)"""
+
+    async def messages(self) -> AsyncIterator[str]:
+        session = self._session()
+        while True:
+            try:
+                text = await session.prompt_async(PROMPT)
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                return
+            if text.strip():
+                yield text
+
+    async def confirm(self, question: str) -> bool | None:
+        from prompt_toolkit import PromptSession  # noqa: PLC0415 - see the rules
+
+        try:
+            answer = await PromptSession[str]().prompt_async(f"{question} [y/N] ")
+        except (KeyboardInterrupt, EOFError):
+            return False
+        return answer.strip().lower() in {"y", "yes"}
+
+    def _session(self) -> "PromptSession[str]":
+        from prompt_toolkit import PromptSession  # noqa: PLC0415 - see the rules
+        from prompt_toolkit.history import FileHistory  # noqa: PLC0415 - see the rules
+
+        from ostler.gateway.terminal.completion import SlashCompleter, keys  # noqa: PLC0415 - see the rules
+
+        return PromptSession(
+            history=FileHistory(str(private_file(self._folder / HISTORY))),
+            completer=SlashCompleter(self._commands),
+            complete_while_typing=True,
+            key_bindings=keys(),
+            prompt_continuation="  ",
+            enable_open_in_editor=True,
+        )
+
+
+def private_file(path: Path) -> Path:
+    """The file, there and for its owner only."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchmod(file, 0o600)
+    finally:
+        os.close(file)
+    return path
+
+
+async def read_script(source: TextIO, *, lines: bool) -> list[str]:
+    """All that a script has to say: one message, or one for each line."""
+    text = await asyncio.to_thread(source.read)
+    found = text.splitlines() if lines else [text]
+    return [message for message in found if message.strip()]

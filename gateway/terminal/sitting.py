@@ -1,0 +1,102 @@
+"""One use of `ostler chat`, from finding a gateway to the last message.
+
+Rules:
+- Each start has a conversation of its own, at one place for all terminals of a user: so two terminals do not talk into
+  each other, and both may resume what was said in either.
+- SIGTERM and a closed terminal end it in good order, as Ctrl-D does.
+"""
+
+import asyncio
+import getpass
+import secrets
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from ostler.gateway.assembly.crew import log_death
+from ostler.gateway.commands import load as load_commands
+from ostler.gateway.data_folder import data_folder
+from ostler.gateway.terminal.chat import FAILED, Chat
+from ostler.gateway.terminal.gatehouse import Whereabouts, gateway_line
+from ostler.gateway.terminal.http import Line
+from ostler.gateway.terminal.keyboard import Keyboard, Person, Script, read_script
+from ostler.gateway.terminal.screen import Screen
+from ostler.gateway.terminal.talk import Talk, whole
+from ostler.pool.crew import Crew
+
+PLATFORM = "terminal"
+HANG_UP = (signal.SIGTERM, signal.SIGHUP)
+STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """The command line."""
+
+    once: str | None = None
+    lines: bool = False
+    resume: str | None = None
+    """Title or id; "" for the last conversation."""
+    model: str | None = None
+    cwd: str | None = None
+    key: str | None = None
+    url: str | None = None
+    data_dir: str | None = None
+    config: str | None = None
+
+
+async def sit_down(wishes: Wishes, environ: Mapping[str, str]) -> int:
+    """The whole of it; the exit code."""
+    loop, here = asyncio.get_running_loop(), asyncio.current_task()
+    for number in HANG_UP:
+        loop.add_signal_handler(number, here.cancel if here else loop.stop)
+    keyboard = await seated(wishes, environ)
+    crew = Crew(loop, log_death)
+    where = Whereabouts(wishes.url, wishes.config, wishes.data_dir)
+    try:
+        async with gateway_line(where, environ) as line:
+            place = f"{PLATFORM}:thread:{quote(getpass.getuser(), safe='')}"
+            talk = Talk(line, wishes.key or f"{place}:{secrets.token_hex(4)}")
+            chat = Chat(talk, keyboard, Screen(sys.stdout, sys.stderr), crew)
+            if not await chat.opened(await orders(wishes, line, place)):
+                return FAILED
+            return await chat.run()
+    except asyncio.CancelledError:
+        return FAILED
+    finally:
+        await crew.disband()
+
+
+async def seated(wishes: Wishes, environ: Mapping[str, str]) -> Keyboard:
+    """Who talks: a person where both ends are a terminal, else a script."""
+    if wishes.once is not None and wishes.once != STDIN:
+        return Script([wishes.once])
+    if wishes.once is None and sys.stdin.isatty() and sys.stdout.isatty():
+        commands = [
+            (f"/{name}", command.summary) for command in load_commands() for name in (command.name, *command.aliases)
+        ]
+        return Person(data_folder(wishes.data_dir, environ), commands)
+    return Script(await read_script(sys.stdin, lines=wishes.lines))
+
+
+async def orders(wishes: Wishes, line: Line, place: str) -> list[str]:
+    """What the command line asks for, as commands."""
+    found: list[str] = []
+    if wishes.resume is not None:
+        found.append(f"/resume {wishes.resume or await latest(line, place)}")
+    if wishes.model is not None:
+        found.append(f"/model {wishes.model}")
+    if wishes.cwd is not None:
+        found.append(f"/cwd {Path(wishes.cwd).expanduser().absolute()}")  # noqa: ASYNC240 - a name, no file is touched
+    return found
+
+
+async def latest(line: Line, place: str) -> str:
+    """The id of the session that was last active here; a word that /resume answers where there is none."""
+    async with line.request("GET", f"/v1/sessions?limit=1&platform={PLATFORM}&chat={quote(place, safe='')}") as reply:
+        data = (await whole(reply)).get("data")
+    first = data[0] if isinstance(data, list) and data else None
+    return str(first["id"]) if isinstance(first, dict) else "last"

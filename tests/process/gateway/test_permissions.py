@@ -1,0 +1,270 @@
+"""Who decides when an agent asks for permission: the operator, the session, or a person through the API."""
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI
+
+from ostler.gateway.config.check import check
+from ostler.gateway.config.errors import ConfigError
+from ostler.gateway.config.load import load
+from ostler.gateway.sessions.ask import Ask
+from ostler.gateway.sessions.permits import Rule
+from ostler.gateway.sessions.scribe import Nobody
+from ostler.pool.keys import TransportKey
+from ostler.pool.prompt import TextPart
+from tests.process.gateway.test_client_tools import CALL, KEYS, TOOLS, calls_of, output
+from tests.support.serve_command import command
+from tests.support.served import SESSION, Served, serving, text_of
+from tests.support.waiting import eventually
+
+ASKING = {"permissions": "ask"}
+ALLOWED, REJECTED = "selected: allow_once", "selected: reject_once"
+
+
+def questions_of(response: dict[str, Any]) -> list[dict[str, Any]]:
+    return [item for item in response["output"] if item["type"] == "mcp_approval_request"]
+
+
+def decision(question: dict[str, Any], *, approve: bool) -> dict[str, Any]:
+    return {"type": "mcp_approval_response", "approval_request_id": question["id"], "approve": approve}
+
+
+async def asked(served: Served, text: str = "!ask remove it", **fields: Any) -> dict[str, Any]:
+    """The one question of a response."""
+    answer = await served.ask(text, **fields)
+    (question,) = questions_of(answer.json())
+    return {"question": question, "response": answer.json(), "session": answer.headers[SESSION]}
+
+
+@pytest.mark.parametrize(("approve", "heard"), [(True, ALLOWED), (False, REJECTED)])
+async def test_a_question_is_an_item_and_its_answer_goes_on_in_the_same_turn(
+    tmp_path: Path, approve: bool, heard: str
+) -> None:
+    async with serving(tmp_path / "data", pool__permissions="ask") as served:
+        first = await asked(served, "before\n!ask remove it\nafter", conversation="x")
+        assert first["response"]["status"] == "completed"
+        assert text_of(first["response"]) == "echo: before"
+        assert first["question"] == {
+            "type": "mcp_approval_request",
+            "id": first["question"]["id"],
+            "name": "remove it",
+            "arguments": "{}",
+            "server_label": "agent",
+        }
+        second = await served.ask([decision(first["question"], approve=approve)], conversation="x")
+        assert text_of(second.json()).strip() == f"{heard}\necho: after"
+        assert len(served.prompts()) == 1
+        told = [item["activity"] for item in second.json()["output"] if "activity" in item]
+        assert [(each["kind"], each["by"]) for each in told] == [("permission", "person")]
+
+
+async def test_a_question_is_answered_by_previous_response_id_and_streams(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", pool__permissions="ask") as served:
+        events = await served.stream("!ask remove it")
+        kinds = [event["type"] for event in events]
+        assert kinds[-3:] == ["response.output_item.added", "response.output_item.done", "response.completed"]
+        (question,) = questions_of(events[-1]["response"])
+        more = await served.stream(
+            [decision(question, approve=True)], previous_response_id=events[-1]["response"]["id"]
+        )
+        assert text_of(more[-1]["response"]) == ALLOWED
+
+
+async def test_the_openai_client_reads_questions_strictly(tmp_path: Path) -> None:
+    async with (
+        serving(tmp_path / "data", pool__permissions="ask") as served,
+        AsyncOpenAI(base_url=f"{served.base}/v1", api_key="x", _strict_response_validation=True) as client,
+    ):
+        first = await client.responses.create(model="demo", input="!ask remove it")
+        (question,) = first.output
+        assert question.type == "mcp_approval_request"
+        second = await client.responses.create(
+            model="demo",
+            previous_response_id=first.id,
+            input=[{"type": "mcp_approval_response", "approval_request_id": question.id, "approve": True}],
+        )
+        assert second.output_text == ALLOWED
+
+
+async def test_f22_each_session_has_its_own_policy_on_one_process(tmp_path: Path) -> None:
+    async with serving(tmp_path / "more", pool__permissions="allow") as served:
+        waiting = await asked(served, conversation="careful", metadata=ASKING)
+        free, strict = await asyncio.gather(
+            served.say("!ask a", conversation="free"),
+            served.say("!ask b", conversation="strict", metadata={"permissions": "deny"}),
+        )
+        assert (free, strict) == (ALLOWED, REJECTED)
+        second = await served.ask([decision(waiting["question"], approve=True)], conversation="careful")
+        assert text_of(second.json()) == ALLOWED
+        # The session's own word holds for its later turns too, and for nobody else's.
+        assert await served.say("!ask c", conversation="strict") == REJECTED
+        assert questions_of((await served.ask("!ask d", conversation="careful")).json())
+        assert served.starts() == 1
+
+
+async def test_the_narrower_of_key_and_model_holds_and_a_session_never_widens_it(tmp_path: Path) -> None:
+    keys = [{"name": "one", "sha256": KEYS["one"], "permissions": "allow"}, {"name": "two", "sha256": KEYS["two"]}]
+    models = {"demo/careful": "ask", "demo/tame": "deny"}
+    async with serving(
+        tmp_path / "data", auth__keys=keys, pool__permissions="deny", pool__model_permissions=models
+    ) as served:
+
+        async def say(key: str, model: str, **fields: Any) -> Any:
+            headers = {"authorization": f"Bearer {key}"}
+            body = {"model": model, "input": "!ask", **fields}
+            return await served.http.post("/v1/responses", json=body, headers=headers)
+
+        assert text_of((await say("one", "demo")).json()) == ALLOWED
+        assert text_of((await say("two", "demo")).json()) == REJECTED
+        assert questions_of((await say("one", "demo/careful")).json())
+        assert text_of((await say("one", "demo/tame")).json()) == REJECTED
+        assert text_of((await say("one", "demo", metadata={"permissions": "deny"})).json()) == REJECTED
+        wider = await say("two", "demo", metadata=ASKING)
+        assert (wider.status_code, wider.json()["error"]["code"]) == (403, "permissions_not_allowed")
+        unknown = await say("one", "demo", metadata={"permissions": "maybe"})
+        assert (unknown.status_code, unknown.json()["error"]["param"]) == (400, "metadata.permissions")
+
+
+async def test_a_function_of_the_client_needs_no_permission(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", pool__permissions="deny") as served:
+        ours, others = "!ask mcp__ostler__get_weather", "!ask mcp__ostler__get_weather; rm"
+        assert await served.say(ours, tools=TOOLS) == ALLOWED
+        assert await served.say(others, tools=TOOLS) == REJECTED
+        assert await served.say(ours) == REJECTED
+
+
+async def test_agents_are_made_to_ask_as_soon_as_it_is_said_what_they_hear(tmp_path: Path) -> None:
+    for word, approval in ((None, "auto"), ("allow", "ask"), ("deny", "ask")):
+        loaded = load({"HOME": str(tmp_path)}, overrides=[("pool.permissions", word)] if word else [])
+        _, wanted = check(loaded.settings, tmp_path)
+        assert {each.approval.value for name, each in wanted.providers.items() if name == "gemini-acp"} == {approval}
+
+
+async def test_a_rule_that_cannot_be_kept_is_refused_and_not_served_as_if(tmp_path: Path) -> None:
+    settings = {"pool__permissions": "ask", "providers__demo__approval": "auto"}
+    async with serving(tmp_path / "data", **settings) as served:
+        refused = await served.ask("hello")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "permissions_not_kept")
+    async with serving(tmp_path / "data", pool__model_permissions={"demo/*": "allow"}, **settings) as served:
+        assert await served.say("hello") == "echo: hello"
+    async with serving(tmp_path / "data") as served:
+        unsaid = await served.ask("hello", metadata=ASKING)
+        assert (unsaid.status_code, unsaid.json()["error"]["param"]) == (400, "metadata.permissions")
+        assert await served.say("!ask") == REJECTED
+    alone = load({"HOME": str(tmp_path)}, overrides=[("pool.model_permissions", {"demo/*": "allow"})])
+    with pytest.raises(ConfigError, match=r"pool\.permissions"):
+        check(alone.settings, tmp_path)
+
+
+async def test_nobody_answers_in_time_is_a_no_and_the_turn_goes_on(tmp_path: Path) -> None:
+    settings = {"pool__permissions": "ask", "pool__permission_deadline": 0.2}
+    async with serving(tmp_path / "data", **settings) as served:
+        await asked(served, "!ask remove it", conversation="x")
+        query = "select text from messages where role = 'assistant' order by id desc limit 1"
+        await eventually(lambda: served.rows(query)[0][0] == REJECTED, "the agent hears no")
+        assert "remove it" in await served.say("!recall", conversation="x")
+
+
+async def test_waiting_for_a_decision_is_not_silence(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", pool__permissions="ask", gateway__turn_inactivity=0.3) as served:
+        first = await asked(served, conversation="x")
+        session = served.gateway.sessions.find(first["session"])
+        assert session is not None
+        turn = session.turn
+        assert turn is not None
+        assert turn.agent is not None
+        agent, before = turn.agent, turn.agent.count
+        await eventually(lambda: agent.count > before + 16, "two limits have passed")
+        second = await served.ask([decision(first["question"], approve=True)], conversation="x")
+        assert text_of(second.json()) == ALLOWED
+
+
+async def test_chat_completions_cannot_be_asked_and_say_no(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", pool__permissions="ask") as served:
+        body = {"model": "demo", "messages": [{"role": "user", "content": "!ask"}]}
+        answer = await served.http.post("/v1/chat/completions", json=body)
+        assert answer.json()["choices"][0]["message"]["content"] == REJECTED
+
+
+async def test_a_decision_for_an_unknown_question_is_refused(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", pool__permissions="ask") as served:
+        wrong = await served.ask([decision({"id": "mcpr_no"}, approve=True)])
+        assert wrong.status_code == 400
+        assert "mcpr_no" in wrong.json()["error"]["message"]
+        shapeless = await served.ask([{"type": "mcp_approval_response", "approval_request_id": "mcpr_no"}])
+        assert (shapeless.status_code, shapeless.json()["error"]["param"]) == (400, "input[0].approve")
+
+
+async def test_calls_and_questions_of_one_turn_come_one_after_another(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", pool__permissions="ask") as served:
+        first = await asked(served, f"!ask first\n{CALL}", tools=TOOLS, conversation="x")
+        middle = await served.ask([decision(first["question"], approve=True)], tools=TOOLS, conversation="x")
+        (call,) = calls_of(middle.json())
+        last = await served.ask([output(call, "sunny")], tools=TOOLS, conversation="x")
+        assert text_of(last.json()).strip() == "sunny"
+        assert len(served.prompts()) == 1
+
+
+async def test_the_port_of_chat_faces_decides_while_the_turn_goes_on(served: Served) -> None:
+    opened = (await served.ask("hello", conversation="x")).headers[SESSION]
+    sessions = served.gateway.sessions
+    session = sessions.of(opened, "")
+    key = TransportKey("demo", "demo", str(served.folder / "work"))
+    ask = Ask(key, (TextPart("!ask remove it"),), "!ask remove it", ({"type": "message"},), rule=Rule.ASK)
+    turn = sessions.start(session, ask, "turn_1", Nobody())
+    await eventually(lambda: bool(session.pending_permissions()), "the agent asks")
+    (question,) = session.pending_permissions()
+    assert (question.title, question.arguments) == ("remove it", "{}")
+    assert not session.answer_permission("mcpr_other", allow=True)
+    assert session.answer_permission(question.id, allow=True)
+    assert not session.answer_permission(question.id, allow=True)
+    await turn.over.wait()
+    query = "select text from messages where role = 'assistant' order by id desc limit 1"
+    assert served.rows(query) == [(ALLOWED,)]
+    assert session.pending_permissions() == []
+
+
+async def test_what_an_api_client_was_asked_can_be_decided_on_another_face(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", pool__permissions="ask") as served:
+        first = await asked(served, conversation="x")
+        session = served.gateway.sessions.find(first["session"])
+        assert session is not None
+        assert session.answer_permission(first["question"]["id"], allow=True)
+        query = "select text from messages where role = 'assistant' order by id desc limit 1"
+        await eventually(lambda: served.rows(query)[0][0] == ALLOWED, "the turn goes on with nobody listening")
+        assert await served.say("hello", conversation="x") == "echo: hello"
+
+
+async def test_a_new_question_of_the_user_drops_the_open_one(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", pool__permissions="ask") as served:
+        await asked(served, conversation="x")
+        assert await served.say("hello", conversation="x") == "echo: hello"
+
+
+@pytest.mark.parametrize("kind", ["call", "question"])
+def test_z3_a_kill_between_what_was_handed_out_and_its_answer_is_bridged_by_replay(tmp_path: Path, kind: str) -> None:
+    record = tmp_path / "record.jsonl"
+    args = json.dumps(["--record", str(record)])
+    settings = {"OSTLER_POOL__PERMISSIONS": "ask", "OSTLER_PROVIDERS__DEMO__ARGS": args}
+    body = {"model": "demo", "conversation": "x", "tools": TOOLS}
+    with command(tmp_path, **settings) as running, running.http() as http:
+        first = http.post("/v1/responses", json={**body, "input": CALL if kind == "call" else "!ask remove it"})
+        os.kill(running.process.pid, signal.SIGKILL)
+    asked = first.json()
+    answers = [output(call, "sunny") for call in calls_of(asked)]
+    answers += [decision(question, approve=True) for question in questions_of(asked)]
+    with command(tmp_path, **settings) as running, running.http() as http:
+        second = http.post("/v1/responses", json={**body, "input": answers})
+        assert second.status_code == 200, second.text
+        assert second.headers[SESSION] == first.headers[SESSION]
+        prompt = [line for line in record.read_text().splitlines() if "session/prompt" in line][-1]
+        said = ["called get_weather", "sunny"] if kind == "call" else ["asked for permission: remove it", "granted"]
+        assert [words in prompt for words in said] == [True, True]
+        again = http.post("/v1/responses", json={**body, "input": "hello"})
+        assert text_of(again.json()) == "echo: hello"

@@ -1,0 +1,138 @@
+"""Other limits while the pool runs, and keys that are to be kept warm no more."""
+
+import pytest
+
+from ostler.pool.core import Limits, ReserveRule, SettingsError, Sharing, SlotId, events
+from tests.unit.core.driver import QUIET, Pool
+
+
+def limits(**changed: object) -> events.LimitsChanged:
+    """The driver's own limits, but for these."""
+    return events.LimitsChanged(Limits(**({"reserve": QUIET, "sweep_every": 1.0, "probe_every": None} | changed)))
+
+
+def test_raised_limits_serve_those_who_wait() -> None:
+    pool = Pool(max_processes_per_key=1)
+    pool.register(seats_per_process=1)
+    pool.leased()
+    assert pool.claim() == []
+    assert pool.do(limits(max_processes_per_key=2)) == ["start #4 k"]
+
+
+def test_over_a_lowered_cap_what_nobody_has_ends_and_no_lease_is_cut() -> None:
+    pool = Pool(max_processes=3)
+    for key in ("a", "b", "c"):
+        pool.register(key, seats_per_process=1)
+    first, second = pool.leased("a"), pool.leased("b")
+    assert pool.do(limits(max_processes=1)) == []
+    assert pool.tick() == []
+    assert pool.release(second) == ["close 5"]
+    assert pool.closed(5) == []
+    assert pool.tick() == ["stop #4 soft surplus"]
+    assert pool.gone(4) == []
+    assert pool.release(first) == ["close 2"]
+    assert pool.closed(2) == []
+    assert pool.tick() == []
+    assert pool.says() == "a: #1 ready 0 wait 0 | b: - wait 0 | c: - wait 0"
+
+
+def test_over_a_lowered_cap_of_the_key_what_nobody_has_ends() -> None:
+    pool = Pool(max_processes_per_key=2)
+    pool.register(seats_per_process=1)
+    pool.leased()
+    other = pool.leased()
+    pool.do(limits(max_processes_per_key=1))
+    pool.release(other)
+    assert pool.tick() == ["stop #4 soft surplus"]
+
+
+def test_a_lowered_cap_refuses_more_starts() -> None:
+    pool = Pool(max_processes=3)
+    pool.register()
+    pool.do(limits(max_processes=1))
+    pool.leased()
+    pool.register("other")
+    assert pool.claim("other") == []
+
+
+def test_limits_that_a_key_could_not_start_under_change_nothing() -> None:
+    pool = Pool()
+    pool.register(start_seconds=5.0)
+    before = pool.core.books.limits
+    with pytest.raises(SettingsError, match="start_timeout"):
+        pool.do(limits(start_timeout=1.0))
+    assert pool.core.books.limits is before
+
+
+def test_another_reserve_rule_judges_what_was_seen_already() -> None:
+    pool = Pool(reserve=ReserveRule(most=1))
+    pool.register(seats_per_process=9)
+    for _ in range(4):
+        pool.leased()
+    (key,) = pool.core.snapshot().keys
+    assert [line.target for line in key.lines] == [1]
+    pool.do(limits(reserve=ReserveRule(most=4)))
+    (key,) = pool.core.snapshot().keys
+    assert [line.target for line in key.lines] == [2]
+
+
+def test_w31_another_ceiling_is_judged_anew() -> None:
+    pool = Pool(memory_ceiling=100)
+    pool.register(floor=1)
+    pool.started(1)
+    assert pool.do(events.MemorySampled(SlotId(1), 150)) == ["note ceiling_too_low"]
+    assert pool.do(events.MemorySampled(SlotId(1), 151)) == []
+    pool.do(limits(memory_ceiling=140))
+    assert pool.do(events.MemorySampled(SlotId(1), 151)) == ["note retired memory_growth", "start #2 k"]
+
+
+def test_a_cooled_key_ends_and_stays_down_until_somebody_asks() -> None:
+    pool = Pool(reserve=ReserveRule(most=1))
+    pool.register(floor=1)
+    pool.started(1)
+    lease = pool.leased()
+    pool.do(events.Warm("k", "", 1))
+    said = pool.do(events.Cool("k"))
+    assert f"move {lease} operator" in said
+    assert not [line for line in said if line.startswith(("start", "open"))]
+    assert pool.release(lease)[-1] == "stop #1 soft operator"
+    assert pool.gone(1) == []
+    assert pool.tick(5.0) == []
+    assert pool.claim() == ["start #5 k"]
+
+
+@pytest.mark.parametrize("event", [events.Hint("k", ""), events.Warm("k", "", 1)])
+def test_a_cooled_key_is_warmed_again_by_a_hint_or_an_order(event: events.Event) -> None:
+    pool = Pool()
+    pool.register()
+    pool.do(events.Cool("k"))
+    assert pool.do(events.Warm("k", "", 0)) == []
+    assert pool.do(event) == ["start #1 k"]
+
+
+def test_a_seat_that_the_budget_takes_makes_a_place_for_those_who_wait_for_a_start() -> None:
+    pool = Pool(memory_budget=400)
+    pool.register("a", seats_per_process=1, start_bytes=100, seat_bytes=5, can_close=False)
+    pool.register("b", start_bytes=100, seat_bytes=5)
+    pool.do(events.Warm("a", "t", 1))
+    pool.started(1)
+    pool.opened(2)
+    pool.leased("b")
+    slot = next(iter(pool.core.books.stables["b"].slots))
+    assert pool.claim("a", tools="u") == ["start #6 a"]
+    said = pool.do(events.MemorySampled(slot, 250))
+    assert said == ["note over_budget", "close 2", "note seat_leaked", "open 7 on #1 u"]
+
+
+def test_a_process_of_one_seat_that_the_budget_takes_makes_way() -> None:
+    pool = Pool(memory_budget=400, max_processes_per_key=1)
+    one_seat = {"seats_per_process": 1, "sharing": Sharing.NONE}
+    pool.register("a", start_bytes=100, seat_bytes=5, can_close=False, **one_seat)
+    pool.register("b", start_bytes=100, seat_bytes=5)
+    pool.do(events.Warm("a", "t", 1))
+    pool.started(1)
+    pool.opened(2)
+    pool.leased("b")
+    slot = next(iter(pool.core.books.stables["b"].slots))
+    said = pool.do(events.MemorySampled(slot, 303))
+    assert said == ["note over_budget", "close 2", "note seat_leaked", "note retired used_up", "stop #1 soft used_up"]
