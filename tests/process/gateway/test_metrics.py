@@ -82,7 +82,7 @@ async def test_labels_hold_no_session_no_path_and_no_word_of_any_length(served: 
     text = (await served.http.get("/metrics")).text
     told = read(text)
     known = {dict(labels).get("model") for name, labels in told.samples if name == "ostler_turn_tokens_total"}
-    assert known == {"default", "other"}
+    assert known == {"demo", "other"}
     assert str(served.folder) not in text
     assert "a-name-of-mine" not in text
     assert made.headers["x-ostler-session-id"] not in text
