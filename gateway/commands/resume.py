@@ -1,4 +1,4 @@
-"""`/resume`: go on with an earlier session. Alone it lists those that have a title."""
+"""`/resume`: go on with an earlier session, also one that only a mirror remembers. Alone it lists those with titles."""
 
 from ostler.gateway.commands.registry import Call, Command, Reply
 from ostler.gateway.records import EndReason, SessionRecord
@@ -22,6 +22,7 @@ async def run(call: Call) -> Reply:
     listed = await remembered_list(conversation) if words.number is not None else []
     if listed is None:
         listed = [session.id for session in await titled(call)]
+    await conversation.rescued(words.text)
     target = await aimed(conversation.store, words, reach(conversation), listed)
     left = conversation.session
     if left is not None and target.id == left.id:

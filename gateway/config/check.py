@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ostler.bridge.upstreams.settings import UpstreamMisconfigured, UpstreamSettings
 from ostler.gateway.api.keys import check_exposure, key_ring
+from ostler.gateway.config.asking import made_to_ask
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.processes import pool_settings
 from ostler.gateway.config.settings import Settings
@@ -55,4 +56,5 @@ def check(settings: Settings, data_dir: Path, memories: Iterable[str] = ()) -> t
     key_ring(settings.auth)
     check_exposure(settings.gateway.host, settings.gateway.uds, settings.auth)
     upstream_settings(settings)
-    return models, pool_settings(settings, models, work_folder(settings, data_dir))
+    wanted = pool_settings(settings, models, work_folder(settings, data_dir))
+    return models, made_to_ask(wanted, settings, models, load())

@@ -17,7 +17,7 @@ Hour = Annotated[int, Meta(ge=0, le=23)]
 Count = Annotated[int, Meta(gt=0)]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 
-SECRET = frozenset({"api_key", "env", "headers", "options", "sha256"})
+SECRET = frozenset({"api_key", "env", "headers", "options", "sha256", "token"})
 
 
 class GatewaySettings(Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """Where agents work when a request names no directory; None: `work/` in the data folder."""
     responses_max: Count = 10_000
     seats_max: Count = 64
-    """Seats that sessions hold between their turns; the least recently used is given back first."""
+    """Seats that sessions hold; of those between two turns the least recently used is given back first."""
     seat_idle: Seconds = 900.0
     sessions_max: Count = 10_000
     """Sessions kept in memory; the rest are read from the store when they are asked for."""
@@ -58,6 +58,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """Ended streams that are kept for clients that come back for the rest."""
     replay_bytes: Count = 64 * 1024 * 1024
     commands_on_openai_api: bool = False
+    mirrors: bool = True
+    """Whether each session is also kept as a file of JSON lines, for people and tools to read."""
 
 
 class WarmSettings(Struct, frozen=True, kw_only=True):
@@ -85,8 +87,9 @@ class PoolSettings(Struct, frozen=True, kw_only=True):
     warm: list[WarmSettings] = field(default_factory=list)
     roots: list[str] = field(default_factory=list)
     """Directories that agents may work below; empty: any."""
-    permissions: str = "deny"
-    """What agents hear when they ask for permission: allow, deny, or ask (a person, by the API or on a chat face)."""
+    permissions: str | None = None
+    """What agents hear when they ask for permission: allow, deny, or ask (a person, by the API or on a chat face). Set,
+    it also makes every agent ask that can be made to; None: they act as they are used to, and questions hear no."""
     model_permissions: dict[str, str] = field(default_factory=dict)
     """The same for `provider/model` or `provider/*`."""
     permission_deadline: Seconds = 300.0
@@ -116,7 +119,7 @@ class KeySettings(Struct, frozen=True, kw_only=True):
     models: list[str] = field(default_factory=list)
     """`provider/model` or `provider/*`; empty: all."""
     admin: bool = False
-    """Whether its holder may /resume every session, whoever it belongs to."""
+    """Whether this key may take up every session on chat faces, and see and steer the pool."""
     permissions: str | None = None
     """What agents hear from this key: allow, deny or ask; with a rule for the model, the narrower of the two."""
     roots: list[str] = field(default_factory=list)
@@ -128,7 +131,7 @@ class AuthSettings(Struct, frozen=True, kw_only=True):
     """Who may ask."""
 
     api_key: str | None = None
-    """One key for a person on their own machine; `OSTLER_API_KEY` sets it too."""
+    """One key for a person on their own machine; `OSTLER_API_KEY` sets it too. It is not an operator's."""
     keys: list[KeySettings] = field(default_factory=list)
     key_file: str | None = None
     """A file of its owner alone with more `[[keys]]`; None: `keys.toml` in the data folder, if there is one."""
@@ -225,6 +228,22 @@ class LogSettings(Struct, frozen=True, kw_only=True):
     level: str = "info"
     format: str = "text"
     """text or json."""
+    levels: dict[str, str] = field(default_factory=dict)
+    """Levels of single loggers, by name: `"ostler.pool" = "debug"`."""
+    redact: list[str] = field(default_factory=list)
+    """Regular expressions; what matches is never written. The configured secrets are covered already."""
+
+
+class MetricsSettings(Struct, frozen=True, kw_only=True):
+    """What is counted, and who may read it."""
+
+    enabled: bool = True
+    token: str | None = None
+    """Opens `/metrics` and nothing else. Without it whoever may use the gateway may read them."""
+    places: dict[str, str] = field(default_factory=dict)
+    """Short names for directories, `name = "/path"`: only these ever stand in a label."""
+    otlp_endpoint: str | None = None
+    """Where to send traces of turns, for example `http://127.0.0.1:4318/v1/traces`; needs the extra `otel`."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -239,12 +258,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     memory: MemorySettings = field(default_factory=MemorySettings)
     resets: ResetSettings = field(default_factory=ResetSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
 
 
 RULES = ("allow", "deny", "ask")
 CHOICES: dict[str, tuple[str, ...]] = {
     "gateway.on_disconnect": ("cancel", "continue"),
-    "pool.permissions": RULES,
     "log.level": ("debug", "info", "warning", "error"),
     "log.format": ("text", "json"),
 }

@@ -28,11 +28,10 @@ TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A conversation with a live session, and what its person should be told with the answer."""
+    """A conversation with a live session."""
 
     conversation: Conversation
     session: SessionRecord
-    notices: tuple[str, ...] = ()
 
 
 class Admission:
@@ -50,7 +49,10 @@ class Admission:
             return Conversation(self._hall, key, caller, None, None)
         found = await self._store.get_session(route.session_id)
         live = found if found is not None and found.live else None
-        return Conversation(self._hall, key, caller, live, route.session_id)
+        conversation = Conversation(self._hall, key, caller, live, route.session_id)
+        if live is not None:
+            await conversation.heal(live.id)
+        return conversation
 
     async def admit(self, key: SessionKey, caller: Caller) -> Admitted:
         """The session that a message belongs to, which is there and alive."""
@@ -79,7 +81,8 @@ class Admission:
         if old is None and conversation.routed is not None:
             old = await self._store.get_session(conversation.routed)
         fresh = await conversation.start_over(reason or EndReason.RESET)
-        return Admitted(conversation, fresh, tuple(self._notices(conversation, old, reason)))
+        conversation.notices += self._notices(conversation, old, reason)
+        return Admitted(conversation, fresh)
 
     def _notices(self, conversation: Conversation, old: SessionRecord | None, reason: EndReason | None) -> list[str]:
         """What became of the old session, where its person did not do it and would miss something."""

@@ -8,6 +8,7 @@ Rules:
 - Whoever changes a transcript calls `check_quiet` before and `rewritten` (or `rewound`) after.
 """
 
+import logging
 from dataclasses import replace
 
 from ostler.gateway.api.keys import Caller
@@ -22,6 +23,7 @@ from ostler.gateway.records import (
     SessionRecord,
     new_session_id,
 )
+from ostler.gateway.sessions.mirrors import Mirrors, told
 from ostler.gateway.sessions.outcome import Stop
 from ostler.gateway.sessions.permits import NAME as PERMISSIONS
 from ostler.gateway.sessions.permits import Rule
@@ -31,6 +33,7 @@ from ostler.gateway.sessions.witness import Switch, Witness
 from ostler.gateway.store import Store
 from ostler.pool.keys import TransportKey
 
+log = logging.getLogger(__name__)
 EXPIRIES = frozenset({EndReason.IDLE, EndReason.DAILY})
 
 
@@ -47,6 +50,8 @@ class Conversation:
         """The live session of this conversation; None where there is none yet, or the last one has ended."""
         self.routed = routed
         """Where the key leads, be that alive or not."""
+        self.notices: list[str] = []
+        """What the person should be told with the next thing that is said."""
 
     @property
     def platform(self) -> str:
@@ -77,6 +82,11 @@ class Conversation:
     def witness(self) -> Witness:
         """Who is told."""
         return self.hall.sessions.house.witness
+
+    @property
+    def mirrors(self) -> Mirrors:
+        """The files that people read."""
+        return self.hall.sessions.house.mirrors
 
     # --- what runs ---
 
@@ -119,6 +129,18 @@ class Conversation:
         ident = new_session_id(self.hall.sessions.house.ids.random_bytes)
         return NewSession(ident, self.key.stored, self.platform, self.owner, self.chat)
 
+    async def rescued(self, session_id: str) -> SessionRecord | None:
+        """A session that the store has lost and its mirror remembers, back in the store as one of this conversation.
+
+        Only where there are no owners: a mirror does not say whose it is.
+        """
+        if self.owner or not self.mirrors.exists(session_id) or await self.store.get_session(session_id) is not None:
+            return None
+        found = replace(self.fresh(), id=session_id)
+        await self.store.create_session(found)
+        await self.heal(session_id, again=True)
+        return await self.store.get_session(session_id)
+
     async def switch_to(
         self, target: NewSession | str, reason: Switch, ends: EndReason = EndReason.SWITCH
     ) -> SessionRecord:
@@ -126,6 +148,8 @@ class Conversation:
         left = self.session
         if left is not None and target == left.id:
             return left
+        if isinstance(target, str):
+            await self.heal(target, again=True)
         switch = RouteSwitch(
             self.key.stored,
             self.routed,
@@ -146,12 +170,22 @@ class Conversation:
 
     def _moved(self, session: SessionRecord, reason: Switch) -> None:
         left, self.session, parent = self.session, session, self.routed or ""
+        log.debug("conversation %s: session %s follows %s (%s)", self.key, session.id, parent or "nothing", reason)
         self.routed = session.id
         at_work = None if left is None else self.sessions.find(left.id)
         if at_work is not None:
             at_work.retire()
+        self.mirrors.grew(session.id)
         if parent:
             self.witness.session_switched(session.id, parent_id=parent, reason=reason)
+
+    async def heal(self, session_id: str, *, again: bool = False) -> None:
+        """Put back what only the mirror of a session has; the person hears of it."""
+        at_work = self.sessions.find(session_id)
+        if at_work is None or not at_work.busy:
+            healed = await self.mirrors.heal(session_id, again=again)
+            if healed is not None and (text := told(healed)):
+                self.notices.append(f"This session was mended: {text}.")
 
     # --- what it says ---
 
@@ -160,6 +194,8 @@ class Conversation:
         at_work = self.at_work
         if at_work is not None:
             at_work.release_seat()
+        if self.session is not None:
+            await self.mirrors.rewrite(self.session.id)
 
     async def rewound(self) -> None:
         """Turns were taken back."""

@@ -2,6 +2,8 @@
 
 Rules:
 - A message is acknowledged by nothing before its session has it stored: the answer's first event comes after that.
+- Messages and commands of one conversation are taken in the order they came: a message stands in line while its session
+  is found and its turn is queued, a command while it runs.
 - A slash word is never sent to the agent. A command that is refused says so as its reply; a fault of ours is raised.
 """
 
@@ -11,12 +13,12 @@ from ostler.gateway.api.errors import ApiError
 from ostler.gateway.commands.registry import Call, Command, Kind, Registry, Reply, Words, parse
 from ostler.gateway.errors import Refused
 from ostler.gateway.faces.admission import Admission
-from ostler.gateway.faces.answer import Answer
+from ostler.gateway.faces.answer import Answer, notice_item
 from ostler.gateway.faces.conversation import Conversation
 from ostler.gateway.faces.hall import Hall
-from ostler.gateway.faces.lines import Lines
 from ostler.gateway.faces.message import Asked, Exchange, Message, Said, Tell
 from ostler.gateway.faces.question import Question, question
+from ostler.gateway.lines import Lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Face:
         asked = question(message.text, message.attachments, self.hall.sessions.house.ids.make)
         async with self.lines.stand(message.key.stored):
             admitted = await self.admission.admit(message.key, message.caller)
-            return self._ask(admitted.conversation, asked, tell, admitted.notices)
+            return self._ask(admitted.conversation, asked, tell)
 
     async def _called(self, message: Message, words: Words, tell: Tell) -> Exchange:
         command = self.commands.find(words.name)
@@ -56,19 +58,20 @@ class Face:
             reply = Reply(str(error))
         if reply.ask is not None:
             await conversation.begun()
-            return self._ask(conversation, reply.ask, tell, (reply.text,) if reply.text else ())
-        session = conversation.session
-        return Said(reply.kind, None if session is None else session.id, reply.text, reply.items)
+            conversation.notices += [reply.text] if reply.text else []
+            return self._ask(conversation, reply.ask, tell)
+        session, notices = conversation.session, conversation.notices
+        items = (*(notice_item(text) for text in notices), *reply.items)
+        return Said(reply.kind, None if session is None else session.id, "\n\n".join([*notices, reply.text]), items)
 
-    def _ask(self, conversation: Conversation, asked: Question, tell: Tell, notices: tuple[str, ...]) -> Asked:
+    def _ask(self, conversation: Conversation, asked: Question, tell: Tell) -> Asked:
         """Queue the turn. Nothing is awaited from here on, so that turns stand in the order of their messages."""
         sessions, session = self.hall.sessions, conversation.session
         if session is None:
             raise RuntimeError("a question was asked in a conversation without a session")
         house = sessions.house
-        answer = Answer(
-            house.ids.make("smsg"), session.id, int(house.wall()), tell, notices=notices, read=len(asked.text)
-        )
+        told, read = conversation.notices, len(asked.text)
+        answer = Answer(house.ids.make("smsg"), session.id, int(house.wall()), tell, notices=told, read=read)
         key = conversation.transport_key()
         turn = sessions.start(
             sessions.of(session.id, session.owner or ""), asked.ask(key, conversation.rule(key)), answer.id, answer

@@ -59,7 +59,7 @@ class SessionKey:
 
 def key_of(place: Place, owner: str = "") -> SessionKey:
     """The key of a place."""
-    chat, user, thread = (quote(part, safe="") for part in (place.chat, place.user, place.thread))
+    chat, user, thread = (quoted(part) for part in (place.chat, place.user, place.thread))
     if thread:
         text = f"{place.platform}:thread:{chat}:{thread}"
     elif place.group:
@@ -67,6 +67,11 @@ def key_of(place: Place, owner: str = "") -> SessionKey:
     else:
         text = f"{place.platform}:direct:{chat}"
     return checked_key(text, owner)
+
+
+def quoted(part: str) -> str:
+    """A name that a platform gave, as a part of a key: nothing in it can look like a part of its own."""
+    return quote(part, safe="").replace("..", "%2E%2E")
 
 
 def checked_key(text: str, owner: str = "") -> SessionKey:

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 
 from ostler.gateway.config.settings import GatewaySettings
 from ostler.gateway.ids import Ids
+from ostler.gateway.sessions.mirrors import Mirrors
 from ostler.gateway.sessions.permits import Permits
+from ostler.gateway.sessions.reports import NoTurnObserver, TurnObserver
 from ostler.gateway.sessions.witness import Witness
 from ostler.gateway.sessions.workshop import Workshop
 from ostler.gateway.store import Store
@@ -27,5 +29,7 @@ class House:
     clock: Callable[[], float]
     wall: Callable[[], float]
     witness: Witness
+    mirrors: Mirrors
     permits: Permits = field(default_factory=Permits)
     workshop: Workshop = field(default_factory=Workshop)
+    turns: TurnObserver = field(default_factory=NoTurnObserver)

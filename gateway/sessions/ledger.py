@@ -39,6 +39,7 @@ class Ledger:
     async def remember(self, turn: Turn) -> int:
         """Store the question. The id of the message before it, 0 where there is none."""
         ask = turn.ask
+        await self._house.mirrors.heal(self._id)
         if ask.again is not None:
             return await self._ask_again(turn, ask.again)
         before = await self._store.history(self._id, last=1)
@@ -52,7 +53,8 @@ class Ledger:
     async def history(self, turn: Turn) -> tuple[Line, ...]:
         """What was said before this turn."""
         messages = await self._store.history(self._id)
-        return tuple(lines_of([message for message in messages if turn.asked is None or message.id < turn.asked]))
+        before = [message for message in messages if turn.asked is None or message.id < turn.asked]
+        return tuple(lines_of(before, [item for _, _, item in turn.ask.preface]))
 
     async def instructions(self) -> str:
         """Those that hold for the session."""
@@ -85,6 +87,7 @@ class Ledger:
             log.error("the end of turn %s of session %s is not stored: %s", turn.id, self._id, error)  # noqa: TRY400 - the error says it all
             turn.scribe.close(fault(error), [])
             return None
+        self._house.mirrors.grew(self._id)
         return ids[-1] if ids else 0
 
     async def take_back(self, turn: Turn) -> None:
@@ -95,6 +98,7 @@ class Ledger:
             await self._store.deactivate_from(self._id, turn.asked)
         except GatewayError as error:
             log.warning("session %s keeps a message that was never sent: %s", self._id, error)
+        await self._house.mirrors.rewrite(self._id)
 
     async def take_results(self, turn: Turn, came: Continuation) -> None:
         """Store what the client found out, and the beginning of the next answer."""
@@ -115,6 +119,7 @@ class Ledger:
             raise MovedOn(self._id)
         if place + 1 < len(messages):
             await self._store.deactivate_from(self._id, messages[place + 1].id)
+            await self._house.mirrors.rewrite(self._id)
         turn.asked = message_id
         await self._begin(turn, [])
         return messages[place - 1].id if place else 0

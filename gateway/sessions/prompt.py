@@ -11,17 +11,31 @@ from ostler.gateway.records import MessageRecord, Role
 from ostler.gateway.sessions.ask import Ask, Line
 from ostler.pool.prompt import PromptPart, TextPart, size_of
 from ostler.pool.provider import Provider
+from ostler.wire.json import JsonObject
 from ostler.wire.transcript import build_transcript
 
 RESERVE = 1000
 """Characters of a limit that are left for the header and the quoting."""
+RESULT = "function_call_output"
 INSTRUCTIONS = "[instructions] Follow these in every answer of this session:\n{text}\n[end of instructions]"
 ROLE_LINES = {Role.USER: "user", Role.ASSISTANT: "assistant", Role.TOOL: "tool", Role.SYSTEM: "assistant"}
 
 
-def lines_of(messages: Sequence[MessageRecord]) -> list[Line]:
-    """Stored messages as a transcript; calls stand next to their results."""
-    return [line for message in messages for line in message_lines(message)]
+def lines_of(messages: Sequence[MessageRecord], coming: Sequence[JsonObject] = ()) -> list[Line]:
+    """Stored messages as a transcript; calls stand next to their results, of which some may only be `coming`.
+
+    A call that nobody ever answered is closed here: an agent that finds it open would wait for it or make it again.
+    """
+    said = [item for message in messages for item in message.items]
+    results: set[object] = {item.get("call_id") for item in [*said, *coming] if item.get("type") == RESULT}
+    return [line for message in messages for line in [*message_lines(message), *open_calls(message, results)]]
+
+
+def open_calls(message: MessageRecord, results: set[object]) -> list[Line]:
+    """The end of those calls of a message that have none."""
+    calls = [item for item in message.items if item.get("type") == "function_call"]
+    left = [call.get("name") for call in calls if call.get("call_id") not in results]
+    return [("tool", f"{name} was never answered: the turn ended before") for name in left]
 
 
 def message_lines(message: MessageRecord) -> list[Line]:

@@ -16,6 +16,8 @@ from functools import partial
 from ostler.bridge.calls import CallResult
 from ostler.bridge.offer import Offer
 from ostler.bridge.session_facts import SessionFacts
+from ostler.bridge.settings import SERVER_NAME
+from ostler.gateway.correlation import on_behalf_of
 from ostler.gateway.errors import GatewayError
 from ostler.gateway.sessions.ask import Output
 from ostler.gateway.sessions.calls import ALIVE, READY, AskedCall, Desk, Permission
@@ -24,8 +26,9 @@ from ostler.gateway.sessions.faults import fault
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.ledger import Ledger
 from ostler.gateway.sessions.outcome import Outcome, Status, Stop, failed, outcome_of, stopped
-from ostler.gateway.sessions.permits import Rule
+from ostler.gateway.sessions.permits import Rule, of_function
 from ostler.gateway.sessions.prompt import compose
+from ostler.gateway.sessions.reports import TurnReport
 from ostler.gateway.sessions.scribe import Nobody, Scribe
 from ostler.gateway.sessions.seat import Seat
 from ostler.gateway.sessions.seating import Seating
@@ -46,10 +49,17 @@ SIGNS_OF_LIFE = 8
 class Session:
     """Made and kept by `Sessions`."""
 
-    def __init__(self, session_id: str, owner: str, house: House, rested: Callable[["Session"], None]) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        owner: str,
+        house: House,
+        rested: Callable[["Session"], None],
+        make_way: Callable[[], None],
+    ) -> None:
         self.id = session_id
         self.owner = owner
-        self.seating = Seating(session_id, owner, house, self.release_seat, self.decide)
+        self.seating = Seating(session_id, owner, house, left=self.release_seat, policy=self.decide, make_way=make_way)
         self.turn: Turn | None = None
         self.retired = False
         """Whether its conversation has left it."""
@@ -168,7 +178,8 @@ class Session:
         """The permission policy of every seat of this session: the rule of the turn that runs."""
         turn, permits = self.turn, self._house.permits
         rule = Rule.DENY if turn is None else turn.ask.rule or permits.rule(turn.ask.key)
-        if rule is Rule.ALLOW:
+        functions = [] if turn is None else [str(each["name"]) for each in turn.ask.tools]
+        if rule is Rule.ALLOW or of_function(asked, functions, SERVER_NAME):
             return await allow(agent_session, asked)
         if turn is None or turn.desk is None or rule is Rule.DENY:
             return await deny(agent_session, asked)
@@ -199,11 +210,13 @@ class Session:
 
     async def run(self, turn: Turn) -> None:
         """Remember the question, take a seat, ask, listen, finish."""
-        outcome = await self._answer(turn)
-        try:
-            await self._finish(turn, outcome)
-        finally:
-            turn.over.set()
+        turn.timings.begin()
+        with on_behalf_of(turn.origin, session_id=self.id, turn_id=turn.id):
+            outcome = await self._answer(turn)
+            try:
+                await self._finish(turn, outcome)
+            finally:
+                turn.over.set()
 
     async def _answer(self, turn: Turn) -> Outcome:
         try:
@@ -211,6 +224,7 @@ class Session:
                 if turn.stopped is not None:
                     return stopped(turn.stopped)
                 last = await self._ledger.remember(turn)
+                turn.timings.store()
                 agent = await self._ask(turn, last)
             return await self._listen(turn, agent)
         except TimeoutError:
@@ -228,6 +242,7 @@ class Session:
         """Take a seat and put the question there."""
         kit, context = await self._equip(turn)
         seat = await self.seating.attach(turn, last, kit, context)
+        turn.timings.sit()
         return await self._prompt(turn, seat, last, kit, context)
 
     async def _equip(self, turn: Turn) -> tuple[Offer, SessionContext]:
@@ -293,7 +308,9 @@ class Session:
         """The end, once: durable, then told."""
         if turn.desk is not None:
             turn.desk.close("the turn is over")
-        turn.timings.report(self.id, turn.id)
+        facts = turn.timings.report(self.id, turn.id)
+        report = TurnReport(self.id, turn.id, turn.ask.key, outcome, facts, turn.timings, turn.origin)
+        self._house.turns.turn_ended(report)
         if turn.agent is None:
             await self._ledger.take_back(turn)
         last = await self._close(turn, outcome)

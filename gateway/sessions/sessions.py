@@ -2,8 +2,9 @@
 
 Rules:
 - A session is in the table while it has a turn, a queue or a seat; whatever else is known of it is in the store.
-- Seats between turns are bounded: the session that rested longest gives its seat back first, and every seat after a
-  while of quiet. A session in mid-turn is never touched.
+- A seat between turns is given up for a turn that can get none otherwise.
+- Seats are bounded: the session that rested longest gives its seat back first, and every seat after a while of quiet. A
+  session in mid-turn is never touched, so many running ones may hold more than the bound; that is logged.
 - Draining: no new turns; running ones may end within the deadline, then they are stopped and stored as incomplete.
 """
 
@@ -13,6 +14,7 @@ import logging
 from collections import OrderedDict
 
 from ostler.gateway.sessions.ask import Ask, Output
+from ostler.gateway.sessions.crowding import crowded
 from ostler.gateway.sessions.errors import Draining
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.outcome import Stop
@@ -34,6 +36,8 @@ class Sessions:
         self._table: dict[str, Session] = {}
         self._resting: OrderedDict[str, asyncio.TimerHandle] = OrderedDict()
         """Sessions with a seat and no turn, the longest rest first, and when their seat is given back."""
+        self._at_work: set[str] = set()
+        """Sessions whose turns hold a seat, or will."""
         self._draining = False
         self._calm = asyncio.Event()
 
@@ -54,7 +58,7 @@ class Sessions:
         """The session, which exists in the store."""
         session = self._table.get(session_id)
         if session is None:
-            session = self._table[session_id] = Session(session_id, owner, self.house, self._rested)
+            session = self._table[session_id] = Session(session_id, owner, self.house, self._rested, self._make_way)
         return session
 
     def find(self, session_id: str) -> Session | None:
@@ -67,6 +71,8 @@ class Sessions:
         turn = Turn(turn_id, ask, scribe, Timings(self.house.clock))
         session.submit(turn)
         self._wake(session.id)
+        self._at_work.add(session.id)
+        self._make_room()
         return turn
 
     def resume(self, session_id: str, scribe: Scribe, outputs: list[Output]) -> Turn | None:
@@ -142,6 +148,8 @@ class Sessions:
     def _rested(self, session: Session) -> None:
         """A session has nothing to do now."""
         self._wake(session.id)
+        if not session.busy:
+            self._at_work.discard(session.id)
         if session.retired:
             session.seating.forget()
         if session.seating.seat is None or self._draining:
@@ -152,10 +160,19 @@ class Sessions:
             self._make_room()
         self._calm.set()
 
+    def _make_way(self) -> None:
+        """Somebody waits for a seat: where only seats between turns are in the way, the longest rest ends."""
+        if self._resting and crowded(self.house.pool.snapshot().core):
+            self._let_go(self._table[next(iter(self._resting))])
+
     def _make_room(self) -> None:
-        while len(self._resting) > self.house.settings.seats_max:
+        """Hold as few seats as we may; those of running turns are needed, however many they are."""
+        most = self.house.settings.seats_max
+        while self._resting and len(self._resting) + len(self._at_work) > most:
             oldest = next(iter(self._resting))
             self._let_go(self._table[oldest])
+        if len(self._at_work) > most:
+            log.info("%d sessions have a turn and a seat each, above gateway.seats_max (%d)", len(self._at_work), most)
 
     def _let_go(self, session: Session) -> None:
         if session.busy:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from ostler.gateway.correlation import ORIGIN, Origin
 from ostler.gateway.sessions.ask import Ask, Output
 from ostler.gateway.sessions.calls import GRANTED, REFUSED, Desk, Permission
 from ostler.gateway.sessions.outcome import Stop
@@ -51,6 +52,8 @@ class Turn:
     leave: Callable[[], None] | None = None
     """Set while it stands in the queue: takes it out and ends it."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
+    origin: Origin = field(default_factory=ORIGIN.get)
+    """The request that caused it."""
 
     @property
     def text(self) -> str:
@@ -88,6 +91,8 @@ class Turn:
         """One event of the agent."""
         kind = type(event)
         if kind is Text:
+            if self.timings.spoke is None:
+                self.timings.speak()
             self.said.append(event.text)  # type: ignore[union-attr] # narrowed by kind
         elif kind is ToolStarted:
             self.timings.tool_called()

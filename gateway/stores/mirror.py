@@ -42,6 +42,10 @@ class Mirror:
     def path(self, session_id: str) -> Path:
         return self.folder / f"{checked_session_id(session_id)}.jsonl"
 
+    def exists(self, session_id: str) -> bool:
+        """Whether there is a file. Quick enough for the loop."""
+        return self.path(session_id).exists()
+
     def append(self, session_id: str, messages: Iterable[MessageRecord | NewMessage]) -> None:
         """Add lines at the end."""
         lines = b"".join(line_of(message) for message in messages)

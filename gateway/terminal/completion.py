@@ -24,12 +24,8 @@ class SlashCompleter(Completer):
 
 
 def keys() -> KeyBindings:
-    """Enter sends; Alt-Enter begins a new line. In a buffer of several lines prompt_toolkit has it the other way."""
+    """Alt-Enter begins a new line. What prompt_toolkit calls multi-line takes the whole screen, and Enter."""
     bindings = KeyBindings()
-
-    @bindings.add("enter")
-    def _(event: KeyPressEvent) -> None:
-        event.current_buffer.validate_and_handle()
 
     @bindings.add("escape", "enter")
     def _(event: KeyPressEvent) -> None:

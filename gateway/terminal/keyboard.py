@@ -84,7 +84,6 @@ class Person:
             completer=SlashCompleter(self._commands),
             complete_while_typing=True,
             key_bindings=keys(),
-            multiline=True,
             prompt_continuation="  ",
             enable_open_in_editor=True,
         )

@@ -254,6 +254,8 @@ class Agent:
 
     def _close(self, number: object, params: Params) -> Params:
         session = self._session(params)
+        if self._flags.refuse_close:
+            raise RpcError(frames.INTERNAL_ERROR, "told to refuse close")
         del self._sessions[session.id]
         if session.turn is not None:
             session.turn.cancel()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 SWITCHES = {
     "refuse-initialize": "answer initialize with an error",
+    "refuse-close": "answer session/close with an error",
     "no-close": "neither advertise nor know session/close",
     "no-load": "neither advertise nor know session/load and session/resume",
     "share-tools": "let the first tool server of a name answer for every session",
@@ -39,6 +40,7 @@ class Flags:
     def __init__(self, argv: list[str]) -> None:
         given = _scan(argv)
         self.refuse_initialize = "refuse-initialize" in given
+        self.refuse_close = "refuse-close" in given
         self.no_close = "no-close" in given
         self.no_load = "no-load" in given
         self.share_tools = "share-tools" in given

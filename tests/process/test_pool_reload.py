@@ -122,3 +122,19 @@ async def test_a_key_whose_directory_is_gone_can_be_drained(tmp_path: Path) -> N
         stable.pool.warm(key, seats=0)
         stable.pool.drain(key)
         await stable.settled(lambda: not alive(pid))
+
+
+async def test_a_key_that_is_cooled_stays_down_until_somebody_asks(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, limits=SWEPT) as stable:
+        key = stable.key()
+        for _ in range(5):
+            (await stable.pool.lease(key)).release()
+        stable.pool.warm(key)
+        await stable.settled(lambda: stable.pool.snapshot().core.census.parked >= 1)
+        stable.pool.cool(key)
+        await stable.settled(lambda: not stable.pool.snapshot().processes)
+        starts = len(stable.starts())
+        await asyncio.sleep(3 * SWEPT.sweep_every)  # what would start it again, had it anything to start
+        assert len(stable.starts()) == starts
+        async with await stable.pool.lease(key) as lease:
+            assert await say(lease, "hello") == "echo: hello"

@@ -403,7 +403,7 @@ async def test_wm2_the_tool_sets_of_single_requests_are_forgotten(tmp_path: Path
     async with open_stable(tmp_path, limits=Limits(reserve=rule, sweep_every=0.05), watch_every=0.05) as stable:
         for number in range(20):
             (await stable.pool.lease(stable.key(), tools=ToolSet(({"name": f"tool{number}"},)))).release()
-        await stable.settled(lambda: living(SeatWish) == before)
+        await stable.settled(lambda: living(SeatWish) <= before)
         async with await stable.pool.lease(stable.key(), tools=ToolSet(({"name": "tool0"},))) as lease:
             assert await say(lease, "hello") == "echo: hello"
 
@@ -459,10 +459,12 @@ async def test_w30d_a_runtime_directory_that_was_tidied_away_is_made_again(tmp_p
 
 async def test_w28a_a_directory_that_was_removed_is_named_and_costs_nobody_his_agent(tmp_path: Path) -> None:
     async with open_stable(tmp_path) as stable:
-        key = stable.key()
+        key, gone = stable.key(), stable.key("gone")
         lease = await stable.pool.lease(key)
-        os.rmdir(key.cwd)  # noqa: PTH106 - a directory of the test alone, and the loop has nothing else to do
+        for cwd in (key.cwd, gone.cwd):
+            os.rmdir(cwd)  # noqa: PTH106 - directories of the test alone, and the loop has nothing else to do
         with pytest.raises(BadDirectory, match="does not exist") as refused:
-            await stable.pool.lease(key)
-        assert refused.value.cwd == key.cwd
+            await stable.pool.lease(gone)
+        assert refused.value.cwd == gone.cwd
         assert await say(lease, "well") == "echo: well"
+        lease.release()

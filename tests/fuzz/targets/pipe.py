@@ -33,6 +33,7 @@ def bound() -> SessionBinding:
         stats=stats,
         doors=Doors(None, AcpChannel),
         on_revoked=lambda _binding: None,
+        on_dismissed=lambda _binding: None,
     )
 
 

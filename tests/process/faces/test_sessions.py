@@ -1,12 +1,21 @@
 """Group A: a key leads to one session, `/new` to a fresh one, and nothing of the old one follows."""
 
 import asyncio
+import hashlib
+import logging
+import random
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import httpx
 import pytest
 
+from ostler.gateway.data_folder import DATABASE
+from ostler.gateway.faces.keys import Place, key_of
+from ostler.gateway.records import NewMessage, NewSession, SessionChange
 from tests.support.chats import Chat, ended, texts
-from tests.support.served import SESSION, Served
+from tests.support.served import SESSION, Served, serving
 from tests.support.waiting import eventually
 
 
@@ -107,3 +116,243 @@ async def test_a_streamed_answer_is_the_same_as_a_whole_one(served: Served, chat
     assert (last["message"]["object"], last["message"]["kind"]) == ("session.message", "answer")
     (command,) = await chat.stream("/help")
     assert command["message"]["kind"] == "command"
+
+
+async def test_a11_a_restart_between_new_and_the_next_message_keeps_the_fresh_session(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data") as served:
+        chat = Chat(served)
+        await chat.said("old")
+        q = (await chat.said("/new"))["session_id"]
+    async with serving(tmp_path / "data") as served:
+        chat = Chat(served)
+        assert (await chat.said("new"))["session_id"] == q
+        assert await chat.text("!recall") == "new"
+
+
+async def test_a12_keys_do_not_touch_each_other(served: Served) -> None:
+    chance = random.Random(12)
+    admitted: dict[str, list[str]] = {f"key{number}": [] for number in range(50)}
+    words: dict[str, list[str]] = {}
+
+    async def live(key: str) -> None:
+        chat, session = Chat(served, key), ""
+        for turn in range(4):
+            if turn and chance.random() < 0.4:
+                session = (await chat.said("/reset"))["session_id"]
+            word = f"{key}-{turn}"
+            said = await chat.said(word)
+            assert session in ("", said["session_id"])
+            session = said["session_id"]
+            admitted[key].append(session)
+            words.setdefault(session, []).append(word)
+
+    async with asyncio.TaskGroup() as group:
+        for key in admitted:
+            group.create_task(live(key))
+    for key, sessions in admitted.items():
+        assert Chat(served, key).routed() == sessions[-1]
+    for session, spoken in words.items():
+        assert [text for role, text in texts(served, session) if role == "user"] == spoken
+    assert len({session for sessions in admitted.values() for session in sessions}) == len(words)
+
+
+async def test_a16_a_seat_that_was_given_back_costs_no_history(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", gateway__seats_max=2) as served:
+        chats = [Chat(served, key) for key in "abc"]
+        for chat in chats:
+            await chat.said(f"word {chat.key}")
+        running = asyncio.create_task(chats[0].said("!sleep 0.3"))
+        await eventually(lambda: "!sleep 0.3" in served.prompts(), "a turn runs")
+        for chat in chats[1:]:
+            assert await chat.text("!recall") == f"word {chat.key}"
+        await running
+        assert served.gateway.pool.snapshot().core.census.leased <= 2
+        assert await chats[0].text("!recall") == "word a\n!sleep 0.3"
+
+
+async def test_a16_running_turns_may_be_above_the_cap_which_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(tmp_path / "data", gateway__seats_max=1) as served:
+        with caplog.at_level(logging.INFO, "ostler.gateway.sessions"):
+            await asyncio.gather(*(Chat(served, key).said(f"{key}\n!sleep 0.3") for key in "abc"))
+        assert any("seats_max" in record.getMessage() for record in caplog.records)
+        assert served.gateway.pool.snapshot().core.census.leased <= 1
+        for key in "abc":
+            assert await Chat(served, key).text("!recall") == f"{key}\n!sleep 0.3"
+
+
+async def test_a17_another_model_or_directory_changes_the_process_and_nothing_else(
+    served: Served, chat: Chat, tmp_path: Path
+) -> None:
+    sibling = Chat(served, "sibling")
+    await sibling.said("beside")
+    p = (await chat.said("one"))["session_id"]
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    await served.gateway.store.update_session(p, SessionChange(cwd=str(elsewhere)))
+    moved = await chat.said("!recall")
+    assert (moved["session_id"], moved["text"]) == (p, "one")
+    assert served.starts() == 2
+    await served.gateway.store.update_session(p, SessionChange(model="demo/other"))
+    assert await chat.text("!recall") == "one\n!recall"
+    assert served.starts() == 3
+    assert await sibling.text("!recall") == "beside"
+    assert any(str(elsewhere) in str(process.key) for process in served.gateway.pool.snapshot().processes)
+
+
+async def test_a18_rows_of_somebody_else_are_in_the_next_context(served: Served, chat: Chat) -> None:
+    p = (await chat.said("apple"))["session_id"]
+    rows = [NewMessage("user", [], "pear"), NewMessage("assistant", [], "a fruit")]
+    await served.gateway.store.append(p, rows)
+    assert await chat.text("!recall") == "apple\npear"
+    seats = served.seats()
+    await chat.said("plum")
+    assert served.seats() == seats
+
+
+async def test_a20_a_change_of_the_session_is_in_the_log_as_old_and_new(
+    served: Served, chat: Chat, caplog: pytest.LogCaptureFixture
+) -> None:
+    p = (await chat.said("one"))["session_id"]
+    with caplog.at_level(logging.DEBUG, "ostler.gateway.faces"):
+        q = (await chat.said("/new"))["session_id"]
+    (record,) = [record for record in caplog.records if q in record.getMessage()]
+    assert (record.levelname, p in record.getMessage()) == ("DEBUG", True)
+
+
+async def test_a20_rows_go_to_the_admitted_session_whatever_the_key_does(served: Served, chat: Chat) -> None:
+    p = (await chat.said("one"))["session_id"]
+    running = asyncio.create_task(chat.said("slow\n!sleep 0.4\nend"))
+    await eventually(lambda: any(prompt.startswith("slow") for prompt in served.prompts()), "the turn runs")
+    other = await served.gateway.store.create_session(NewSession("sess_other"))
+    await served.gateway.store.set_route("/k", other.id)
+    assert (await running)["session_id"] == p
+    assert (await chat.said("two"))["session_id"] == other.id
+    assert [text for role, text in texts(served, p) if role == "user"] == ["one", "slow\n!sleep 0.4\nend"]
+    assert [text for _, text in texts(served, other.id)] == ["two", "echo: two"]
+
+
+async def test_a22_new_drops_the_override_and_what_waits(served: Served, chat: Chat) -> None:
+    p = (await chat.said("one"))["session_id"]
+    await served.gateway.store.update_session(p, SessionChange(model="demo/other"))
+    running = asyncio.create_task(chat.send("!sleep 60"))
+    await eventually(lambda: "!sleep 60" in "".join(served.prompts()), "a turn runs")
+    waiting = [asyncio.create_task(chat.send(f"follow-up {number}")) for number in range(2)]
+    session = served.gateway.sessions.find(p)
+    assert session is not None
+    await eventually(lambda: session.waiting == 2, "the follow-ups wait")
+    q = (await chat.said("/new"))["session_id"]
+    assert (await chat.said("two"))["session_id"] == q
+    statuses = [(await answer).json()["status"] for answer in [running, *waiting]]
+    assert statuses == ["cancelled"] * 3
+    assert not any("follow-up" in prompt for prompt in served.prompts())
+    assert not any("follow-up" in text for _, text in texts(served, p))
+    (model,) = served.rows("select model from sessions where id = ?", q)
+    assert model == (None,)
+
+
+async def test_a25_group_thread_and_direct_chat_are_conversations_of_their_own(served: Served) -> None:
+    ann, ben = (key_of(Place("slack", "7", user, group=True)).text for user in ("ann", "ben"))
+    thread = [key_of(Place("slack", "7", user, group=True, thread="t1")).text for user in ("ann", "ben")]
+    direct = key_of(Place("slack", "ann", "ann")).text
+    assert thread[0] == thread[1]
+    keys = [ann, ben, thread[0], direct]
+    first = {key: (await Chat(served, key).said("hi"))["session_id"] for key in keys}
+    assert len(set(first.values())) == 4
+    for key in keys:
+        await Chat(served, key).said("/new")
+        now = {each: Chat(served, each).routed() for each in keys}
+        assert [each for each in keys if now[each] != first[each]] == keys[: keys.index(key) + 1]
+
+
+async def test_a27_ra7_a_lost_route_leads_back_to_what_was_alive(served: Served, chat: Chat) -> None:
+    p = (await chat.said("one"))["session_id"]
+    await delete_route(served)
+    assert (await chat.said("two"))["session_id"] == p
+    await chat.said("/new")
+    await delete_route(served)
+    assert (await chat.said("three"))["session_id"] != p
+
+
+async def delete_route(served: Served) -> None:
+    """Behind the gateway's back."""
+
+    def delete() -> None:
+        with closing(sqlite3.connect(served.folder / DATABASE, timeout=10)) as db, db:
+            db.execute("delete from routing")
+
+    await asyncio.to_thread(delete)
+
+
+async def test_w42_messages_that_come_at_once_are_answered_in_one_session_each_once(served: Served, chat: Chat) -> None:
+    answers = await asyncio.gather(*(chat.said(f"word{number}") for number in range(8)))
+    assert len({answer["session_id"] for answer in answers}) == 1
+    (p,) = {answer["session_id"] for answer in answers}
+    roles = [role for role, _ in texts(served, p)]
+    assert roles == ["user", "assistant"] * 8
+    assert served.rows("select count(*) from sessions") == [(1,)]
+
+
+async def test_w01a_owners_never_meet_on_one_key(tmp_path: Path) -> None:
+    secrets = {name: f"a-key-of-{name}-for-tests" for name in ("ann", "ben")}
+    keys = [{"name": name, "sha256": hashlib.sha256(key.encode()).hexdigest()} for name, key in secrets.items()]
+    async with serving(tmp_path / "data", auth__keys=keys) as served:
+        found = {}
+        for name, key in secrets.items():
+            served.http.headers["authorization"] = f"Bearer {key}"
+            chat = Chat(served)
+            found[name] = (await chat.said(f"secret of {name}"))["session_id"]
+            assert await chat.text("!recall") == f"secret of {name}"
+            listed = (await served.http.get("/v1/sessions")).json()["data"]
+            assert [session["id"] for session in listed] == [found[name]]
+        foreign = await served.http.get(f"/v1/sessions/{found['ann']}")
+        assert foreign.status_code == 404
+        hits = (await served.http.get("/v1/sessions", params={"q": "secret"})).json()["data"]
+        assert {hit["session_id"] for hit in hits} == {found["ben"]}
+
+
+async def test_sessions_and_what_was_said_in_them_can_be_read(served: Served, chat: Chat) -> None:
+    assert (await served.http.get(chat.path)).status_code == 404
+    await chat.said("apple")
+    assert (await chat.session())["message_count"] == 2
+    said = (await served.http.get(f"{chat.path}/messages", params={"order": "asc"})).json()["data"]
+    assert [(message["role"], message["text"]) for message in said] == [("user", "apple"), ("assistant", "echo: apple")]
+    (hit,) = (await served.http.get("/v1/sessions", params={"q": "echo"})).json()["data"]
+    assert "apple" in hit["snippet"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"text": ""}, {"text": " \n"}, {}, {"text": 5}, [], {"text": "x", "attachments": [{"type": "odd"}]}, "x"],
+)
+async def test_z5_a_message_that_is_none_changes_nothing(served: Served, chat: Chat, body: object) -> None:
+    answer = await served.http.post(f"{chat.path}/messages", json=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"]
+    assert served.rows("select count(*) from sessions") == [(0,)]
+
+
+async def test_a_picture_reaches_the_agent(served: Served, chat: Chat) -> None:
+    picture = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}
+    answer = await chat.said("look\n!image", attachments=[picture])
+    assert answer["text"] == "echo: look\n8"
+    blocks = served.frames("session/prompt")[0]["params"]["prompt"]
+    assert [block["type"] for block in blocks] == ["text", "image"]
+
+
+async def test_a24_a_seat_that_cannot_be_given_back_is_a_warning_and_no_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(tmp_path / "data", "--refuse-close") as served:
+        chat = Chat(served)
+        p = (await chat.said("old"))["session_id"]
+        with caplog.at_level(logging.WARNING):
+            q = (await chat.said("/new"))["session_id"]
+            await eventually(lambda: bool(served.frames("session/close")), "the seat is given back")
+            await eventually(lambda: bool(caplog.records), "the warning")
+        assert q != p
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        assert served.gateway.pool.snapshot().core.census.leased == 0
+        assert served.gateway.sessions.find(p) is None
+        assert await chat.text("!recall\nnew") == "\necho: new"

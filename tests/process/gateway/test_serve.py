@@ -1,6 +1,7 @@
 """`ostler serve` from outside: start, signals, restarts, kill -9, flags, locks, and what it refuses."""
 
 import json
+import resource
 import signal
 import socket
 import sqlite3
@@ -31,8 +32,8 @@ def say(http: httpx.Client, text: str, **fields: Any) -> dict[str, Any]:
 def test_a_first_start_serves_the_demo_agent_and_says_what_next(tmp_path: Path) -> None:
     with command(tmp_path) as running, running.http() as http:
         assert text_of(say(http, "hello")) == "echo: hello"
-        rest = [running.process.stdout.readline() for _ in range(2)] if running.process.stdout else []
-        assert ["curl" in rest[0], "ostler.toml" in rest[1]] == [True, True]
+        rest = [running.process.stdout.readline() for _ in range(3)] if running.process.stdout else []
+        assert ["curl" in rest[0], "ostler chat" in rest[1], "ostler.toml" in rest[2]] == [True] * 3
         assert running.end() == 0
 
 
@@ -289,3 +290,26 @@ def test_a_socket_that_is_handed_in_is_served(tmp_path: Path) -> None:
             process.kill()
             process.wait()
     assert (tmp_path / "data" / "ostler.db").exists()
+
+
+def send(http: httpx.Client, text: str) -> httpx.Response:
+    """A message to a chat face."""
+    return http.post("/v1/sessions/k/messages", json={"text": text})
+
+
+def test_h03_h16_rh3_while_nothing_can_be_stored_reading_works_and_turns_say_so(tmp_path: Path) -> None:
+    with command(tmp_path) as running, running.http() as http:
+        assert send(http, "apple").status_code == 200
+        resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        for _ in range(3):
+            refused_turn = send(http, "lost")
+            assert refused_turn.status_code == 503
+            assert refused_turn.json()["error"]["code"] == "storage_error"
+        assert http.get("/v1/sessions/k").json()["message_count"] == 2
+        assert len(http.get("/v1/sessions/k/messages").json()["data"]) == 2
+        assert len(http.get("/v1/sessions", params={"q": "apple"}).json()["data"]) == 2
+        assert "/new" in send(http, "/help").json()["text"]
+        assert http.get("/healthz").status_code == 200
+        resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert send(http, "!recall").json()["text"] == "apple"
+        running.end()

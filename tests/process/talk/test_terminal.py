@@ -1,0 +1,165 @@
+"""`ostler chat`: typed by a person into a real terminal, and run by scripts without one."""
+
+import signal
+import stat
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.serve_command import command
+from tests.support.terminal import CTRL_C, CTRL_D, NEW_LINE, TAB, UP, chat_line, environment, script, terminal
+
+PROMPT = "›"
+
+
+def test_a_newcomer_types_one_command_and_gets_answers(tmp_path: Path) -> None:
+    with terminal(tmp_path) as tty:
+        tty.until(PROMPT)
+        tty.say("hello")
+        tty.until("echo: hello")
+        tty.until(PROMPT)
+        tty.press("two", NEW_LINE, "lines")
+        tty.say("")
+        tty.until("echo: two\n")
+        tty.until("echo: lines")
+        tty.until(PROMPT)
+        agents = [child.pid for child in psutil.Process(tty.process.pid).children(recursive=True)]
+        assert agents
+        tty.press(CTRL_D)
+        assert tty.ends() == 0
+    assert [pid for pid in agents if psutil.pid_exists(pid)] == []
+
+
+def test_ctrl_c_cancels_the_turn_and_not_the_program(tmp_path: Path) -> None:
+    with terminal(tmp_path) as tty:
+        tty.until(PROMPT)
+        tty.press("part", NEW_LINE, "!late")
+        tty.say("")
+        tty.until("waiting")
+        tty.press(CTRL_C)
+        tty.until("Stopped.")
+        tty.until(PROMPT)
+        tty.press("half a line", CTRL_C)
+        tty.until(PROMPT)
+        tty.say("!recall")
+        tty.until("part\n")
+        tty.until(PROMPT)
+        tty.press(CTRL_D)
+        assert tty.ends() == 0
+    assert "half a line" not in tty.screen.rpartition("part\n")[2]
+
+
+def test_words_are_completed_activity_is_dim_and_history_is_private(tmp_path: Path) -> None:
+    with terminal(tmp_path) as tty:
+        tty.until(PROMPT)
+        tty.press("/und")
+        tty.until("take back the last turns")
+        tty.press(TAB)
+        tty.say("")
+        tty.until("nothing to take back")
+        tty.until(PROMPT)
+        tty.say("!call nothing {}")
+        tty.until("· Tool nothing: failed")
+        assert b"\x1b[2m\xc2\xb7 Tool nothing" in tty.raw
+        tty.until(PROMPT)
+        tty.press(CTRL_D)
+        tty.ends()
+    history = tmp_path / "data" / "chat-history"
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+    with terminal(tmp_path) as tty:
+        tty.until(PROMPT)
+        tty.press(UP)
+        tty.until("!call nothing {}")
+        tty.press(CTRL_C, CTRL_D)
+
+
+def test_f22_permission_is_asked_there_and_then(tmp_path: Path) -> None:
+    with terminal(tmp_path, OSTLER_POOL__PERMISSIONS="ask") as tty:
+        for key, answer in (("y", "allow_once"), ("n", "reject_once")):
+            tty.until(PROMPT)
+            tty.say("!ask remove it")
+            tty.until("Allow remove it? [y/N]")
+            tty.say(key)
+            tty.until(f"selected: {answer}")
+    refused = script(tmp_path, "--once", "!ask remove it", OSTLER_POOL__PERMISSIONS="ask")
+    assert "selected: reject_once" in refused.stdout
+    assert "nobody is here" in refused.stderr
+
+
+def test_a_script_gets_the_answer_and_nothing_else(tmp_path: Path) -> None:
+    once = script(tmp_path, "--once", "hello\x1b[31m red")
+    assert (once.returncode, once.stdout, once.stderr) == (0, "echo: hello[31m red\n", "")
+    piped = script(tmp_path, stdin="one\ntwo\n")
+    assert (piped.returncode, piped.stdout) == (0, "echo: one\necho: two\n")
+    lines = script(tmp_path, "--lines", stdin="one\n\n!recall\n/undo\n")
+    assert lines.returncode == 0
+    assert lines.stdout.splitlines()[:2] == ["echo: one", "one"]
+    dashed = script(tmp_path, "--once", "-", stdin="three")
+    assert dashed.stdout == "echo: three\n"
+
+
+def test_exit_codes_say_how_it_went(tmp_path: Path) -> None:
+    assert script(tmp_path, "--once", "!die").returncode == 1
+    unknown = script(tmp_path, "--once", "/hlep")
+    assert (unknown.returncode, "/help" in unknown.stdout) == (1, True)
+    assert script(tmp_path, "--nonsense").returncode == 2
+    nobody = script(tmp_path, "--once", "hi", "--url", "http://127.0.0.1:9")
+    assert nobody.returncode == 1
+    assert "no gateway at http://127.0.0.1:9" in nobody.stderr
+    assert "Traceback" not in nobody.stderr
+    model = script(tmp_path, "--once", "hi", "--model", "nothing")
+    assert (model.returncode, model.stdout) == (1, "")
+
+
+def test_a_script_that_is_interrupted_stops_its_turn(tmp_path: Path) -> None:
+    line = chat_line(tmp_path, "--once", "said\n!late")
+    with subprocess.Popen(
+        line, cwd=tmp_path, env=environment(tmp_path, {}), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "echo: said\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == "waiting\n"
+        assert process.wait(30) == 130
+
+
+def test_h04_resume_brings_the_whole_history_back(tmp_path: Path) -> None:
+    script(tmp_path, "--lines", stdin="h1\nh2\n/title Old Talk\n")
+    by_title = script(tmp_path, "--resume", "Old Talk", "--once", "!recall")
+    assert by_title.stdout == "h1\nh2\n"
+    assert "Old Talk, with 2 messages of yours" in by_title.stderr
+    latest = script(tmp_path, "--resume", "--once", "!recall")
+    assert latest.stdout == "h1\nh2\n!recall\n"
+    wrong = script(tmp_path, "--resume", "No Such", "--once", "!recall")
+    assert (wrong.returncode, wrong.stdout) == (1, "")
+    assert script(tmp_path, "--once", "!recall").stdout == ""
+
+
+def test_a_running_gateway_is_found_and_used(tmp_path: Path) -> None:
+    with command(tmp_path) as gateway:
+        assert script(tmp_path, "--once", "hello").stdout == "echo: hello\n"
+        assert len(gateway.agents()) == 1
+        named = script(tmp_path, "--once", "hello", "--url", gateway.base)
+        assert named.stdout == "echo: hello\n"
+    # It is gone now, and what it left behind leads nowhere: the terminal brings a gateway along.
+    assert script(tmp_path, "--once", "hello").stdout == "echo: hello\n"
+
+
+def test_a_second_terminal_uses_the_gateway_of_the_first(tmp_path: Path) -> None:
+    with terminal(tmp_path) as tty:
+        tty.until(PROMPT)
+        tty.say("/title First")
+        tty.until("First now")
+        second = script(tmp_path, "--lines", stdin="own words\n/sessions\n")
+        assert second.returncode == 0, second.stderr
+        assert "First" in second.stdout
+        assert "this one): own words" in second.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--model", "demo", "--cwd", "."]])
+def test_a17_model_and_directory_are_taken_from_the_command_line(tmp_path: Path, arguments: list[str]) -> None:
+    said = script(tmp_path, *arguments, "--once", "/status")
+    assert f"Directory: {tmp_path.resolve()}" in said.stdout
+    assert "Model: demo/" in said.stdout

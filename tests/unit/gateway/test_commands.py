@@ -1,0 +1,62 @@
+"""What is a command and what is text; which one was meant; and how a command is found."""
+
+import pytest
+
+from ostler.gateway.commands import load
+from ostler.gateway.commands.registry import BadCommand, Call, Command, Registry, Reply, Words, parse
+
+
+async def run(call: Call) -> Reply:
+    return Reply(call.args)
+
+
+def named(name: str, *aliases: str) -> Command:
+    return Command(name, f"does {name}", run, aliases=aliases)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("/new", Words("new", "")),
+        ("  /New  ", Words("new", "")),
+        ("/title  My plan ", Words("title", "My plan")),
+        ("/title two\nlines", Words("title", "two\nlines")),
+        ("/undo@ostler_bot 2", Words("undo", "2")),
+        ("/no-such", Words("no-such", "")),
+        ("see /new in the manual", None),
+        ("/etc/hosts is a file", None),
+        ("//new", None),
+        ("/ new", None),
+        ("/", None),
+        ("/2 of them", None),
+        ("", None),
+    ],
+)
+def test_d20_a_command_is_a_slash_and_a_word_at_the_beginning(text: str, words: Words | None) -> None:
+    assert parse(text) == words
+
+
+def test_d18_the_nearest_command_is_named() -> None:
+    registry = Registry([named("resume"), named("help"), named("status", "info")])
+    assert [registry.nearest(word) for word in ("resmue", "halp", "inf", "sta", "xyzzy")] == [
+        "resume",
+        "help",
+        "info",
+        "status",
+        None,
+    ]
+    assert "/resume" in registry.unknown("resmue")
+    assert "/help" in registry.unknown("xyzzy")
+
+
+def test_a_name_belongs_to_one_command() -> None:
+    with pytest.raises(BadCommand, match="/b"):
+        Registry([named("a", "b"), named("b")])
+
+
+def test_rd8_every_command_of_ours_is_found_under_each_of_its_names_and_says_what_it_does() -> None:
+    registry = load()
+    for command in registry:
+        assert command.summary
+        assert {registry.find(name) for name in (command.name, *command.aliases)} == {command}
+    assert {"new", "reset", "help"} <= set(registry.names)

@@ -1,0 +1,19 @@
+"""The coverage of scenarios counts what is there, and only that."""
+
+from pathlib import Path
+
+from tests.ids import TESTS, ids_in, listed, named_tests, proven
+
+
+def test_ids_are_read_from_the_front_of_a_name_only() -> None:
+    assert ids_in("test_a01_a27_b03_words_about_c04") == ["a01", "a27", "b03"]
+    assert ids_in("test_rh1_c25_h13_what") == ["c25", "h13"]
+    assert ids_in("test_w22_e06_many") == ["e06"]
+    assert ids_in("test_nothing") == []
+    assert ids_in("test_a1_short") == []
+
+
+def test_every_id_in_a_name_is_that_of_a_scenario(tmp_path: Path) -> None:
+    (tmp_path / "test_x.py").write_text("def test_a99_never() -> None: ...\nclass T:\n    def test_b01_in(self): ...\n")
+    assert sorted(proven(named_tests(tmp_path))) == ["a99", "b01"]
+    assert sorted(set(proven(named_tests(TESTS))) - set(listed())) == []
