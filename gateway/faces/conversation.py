@@ -9,6 +9,7 @@ Rules:
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
 from ostler.gateway.api.keys import Caller
@@ -160,7 +161,8 @@ class Conversation:
         )
         session = await self.store.switch_route(switch)
         if left is not None and reason is Switch.NEW:
-            self.witness.session_ended(left.id, await self.store.history(left.id))
+            transcript = await self.store.history(left.id)
+            self._tell(left.id, lambda: self.witness.session_ended(left.id, transcript))
         self._moved(session, reason)
         return session
 
@@ -177,7 +179,16 @@ class Conversation:
             at_work.retire()
         self.mirrors.grew(session.id)
         if parent:
-            self.witness.session_switched(session.id, parent_id=parent, reason=reason)
+            switched = self.witness.session_switched
+            self._tell(session.id, lambda: switched(session.id, parent_id=parent, reason=reason))
+
+    @staticmethod
+    def _tell(session_id: str, tell: Callable[[], None]) -> None:
+        """What was done is done: a witness that cannot bear it costs a warning."""
+        try:
+            tell()
+        except Exception as error:  # noqa: BLE001 - whatever a witness raises, its conversation has changed already
+            log.warning("session %s: somebody could not be told what became of it: %r", session_id, error)
 
     async def heal(self, session_id: str, *, again: bool = False) -> None:
         """Put back what only the mirror of a session has; the person hears of it."""
@@ -201,7 +212,8 @@ class Conversation:
         """Turns were taken back."""
         await self.rewritten()
         if self.session is not None:
-            self.witness.session_rewound(self.session.id)
+            session_id = self.session.id
+            self._tell(session_id, lambda: self.witness.session_rewound(session_id))
 
     # --- how it is answered ---
 
