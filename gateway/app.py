@@ -30,8 +30,7 @@ from ostler.gateway.assembly.web import Console, build_admin, build_app
 from ostler.gateway.config.asking import permits_of
 from ostler.gateway.config.check import check, work_folder
 from ostler.gateway.config.load import Loaded
-from ostler.gateway.console.board import Board
-from ostler.gateway.console.board import House as Lookout
+from ostler.gateway.console.board import Board, Lookout
 from ostler.gateway.console.operator import Operator
 from ostler.gateway.console.turns import RecentTurns
 from ostler.gateway.data_folder import DATABASE, MIRRORS

@@ -43,6 +43,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """A turn without any event for so long is failed; waiting for a tool or a permission does not count."""
     turn_limit: Seconds | None = None
     """An optional wall clock for a whole turn."""
+    answer_room: Count = 64 * 1024 * 1024
+    """About how many bytes of memory one answer may take; then its turn is stopped and the answer incomplete."""
     client_tool_deadline: Seconds = 600.0
     """How long a client may take to answer a function call."""
     call_gather: Seconds = 0.05

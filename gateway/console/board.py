@@ -34,8 +34,8 @@ AGING = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class House:
-    """What is looked at."""
+class Lookout:
+    """What is looked at, and by which clocks."""
 
     sessions: Sessions
     readiness: Readiness
@@ -48,35 +48,35 @@ class House:
 class Board:
     """The state, and those who watch it."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._born = house.clock()
+    def __init__(self, lookout: Lookout) -> None:
+        self._lookout = lookout
+        self._born = lookout.clock()
         self._watchers = 0
         self._seen: tuple[float, JsonObject] | None = None
 
     def state(self) -> JsonObject:
         """Now."""
-        house = self._house
-        snapshot = house.sessions.house.pool.snapshot()
+        look = self._lookout
+        snapshot = look.sessions.house.pool.snapshot()
         processes = {int(view.slot): view for view in snapshot.processes}
         core = snapshot.core
         return {
             "object": "pool.state",
-            "time": round(house.wall(), 3),
-            "uptime": round(house.clock() - self._born, 1),
-            "version": house.version,
-            "ready": house.readiness.ready and not house.sessions.draining,
-            "draining": house.sessions.draining,
-            "running_turns": house.sessions.running,
+            "time": round(look.wall(), 3),
+            "uptime": round(look.clock() - self._born, 1),
+            "version": look.version,
+            "ready": look.readiness.ready and not look.sessions.draining,
+            "draining": look.sessions.draining,
+            "running_turns": look.sessions.running,
             "enabled": snapshot.enabled,
             "paused": core.paused,
             "census": plain_value(core.census),
             "keys": [key_facts(view, processes) for view in core.keys],
             "spares": [process_facts(slot, processes) for slot in core.spares],
-            "claims": by_warmth(house.readiness.claims),
-            "outcomes": dict(house.turns.outcomes),
-            "turns": [turn.as_json() for turn in reversed(house.turns.turns)],
-            "failed_turns": [turn.as_json() for turn in reversed(house.turns.failures)],
+            "claims": by_warmth(look.readiness.claims),
+            "outcomes": dict(look.turns.outcomes),
+            "turns": [turn.as_json() for turn in reversed(look.turns.turns)],
+            "failed_turns": [turn.as_json() for turn in reversed(look.turns.failures)],
             "failures": [failure_facts(view) for view in snapshot.failures],
         }
 
@@ -85,12 +85,12 @@ class Board:
         self.require_room()
         self._watchers += 1
         try:
-            last, said_at = None, self._house.clock()
+            last, said_at = None, self._lookout.clock()
             while True:
                 state = self._glance()
                 steady = without_ages(state)
-                if steady != last or self._house.clock() - said_at >= SAY_EVERY:
-                    last, said_at = steady, self._house.clock()
+                if steady != last or self._lookout.clock() - said_at >= SAY_EVERY:
+                    last, said_at = steady, self._lookout.clock()
                     yield state
                 if state["draining"] and not state["running_turns"]:
                     return
@@ -100,7 +100,7 @@ class Board:
 
     def _glance(self) -> JsonObject:
         """One look for all who watch: thirty of them cost what one does."""
-        now = self._house.clock()
+        now = self._lookout.clock()
         if self._seen is None or now - self._seen[0] > LOOK_EVERY / 2:
             self._seen = (now, self.state())
         return self._seen[1]

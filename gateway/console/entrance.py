@@ -78,6 +78,10 @@ class SignIn:
         await answer(scope, receive, send)
 
     async def _judge(self, request: Request) -> Response:
+        headers = dict(request.scope["headers"])
+        if b"origin" in headers and not own_page(headers):
+            # A foreign page could sign a person in with its own key, and read what they then ask.
+            return self._page("/", "Sign in from this page.", 403)
         form = fields(await request.body())
         after = form.get("after", "/")
         cookie = self._guests.admit(form.get("key", "").strip())

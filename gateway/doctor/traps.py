@@ -18,7 +18,7 @@ UP = 6
 """How many folders above a program its package may be described."""
 
 
-def traps(launch: Launch, permissions: str) -> Iterator[Finding]:
+def traps(launch: Launch, permissions: str | None) -> Iterator[Finding]:
     """Everything that can be known before a start."""
     yield from overridden(launch)
     yield from launcher(launch)
@@ -80,14 +80,14 @@ def home(launch: Launch) -> Iterator[Finding]:
         )
 
 
-def approval(launch: Launch, permissions: str) -> Iterator[Finding]:
+def approval(launch: Launch, permissions: str | None) -> Iterator[Finding]:
     """Who is asked, and whether anybody answers yes."""
     mode, name = launch.settings.approval, launch.provider.name
-    if mode is Approval.ASK and permissions == "deny":
+    if mode is Approval.ASK and permissions in (None, "deny"):
         yield Finding(
             Level.WARNING,
-            "it asks before it acts, and pool.permissions = deny answers every question with no",
-            f'set pool.permissions = "allow", or providers.{name}.approval = "auto"',
+            "it asks before it acts, and every question is answered with no",
+            f'set pool.permissions to "ask" or "allow", or providers.{name}.approval = "auto"',
         )
     if mode is Approval.AGENT:
         yield Finding(

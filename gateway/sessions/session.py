@@ -285,7 +285,7 @@ class Session:
 
     async def _listen(self, turn: Turn, agent: AgentTurn) -> Outcome:
         """Every event, to the end."""
-        limit = self._house.settings.turn_limit
+        limit, room = self._house.settings.turn_limit, self._house.settings.answer_room
         timer = limit and asyncio.get_running_loop().call_later(limit, turn.stop, Stop.TIME)
         try:
             async with agent:
@@ -293,7 +293,9 @@ class Session:
                     kind = type(event)
                     if kind is Finished:
                         return outcome_of(event, turn.stopped)  # type: ignore[arg-type] # narrowed by kind
-                    if kind is not Other:
+                    if turn.size > room:
+                        turn.stop(Stop.SIZE)  # what still comes until the agent has heard of it is dropped
+                    elif kind is not Other:
                         turn.take(event)
                     elif event.kind == READY:  # type: ignore[union-attr] # narrowed by kind
                         await self._hand_over(turn)

@@ -16,8 +16,11 @@ from ostler.gateway.sessions.calls import GRANTED, REFUSED, Desk, Permission
 from ostler.gateway.sessions.outcome import Stop
 from ostler.gateway.sessions.scribe import Nobody, Scribe
 from ostler.gateway.sessions.timings import Timings
-from ostler.pool.events import Text, ToolStarted, TurnEvent
+from ostler.pool.events import Text, Thought, ToolStarted, TurnEvent
 from ostler.pool.turn import Turn as AgentTurn
+
+EVENT = 256
+"""Bytes that an event is kept in besides its text: its frame, its piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class Turn:
     """Pieces of the present answer."""
     answered: list[str] = field(default_factory=list)
     """The texts of the answers that are over."""
+    size: int = 0
+    """About what the present answer takes in memory."""
     asked: int | None = None
     """The id of the user's message, once it is stored."""
     desk: Desk | None = None
@@ -90,10 +95,14 @@ class Turn:
     def take(self, event: TurnEvent) -> None:
         """One event of the agent."""
         kind = type(event)
+        self.size += EVENT
         if kind is Text:
             if self.timings.spoke is None:
                 self.timings.speak()
             self.said.append(event.text)  # type: ignore[union-attr] # narrowed by kind
+            self.size += len(event.text)  # type: ignore[union-attr] # narrowed by kind
+        elif kind is Thought:
+            self.size += len(event.text)  # type: ignore[union-attr] # narrowed by kind
         elif kind is ToolStarted:
             self.timings.tool_called()
         self.scribe.take(event)

@@ -217,6 +217,13 @@ async def test_a_cookie_changes_nothing_for_a_page_of_another_origin(tmp_path: P
         assert (await served.http.post("/admin/pool/pause", json={}, headers=own)).status_code == 403
 
 
+async def test_a_foreign_page_cannot_sign_anybody_in(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", auth__keys=keyed(ops=True)) as served:
+        foreign = {"origin": "http://evil.example"}
+        tried = await served.http.post("/login", data={"key": OPERATOR}, headers=foreign)
+        assert (tried.status_code, "set-cookie" in tried.headers) == (403, False)
+
+
 async def test_guessing_keys_at_the_sign_in_gets_slow(tmp_path: Path) -> None:
     async with serving(tmp_path / "data", auth__keys=keyed(ops=True)) as served:
         tries = [(await served.http.post("/login", data={"key": f"guess{n}"})).status_code for n in range(40)]
