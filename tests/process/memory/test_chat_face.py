@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from tests.process.gateway.test_pool_over_http import breakdowns
 from tests.support.chats import Chat
 from tests.support.memory import Call, Prov, making
 from tests.support.served import Served, serving
@@ -191,6 +190,6 @@ async def test_g07_a_seat_that_was_kept_ready_has_the_tools_of_memory(
         await eventually(lambda: pool.snapshot().core.census.parked == 1, "the seat is ready")
         opened = len(served.frames("session/new"))
         assert (await Chat(served).text("!tools")).split() == ["forget", "recall", "remember"]
-        (facts,) = breakdowns(caplog)
-        assert (facts["warmth"], facts["session_new"]) == ("parked", 0)
+        (record,) = [record for record in caplog.records if record.name == "ostler.turns"]
+        assert (vars(record)["warmth"], vars(record)["session_new"]) == ("parked", 0)
         assert opened == 1
