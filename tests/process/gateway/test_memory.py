@@ -243,7 +243,7 @@ def plugged_in(folder: Path, *providers: str) -> dict[str, str]:
 def warned(running: Command) -> list[str]:
     """What memory has complained about."""
     lines = [line for line in running.logged if line.get("level") == "warning"]
-    return [line["message"] for line in lines if line["logger"] == "ostler.memory"]
+    return [line["event"] for line in lines if line["logger"] == "ostler.memory"]
 
 
 def kept(book: Path) -> int:
