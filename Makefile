@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 4
 
-.PHONY: setup serve test check cover agents bench bench-check soak crash fuzz lock format dist clean
+.PHONY: setup serve test check cover agents bench bench-check soak crash fuzz lock format dist screenshots dashboards prometheus clean
 
 setup: $(STAMP)
 
@@ -55,6 +55,24 @@ crash: setup
 fuzz: setup
 	$(BIN)/python -m tests.fuzz
 
+# The pictures of the README, drawn anew from a real run; needs Chromium.
+screenshots: setup
+	$(BIN)/python -m tests.screenshots
+
+# The committed dashboards, from their code.
+dashboards: setup
+	$(BIN)/python -m tests.dashboards
+
+# A real Prometheus for the tests of dashboards and alerts: Debian's package, unpacked here and not installed. Without it
+# (and without one on PATH) those tests are skipped and say so.
+PROMETHEUS := .cache/prometheus
+prometheus: $(PROMETHEUS)/usr/bin/prometheus
+$(PROMETHEUS)/usr/bin/prometheus:
+	rm -rf $(PROMETHEUS) && mkdir -p $(PROMETHEUS)
+	cd $(PROMETHEUS) && { apt-get -qq download prometheus || { apt-get -qq update && apt-get -qq download prometheus; }; }
+	dpkg -x $(PROMETHEUS)/prometheus_*.deb $(PROMETHEUS)
+	rm $(PROMETHEUS)/prometheus_*.deb
+
 # Refresh the pinned requirements (needs `uv` on PATH). No header and no index: no registry host may be committed.
 lock:
 	uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate --generate-hashes --group dev pyproject.toml -o requirements/dev.txt
@@ -69,4 +87,4 @@ dist: setup
 	$(BIN)/python -m build --no-isolation --outdir dist .
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

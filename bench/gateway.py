@@ -55,11 +55,10 @@ def a_long_conversation(report: Report, running: Running, length: int) -> None:
 
 
 def many_turns(report: Report, running: Running, count: int) -> None:
-    """Eight clients in their conversations, and a tenth of the turns in sessions that are never seen again."""
-    report.claim(
-        f"turns a second, {CLIENTS} clients", asyncio.run(crowd(running.port, count * 9 // 10 // CLIENTS)), at_least=500
-    )
-    asyncio.run(strangers(running.port, count // 10))
+    """Eight clients in their conversations, and as many turns in sessions that are never seen again."""
+    rate = asyncio.run(crowd(running.port, count // 2 // CLIENTS))
+    report.claim(f"turns a second, {CLIENTS} clients", rate, at_least=500)
+    asyncio.run(strangers(running.port, count // 2))
     report.claim(f"RSS after {count} turns (MB)", running.memory, at_most=120)
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MEBIBYTE = 1024 * 1024
+SERVER_NAME = "ostler"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,7 +13,7 @@ class BridgeSettings:
     """The socket lives in `bridge/` below it, or in a private runtime directory when that path would be too long."""
     runtime_directory: Path | None = None
     """Where a short path can be made (XDG_RUNTIME_DIR); without it a fresh private temporary directory is made."""
-    server_name: str = "ostler"
+    server_name: str = SERVER_NAME
     server_version: str = "0"
     frame_limit: int = 32 * MEBIBYTE
     outgoing_limit: int = 32 * MEBIBYTE

@@ -1,38 +1,114 @@
-"""Log records on stderr, as text or as JSON lines. Standard library only: `extra={"event": ..., "facts": ...}` is what
-a JSON reader gets besides the sentence."""
+"""Log records on stderr: one line each, for people (text) or for programs (JSON).
 
-import json
+Rules:
+- Everybody logs with the standard library, so that a host application keeps its own handlers; structlog renders. What
+  is bound to the context (request, session, turn) and what a record brings as `extra` stand beside the event.
+- Levels by logger. No configured secret is ever written, nor what an operator's own patterns match: the last look is
+  taken at the finished line, so that no way of formatting leads around it.
+"""
+
 import logging
+import re
 import sys
-import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import orjson
+import structlog
+from msgspec import Struct
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from ostler.gateway.config.errors import ConfigError
+from ostler.gateway.config.settings import SECRET, Settings
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+SHORTEST_SECRET = 8
+"""Shorter values are words; to hide them would garble the log and protect nobody."""
+HIDDEN = "(hidden)"
 
 
-class JsonLines(logging.Formatter):
-    """One object per record."""
+class Redaction:
+    """Takes secrets out of a finished line."""
+
+    def __init__(self, secrets: Sequence[str], patterns: Sequence[str]) -> None:
+        known = sorted((re.escape(secret) for secret in secrets), key=len, reverse=True)
+        parts = [*known, *(f"(?:{pattern})" for pattern in patterns)]
+        self._pattern = re.compile("|".join(parts)) if parts else None
+
+    def __call__(self, line: str) -> str:
+        return line if self._pattern is None else self._pattern.sub(HIDDEN, line)
+
+
+class Lines(structlog.stdlib.ProcessorFormatter):
+    """One line a record, without secrets."""
+
+    def __init__(self, redaction: Redaction, *, form: str, colours: bool) -> None:
+        last: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+        if form == "json":
+            last += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(serializer=as_json)]
+        else:
+            plain = structlog.dev.plain_traceback
+            last += [structlog.dev.ConsoleRenderer(colors=colours, exception_formatter=plain, timestamp_key="time")]
+        super().__init__(processors=last, foreign_pre_chain=chain())
+        self._redaction = redaction
 
     def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, object] = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        given = vars(record)
-        if "event" in given:
-            line["event"] = given["event"]
-        facts = given.get("facts")
-        if isinstance(facts, dict):
-            line.update(facts)
-        if record.exc_info:
-            line["trace"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
+        return self._redaction(super().format(record))
 
 
-def set_up(level: str, form: str) -> None:
+def chain() -> list[Processor]:
+    """From a record to a table of facts."""
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.ExtraAdder(),
+        spread_facts,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+    ]
+
+
+def spread_facts(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """`extra={"facts": {...}}` is a table of its own; it stands beside the rest."""
+    event.pop("color_message", None)  # uvicorn's, the same again
+    facts = event.pop("facts", None)
+    return {**event, **facts} if isinstance(facts, dict) else event
+
+
+def as_json(value: Any, default: Any = None, **_: Any) -> str:
+    """What JSON cannot say is its text."""
+    return orjson.dumps(value, default=default or str).decode()
+
+
+def set_up(settings: Settings) -> None:
     """For the whole process; called once, by a command."""
+    given = settings.log
+    for name, level in given.levels.items():
+        if level not in LEVELS:
+            raise ConfigError(f"log.levels.{name}", f"{level!r} is none of {', '.join(LEVELS)}")
+    try:
+        redaction = Redaction(secrets_in(settings), given.redact)
+    except re.error as error:
+        raise ConfigError("log.redact", f"is no regular expression: {error}") from error
     handler = logging.StreamHandler(sys.stderr)
-    text = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    handler.setFormatter(JsonLines() if form == "json" else text)
-    logging.basicConfig(level=LEVELS[level], handlers=[handler], force=True)
+    handler.setFormatter(Lines(redaction, form=given.format, colours=sys.stderr.isatty()))
+    logging.basicConfig(level=LEVELS[given.level], handlers=[handler], force=True)
+    for name, level in given.levels.items():
+        logging.getLogger(name).setLevel(LEVELS[level])
+
+
+def secrets_in(value: object, *, secret: bool = False) -> list[str]:
+    """Every value that the settings call a secret."""
+    match value:
+        case str():
+            return [value] if secret and len(value) >= SHORTEST_SECRET else []
+        case Struct():
+            fields = msgspec.structs.asdict(value).items()
+            return [found for name, part in fields for found in secrets_in(part, secret=secret or name in SECRET)]
+        case Mapping():
+            return [found for part in value.values() for found in secrets_in(part, secret=secret)]
+        case list() | tuple():
+            return [found for part in value for found in secrets_in(part, secret=secret)]
+        case _:
+            return []

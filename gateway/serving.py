@@ -8,15 +8,16 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Self
+from typing import Literal, Self
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from ostler.gateway.app import Gateway, open_gateway
 from ostler.gateway.config.load import Loaded
+from ostler.gateway.console.socket import Familiar, listening
 from ostler.gateway.systemd import notify
 
 log = logging.getLogger(__name__)
@@ -28,12 +29,12 @@ class Server(uvicorn.Server):
     """Signals are ours: uvicorn would close the listener before the drain."""
 
     @classmethod
-    def of(cls, app: ASGIApp) -> Self:
+    def of(cls, app: ASGIApp, http: 'type[asyncio.Protocol] | Literal["httptools"]' = "httptools") -> Self:
         """As every gateway serves."""
         return cls(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=http,
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -52,14 +53,16 @@ class Server(uvicorn.Server):
 async def serve(loaded: Loaded, environ: Mapping[str, str], listener: socket.socket, ready: Callable[[], None]) -> None:
     """The life of a gateway."""
     async with open_gateway(loaded, environ) as gateway:
-        server = Server.of(gateway.app)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(server.serve(sockets=[listener]))
-            ready()
-            group.create_task(until_told(gateway, server, loaded.settings.gateway.drain, environ))
+        with listening(loaded.data_dir) as admin:
+            servers = (Server.of(gateway.app), Server.of(gateway.admin, Familiar))
+            async with asyncio.TaskGroup() as group:
+                for server, place in zip(servers, (listener, admin), strict=True):
+                    group.create_task(server.serve(sockets=[place]))
+                ready()
+                group.create_task(until_told(gateway, servers, loaded.settings.gateway.drain, environ))
 
 
-async def until_told(gateway: Gateway, server: Server, drain: float, environ: Mapping[str, str]) -> None:
+async def until_told(gateway: Gateway, servers: Sequence[Server], drain: float, environ: Mapping[str, str]) -> None:
     """Wait for the first signal, drain, close."""
     loop = asyncio.get_running_loop()
     told, again = asyncio.Event(), asyncio.Event()
@@ -78,7 +81,8 @@ async def until_told(gateway: Gateway, server: Server, drain: float, environ: Ma
         impatient = group.create_task(cut_short(again, waiting))
         await asyncio.wait([waiting])
         impatient.cancel()
-    server.should_exit = True
+    for server in servers:
+        server.should_exit = True
 
 
 async def cut_short(again: asyncio.Event, waiting: "asyncio.Task[None]") -> None:

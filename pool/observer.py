@@ -18,6 +18,7 @@ class Observer(Protocol):
     def started(self, provider: str, outcome: str, phase: str, seconds: float) -> None: ...
     def opened(self, provider: str, outcome: str, seconds: float) -> None: ...
     def noted(self, provider: str, what: str, cause: str) -> None: ...
+    def dropped(self, provider: str, kind: str, count: int) -> None: ...
 
 
 @dataclass
@@ -29,6 +30,7 @@ class Counts:
     starts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     opens: Counter[tuple[str, str]] = field(default_factory=Counter)
     notes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    drops: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def claimed(self, key: TransportKey, warmth: str, miss: str, waited: float) -> None:
         del waited
@@ -47,3 +49,6 @@ class Counts:
 
     def noted(self, provider: str, what: str, cause: str) -> None:
         self.notes[provider, what, cause] += 1
+
+    def dropped(self, provider: str, kind: str, count: int) -> None:
+        self.drops[provider, kind] += count

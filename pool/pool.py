@@ -22,7 +22,9 @@ from ostler.pool.catalogue import Catalogue, placed
 from ostler.pool.configuration import PoolSettings, WarmKey
 from ostler.pool.core import events
 from ostler.pool.core.actions import Grant, Refuse
+from ostler.pool.core.reasons import reasons
 from ostler.pool.core.values import LeaseId, SeatId, SlotId
+from ostler.pool.decisions import GRANTED, PER_KEY, Decision, Decisions
 from ostler.pool.directories import PATIENCE, Directories
 from ostler.pool.engine import Engine
 from ostler.pool.errors import AgentStartFailed, PoolError
@@ -39,6 +41,7 @@ from ostler.pool.roster import Chair, PoolKey, Running
 from ostler.pool.snapshot import PoolSnapshot, snapshot
 from ostler.pool.stablehand import SeatWish, StartTransport
 from ostler.pool.transport import Transport
+from ostler.pool.why import ClaimView, Why
 
 log = logging.getLogger(__name__)
 Floor = tuple[PoolKey, SeatWish]
@@ -80,6 +83,7 @@ class TransportPool:
         """The seats that the present settings have told the core to keep parked."""
         self._clock = clock
         self._claim_ids = itertools.count(1)
+        self._decisions = Decisions()
         self.home = Home()
         self._closing: asyncio.Task[None] | None = None
         self._engine = Engine(
@@ -236,6 +240,8 @@ class TransportPool:
                 raise
         if isinstance(answer, Refuse):
             self._observer.refused(key.key, answer.kind.value)
+            refused = Decision(self._clock(), answer.kind.value, queue=answer.waited, text=answer.text)
+            self._decisions.record(key, refused)
             raise refusal_error(answer, key, self._engine.failure(key))
         return answer
 
@@ -253,6 +259,8 @@ class TransportPool:
         named = warmth or grant.warmth.value
         waited = waited_for(asked, self._clock(), roster.slots[grant.slot], chair)
         self._observer.claimed(key.key, named, grant.miss.value, waited.total)
+        split = (waited.queue, waited.spawn, waited.session_new)
+        self._decisions.record(key, Decision(self._clock(), GRANTED, named, grant.miss.value, *split))
         return Lease(
             tenure,
             session=chair.session,
@@ -314,6 +322,10 @@ class TransportPool:
         """Let the key's processes end when their sessions have moved or ended."""
         self._engine.order(events.DrainKey(self._known(key)))
 
+    def cool(self, key: TransportKey) -> None:
+        """As `drain`, and nothing is kept warm for the key, whatever was learned of it, until somebody asks again."""
+        self._engine.order(events.Cool(self._known(key)))
+
     def recycle(self, slot: int) -> None:
         """Replace one process: its successor is up before it drains."""
         self._engine.order(events.Recycle(SlotId(slot)))
@@ -346,6 +358,19 @@ class TransportPool:
     def snapshot(self) -> "PoolSnapshot":
         """What the pool holds, as plain data."""
         return snapshot(self._engine, enabled=self._settings.enabled)
+
+    def why(self, key: TransportKey) -> Why:
+        """Why the key is as warm as it is, and how its last claims were answered. Looks only."""
+        now, known = self._clock(), self._catalogue.canonical(key)
+        found = [(one, own) for own in (False, True) for one in self._decisions.of(PoolKey(known, private=own))]
+        found.sort(key=lambda each: each[0].at, reverse=True)
+        claims = tuple(
+            ClaimView(now - one.at, one.answer, one.warmth, one.miss, one.waited, one.queue, one.spawn,
+                      one.session_new, own, one.text)
+            for one, own in found[:PER_KEY]
+        )  # fmt: skip
+        held = reasons(self._engine.core.books, PoolKey(known, private=not self._settings.enabled))
+        return Why(str(known), known.provider, known.model, known.cwd, self._settings.enabled, held, claims)
 
     # --- loops ---
 

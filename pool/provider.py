@@ -179,6 +179,8 @@ class Provider:
     """None: the command must come from the settings."""
     install: str
     """What a person types to get the agent."""
+    measured: str = ""
+    """The version that this declaration was measured with."""
     arguments: Arguments = no_arguments
     fixed_env: Mapping[str, str] = field(default_factory=dict)
     """Set for every process, however its command was found: no relaunch, no update checks, trust."""

@@ -54,6 +54,7 @@ class Host(Protocol):
     launch: Launch
     codec: Codec
     connection: Connection
+    late: int
 
     @property
     def capabilities(self) -> PromptCapabilities: ...
@@ -345,6 +346,7 @@ class AgentSession:
         """What belongs to no turn."""
         if not self._loading:
             self.late += 1
+            self._host.late += 1
             self.between.append(event)
             if self._quiet_until > self._loop.time():
                 self._quiet_until = self._loop.time() + self._provider.cancel_quiet

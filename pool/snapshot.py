@@ -10,6 +10,7 @@ from typing import Any
 
 from ostler.pool.core.census import Snapshot
 from ostler.pool.engine import Engine
+from ostler.pool.errors import AgentStartFailed, PoolError, TransportLost
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class ProcessView:
     memory: int
     sessions: int
     leaked: int
+    dropped: Mapping[str, int]
     lost: str | None
 
 
@@ -35,6 +37,8 @@ class FailureView:
     key: str
     kind: str
     text: str
+    stderr: tuple[str, ...] = ()
+    """The agent's last words, redacted when they were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +71,20 @@ def snapshot(engine: Engine, *, enabled: bool) -> PoolSnapshot:
                 memory=running.memory,
                 sessions=0 if transport is None else transport.sessions,
                 leaked=0 if transport is None else transport.leaked,
+                dropped={} if transport is None else transport.dropped,
                 lost=None if transport is None or transport.lost is None else str(transport.lost),
             )
         )
     failures = tuple(
-        FailureView(str(key), type(error).__name__, str(error)) for key, error in engine.roster.failures.items()
+        FailureView(str(key), type(error).__name__, str(error), last_words(error))
+        for key, error in engine.roster.failures.items()
     )
     return PoolSnapshot(enabled, engine.core.snapshot(), tuple(processes), failures)
+
+
+def last_words(error: PoolError) -> tuple[str, ...]:
+    """What the agent wrote to stderr before it failed."""
+    return error.stderr if isinstance(error, AgentStartFailed | TransportLost) else ()
 
 
 def plain_value(value: object) -> object:

@@ -159,6 +159,9 @@ class Stablehand:
 
     def _gone(self, running: Running) -> None:
         if self._roster.slots.pop(running.slot, None) is not None:
+            # In the step that takes the process out of the books, so that whoever adds the living ones counts it once.
+            for kind, count in running.transport.dropped.items() if running.transport else ():
+                self._observer.dropped(running.launch.provider.name, kind, count)
             self._tell(events.SlotGone(running.slot))
 
     async def open_seat(self, chair: Chair) -> None:

@@ -10,7 +10,7 @@ Rules:
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import Context
 from typing import Any
 
@@ -60,6 +60,8 @@ class Transport:
         """Sessions forgotten because the agent cannot end them, or did not."""
         self.strays = 0
         """Updates and requests for sessions that we do not hold."""
+        self.late = 0
+        """Updates of sessions that had no running turn."""
         self._toolway = Toolway(launch, self.connection)
         self._gate = gates.of(launch.provider, launch.home)
         self._wall = wall
@@ -128,6 +130,11 @@ class Transport:
     def junk(self) -> int:
         """Lines on its stdout that were no message."""
         return self.connection.junk
+
+    @property
+    def dropped(self) -> Mapping[str, int]:
+        """What it said that reached no turn, by kind."""
+        return {"stray": self.strays, "late": self.late, "junk": self.connection.junk}
 
     @property
     def closing(self) -> bool:

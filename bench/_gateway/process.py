@@ -39,9 +39,9 @@ class Running:
 
 
 @contextmanager
-def gateway(folder: Path) -> Iterator[Running]:
+def gateway(folder: Path, **environ: str) -> Iterator[Running]:
     """`ostler serve` with a data folder of its own and the demo agent."""
-    given = {"PATH": os.environ["PATH"], "HOME": str(folder), "OSTLER_LOG__LEVEL": "warning", **LIMITS}
+    given = {"PATH": os.environ["PATH"], "HOME": str(folder), "OSTLER_LOG__LEVEL": "warning", **LIMITS, **environ}
     line = [sys.executable, "-m", "ostler.gateway", "serve", "--port", "0", "--data-dir", str(folder / "data")]
     began = time.monotonic()
     with subprocess.Popen(line, cwd=folder, env=given, stdout=subprocess.PIPE, text=True) as process:

@@ -49,7 +49,7 @@ def main() -> None:
     folder = Path(plan["folder"])
     report = Report("the pool: parked, cold, off, and a plain client with one process per session")
     with fake_llm(folder) as llm:
-        ground = Ground(folder, Path(plan["install"]), llm, plan["quick"])
+        ground = Ground(folder, Path(plan["install"]), llm, plan["quick"], plan["acpx"] and Path(plan["acpx"]))
         Path(ground.work).mkdir()
         try:
             asyncio.run(scenes(ground, report, plan["scenes"]))

@@ -6,9 +6,11 @@ their own, with nothing else running: the starts of the other ways would fall on
 """
 
 import asyncio
+from pathlib import Path
 from statistics import median
 from time import monotonic, perf_counter
 
+from bench._pool.acpx import first_answer
 from bench._pool.ground import TOOLS, Ground, House, first_text, open_house
 from bench._pool.plain import PlainSession
 from bench.measure import Report
@@ -41,8 +43,9 @@ async def run(ground: Ground, report: Report) -> None:
     cold, parked, bare = median(starts["pool cold"]), median(warm["pool parked"]), median(warm["agent bare"])
     report.claim("first text: pool cold / pool parked, times", cold / parked, at_least=15)
     bars = {"pool, parked": parked, "agent, bare": bare, "pool, cold": cold}
-    for name in ("pool off", "plain client"):
-        bars[name] = median(starts[name])
+    for name in ("pool off", "plain client", "acpx"):
+        if name in starts:
+            bars[name] = median(starts[name])
     report.headline(
         "First text of a new gemini session", "ms", {k: v * 1e3 for k, v in bars.items()}, bars["plain client"] / parked
     )
@@ -52,6 +55,8 @@ async def run(ground: Ground, report: Report) -> None:
 async def from_nothing(ground: Ground, house: House, *, rounds: int, within: float) -> dict[str, list[float]]:
     """Seconds of every way that starts a process; no more rounds than there is time for."""
     took: dict[str, list[float]] = {"plain client": [], "pool off": [], "pool cold": []}
+    if ground.acpx is not None:
+        took["acpx"] = []
     began = monotonic()
     async with open_house(ground, PoolSettings(enabled=False, limits=GENEROUS)) as off:
         for number in range(rounds):
@@ -61,6 +66,8 @@ async def from_nothing(ground: Ground, house: House, *, rounds: int, within: flo
             await asyncio.sleep(CALM)
             took["pool off"].append((await through(off, ground.key, f"off-{number}"))[0])
             took["pool cold"].append(await cold(ground, house, f"cold-{number}"))
+            if ground.acpx is not None:
+                took["acpx"].append(await rival(ground, ground.acpx, f"acpx-{number}"))
     return took
 
 
@@ -88,6 +95,14 @@ async def plain(ground: Ground, house: House, name: str) -> float:
     said_at, _ = await session.first_text(f"hello {name}")
     await session.end()
     return said_at - began
+
+
+async def rival(ground: Ground, acpx: Path, name: str) -> float:
+    await asyncio.sleep(CALM)
+    command = ground.launch().command
+    seconds, answer = await first_answer(acpx, command.argv, command.env, ground.work, f"hello {name}")
+    assert answer == f"echo: hello {name}", answer
+    return seconds
 
 
 async def cold(ground: Ground, house: House, name: str) -> float:

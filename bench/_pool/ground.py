@@ -51,6 +51,8 @@ class Ground:
     install: Path
     llm: str
     quick: bool
+    acpx: Path | None = None
+    """Where the rival is installed, if it could be."""
     homes: int = 0
 
     @property

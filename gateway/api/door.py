@@ -5,19 +5,25 @@ Rules:
 - Without keys only loopback names are answered and no page of another origin may ask: a browser can be made to
   resolve any name to 127.0.0.1.
 - A body over the limit is 413, announced or not. Health routes need no key, and tell nothing that a key protects.
+- A browser that signed in on a page is known by its cookie; what it changes must come from a page of ours. Who is not
+  known and asks for a page is shown where to sign in.
 - Every answer has the security headers. A 401 says the same whatever was wrong.
 """
 
+import hmac
 import math
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ostler.gateway.api.errors import ApiError, reply
-from ostler.gateway.api.keys import Caller, KeyRing, host_names
+from ostler.gateway.api.keys import Caller, KeyRing, digest, host_names
 from ostler.gateway.api.limits import Limits
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+SCRAPED = "/metrics"
+WRONG_KEY = "send a valid key as 'Authorization: Bearer KEY'"
 METERED = frozenset({"POST"})
 ALWAYS = "/cancel"
 """Who has as many turns running as they may must be able to stop one."""
@@ -28,6 +34,16 @@ HEADERS = (
     (b"cache-control", b"no-store"),
 )
 Headers = dict[bytes, bytes]
+
+
+class Entrance(Protocol):
+    """Where people without a key in their hand come in."""
+
+    def guest(self, scope: Scope, headers: Headers) -> Caller | None:
+        """Who this is by a cookie; None where it is nobody, or the request is not our own page's."""
+
+    def turned_away(self, scope: Scope, error: ApiError) -> ASGIApp:
+        """What they are shown who may not come in."""
 
 
 class BodyTooLarge(ApiError):
@@ -49,8 +65,13 @@ class Door:
         cors_origins: Sequence[str],
         body_limit: int,
         clock: Callable[[], float],
+        entrance: Entrance | None = None,
+        scrape_token: str | None = None,
     ) -> None:
+        """`scrape_token`: what opens /metrics, and only that; without one it is opened like any other route."""
         self._app = app
+        self._entrance = entrance
+        self._scraper = None if scrape_token is None else digest(scrape_token)
         self._ring = ring
         self._hosts = host_names(allowed_hosts)
         self._origins = frozenset(cors_origins)
@@ -72,7 +93,8 @@ class Door:
         try:
             caller = self._admit(scope, headers, origin)
         except ApiError as error:
-            await reply(error)(scope, receive, outward)
+            refused = reply(error) if self._entrance is None else self._entrance.turned_away(scope, error)
+            await refused(scope, self._bounded(receive), outward)
             return
         await self._serve(scope, self._bounded(receive), outward, caller)
 
@@ -98,14 +120,22 @@ class Door:
             raise BodyTooLarge(self._body_limit)
         if self._ring.open:
             self._check_origin(headers, origin)
+        if scope["path"] == SCRAPED and self._scraper is not None:
+            self._check_scraper(headers)
             return self._ring.anyone
-        if scope["path"] in OPEN_PATHS:
+        if self._ring.open or scope["path"] in OPEN_PATHS:
             return self._ring.anyone
-        scheme, _, key = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        caller = self._ring.caller(key.strip()) if scheme.lower() == "bearer" and key else None
+        key = key_in(headers)
+        caller = self._ring.caller(key) if key else None
+        if self._entrance is not None and b"authorization" not in headers:
+            caller = self._entrance.guest(scope, headers)
         if caller is None:
-            raise ApiError(401, "send a valid key as 'Authorization: Bearer KEY'", code="invalid_api_key")
+            raise ApiError(401, WRONG_KEY, code="invalid_api_key")
         return caller
+
+    def _check_scraper(self, headers: Headers) -> None:
+        if self._scraper is None or not hmac.compare_digest(self._scraper, digest(key_in(headers))):
+            raise ApiError(401, WRONG_KEY, code="invalid_api_key")
 
     def _check_origin(self, headers: Headers, origin: str) -> None:
         host = name_of(headers.get(b"host", b"localhost").decode("latin-1"))
@@ -123,7 +153,9 @@ class Door:
 
         async def outward(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *extra]
+                given = list(message.get("headers", ()))
+                said = {name for name, _ in given}
+                message["headers"] = [*given, *(pair for pair in extra if pair[0] not in said)]
             await send(message)
 
         return outward
@@ -141,6 +173,12 @@ class Door:
             return message
 
         return bounded
+
+
+def key_in(headers: Headers) -> str:
+    """The bearer token of a request; empty where there is none."""
+    scheme, _, key = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""
 
 
 def name_of(host: str) -> str:

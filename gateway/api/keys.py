@@ -25,7 +25,7 @@ class Caller:
     concurrency: int = 64
     per_minute: int = 6000
     admin: bool = False
-    """Whether it may see and take up every session on chat faces."""
+    """Whether it may see and take up every session on chat faces, and see and steer the pool."""
     rule: Rule | None = None
     """What an agent hears that asks for permission; None: what is said for the model."""
 
@@ -51,8 +51,12 @@ class KeyRing:
         return not self.entries
 
     def caller(self, key: str) -> Caller | None:
-        """Whose key this is. Looks at every entry, so that the time says nothing about which one it was."""
-        given, found = digest(key), None
+        """Whose key this is."""
+        return self.holder(digest(key))
+
+    def holder(self, given: bytes) -> Caller | None:
+        """By a key's digest. Looks at every entry, so that the time says nothing about which one it was."""
+        found = None
         for known, caller in self.entries:
             if hmac.compare_digest(known, given):
                 found = caller
@@ -80,7 +84,8 @@ def key_ring(settings: AuthSettings) -> KeyRing:
             None if key.permissions is None else Rule(key.permissions),
         )
         entries.append((bytes.fromhex(key.sha256), caller))
-    anyone = Caller(concurrency=settings.concurrency, per_minute=settings.per_minute)
+    # Without keys whoever gets in may run agents already; to steer them is no more than that.
+    anyone = Caller(concurrency=settings.concurrency, per_minute=settings.per_minute, admin=not entries)
     return KeyRing(tuple(entries), anyone)
 
 

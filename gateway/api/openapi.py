@@ -44,6 +44,8 @@ QUERIES: dict[str, JsonObject] = {
     "live": {"type": "boolean"},
     "q": {"type": "string"},
     "starting_after": {"type": "integer"},
+    "key": {"type": "string"},
+    "cwd": {"type": "string"},
 }
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>ostler</title>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">

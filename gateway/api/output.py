@@ -9,6 +9,7 @@ Rules:
   call itself follows as a `function_call` item.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -47,7 +48,7 @@ class Output:
         """Characters."""
         self._emit = emit
         self._new_id = new_id
-        self._own = own_functions
+        self._own = named(own_functions)
         self._open: JsonObject | None = None
         """The item that streams now; always the last one."""
         self._pieces: list[str] = []
@@ -213,7 +214,7 @@ class Output:
     # --- what the agent does itself ---
 
     def _start_tool(self, event: ToolStarted) -> None:
-        if not any(name in event.title for name in self._own):
+        if self._own is None or self._own.search(event.title) is None:
             self._tools[event.id] = event
 
     def _update_tool(self, event: ToolUpdated) -> None:
@@ -247,6 +248,14 @@ class Output:
         item["activity"] = activity
         self._stream("reasoning", text)
         self.close()
+
+
+def named(functions: Sequence[str]) -> re.Pattern[str] | None:
+    """Finds one of these in what an agent calls a tool: bare, or behind the name of our server, as agents write it
+    (`mcp__ostler__NAME`, `ostler_NAME`, `NAME (ostler MCP Server)`). Never a part of a longer name."""
+    if not functions:
+        return None
+    return re.compile(rf"(?:(?<![\w-])|ostler_+)(?:{'|'.join(map(re.escape, functions))})(?![\w-])")
 
 
 def message(item_id: str) -> JsonObject:

@@ -4,8 +4,12 @@ Rules: a request is understood whole before anything is stored or started. What 
 response, never the agent: a client that leaves, comes back, or never cared changes the turn by policy only.
 """
 
+import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
+import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -57,15 +61,13 @@ class Responses:
         """POST /v1/responses"""
         caller = caller_of(request)
         body = response_body(await read_json(request))
-        if body.stream:
-            return await self._start(request, body, caller, None)
         key = request.headers.get("idempotency-key")
         repeat = self._repeats.read(key, caller.name, await request.body())
         if repeat is None:
             return await self._start(request, body, caller, None)
         known = await self._repeats.begin(repeat)
         if known is not None:
-            return known
+            return self._again(known, caller) if body.stream else known
         try:
             return await self._start(request, body, caller, repeat)
         finally:
@@ -110,39 +112,47 @@ class Responses:
         staying = bool(body.background) or stays(request, self._settings.on_disconnect)
         prepared = await self._intake.prepare(body, caller)
         feed = Feed() if body.stream or body.background else None
-        writer = self._intake.writer(prepared, feed, None if body.background else repeat, self._ended)
-        if body.background:
-            await self._queue(writer, repeat)
-        try:
-            turn = self._intake.begin(prepared, writer.id, writer)
-        except GatewayError:
-            if body.background:
-                await self._unqueue(writer, caller, repeat)
-            raise
+        writer = self._intake.writer(prepared, feed, repeat if feed is None else None, self._ended)
+        turn = self._intake.begin(prepared, writer.id, writer)
         self._live.turns[writer.id] = (caller.name, turn)
-        if feed is not None:
-            self._feeds.add(writer.id, caller.name, feed)
-        if body.background and not body.stream:
-            return document(writer.document, writer.session_id)
-        if feed is not None:
-            return self._stream(feed, 0, writer.session_id, None if staying else turn)
-        return await self._whole(request, writer, prepared, None if staying else turn)
+        if feed is None:
+            return await self._whole(request, writer, prepared, None if staying else turn)
+        self._feeds.add(writer.id, caller.name, feed)
+        if body.background or repeat is not None:
+            try:
+                promised = await self._promise(writer, body, repeat)
+            except GatewayError:
+                turn.stop(Stop.CLIENT)  # nobody is told of it
+                raise
+            if not body.stream:
+                return promised
+        return self._stream(feed, 0, writer.session_id, None if staying else turn)
 
-    async def _queue(self, writer: ResponseWriter, repeat: Repeat | None) -> None:
-        """A background response is durable before anybody is told of it, and so is the answer to whoever asks twice."""
-        writer.queue()
-        record = writer.record()
-        if record is not None:
-            await self._store.save_response(record)
+    async def _promise(self, writer: ResponseWriter, body: ResponseBody, repeat: Repeat | None) -> Response:
+        """What is told of a response before its end is durable first, and so is the answer to whoever asks twice.
+
+        Behind `begin`, which may still refuse, and written before anything of the turn, which has not had a moment yet.
+        """
+        saves: list[Coroutine[Any, Any, object]] = []
+        if body.background:
+            writer.queue()
+            record = writer.record()
+            saves += [] if record is None else [self._store.save_response(record)]
+        answer = document(writer.document, writer.session_id)
         if repeat is not None:
             now = self._sessions.house.wall()
-            await self._store.remember(repeat.record(writer.document, writer.session_id, now))
+            saves.append(self._store.remember(repeat.record(writer.document, writer.session_id, now)))
+        await asyncio.gather(*saves)
+        return answer
 
-    async def _unqueue(self, writer: ResponseWriter, caller: Caller, repeat: Repeat | None) -> None:
-        """It was refused after all: nobody would ever work on it."""
-        await self._store.delete_response(writer.id, owner=caller.name)
-        if repeat is not None:
-            await self._store.forget(repeat.key, owner=repeat.owner)
+    def _again(self, known: Response, caller: Caller) -> Response:
+        """The stream that was begun with this key, from its first event on."""
+        response_id = str(orjson.loads(known.body)["id"])
+        feed = self._feeds.find(response_id, caller.name)
+        if feed is None:
+            text = f"the stream of this Idempotency-Key is not held any more; GET /v1/responses/{response_id} instead"
+            raise ApiError(409, text, param="Idempotency-Key", code="stream_gone")
+        return self._stream(feed, 0, known.headers[SESSION_HEADER], None)
 
     async def _whole(self, request: Request, writer: ResponseWriter, prepared: Prepared, turn: Turn | None) -> Response:
         """The finished response; or, where the client leaves first, nobody to give it to."""

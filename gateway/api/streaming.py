@@ -19,7 +19,7 @@ class EventStream(StreamingResponse):
         self._turn = turn
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Around the whole, and not in the iterator: for a reader who left before the first frame that never begins.
+        # Around the whole, and not in the iterator: one that is left in the middle is finished by nobody in particular.
         try:
             await super().__call__(scope, receive, send)
         finally:

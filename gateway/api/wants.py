@@ -46,14 +46,25 @@ class Places:
     def rule(self, key: TransportKey, caller: Caller, wish: str | None, kept: str | None) -> Rule:
         """What the agent hears when it asks. `wish` is the request's own word, `kept` the one of its session."""
         given = self.permits.rule(key, caller.rule)
-        if wish is None:
-            return narrowest(given, Rule(kept) if kept in WIDTH else None) or given
+        if wish is not None:
+            self._check_wish(given, wish)
+        own = wish or kept or ""
+        rule = narrowest(given, Rule(own) if own in WIDTH else None) or given
+        if not self.permits.kept(key, rule):
+            text = f"agents of {key.provider} act without asking, so {rule.value!r} cannot be kept for them; set "
+            advice = f"providers.{key.provider}.approval to ask, or allow them to"
+            raise ApiError(403, text + advice, param="model", code="permissions_not_kept")
+        return rule
+
+    def _check_wish(self, given: Rule, wish: str) -> None:
+        if self.permits.asking is None:
+            text = "agents are not made to ask here, so a session cannot say what they hear; set pool.permissions"
+            raise bad(text, f"metadata.{PERMISSIONS}", "permissions_not_kept")
         if wish not in WIDTH:
             raise bad(f"metadata.permissions must be one of {', '.join(WIDTH)}", f"metadata.{PERMISSIONS}")
         if WIDTH[Rule(wish)] > WIDTH[given]:
             text = f"permissions for this key and model are {given.value!r}; a session may narrow that, not widen it"
             raise ApiError(403, text, param=f"metadata.{PERMISSIONS}", code="permissions_not_allowed")
-        return Rule(wish)
 
     def directory(self, cwd: str | None, caller: Caller) -> str:
         """Canonical and allowed."""
@@ -135,4 +146,6 @@ def definition_of(tool: FunctionTool, place: int) -> JsonObject:
     schema = tool.parameters or {"type": "object", "properties": {}}
     if schema.get("type") != "object":
         raise bad(f"{param}.parameters must be a JSON schema of type object", f"{param}.parameters")
-    return {"name": tool.name, "description": tool.description or "", "inputSchema": schema}
+    # qwen (0.15.10) hides a tool that has no description from its model.
+    described = tool.description or f"The client's function {tool.name}."
+    return {"name": tool.name, "description": described, "inputSchema": schema}

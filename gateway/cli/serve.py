@@ -53,7 +53,7 @@ def start(given: argparse.Namespace) -> None:
     overrides: list[tuple[str, Any]] = [(key, value) for key, value in named.items() if value is not None]
     loaded = load(os.environ, config=given.config, data_dir=given.data_dir, overrides=overrides)
     settings = loaded.settings
-    log.set_up(settings.log.level, settings.log.format)
+    log.set_up(settings)
     check_exposure(settings.gateway.host, settings.gateway.uds, settings.auth)
     listener = inherited_socket(os.environ)
     if listener is None:
@@ -82,5 +82,5 @@ def greet(address: str, folder: "Path", *, configured: bool) -> None:
     print(f"ostler serves the demo agent at {address}; no key is needed on this machine")
     print(f"try it:  curl {address}/v1/responses -H 'content-type: application/json' -d '{body}'")
     print("or talk: ostler chat")
-    print("go on:   write ostler.toml (ostler config show prints every setting) and name a model of gemini, codex, ...",
-          flush=True)  # fmt: skip
+    print("go on:   write ostler.toml (ostler config show prints every setting) and name a model of gemini, codex, ...")
+    print(f"look in: {address}/ shows the pool, {address}/chat talks to the agent", flush=True)

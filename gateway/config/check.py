@@ -1,12 +1,15 @@
 """What can be wrong with settings that are each well-formed: everything the start would find out, without starting."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from ostler.bridge.upstreams.settings import UpstreamMisconfigured, UpstreamSettings
 from ostler.gateway.api.keys import check_exposure, key_ring
+from ostler.gateway.config.asking import made_to_ask
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.processes import pool_settings
 from ostler.gateway.config.settings import Settings
+from ostler.gateway.memory import check as check_memory
 from ostler.gateway.models import Models, callings
 from ostler.pool.configuration import PoolSettings
 from ostler.pool.providers import load
@@ -45,10 +48,13 @@ def upstream_settings(settings: Settings) -> list[UpstreamSettings]:
         raise ConfigError("configuration", str(error)) from error
 
 
-def check(settings: Settings, data_dir: Path) -> tuple[Models, PoolSettings]:
-    """Raise what is wrong; else what a gateway is made from."""
+def check(settings: Settings, data_dir: Path, memories: Iterable[str] = ()) -> tuple[Models, PoolSettings]:
+    """Raise what is wrong; else what a gateway is made from. `memories` that an embedding program brings are known."""
     models = models_of(settings)
+    if settings.memory.enabled:
+        check_memory(settings.memory.providers, given=memories)
     key_ring(settings.auth)
     check_exposure(settings.gateway.host, settings.gateway.uds, settings.auth)
     upstream_settings(settings)
-    return models, pool_settings(settings, models, work_folder(settings, data_dir))
+    wanted = pool_settings(settings, models, work_folder(settings, data_dir))
+    return models, made_to_ask(wanted, settings, models, load())

@@ -8,6 +8,7 @@ Rules:
   error.
 """
 
+import contextlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -115,7 +116,11 @@ def kind_of(words: Sequence[str], place: str) -> Any:
 
 
 def parsed(text: str, kind: Any, place: str) -> Any:
-    """JSON for what has parts, the bare text for the rest."""
+    """JSON for what has parts, the bare text for the rest; whichever it is where any value may stand."""
+    if kind is Any:
+        with contextlib.suppress(ValueError):
+            return json.loads(text)
+        return text
     parts = [kind, *get_args(kind)]
     if not any(get_origin(part) in (list, dict) for part in parts):
         return text
@@ -164,10 +169,11 @@ def check_choices(settings: Settings, place: str) -> None:
         value = msgspec.structs.asdict(msgspec.structs.asdict(settings)[section])[name]
         if value not in choices:
             raise ConfigError(place, f"{key} = {value!r}; use one of {', '.join(choices)}")
-    words = {f"pool.model_permissions.{model}": word for model, word in settings.pool.model_permissions.items()}
-    words |= {f"auth.keys {key.name!r} permissions": key.permissions for key in settings.auth.keys if key.permissions}
+    words = {"pool.permissions": settings.pool.permissions}
+    words |= {f"pool.model_permissions.{model}": word for model, word in settings.pool.model_permissions.items()}
+    words |= {f"auth.keys {key.name!r} permissions": key.permissions for key in settings.auth.keys}
     for key, word in words.items():
-        if word not in RULES:
+        if word is not None and word not in RULES:
             raise ConfigError(place, f"{key} = {word!r}; use one of {', '.join(RULES)}")
 
 

@@ -17,7 +17,7 @@ Hour = Annotated[int, Meta(ge=0, le=23)]
 Count = Annotated[int, Meta(gt=0)]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 
-SECRET = frozenset({"api_key", "env", "headers", "sha256"})
+SECRET = frozenset({"api_key", "env", "headers", "options", "sha256", "token"})
 
 
 class GatewaySettings(Struct, frozen=True, kw_only=True):
@@ -43,6 +43,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """A turn without any event for so long is failed; waiting for a tool or a permission does not count."""
     turn_limit: Seconds | None = None
     """An optional wall clock for a whole turn."""
+    answer_room: Count = 64 * 1024 * 1024
+    """About how many bytes of memory one answer may take; then its turn is stopped and the answer incomplete."""
     client_tool_deadline: Seconds = 600.0
     """How long a client may take to answer a function call."""
     call_gather: Seconds = 0.05
@@ -87,8 +89,9 @@ class PoolSettings(Struct, frozen=True, kw_only=True):
     warm: list[WarmSettings] = field(default_factory=list)
     roots: list[str] = field(default_factory=list)
     """Directories that agents may work below; empty: any."""
-    permissions: str = "deny"
-    """What agents hear when they ask for permission: allow, deny, or ask (a person, by the API or on a chat face)."""
+    permissions: str | None = None
+    """What agents hear when they ask for permission: allow, deny, or ask (a person, by the API or on a chat face). Set,
+    it also makes every agent ask that can be made to; None: they act as they are used to, and questions hear no."""
     model_permissions: dict[str, str] = field(default_factory=dict)
     """The same for `provider/model` or `provider/*`."""
     permission_deadline: Seconds = 300.0
@@ -118,7 +121,7 @@ class KeySettings(Struct, frozen=True, kw_only=True):
     models: list[str] = field(default_factory=list)
     """`provider/model` or `provider/*`; empty: all."""
     admin: bool = False
-    """Whether its holder may /resume every session, whoever it belongs to."""
+    """Whether this key may take up every session on chat faces, and see and steer the pool."""
     permissions: str | None = None
     """What agents hear from this key: allow, deny or ask; with a rule for the model, the narrower of the two."""
     roots: list[str] = field(default_factory=list)
@@ -130,7 +133,7 @@ class AuthSettings(Struct, frozen=True, kw_only=True):
     """Who may ask."""
 
     api_key: str | None = None
-    """One key for a person on their own machine; `OSTLER_API_KEY` sets it too."""
+    """One key for a person on their own machine; `OSTLER_API_KEY` sets it too. It is not an operator's."""
     keys: list[KeySettings] = field(default_factory=list)
     key_file: str | None = None
     """A file of its owner alone with more `[[keys]]`; None: `keys.toml` in the data folder, if there is one."""
@@ -153,6 +156,45 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
     http_port: Port = 0
     """Of the HTTP tool channel on loopback, which runs where a provider's `tool_channel` is http; 0: any free one."""
     call_deadline: Seconds = 3600.0
+
+
+class HindsightSettings(Struct, frozen=True, kw_only=True):
+    """The memory provider `hindsight`: a Hindsight server."""
+
+    url: str = "http://127.0.0.1:8888"
+    api_key: str | None = None
+    bank: str = "ostler"
+    """Banks are named after it, one for each user."""
+    retain_every: Count = 3
+    """Turns of a session that are sent together."""
+    timeout: Seconds = 60.0
+
+
+class HonchoSettings(Struct, frozen=True, kw_only=True):
+    """The memory provider `honcho`: a Honcho server."""
+
+    url: str = "http://127.0.0.1:8000"
+    api_key: str | None = None
+    workspace: str = "ostler"
+    timeout: Seconds = 60.0
+
+
+class MemorySettings(Struct, frozen=True, kw_only=True):
+    """What is remembered from one conversation to the next."""
+
+    enabled: bool = True
+    providers: list[str] = field(default_factory=lambda: ["embedded"])
+    """In the order in which they are called: embedded, hindsight, honcho, or one of another package."""
+    prefetch: Seconds = 8.0
+    """How long a turn waits for what they recall."""
+    drain: Seconds = 5.0
+    """How long the end of the gateway waits for what they still have to write down."""
+    recall_chars: Count = 4000
+    """How much of it is put before a message."""
+    hindsight: HindsightSettings = field(default_factory=HindsightSettings)
+    honcho: HonchoSettings = field(default_factory=HonchoSettings)
+    options: dict[str, dict[str, str]] = field(default_factory=dict)
+    """For providers of other packages, by their names; never printed."""
 
 
 class ResetOverride(Struct, frozen=True, kw_only=True):
@@ -188,6 +230,22 @@ class LogSettings(Struct, frozen=True, kw_only=True):
     level: str = "info"
     format: str = "text"
     """text or json."""
+    levels: dict[str, str] = field(default_factory=dict)
+    """Levels of single loggers, by name: `"ostler.pool" = "debug"`."""
+    redact: list[str] = field(default_factory=list)
+    """Regular expressions; what matches is never written. The configured secrets are covered already."""
+
+
+class MetricsSettings(Struct, frozen=True, kw_only=True):
+    """What is counted, and who may read it."""
+
+    enabled: bool = True
+    token: str | None = None
+    """Opens `/metrics` and nothing else. Without it whoever may use the gateway may read them."""
+    places: dict[str, str] = field(default_factory=dict)
+    """Short names for directories, `name = "/path"`: only these ever stand in a label."""
+    otlp_endpoint: str | None = None
+    """Where to send traces of turns, for example `http://127.0.0.1:4318/v1/traces`; needs the extra `otel`."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -199,14 +257,15 @@ class Settings(Struct, frozen=True, kw_only=True):
     models: dict[str, str] = field(default_factory=dict)
     auth: AuthSettings = field(default_factory=AuthSettings)
     tools: ToolSettings = field(default_factory=ToolSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
     resets: ResetSettings = field(default_factory=ResetSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
 
 
 RULES = ("allow", "deny", "ask")
 CHOICES: dict[str, tuple[str, ...]] = {
     "gateway.on_disconnect": ("cancel", "continue"),
-    "pool.permissions": RULES,
     "log.level": ("debug", "info", "warning", "error"),
     "log.format": ("text", "json"),
 }

@@ -32,6 +32,8 @@ class Ask:
     hint: str = ""
     """What must be said about the tools, where the request insists on one."""
     parallel_calls: bool = True
+    witnessed: bool = True
+    """Whether it is a person's question. What the gateway itself asks (for a summary) is nobody's to remember."""
     rule: Rule | None = None
     """What the agent hears when it asks for permission; None: what the house says for the model."""
     hands_over: bool = False

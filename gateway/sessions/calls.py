@@ -78,7 +78,7 @@ class Desk:
             return None
         answer: asyncio.Future[CallResult] = asyncio.get_running_loop().create_future()
         arguments = written(question.tool_call.get("rawInput", {}))
-        asked = AskedCall(self._new_id("mcpr"), question.title, arguments, answer, permission=question)
+        asked = AskedCall(self._new_id("mcpr"), question.title or "permission", arguments, answer, permission=question)
         if not hands_over:
             asked.handed = True
             self._put(Other(PERMISSION, {"id": asked.call_id, "title": asked.name, "arguments": asked.arguments}))

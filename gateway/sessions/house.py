@@ -7,6 +7,7 @@ from ostler.gateway.config.settings import GatewaySettings
 from ostler.gateway.ids import Ids
 from ostler.gateway.sessions.mirrors import Mirrors
 from ostler.gateway.sessions.permits import Permits
+from ostler.gateway.sessions.reports import NoTurnObserver, TurnObserver
 from ostler.gateway.sessions.witness import Witness
 from ostler.gateway.sessions.workshop import Workshop
 from ostler.gateway.store import Store
@@ -31,3 +32,4 @@ class House:
     mirrors: Mirrors
     permits: Permits = field(default_factory=Permits)
     workshop: Workshop = field(default_factory=Workshop)
+    turns: TurnObserver = field(default_factory=NoTurnObserver)

@@ -67,7 +67,9 @@ class Ledger:
         """Store the present answer; the id of its last message, 0 for none, None where it could not be stored."""
         kept = turn.scribe.close(outcome, calls)
         text = turn.text
+        turn.answered.append(text)
         turn.said.clear()
+        turn.size = 0
         response_id = None if kept.response is None else kept.response.id
         said = [NewMessage(Role.ASSISTANT, kept.items or message_items(text), text, response_id or turn.id)]
         silent = turn.ask.again is not None and outcome.status is Status.FAILED and not text

@@ -23,6 +23,7 @@ class Stop(StrEnum):
     DRAIN = "gateway_shutdown"
     TIME = "time_limit"
     SUPERSEDED = "superseded"
+    SIZE = "max_output_tokens"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,17 @@
 Rules:
 - The narrower of what is said for the key and for the model holds; where neither says anything, the house's word does.
 - A session may narrow that and never widen it: whoever may only ask cannot help themselves to an `allow`.
+- A call of the client's own function needs no permission: it is the client that executes it, or does not.
 - A question that nobody can answer, because the face has no way to, is a no.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
+from ostler.pool.events import PermissionAsked
 from ostler.pool.keys import TransportKey
 
 NAME = "permissions"
@@ -44,10 +46,30 @@ class Permits:
     """By `provider/model`; patterns."""
     deadline: float = 300.0
     """Seconds that a person has to answer; silence is a no."""
+    asking: frozenset[str] | None = None
+    """The providers whose agents ask; None: nobody has said what they should hear, so none is made to."""
 
     def rule(self, key: TransportKey, own: Rule | None = None) -> Rule:
         """What holds for this model and whoever has `own` for their key."""
         return narrowest(own, *self._of_model(f"{key.provider}/{key.model}")) or self.house
 
+    def kept(self, key: TransportKey, rule: Rule) -> bool:
+        """Whether agents of this provider can be held to the rule: one that never asks does as it likes."""
+        return self.asking is None or rule is Rule.ALLOW or key.provider in self.asking
+
     def _of_model(self, model: str) -> Iterable[Rule]:
         return (rule for pattern, rule in self.models.items() if fnmatchcase(model, pattern))
+
+
+def of_function(asked: PermissionAsked, functions: Collection[str], server: str) -> bool:
+    """Whether the question is for a call of one of these functions, which the server of that name offers.
+
+    Only what an agent cannot be talked into writing counts: a structured field, or a title that is nothing but the name
+    in an agent's own spelling. Anything a model could have put into a title (a command line, a comment) is no match.
+    """
+    call = asked.tool_call
+    meta = call.get("_meta")
+    if isinstance(meta, dict) and meta.get("codex_approval_kind") == "mcp_tool_call":
+        return call.get("serverName") == server and meta.get("tool_name") in functions
+    spelled = {form for name in functions for form in (f"{name} ({server} MCP Server)", f"mcp__{server}__{name}")}
+    return call.get("kind") == "other" and asked.title in spelled

@@ -1,4 +1,5 @@
-"""What the agent is told: history it does not have, instructions it was not given, then the message itself.
+"""What the agent is told: history it does not have, what memory recalls, instructions it was not given, then the
+message itself.
 
 Rules: pure. The transcript is the first block and never the only one. History that does not fit the agent's limit
 loses its oldest messages, never the newest.
@@ -48,14 +49,15 @@ def message_lines(message: MessageRecord) -> list[Line]:
 
 
 def compose(
-    ask: Ask, history: Sequence[Line], provider: Provider, *, fresh: bool, instructions: str | None
+    ask: Ask, history: Sequence[Line], provider: Provider, *, fresh: bool, instructions: str | None, recalled: str = ""
 ) -> tuple[list[PromptPart], int]:
     """The blocks of a prompt, and how many lines of the history had to be left out."""
     earlier = [*history] if fresh else []
     earlier += [(role, text) for role, text, _ in ask.preface]
+    background = [TextPart(recalled)] if recalled else []
     told = [TextPart(INSTRUCTIONS.format(text=instructions))] if instructions else []
     hint = [TextPart(ask.hint)] if ask.hint else []
-    body: list[PromptPart] = [*told, *hint, *ask.parts]
+    body: list[PromptPart] = [*background, *told, *hint, *ask.parts]
     kept = fitting(earlier, body, provider)
     preamble = [TextPart(build_transcript(kept))] if kept else []
     return [*preamble, *body], len(earlier) - len(kept)

@@ -3,9 +3,11 @@
 Rules:
 - A seat is kept after a turn only if its agent's memory and the transcript are the same.
 - A seat whose process is to be replaced is left at once by an idle session, at the end of its turn by a busy one.
+- While the pool has none to give, sessions between their turns are asked for theirs.
 - What is remembered of a seat given back lets its agent load the session again, if nothing was said elsewhere since.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
 
@@ -14,25 +16,40 @@ from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.sessions.seat import Memory, Seat
 from ostler.gateway.sessions.turn import Turn
+from ostler.pool.keys import TransportKey
+from ostler.pool.lease import Lease
+from ostler.pool.order import SessionMemo
 from ostler.pool.ports import PermissionPolicy, ToolSet
 from ostler.pool.provider import ToolNews
 
 log = logging.getLogger(__name__)
+
+PRESSING = 0.05
+"""Seconds between looks at whether somebody could make way."""
 
 
 class Seating:
     """Of one session."""
 
     def __init__(
-        self, session_id: str, owner: str, house: House, left: Callable[[], None], policy: PermissionPolicy
+        self,
+        session_id: str,
+        owner: str,
+        house: House,
+        *,
+        left: Callable[[], None],
+        policy: PermissionPolicy,
+        make_way: Callable[[], None],
     ) -> None:
         self._id = session_id
         self._owner = owner
         self._house = house
         self._policy = policy
+        self._make_way = make_way
         self._left = left
         """Called when the process under the seat is gone or to be replaced."""
         self._memory: Memory | None = None
+        self._watching: asyncio.Task[None] | None = None
         self.seat: Seat | None = None
 
     async def attach(self, turn: Turn, last: int, kit: Offer, context: object) -> Seat:
@@ -48,15 +65,30 @@ class Seating:
         memory, self._memory = self._memory, None
         resume = memory.memo if memory is not None and memory.serves(ask, last, tools) else None
         wanted = ToolSet(tools) if tools else None
-        lease = await house.pool.lease(
-            ask.key, tools=wanted, owner=self._owner or self._id, resume=resume, policy=self._policy
-        )
+        lease = await self._lease(ask.key, wanted, resume)
         seat = self.seat = Seat(lease, tools)
         if lease.restored:
             seat.knows = last
         timings.waited, timings.pooled, timings.warmth = lease.waited, lease.pooled, lease.warmth
-        house.crew.start(self._watch(seat), f"seat of {self._id}")
+        self._watching = house.crew.start(self._watch(seat), f"seat of {self._id}")
         return seat
+
+    async def _lease(self, key: TransportKey, tools: ToolSet | None, resume: SessionMemo | None) -> Lease:
+        loop, owner = asyncio.get_running_loop(), self._owner or self._id
+        timer: asyncio.TimerHandle | None = None
+
+        def press() -> None:
+            nonlocal timer
+            if timer is not None:
+                self._make_way()
+            timer = loop.call_later(PRESSING, press)
+
+        press()
+        try:
+            return await self._house.pool.lease(key, tools=tools, owner=owner, resume=resume, policy=self._policy)
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     async def _equipped(self, seat: Seat, kit: Offer, context: object) -> bool:
         """Whether the agent there has these tools, now that it was told where it can be."""
@@ -88,6 +120,10 @@ class Seating:
         if self.seat is not None:
             self.seat.release()
             self.seat = None
+        if self._watching is not None:
+            # Nothing wakes it any more: it would keep the lease, and the agent's session with it, for ever.
+            self._watching.cancel()
+            self._watching = None
 
     def forget(self) -> None:
         """Give the seat back for good."""

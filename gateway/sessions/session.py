@@ -16,6 +16,8 @@ from functools import partial
 from ostler.bridge.calls import CallResult
 from ostler.bridge.offer import Offer
 from ostler.bridge.session_facts import SessionFacts
+from ostler.bridge.settings import SERVER_NAME
+from ostler.gateway.correlation import on_behalf_of
 from ostler.gateway.errors import GatewayError
 from ostler.gateway.sessions.ask import Output
 from ostler.gateway.sessions.calls import ALIVE, READY, AskedCall, Desk, Permission
@@ -24,8 +26,9 @@ from ostler.gateway.sessions.faults import fault
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.ledger import Ledger
 from ostler.gateway.sessions.outcome import Outcome, Status, Stop, failed, outcome_of, stopped
-from ostler.gateway.sessions.permits import Rule
+from ostler.gateway.sessions.permits import Rule, of_function
 from ostler.gateway.sessions.prompt import compose
+from ostler.gateway.sessions.reports import TurnReport
 from ostler.gateway.sessions.scribe import Nobody, Scribe
 from ostler.gateway.sessions.seat import Seat
 from ostler.gateway.sessions.seating import Seating
@@ -46,10 +49,17 @@ SIGNS_OF_LIFE = 8
 class Session:
     """Made and kept by `Sessions`."""
 
-    def __init__(self, session_id: str, owner: str, house: House, rested: Callable[["Session"], None]) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        owner: str,
+        house: House,
+        rested: Callable[["Session"], None],
+        make_way: Callable[[], None],
+    ) -> None:
         self.id = session_id
         self.owner = owner
-        self.seating = Seating(session_id, owner, house, self.release_seat, self.decide)
+        self.seating = Seating(session_id, owner, house, left=self.release_seat, policy=self.decide, make_way=make_way)
         self.turn: Turn | None = None
         self.retired = False
         """Whether its conversation has left it."""
@@ -168,7 +178,8 @@ class Session:
         """The permission policy of every seat of this session: the rule of the turn that runs."""
         turn, permits = self.turn, self._house.permits
         rule = Rule.DENY if turn is None else turn.ask.rule or permits.rule(turn.ask.key)
-        if rule is Rule.ALLOW:
+        functions = [] if turn is None else [str(each["name"]) for each in turn.ask.tools]
+        if rule is Rule.ALLOW or of_function(asked, functions, SERVER_NAME):
             return await allow(agent_session, asked)
         if turn is None or turn.desk is None or rule is Rule.DENY:
             return await deny(agent_session, asked)
@@ -199,11 +210,13 @@ class Session:
 
     async def run(self, turn: Turn) -> None:
         """Remember the question, take a seat, ask, listen, finish."""
-        outcome = await self._answer(turn)
-        try:
-            await self._finish(turn, outcome)
-        finally:
-            turn.over.set()
+        turn.timings.begin()
+        with on_behalf_of(turn.origin, session_id=self.id, turn_id=turn.id):
+            outcome = await self._answer(turn)
+            try:
+                await self._finish(turn, outcome)
+            finally:
+                turn.over.set()
 
     async def _answer(self, turn: Turn) -> Outcome:
         try:
@@ -211,6 +224,7 @@ class Session:
                 if turn.stopped is not None:
                     return stopped(turn.stopped)
                 last = await self._ledger.remember(turn)
+                turn.timings.store()
                 agent = await self._ask(turn, last)
             return await self._listen(turn, agent)
         except TimeoutError:
@@ -228,6 +242,7 @@ class Session:
         """Take a seat and put the question there."""
         kit, context = await self._equip(turn)
         seat = await self.seating.attach(turn, last, kit, context)
+        turn.timings.sit()
         return await self._prompt(turn, seat, last, kit, context)
 
     async def _equip(self, turn: Turn) -> tuple[Offer, SessionContext]:
@@ -252,7 +267,9 @@ class Session:
             history = await self._ledger.history(turn)
         wanted = ask.instructions or await self._ledger.instructions()
         untold = wanted if wanted and wanted != seat.instructions else None
-        parts, left_out = compose(ask, history, house.providers[ask.key.provider], fresh=fresh, instructions=untold)
+        recalled = await house.witness.recall(self.id, ask.text) if ask.witnessed and ask.text else ""
+        provider = house.providers[ask.key.provider]
+        parts, left_out = compose(ask, history, provider, fresh=fresh, instructions=untold, recalled=recalled)
         if left_out:
             log.warning("session %s: %d old messages do not fit the prompt and are left out", self.id, left_out)
         began = house.clock()
@@ -268,7 +285,7 @@ class Session:
 
     async def _listen(self, turn: Turn, agent: AgentTurn) -> Outcome:
         """Every event, to the end."""
-        limit = self._house.settings.turn_limit
+        limit, room = self._house.settings.turn_limit, self._house.settings.answer_room
         timer = limit and asyncio.get_running_loop().call_later(limit, turn.stop, Stop.TIME)
         try:
             async with agent:
@@ -276,7 +293,9 @@ class Session:
                     kind = type(event)
                     if kind is Finished:
                         return outcome_of(event, turn.stopped)  # type: ignore[arg-type] # narrowed by kind
-                    if kind is not Other:
+                    if turn.size > room:
+                        turn.stop(Stop.SIZE)  # what still comes until the agent has heard of it is dropped
+                    elif kind is not Other:
                         turn.take(event)
                     elif event.kind == READY:  # type: ignore[union-attr] # narrowed by kind
                         await self._hand_over(turn)
@@ -291,11 +310,16 @@ class Session:
         """The end, once: durable, then told."""
         if turn.desk is not None:
             turn.desk.close("the turn is over")
-        turn.timings.report(self.id, turn.id)
+        facts = turn.timings.report(self.id, turn.id)
+        report = TurnReport(self.id, turn.id, turn.ask.key, outcome, facts, turn.timings, turn.origin)
+        self._house.turns.turn_ended(report)
         if turn.agent is None:
             await self._ledger.take_back(turn)
         last = await self._close(turn, outcome)
         self.seating.settle(turn, outcome, last)
+        answered = outcome.status is Status.COMPLETED and last is not None and turn.whole
+        if answered and turn.ask.witnessed and turn.ask.text:
+            self._house.witness.turn_ended(self.id, turn.ask.text, turn.whole)
         turn.scribe.publish()
 
     # --- its parts ---

@@ -2,6 +2,7 @@
 
 Rules:
 - A session is in the table while it has a turn, a queue or a seat; whatever else is known of it is in the store.
+- A seat between turns is given up for a turn that can get none otherwise.
 - Seats are bounded: the session that rested longest gives its seat back first, and every seat after a while of quiet. A
   session in mid-turn is never touched, so many running ones may hold more than the bound; that is logged.
 - Draining: no new turns; running ones may end within the deadline, then they are stopped and stored as incomplete.
@@ -13,6 +14,7 @@ import logging
 from collections import OrderedDict
 
 from ostler.gateway.sessions.ask import Ask, Output
+from ostler.gateway.sessions.crowding import crowded
 from ostler.gateway.sessions.errors import Draining
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.outcome import Stop
@@ -56,7 +58,7 @@ class Sessions:
         """The session, which exists in the store."""
         session = self._table.get(session_id)
         if session is None:
-            session = self._table[session_id] = Session(session_id, owner, self.house, self._rested)
+            session = self._table[session_id] = Session(session_id, owner, self.house, self._rested, self._make_way)
         return session
 
     def find(self, session_id: str) -> Session | None:
@@ -157,6 +159,11 @@ class Sessions:
             self._resting[session.id] = loop.call_later(self.house.settings.seat_idle, self._let_go, session)
             self._make_room()
         self._calm.set()
+
+    def _make_way(self) -> None:
+        """Somebody waits for a seat: where only seats between turns are in the way, the longest rest ends."""
+        if self._resting and crowded(self.house.pool.snapshot().core):
+            self._let_go(self._table[next(iter(self._resting))])
 
     def _make_room(self) -> None:
         """Hold as few seats as we may; those of running turns are needed, however many they are."""

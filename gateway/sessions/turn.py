@@ -10,13 +10,17 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from ostler.gateway.correlation import ORIGIN, Origin
 from ostler.gateway.sessions.ask import Ask, Output
 from ostler.gateway.sessions.calls import GRANTED, REFUSED, Desk, Permission
 from ostler.gateway.sessions.outcome import Stop
 from ostler.gateway.sessions.scribe import Nobody, Scribe
 from ostler.gateway.sessions.timings import Timings
-from ostler.pool.events import Text, ToolStarted, TurnEvent
+from ostler.pool.events import Text, Thought, ToolStarted, TurnEvent
 from ostler.pool.turn import Turn as AgentTurn
+
+EVENT = 256
+"""Bytes that an event is kept in besides its text: its frame, its piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,10 @@ class Turn:
     timings: Timings
     said: list[str] = field(default_factory=list)
     """Pieces of the present answer."""
+    answered: list[str] = field(default_factory=list)
+    """The texts of the answers that are over."""
+    size: int = 0
+    """About what the present answer takes in memory."""
     asked: int | None = None
     """The id of the user's message, once it is stored."""
     desk: Desk | None = None
@@ -49,11 +57,18 @@ class Turn:
     leave: Callable[[], None] | None = None
     """Set while it stands in the queue: takes it out and ends it."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
+    origin: Origin = field(default_factory=ORIGIN.get)
+    """The request that caused it."""
 
     @property
     def text(self) -> str:
         """The present answer so far."""
         return "".join(self.said)
+
+    @property
+    def whole(self) -> str:
+        """All that was answered."""
+        return "\n".join(text for text in self.answered if text.strip())
 
     @property
     def parked(self) -> bool:
@@ -80,8 +95,14 @@ class Turn:
     def take(self, event: TurnEvent) -> None:
         """One event of the agent."""
         kind = type(event)
+        self.size += EVENT
         if kind is Text:
+            if self.timings.spoke is None:
+                self.timings.speak()
             self.said.append(event.text)  # type: ignore[union-attr] # narrowed by kind
+            self.size += len(event.text)  # type: ignore[union-attr] # narrowed by kind
+        elif kind is Thought:
+            self.size += len(event.text)  # type: ignore[union-attr] # narrowed by kind
         elif kind is ToolStarted:
             self.timings.tool_called()
         self.scribe.take(event)

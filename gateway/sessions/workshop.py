@@ -9,7 +9,7 @@ Rules:
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, TypeAlias
@@ -21,6 +21,7 @@ from ostler.bridge.tool import Tool
 from ostler.bridge.toolbelt import NO_SERVICES, Toolbelt
 from ostler.bridge.upstreams.shared import SessionUpstreams, Upstreams
 from ostler.gateway.sessions.pulse import Pulse
+from ostler.wire.json import JsonObject
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,12 @@ class SessionContext:
         return f"{self.owner}:{self.facts.session_id}"
 
 
+NOBODY: Final = "nobody"
+"""In place of a session's id where tools are only looked at."""
+
 ToolSource: TypeAlias = Callable[[SessionContext], Iterable[Tool]]
+BoundSource: TypeAlias = Callable[[SessionContext], Awaitable[Iterable[Tool]]]
+"""Of tools that are made for one session and know it (those of memory)."""
 
 
 class Outfit:
@@ -82,28 +88,42 @@ class Workshop:
         sources: Sequence[ToolSource] = (),
         *,
         wanted: Sequence[str] = (),
+        always: Sequence[BoundSource] = (),
         services: Mapping[type, object] = NO_SERVICES,
         upstreams: Upstreams | None = None,
     ) -> None:
-        """`wanted` are patterns for the names of our own tools."""
+        """`wanted` are patterns for the names of our own tools; those of `always` are not asked for by name."""
         self._sources = sources if wanted else ()
         self._wanted = wanted
+        self._always = always
         self._services = services
         self._upstreams = upstreams
         self._threads = Threads()
 
+    async def usual(self) -> tuple[JsonObject, ...]:
+        """The tools of a session that brings no functions of its own, as far as no server adds to them: seats that are
+        kept ready are opened with these."""
+        belt = await self._belt(SessionContext(SessionFacts(session_id=NOBODY), ""))
+        return () if belt is None else tuple(belt.offer.definitions)
+
     async def outfit(self, context: SessionContext) -> Outfit:
         """What this session gets; close it when the session ends."""
-        tools = [
-            tool
-            for source in self._sources
-            for tool in source(context)
-            if any(fnmatchcase(tool.name, pattern) for pattern in self._wanted)
-        ]
-        belt = Toolbelt(tools, threads=self._threads, services=self._services) if tools else None
+        belt = await self._belt(context)
         if self._upstreams is None:
             return NOTHING if belt is None else Outfit(belt)
         for upstream in self._upstreams.shared:
             await upstream.tried()
         provider = context.facts.provider or ""
         return Outfit(belt, await self._upstreams.open(provider=provider, session=context.key))
+
+    async def _belt(self, context: SessionContext) -> Toolbelt | None:
+        tools = [
+            tool
+            for source in self._sources
+            for tool in source(context)
+            if any(fnmatchcase(tool.name, pattern) for pattern in self._wanted)
+        ]
+        taken = {tool.name for tool in tools}
+        for bound in self._always:
+            tools += [tool for tool in await bound(context) if tool.name not in taken]
+        return Toolbelt(tools, threads=self._threads, services=self._services) if tools else None

@@ -19,7 +19,8 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from ostler.gateway.address import leave_address, left_address
-from ostler.gateway.app import log_death, open_gateway
+from ostler.gateway.app import open_gateway
+from ostler.gateway.assembly.crew import log_death
 from ostler.gateway.config.load import Loaded, load
 from ostler.gateway.config.settings import AuthSettings
 from ostler.gateway.errors import StoreOwned

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from ostler.gateway.app import log_death
+from ostler.gateway.assembly.crew import log_death
 from ostler.gateway.commands import load as load_commands
 from ostler.gateway.data_folder import data_folder
 from ostler.gateway.terminal.chat import FAILED, Chat

@@ -35,7 +35,8 @@ class StaleEvent(Exception):  # not an error: it is how a look into the books sa
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One agent process. `shunned`: no new seats, it keeps those it has; `retire`: why it is replaced."""
+    """One agent process. `shunned`: no new seats, it keeps those it has; `retire`: why it is replaced; `unjudged`:
+    seats leaked since it was last asked whether they are enough."""
 
     id: SlotId
     home: Key
@@ -57,6 +58,7 @@ class Slot:
     opened: int = 0
     served: int = 0
     leaked: int = 0
+    unjudged: bool = False
     charge: int = 0
     baseline: int | None = None
     probed_at: float = 0.0

@@ -83,5 +83,6 @@ def close_seat(books: Books, seat: Seat) -> None:
 def leak_seat(books: Books, seat: Seat) -> None:
     """The session lives on inside the agent, out of our reach: the seat is gone, its weight stays."""
     seat.slot.leaked += 1
+    seat.slot.unjudged = True  # here, because seats leak on many ways: one of them would forget to ask
     books.remove_seat(seat)
     books.note(Counted.SEAT_LEAKED, seat.slot)

@@ -87,6 +87,10 @@ def judge_silence(books: Books, slot: Slot) -> None:
 
 def replace_retired(books: Books, stable: Stable) -> None:
     """Let the retired drain whose successor is there, not needed, or without a place beside them."""
+    for slot in stable.slots.values():
+        if slot.unjudged:
+            slot.unjudged = False
+            judge_seats(books, slot)
     retired = [slot for slot in stable.slots.values() if slot.retire is not None and slot.state is SlotState.READY]
     for slot in retired:
         if _may_drain(books, stable, slot):

@@ -43,6 +43,20 @@ class ReserveRule:
             raise SettingsError(f"a reserve rule needs positive numbers and a chance between 0 and 1: {self}")
 
 
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What was concluded from arrivals at one moment. Without recurring arrivals all but the rate is zero."""
+
+    rate: float
+    expected: float = 0.0
+    """Arrivals within one refill."""
+    steady: int = 0
+    """Seats for these, at the chance of a miss that the rule allows."""
+    burst: int = 0
+    """Seats for the crowd that is remembered, while it may still be coming."""
+    wanted: int = 0
+
+
 @dataclass(slots=True)
 class Arrivals:
     """The arrivals of one (key, tools): a decaying rate and the remembered size of its bursts."""
@@ -98,17 +112,20 @@ class Arrivals:
         return self.wanted
 
     def _judge(self, now: float, refill: float) -> int:
+        return self.judgement(now, refill).wanted
+
+    def judgement(self, now: float, refill: float) -> "Judgement":
+        """The target with everything it was made from, for whoever asks why."""
         rate = self.rate(now)
         if rate * self.rule.keep_seconds < 1.0:
-            return 0
+            return Judgement(rate)
         silence = now - self.last
-        if silence > 0.0:
-            rate = min(rate, 1.0 / silence)
-        wanted = seats_for(rate * refill, self.rule.miss_chance, self.rule.most)
+        believed = min(rate, 1.0 / silence) if silence > 0.0 else rate
+        steady = seats_for(believed * refill, self.rule.miss_chance, self.rule.most)
+        burst = 0
         if silence <= self.rule.burst_hold:
-            remembered = self.peak * _halved(silence, self.rule.burst_half_life)
-            wanted = max(wanted, math.ceil(remembered))
-        return min(wanted, self.rule.most)
+            burst = math.ceil(self.peak * _halved(silence, self.rule.burst_half_life))
+        return Judgement(rate, believed * refill, steady, burst, min(max(steady, burst), self.rule.most))
 
 
 def seats_for(expected: float, miss_chance: float, most: int) -> int:

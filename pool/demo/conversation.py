@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 
+from ostler.wire.recalled import is_recalled
 from ostler.wire.transcript import parse_transcript
 
 
@@ -34,7 +35,10 @@ class Conversation:
 
 
 class Prompt:
-    """A prompt taken apart: the history it brought along, its own text, and its images."""
+    """A prompt taken apart: the history it brought along, its own text, and its images.
+
+    What memory recalled is background: it is neither answered nor remembered as said.
+    """
 
     __slots__ = ("history", "images", "text")
 
@@ -46,6 +50,8 @@ class Prompt:
             if replayed is not None:
                 self.history = replayed
                 del texts[0]
+        if len(texts) > 1 and is_recalled(texts[0][1]):
+            del texts[0]
         self.text = "\n".join(text for _, text in texts)
         self.images = [str(block["data"]) for block in blocks if block.get("type") == "image"]
 

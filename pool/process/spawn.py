@@ -8,12 +8,14 @@ so that signals to the group cannot hit a stranger until `bury` says that the wh
 """
 
 import errno
+import fcntl
 import os
 import resource
 import shutil
 import signal
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -40,6 +42,11 @@ _NOT_RUNNABLE = {
     errno.ENAMETOOLONG,
 }
 _PERMISSION = {errno.EACCES, errno.EPERM}
+
+STDOUT_PIPE = 256 * 1024
+"""What an agent may have said before it has to wait for us: four times the default. A line of 20 MiB, and what other
+sessions say behind it, then takes a third of the reads, two thirds of the waits for each other and three quarters of
+the time. One MiB is no better, and seventy such pipes exceed what the kernel grants a user."""
 
 
 class Child:
@@ -119,11 +126,19 @@ def spawn(command: Command, mark: str) -> Child:
     except OSError as error:
         raise explain(command, error) from error
     try:
+        _widen(popen.stdout)
         return Child(popen, os.pidfd_open(popen.pid))
     except OSError as error:
         os.killpg(popen.pid, signal.SIGKILL)
         popen.communicate()
         raise explain(command, error) from error
+
+
+def _widen(pipe: IO[bytes] | None) -> None:
+    # Refused to users who have many pipes already (`pipe-user-pages-soft`): then it stays as it is.
+    with suppress(PermissionError):
+        if pipe is not None:
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, STDOUT_PIPE)
 
 
 def spawn_watcher(argv: list[str], stdin: int) -> Child:

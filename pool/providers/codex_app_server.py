@@ -44,6 +44,7 @@ PROVIDER = Provider(
     find=find,
     arguments=arguments,
     install=INSTALL,
+    measured="0.169.0",
     fixed_env={"RUST_LOG": "error", "NO_COLOR": "1"},
     pass_env=("CODEX_HOME",),
     credentials=("OPENAI_API_KEY", "CODEX_API_KEY"),

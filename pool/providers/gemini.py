@@ -76,6 +76,7 @@ PROVIDER = Provider(
     find=find,
     arguments=arguments,
     install=INSTALL,
+    measured="0.61.0",
     fixed_env={
         "GEMINI_CLI_NO_RELAUNCH": "1",
         "GEMINI_CLI_TRUST_WORKSPACE": "true",

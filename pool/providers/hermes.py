@@ -42,6 +42,7 @@ PROVIDER = Provider(
     find=find,
     arguments=arguments,
     install=INSTALL,
+    measured="0.19.0",
     fixed_env={"NO_COLOR": "1"},
     pass_env=("HERMES_HOME", "OPENAI_BASE_URL"),
     credentials=("OPENAI_API_KEY", "OPENROUTER_API_KEY"),

@@ -51,6 +51,7 @@ PROVIDER = Provider(
     find=find,
     arguments=arguments,
     install=INSTALL,
+    measured="1.18.33",
     fixed_env={
         "OPENCODE_DISABLE_AUTOUPDATE": "1",
         "OPENCODE_DISABLE_MODELS_FETCH": "1",

@@ -45,6 +45,7 @@ PROVIDER = Provider(
     find=find,
     arguments=arguments,
     install=INSTALL,
+    measured="0.15.10",
     fixed_env={"QWEN_CODE_NO_RELAUNCH": "true", "NO_COLOR": "1"},
     pass_env=("OPENAI_BASE_URL", "OPENAI_MODEL"),
     credentials=("OPENAI_API_KEY", "DASHSCOPE_API_KEY"),

@@ -80,8 +80,10 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in pinned_here(ROOT / "requirements/all.txt"):
         installed = files(name)
         assert installed is not None
-        for part in {path.parts[0] for path in installed if not path.parts[0].startswith("..")}:
-            (site / part).symlink_to(installed[0].locate().parents[len(installed[0].parts) - 1] / part)
+        # File by file: `opentelemetry` is a namespace that several distributions share.
+        for part in {Path(path) for path in installed if not path.parts[0].startswith("..")}:
+            (site / part).parent.mkdir(parents=True, exist_ok=True)
+            (site / part).symlink_to(Path(str(installed[0].locate().parents[len(installed[0].parts) - 1])) / part)
     install = ["-m", "pip", "--python", home / "bin/python", "--disable-pip-version-check", "--no-cache-dir"]
     output_of(sys.executable, *install, "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=home)
     return home
@@ -104,6 +106,11 @@ def test_the_wheel_holds_the_rooms_and_nothing_else(wheel: Path) -> None:
     assert {name.split("/")[1] for name in names if name.startswith("ostler/")} == set(ROOMS)
     assert {f"ostler/{room}/py.typed" for room in ROOMS} <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_pages_find_their_parts_in_the_wheel(environment: Path) -> None:
+    code = "from ostler.gateway.console.shell import Shell; print(len(Shell().page('x', '', script='status').html))"
+    assert int(output_of(environment / "bin/python", "-c", code, cwd=environment)) > 10_000
 
 
 def test_the_sdist_is_enough_to_build_from_and_holds_no_tests(dist: Path) -> None:

@@ -122,3 +122,21 @@ async def test_a_key_whose_directory_is_gone_can_be_drained(tmp_path: Path) -> N
         stable.pool.warm(key, seats=0)
         stable.pool.drain(key)
         await stable.settled(lambda: not alive(pid))
+
+
+async def test_a_key_that_is_cooled_stays_down_until_somebody_asks(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, limits=SWEPT) as stable:
+        key = stable.key()
+        for _ in range(5):
+            (await stable.pool.lease(key)).release()
+        stable.pool.warm(key)
+        await stable.settled(lambda: stable.pool.snapshot().core.census.parked >= 1)
+        stable.pool.cool(key)
+        await stable.settled(lambda: not stable.pool.snapshot().processes)
+        other = await stable.pool.lease(stable.key("other"))
+        # Some sweeps later: they would start it again, had they anything to start it for.
+        await stable.settled(lambda: stable.pool.snapshot().core.leases[0].age > 3 * SWEPT.sweep_every)
+        assert {process.key for process in stable.pool.snapshot().processes} == {str(other.key)}
+        other.release()
+        async with await stable.pool.lease(key) as lease:
+            assert await say(lease, "hello") == "echo: hello"

@@ -19,7 +19,7 @@ from ostler.pool import Lease, TransportKey
 from ostler.pool.errors import PoolError
 from ostler.pool.events import Finished, Reason, Text
 from ostler.pool.order import SessionMemo
-from tests.soak.world import TOOLS, World
+from tests.soak.world import PROCESSES, TOOLS, World
 
 SESSIONS = 12
 PATIENCE = 90.0
@@ -186,7 +186,19 @@ async def operate(world: World, over: asyncio.Event, chance: random.Random) -> N
         key = chance.choice(world.keys())
         slots = [one.slot for one in pool.snapshot().processes]
         verb = chance.choice(
-            ("recycle", "kill", "drain", "warm", "cool", "pause", "reload", "reload same", "reconnect")
+            (
+                "recycle",
+                "kill",
+                "drain",
+                "warm",
+                "floor",
+                "cool",
+                "pause",
+                "reload",
+                "reload same",
+                "reconnect",
+                "limits",
+            )
         )
         world.counts[f"operator: {verb}"] += 1
         match verb:
@@ -198,8 +210,10 @@ async def operate(world: World, over: asyncio.Event, chance: random.Random) -> N
                 pool.drain(key)
             case "warm":
                 pool.warm(key, TOOLS, chance.randint(1, 3))
-            case "cool":
+            case "floor":
                 pool.warm(key, TOOLS, 0)
+            case "cool":
+                pool.cool(key)
             case "pause":
                 pool.pause(key)
                 await pause(over, chance.random() * 0.2)
@@ -207,6 +221,8 @@ async def operate(world: World, over: asyncio.Event, chance: random.Random) -> N
             case "reload":
                 world.epoch += 1
                 pool.reload(world.settings(), world.environ())
+            case "limits":
+                pool.reload(world.settings(chance.randint(2, PROCESSES)), world.environ())
             case "reload same":
                 pool.reload(world.settings(), world.environ())
             case "reconnect":

@@ -29,6 +29,7 @@ from ostler.pool import (
 from ostler.pool.core import ReserveRule
 from ostler.pool.provider import CloseVerb
 from ostler.pool.providers import load
+from tests.support.waiting import eventually
 
 DEFINITIONS = ({"name": "whoami", "description": "says whose call this is", "inputSchema": {"type": "object"}},)
 TOOLS = ToolSet(DEFINITIONS)
@@ -83,10 +84,11 @@ class World:
             folder.mkdir(exist_ok=True)
         return [TransportKey(kind, "demo", str(folder)) for kind in ("demo", "leaky") for folder in folders]
 
-    def settings(self) -> PoolSettings:
-        """Another epoch, another environment, another fingerprint."""
+    def settings(self, most: int = PROCESSES) -> PoolSettings:
+        """Another epoch, another environment, another fingerprint; and perhaps fewer processes."""
         one = ProviderSettings(env={"SOAK_EPOCH": str(self.epoch)})
-        return PoolSettings(limits=LIMITS, providers={"demo": one, "leaky": one}, watch_every=1.0)
+        limits = replace(LIMITS, max_processes=most)
+        return PoolSettings(limits=limits, providers={"demo": one, "leaky": one}, watch_every=1.0)
 
     def environ(self) -> dict[str, str]:
         return {"PATH": os.environ["PATH"], "HOME": str(self.folder)}
@@ -146,12 +148,12 @@ class World:
             for line in key.lines:
                 if line.floor:
                     self.pool.warm(known, TOOLS if line.tools else None, 0)
-            self.pool.drain(known)
-        async with asyncio.timeout(60):
-            while self.pool.snapshot().processes or self.strays() or self.bridge.stats.connected:
-                for key in self.pool.snapshot().core.keys:
-                    self.pool.drain(key.key.key)  # type: ignore[attr-defined] # what was learned starts them again
-                await asyncio.sleep(0.1)
+            self.pool.cool(known)
+        await eventually(lambda: not self.alive(), "the end of every process that nobody wants", 60)
+
+    def alive(self) -> bool:
+        """Whether anything of this world still runs."""
+        return bool(self.pool.snapshot().processes or self.strays() or self.bridge.stats.connected)
 
     def strays(self) -> list[int]:
         """Processes of this world that the system knows, whoever their parent is now: agents and relays."""

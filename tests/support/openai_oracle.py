@@ -1,7 +1,13 @@
-"""The published types of the Open Responses specification as a judge of what we send."""
+"""The published types of the Open Responses specification as a judge of what we send.
 
+`Court` sits in the transport of a client's HTTP, so that every body and every event is judged that a test lets pass.
+"""
+
+import json
+from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx2  # the HTTP library of the clients
 from openresponses_types import types
 from pydantic import BaseModel
 
@@ -58,3 +64,55 @@ def judge_items(events: list[dict[str, Any]]) -> None:
                 assert "".join(pieces) == "".join(part["text"] for part in item["summary"])
             case "function_call":
                 assert "".join(pieces) == item["arguments"]
+
+
+def judge(content_type: str, content: bytes) -> int:
+    """Raise unless this is what the specification says, as far as it is about responses. How many were judged."""
+    if content_type.startswith("text/event-stream"):
+        events = [json.loads(line[6:]) for line in content.decode().split("\n") if line.startswith("data: {")]
+        if not events or "sequence_number" not in events[0]:
+            return 0
+        judge_stream(events)
+        judge_response(events[-1]["response"])
+        return len(events)
+    document = json.loads(content)
+    if document.get("object") != "response" or "output" not in document:
+        return 0
+    judge_response(document)
+    return 1
+
+
+class Heard(httpx2.AsyncByteStream):
+    """A body on its way to the client, and a copy of it."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, content_type: str, court: "Court") -> None:
+        self._inner = inner
+        self._kind = content_type
+        self._court = court
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        pieces = []
+        async for piece in self._inner:
+            pieces.append(piece)
+            yield piece
+        self._court.judged += judge(self._kind, b"".join(pieces))
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class Court(httpx2.AsyncBaseTransport):
+    """HTTP as it is, and a verdict on each body that was read to its end."""
+
+    def __init__(self) -> None:
+        self._inner = httpx2.AsyncHTTPTransport()
+        self.judged = 0
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        answer = await self._inner.handle_async_request(request)
+        assert isinstance(answer.stream, httpx2.AsyncByteStream)
+        answer.stream = Heard(answer.stream, answer.headers.get("content-type", ""), self)
+        return answer
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

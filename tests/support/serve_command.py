@@ -59,8 +59,9 @@ def is_demo(process: psutil.Process) -> bool:
 
 
 def environment(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
-    """Nothing of the tester's but the path."""
-    return {"PATH": os.environ["PATH"], "HOME": str(folder), "OSTLER_LOG__FORMAT": "json", **given}
+    """Nothing of the tester's but the path. It remembers only where it is told to."""
+    quiet = {"OSTLER_LOG__FORMAT": "json", "OSTLER_MEMORY__ENABLED": "false"}
+    return {"PATH": os.environ["PATH"], "HOME": str(folder), **quiet, **given}
 
 
 @contextmanager

@@ -17,10 +17,11 @@ from typing import Any
 import httpx
 import uvicorn
 
-from ostler.gateway.app import Gateway, open_gateway
+from ostler.gateway.app import NO_MEMORY, Gateway, open_gateway
 from ostler.gateway.config.load import load
 from ostler.gateway.data_folder import DATABASE
 from ostler.gateway.listener import address_of, listen_tcp
+from ostler.gateway.memory.provider import MakeProvider
 from ostler.gateway.serving import Server
 from ostler.gateway.sessions.witness import Witness
 from ostler.wire.json import JsonObject
@@ -101,13 +102,14 @@ async def serving(
     environ: Mapping[str, str] | None = None,
     wall: Callable[[], float] = time.time,
     witness: Witness | None = None,
+    memory: Mapping[str, MakeProvider] = NO_MEMORY,
     **settings: Any,
 ) -> AsyncIterator[Served]:
     """A gateway with these settings (`section__key`), its demo agents with these flags."""
     record = folder.parent / f"{folder.name}-record.jsonl"
     demo = {"demo": {"args": ["--record", str(record), *flags]}}
     async with (
-        gateway_at(folder, demo, environ or {}, settings, wall=wall, witness=witness) as (gateway, base),
+        gateway_at(folder, demo, environ or {}, settings, wall=wall, witness=witness, memory=memory) as (gateway, base),
         httpx.AsyncClient(base_url=base, timeout=30, trust_env=False) as http,
     ):
         yield Served(gateway, http, folder, record, base)
@@ -122,15 +124,17 @@ async def gateway_at(
     *,
     wall: Callable[[], float] = time.time,
     witness: Witness | None = None,
+    memory: Mapping[str, MakeProvider] = NO_MEMORY,
 ) -> AsyncIterator[tuple[Gateway, str]]:
-    """A whole gateway and its address."""
+    """A whole gateway and its address. It remembers only where it is told to, or given something that does."""
+    settings = {"memory__enabled": bool(memory), **({"memory__providers": [*memory]} if memory else {}), **settings}
     given = {"PATH": os.environ["PATH"], "HOME": str(folder), **environ}
     sections = [(f"providers.{name}", section) for name, section in providers.items()]
     overrides = [*sections, *((key.replace("__", "."), value) for key, value in settings.items())]
     loaded = load(given, data_dir=str(folder), overrides=overrides)
     listener = listen_tcp("127.0.0.1", 0, patience=loaded.settings.gateway.client_patience)
     base = address_of(listener)
-    async with open_gateway(loaded, given, wall=wall, witness=witness) as gateway:
+    async with open_gateway(loaded, given, wall=wall, witness=witness, memory=memory) as gateway:
         config = uvicorn.Config(
             gateway.app, http="httptools", ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=1
         )

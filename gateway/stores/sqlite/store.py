@@ -58,6 +58,7 @@ from ostler.gateway.stores.sqlite.library import check_library
 from ostler.gateway.stores.sqlite.migrations import migrate
 from ostler.gateway.stores.sqlite.reader import Readers
 from ostler.gateway.stores.sqlite.writer import Writer
+from ostler.gateway.stores.watch import StoreWatch
 from ostler.wire.json import JsonObject
 
 T = TypeVar("T")
@@ -80,17 +81,26 @@ class SqliteSettings:
 class SqliteStore:
     """Implements `ostler.gateway.store.Store`."""
 
-    def __init__(self, path: Path, *, settings: SqliteSettings, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, path: Path, *, settings: SqliteSettings, clock: Callable[[], float], watch: StoreWatch | None = None
+    ) -> None:
         self._path = path
         self._settings = settings
         self._clock = clock
         self._room = responses.Room(settings.responses_max, settings.responses_bytes_max)
-        self._writer = Writer(path, self._opening, wait=settings.lock_wait, most_waiting=settings.most_waiting)
+        self._writer = Writer(
+            path, self._opening, wait=settings.lock_wait, most_waiting=settings.most_waiting, watch=watch
+        )
         self._readers = Readers(path, partial(connect_reader, path, settings.lock_wait), wait=settings.lock_wait)
 
     @classmethod
     async def open(
-        cls, path: Path, *, settings: SqliteSettings | None = None, clock: Callable[[], float] = time
+        cls,
+        path: Path,
+        *,
+        settings: SqliteSettings | None = None,
+        clock: Callable[[], float] = time,
+        watch: StoreWatch | None = None,
     ) -> Self:
         """Open a file or make it, and bring it to the schema of today.
 
@@ -99,11 +109,11 @@ class SqliteStore:
         """
         check_library()
         wanted = SqliteSettings() if settings is None else settings
-        return await asyncio.to_thread(cls._open, path, wanted, clock)
+        return await asyncio.to_thread(cls._open, path, wanted, clock, watch)
 
     @classmethod
-    def _open(cls, path: Path, settings: SqliteSettings, clock: Callable[[], float]) -> Self:
-        store = cls(path, settings=settings, clock=clock)
+    def _open(cls, path: Path, settings: SqliteSettings, clock: Callable[[], float], watch: StoreWatch | None) -> Self:
+        store = cls(path, settings=settings, clock=clock, watch=watch)
         try:
             store._opening().close()
         except StoreError as fault:

@@ -15,10 +15,11 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import apsw
@@ -34,6 +35,7 @@ from ostler.gateway.errors import (
 )
 from ostler.gateway.stores.sqlite.connection import Connection
 from ostler.gateway.stores.sqlite.faults import fault_of
+from ostler.gateway.stores.watch import NoWatch, StoreWatch
 
 T = TypeVar("T")
 Work: TypeAlias = Callable[[Connection], T]
@@ -54,6 +56,7 @@ class Job(Generic[T]):
     work: Work[T]
     loop: asyncio.AbstractEventLoop
     done: asyncio.Future[T]
+    since: float = field(default_factory=monotonic)
 
 
 @dataclass(slots=True)
@@ -82,8 +85,17 @@ class GroupFailed(Exception):
 class Writer:
     """The only way to the file for writing."""
 
-    def __init__(self, path: Path, opening: Callable[[], Connection], *, wait: float, most_waiting: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        opening: Callable[[], Connection],
+        *,
+        wait: float,
+        most_waiting: int,
+        watch: StoreWatch | None = None,
+    ) -> None:
         self._path = path
+        self._watch: StoreWatch = NoWatch() if watch is None else watch
         self._opening = opening
         self._wait = wait
         self._most_waiting = most_waiting
@@ -104,6 +116,8 @@ class Writer:
     def submit(self, work: Work[T]) -> asyncio.Future[T]:
         """Queue a piece of work of the running loop."""
         if self.waiting >= self._most_waiting:
+            # The only one that is told on the caller's thread: nobody else counts this kind.
+            self._watch.failed(StoreBusy.__name__, 1)
             raise StoreBusy(self._path, self.waiting)
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
@@ -150,6 +164,7 @@ class Writer:
                     self._serve([job])
                 return
             log.warning("%d writes were not stored: %s", len(group), fault)
+            self._watch.failed(type(fault).__name__, len(group))
             outcomes = [Outcome(job, error=failed.fault()) for job in group]
         tell(outcomes)
 
@@ -163,6 +178,8 @@ class Writer:
             self._give_up(error)
             # Bound now: `error` is gone when the block is left.
             raise GroupFailed(partial(fault_of, error, self._path, self._wait)) from error
+        now = monotonic()
+        self._watch.stored([now - job.since for job in group])
         return outcomes
 
     def _attempt(self, db: Connection, job: Job[Any]) -> Outcome[Any]:

@@ -12,6 +12,7 @@ from agents import (
     function_tool,
 )
 
+from tests.support.openai_oracle import Court
 from tests.support.served import Served
 
 
@@ -32,7 +33,9 @@ def get_time() -> str:
 async def test_a_two_tool_agent(
     served: Served, kind: type[OpenAIResponsesModel] | type[OpenAIChatCompletionsModel], stream: bool
 ) -> None:
-    async with openai.AsyncOpenAI(base_url=f"{served.base}/v1", api_key="unused") as client:
+    court = Court()
+    http = openai.DefaultAsyncHttpxClient(transport=court)
+    async with openai.AsyncOpenAI(base_url=f"{served.base}/v1", api_key="unused", http_client=http) as client:
         model = kind(model="demo", openai_client=client)
         agent = Agent(name="helper", model=model, tools=[get_weather, get_time], model_settings=ModelSettings())
         asked = '!call get_weather {"city": "Paris"}\n!call get_time {}'
@@ -45,3 +48,4 @@ async def test_a_two_tool_agent(
         else:
             assert "noon" in (await Runner.run(agent, asked, run_config=quiet)).final_output
         assert len(served.prompts()) == 1
+    assert (court.judged > 0) is (kind is OpenAIResponsesModel)

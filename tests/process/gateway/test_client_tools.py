@@ -136,3 +136,13 @@ KEYS = {
     "two": "3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3",
 }
 """The digests of those very words."""
+
+
+async def test_a_function_without_a_description_is_given_one(served: Served) -> None:
+    """Some agents hide a tool from their model that says nothing about itself."""
+    await served.say("!tools", tools=TOOLS[:1], conversation="x")
+    session = served.gateway.sessions.find(served.rows("select id from sessions")[0][0])
+    assert session is not None
+    assert session.seating.seat is not None
+    (tool,) = session.seating.seat.tools
+    assert tool["description"] == "The client's function get_weather."

@@ -45,7 +45,7 @@ def test_a_key_is_printed_once_with_the_table_to_paste(tmp_path: Path) -> None:
     done = ostler(tmp_path, "key", "new", "alice")
     key, table = done.stdout.splitlines()[0], done.stdout.partition("[[auth.keys]]")[2]
     assert not (tmp_path / "data" / "keys.toml").exists()
-    (tmp_path / "ostler.toml").write_text(f'[[auth.keys]]{table}permissions = "allow"\n')
+    (tmp_path / "ostler.toml").write_text(f'[pool]\npermissions = "deny"\n[[auth.keys]]{table}permissions = "allow"\n')
     with command(tmp_path) as running, running.http() as http:
         answer = http.post("/v1/responses", json={**BODY, "input": "!ask"}, headers={"authorization": f"Bearer {key}"})
         assert text_of(answer.json()) == "selected: allow_once"

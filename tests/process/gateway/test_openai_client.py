@@ -8,7 +8,7 @@ from typing import Any
 import openai
 import pytest
 
-from tests.support.openai_oracle import judge_response, judge_stream
+from tests.support.openai_oracle import Court, judge_response, judge_stream
 from tests.support.served import Served, text_of
 
 PNG = base64.b64encode(b"\x89PNG not really").decode()
@@ -23,12 +23,18 @@ CALL = '!call get_weather {"city": "Paris"}'
 
 @pytest.fixture
 async def client(served: Served) -> AsyncIterator[openai.AsyncOpenAI]:
-    """As a user would make it, but strict."""
+    """As a user would make it, but strict; and every body it reads is judged besides."""
+    court = Court()
     made = openai.AsyncOpenAI(
-        base_url=f"{served.base}/v1", api_key="unused", max_retries=0, _strict_response_validation=True
+        base_url=f"{served.base}/v1",
+        api_key="unused",
+        max_retries=0,
+        http_client=openai.DefaultAsyncHttpxClient(transport=court),
+        _strict_response_validation=True,
     )
     async with made:
         yield made
+    assert court.judged > 0
 
 
 async def test_c30_create_retrieve_delete(client: openai.AsyncOpenAI) -> None:

@@ -99,6 +99,14 @@ async def test_f19_tools_that_change_are_told_to_that_session_only(served: Serve
     assert all("!tools" not in prompt or prompt == "!tools" for prompt in served.prompts())
 
 
+async def test_f19_an_agent_that_does_not_ask_for_changed_tools_gets_a_fresh_seat(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", "--no-list-changed", "--no-load") as served:
+        assert await served.say("!tools", tools=TOOLS[:1], conversation="a") == "get_weather"
+        assert await served.say("!tools", tools=TOOLS, conversation="a") == "get_time\nget_weather"
+        assert await served.say("!recall", tools=TOOLS, conversation="a") == "!tools\n!tools"
+        assert served.seats() == 2
+
+
 async def test_f19_a_servers_new_tool_is_there_in_the_next_turn(tmp_path: Path) -> None:
     async with serving(tmp_path / "data", tools__mcp={"small": SERVER}) as served:
         await served.say("hello", conversation="other")

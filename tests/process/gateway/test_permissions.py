@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI
 
+from ostler.gateway.config.check import check
+from ostler.gateway.config.errors import ConfigError
+from ostler.gateway.config.load import load
 from ostler.gateway.sessions.ask import Ask
 from ostler.gateway.sessions.permits import Rule
 from ostler.gateway.sessions.scribe import Nobody
@@ -108,7 +111,9 @@ async def test_f22_each_session_has_its_own_policy_on_one_process(tmp_path: Path
 async def test_the_narrower_of_key_and_model_holds_and_a_session_never_widens_it(tmp_path: Path) -> None:
     keys = [{"name": "one", "sha256": KEYS["one"], "permissions": "allow"}, {"name": "two", "sha256": KEYS["two"]}]
     models = {"demo/careful": "ask", "demo/tame": "deny"}
-    async with serving(tmp_path / "data", auth__keys=keys, pool__model_permissions=models) as served:
+    async with serving(
+        tmp_path / "data", auth__keys=keys, pool__permissions="deny", pool__model_permissions=models
+    ) as served:
 
         async def say(key: str, model: str, **fields: Any) -> Any:
             headers = {"authorization": f"Bearer {key}"}
@@ -124,6 +129,37 @@ async def test_the_narrower_of_key_and_model_holds_and_a_session_never_widens_it
         assert (wider.status_code, wider.json()["error"]["code"]) == (403, "permissions_not_allowed")
         unknown = await say("one", "demo", metadata={"permissions": "maybe"})
         assert (unknown.status_code, unknown.json()["error"]["param"]) == (400, "metadata.permissions")
+
+
+async def test_a_function_of_the_client_needs_no_permission(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", pool__permissions="deny") as served:
+        ours, others = "!ask mcp__ostler__get_weather", "!ask mcp__ostler__get_weather; rm"
+        assert await served.say(ours, tools=TOOLS) == ALLOWED
+        assert await served.say(others, tools=TOOLS) == REJECTED
+        assert await served.say(ours) == REJECTED
+
+
+async def test_agents_are_made_to_ask_as_soon_as_it_is_said_what_they_hear(tmp_path: Path) -> None:
+    for word, approval in ((None, "auto"), ("allow", "ask"), ("deny", "ask")):
+        loaded = load({"HOME": str(tmp_path)}, overrides=[("pool.permissions", word)] if word else [])
+        _, wanted = check(loaded.settings, tmp_path)
+        assert {each.approval.value for name, each in wanted.providers.items() if name == "gemini-acp"} == {approval}
+
+
+async def test_a_rule_that_cannot_be_kept_is_refused_and_not_served_as_if(tmp_path: Path) -> None:
+    settings = {"pool__permissions": "ask", "providers__demo__approval": "auto"}
+    async with serving(tmp_path / "data", **settings) as served:
+        refused = await served.ask("hello")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "permissions_not_kept")
+    async with serving(tmp_path / "data", pool__model_permissions={"demo/*": "allow"}, **settings) as served:
+        assert await served.say("hello") == "echo: hello"
+    async with serving(tmp_path / "data") as served:
+        unsaid = await served.ask("hello", metadata=ASKING)
+        assert (unsaid.status_code, unsaid.json()["error"]["param"]) == (400, "metadata.permissions")
+        assert await served.say("!ask") == REJECTED
+    alone = load({"HOME": str(tmp_path)}, overrides=[("pool.model_permissions", {"demo/*": "allow"})])
+    with pytest.raises(ConfigError, match=r"pool\.permissions"):
+        check(alone.settings, tmp_path)
 
 
 async def test_nobody_answers_in_time_is_a_no_and_the_turn_goes_on(tmp_path: Path) -> None:

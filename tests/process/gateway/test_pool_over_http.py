@@ -132,3 +132,15 @@ async def test_e23_a_drain_lets_running_turns_end(tmp_path: Path) -> None:
         refused = await served.ask("hello")
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "shutting_down")
         assert served.gateway.pool.snapshot().core is not None
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+async def test_a16_seats_between_turns_make_way_for_a_turn_that_can_get_none(tmp_path: Path, pooled: bool) -> None:
+    folders = [tmp_path / f"place{number}" for number in range(6)]
+    for folder in folders:
+        folder.mkdir()
+    settings = {"pool__enabled": pooled, "pool__max_processes": 2, "pool__claim_deadline": 20.0}
+    async with serving(tmp_path / "data", **settings) as served:
+        for folder in folders:
+            assert await served.say("hello", conversation=folder.name, metadata={"cwd": str(folder)}) == "echo: hello"
+        assert await served.say("!recall", conversation=folders[0].name) == "hello"

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from ostler.gateway.sessions.witness import Switch
 from tests.support.chats import Chat, texts
 from tests.support.served import Served
 from tests.support.talks import Heard, Since, rows, talked
@@ -174,3 +175,31 @@ async def test_b17_rb06_only_retry_speaks_to_the_agent(chat: Chat, since: Since)
     ):
         await chat.said(command)
     assert len(since.prompts) == 2
+
+
+@pytest.mark.parametrize("command", ["/new", "/reset"])
+async def test_b05_d10_reset_tells_the_end_with_the_real_transcript(
+    chat: Chat, served: Served, heard: Heard, command: str
+) -> None:
+    left = await talked(chat, "u1", "u2")
+    before = len(heard.told)
+    fresh = (await chat.said(command))["session_id"]
+    assert heard.told[before:] == [
+        ("ended", left, ("u1", "echo: u1", "u2", "echo: u2")),
+        ("switched", fresh, left, Switch.NEW),
+    ]
+
+
+async def test_d11_commands_act_on_the_session_of_the_very_place(served: Served) -> None:
+    keys = ("telegram:direct:7", "telegram:group:8:user:1", "telegram:group:8:user:2", "telegram:thread:8:3")
+    places = [Chat(served, key) for key in keys]
+    sessions = [await talked(place, f"one {place.key}", f"two {place.key}") for place in places]
+    assert len(set(sessions)) == len(places)
+    for place, session in zip(places, sessions, strict=True):
+        assert f"two {place.key}" in await place.text("/undo")
+        assert (await place.said("/retry"))["session_id"] == session
+        await place.said(f"/title d11 {place.key}")
+        await place.said("/reset")
+        assert (await place.said(f"/resume d11 {place.key}"))["session_id"] == session
+        assert await place.text("!recall") == f"one {place.key}"
+    assert [place.routed() for place in places] == sessions

@@ -24,6 +24,7 @@ class Judge(Levels):
         require(action.generation > self.generation, "the generation grows at every start", action)
         self.generation = action.generation
         require(not self._is_paused(action.key), "a paused key starts nothing", action)
+        require(action.spare or action.key not in self.cooled, "nothing is kept warm for a cooled key", action)
         require(action.fingerprint == spec.fingerprint, "starts are made from the newest spec", action, spec)
         traits = spec.traits
         slot = MirrorSlot(
@@ -138,6 +139,7 @@ class Judge(Levels):
         require(ready and not slot.spare, "seats open on READY processes", action, slot.state)
         require(slot.key == action.key, "a seat's key is its process's key", action)
         require(not self._is_paused(action.key), "a paused key opens nothing", action)
+        require(action.key not in self.cooled, "nothing is opened ahead for a cooled key", action)
         require(slot.fingerprint == self.specs[action.key].fingerprint, "nothing new on an old generation", action)
         require(len(slot.seats) < slot.capacity, "seats per process", action, len(slot.seats))
         require(not (slot.single_use and slot.opened), "an unshared process has one seat in its life", action)
@@ -265,6 +267,7 @@ class Judge(Levels):
         self.wake = action.time
 
     def _on_ForgetKey(self, action: Any) -> None:
+        self.cooled.discard(action.key)
         used = any(slot.key == action.key and not slot.spare for slot in self.slots.values())
         asked = any(claim.key == action.key for claim in self.claims.values())
         require(not used and not asked, "only unused keys are forgotten", action)

@@ -106,6 +106,8 @@ class Mirror:
         self.crowd, self.queued = 0, 0
         """Processes and waiters that were there when the limits were changed: they may be more than the new ones."""
         self.spared: set[int] = set()
+        self.cooled: set[Any] = set()
+        """Keys that nobody asked for since they were cooled."""
         self.ceilings: dict[Any, int] = defaultdict(int)
 
     # mirror bookkeeping

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ostler.pool.core import Limits, ReserveRule, SettingsError, SlotId, events
+from ostler.pool.core import Limits, ReserveRule, SettingsError, Sharing, SlotId, events
 from tests.unit.core.driver import QUIET, Pool
 
 
@@ -122,3 +122,17 @@ def test_a_seat_that_the_budget_takes_makes_a_place_for_those_who_wait_for_a_sta
     assert pool.claim("a", tools="u") == ["start #6 a"]
     said = pool.do(events.MemorySampled(slot, 250))
     assert said == ["note over_budget", "close 2", "note seat_leaked", "open 7 on #1 u"]
+
+
+def test_a_process_of_one_seat_that_the_budget_takes_makes_way() -> None:
+    pool = Pool(memory_budget=400, max_processes_per_key=1)
+    one_seat = {"seats_per_process": 1, "sharing": Sharing.NONE}
+    pool.register("a", start_bytes=100, seat_bytes=5, can_close=False, **one_seat)
+    pool.register("b", start_bytes=100, seat_bytes=5)
+    pool.do(events.Warm("a", "t", 1))
+    pool.started(1)
+    pool.opened(2)
+    pool.leased("b")
+    slot = next(iter(pool.core.books.stables["b"].slots))
+    said = pool.do(events.MemorySampled(slot, 303))
+    assert said == ["note over_budget", "close 2", "note seat_leaked", "note retired used_up", "stop #1 soft used_up"]

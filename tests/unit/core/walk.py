@@ -75,6 +75,7 @@ class Walk(Judge):
         tools = None if rng.random() < 0.08 else rng.choice(TOOLS)
         parent = self._pick(tuple(self.leases)) if rng.random() < 0.08 else None
         owner = rng.choice(OWNERS)
+        self.cooled.discard(key)
         claim = MirrorClaim(key, tools, owner, self.now + rng.random() * 25.0, parent, self.step + 1, self.now)
         self.claims[self.asked] = claim
         waiting = self.lines.setdefault((key, tools), {})
@@ -138,11 +139,14 @@ class Walk(Judge):
 
     def _hint(self) -> None:
         if self.core.knows(key := self.rng.choice(tuple(self.specs))):
+            self.cooled.discard(key)
             self._send(self.events.Hint(key, self.rng.choice(TOOLS)))
 
     def _warm(self) -> None:
         if self.core.knows(key := self.rng.choice(tuple(self.specs))):
-            self._send(self.events.Warm(key, self.rng.choice(TOOLS), self.rng.choice((0, 0, 0, 1, 2))))
+            seats = self.rng.choice((0, 0, 0, 1, 2))
+            self.cooled -= {key} if seats else set()
+            self._send(self.events.Warm(key, self.rng.choice(TOOLS), seats))
 
     def _respec(self) -> None:
         key = self.rng.choice(tuple(self.specs))
@@ -180,13 +184,10 @@ class Walk(Judge):
             require(not left, "a drained key's processes drain", key)
 
     def _cool(self) -> None:
-        if not self.core.knows(key := self.rng.choice(tuple(self.specs))):
-            return
-        actions = self._send(self.events.Cool(key))
-        if all(claim.key != key for claim in self.claims.values()):
-            begun = [one for one in actions if isinstance(one, self.lib.actions.StartSlot)]
-            own = [one for one in begun if one.key == key and not one.spare]
-            require(not own, "nothing is kept warm for a key that was cooled", own)
+        if self.core.knows(key := self.rng.choice(tuple(self.specs))):
+            if all(claim.key != key for claim in self.claims.values()):
+                self.cooled.add(key)
+            self._send(self.events.Cool(key))
 
     def _relimit(self) -> None:
         """Other limits, lower ones too: what is over them already may stay, and no more may come."""
@@ -422,8 +423,8 @@ MOVES = (
     ("resume", 12),
     ("drain_key", 2),
     ("drain_slot", 3),
-    ("cool", 2),
-    ("relimit", 2),
+    ("cool", 4),
+    ("relimit", 4),
     ("recycle", 4),
     ("kill", 4),
     ("reconnect", 4),

@@ -4,13 +4,14 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ostler.gateway.api.errors import ApiError
 from ostler.gateway.api.items import read_input
 from ostler.gateway.api.keys import Caller
 from ostler.gateway.api.limits import Limits
+from ostler.gateway.api.output import named
 from ostler.gateway.api.prefixes import Prefixes, digest_of
 from ostler.gateway.api.target import slug_of
 from ostler.gateway.models import Models
@@ -82,6 +83,8 @@ json_values = st.recursive(
 items = st.dictionaries(st.sampled_from(["type", "role", "content", "call_id", "output", "name"]), json_values)
 
 
+# A busy machine draws slowly, and that is no fault of the input.
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(items, max_size=4))
 def test_z05_no_input_is_anything_but_read_or_refused(given_items: list[dict[str, object]]) -> None:
     with suppress(ApiError):
@@ -144,3 +147,28 @@ def test_a_model_is_an_alias_a_pair_or_a_provider() -> None:
     assert replace(models, default="fast").resolve("demo") == ("demo", "small")
     assert [models.resolve(name) for name in ("nope/x", "bad", "", "demo/")] == [None] * 4
     assert models.listed() == ["demo/demo", "fast", "demo/big"]
+
+
+@pytest.mark.parametrize(
+    ("title", "found"),
+    [
+        ("get", True),
+        ("mcp__ostler__get", True),
+        ("ostler_get", True),
+        ("get (ostler MCP Server)", True),
+        ("Tool: ostler/get", True),
+        ("ostler.get {}", True),
+        ("get_weather", False),
+        ("forget", False),
+        ("small_get", False),
+        ("read the file", False),
+    ],
+)
+def test_a_function_is_known_by_its_name_and_not_by_a_part_of_another(title: str, found: bool) -> None:
+    pattern = named(["get", "a.b"])
+    assert pattern is not None
+    assert (pattern.search(title) is not None) is found
+
+
+def test_without_functions_nothing_is_one() -> None:
+    assert named([]) is None

@@ -33,6 +33,8 @@ def test_a_variable_reaches_any_depth_and_any_type(tmp_path: Path) -> None:
         OSTLER_GATEWAY__DRAIN="1.5",
         OSTLER_GATEWAY__UDS="",
     )
+    servers = loaded(tmp_path, OSTLER_TOOLS__MCP__X__COMMAND='["a"]', OSTLER_TOOLS__MCP__X__TIMEOUT="5").tools.mcp
+    assert servers == {"x": {"command": ["a"], "timeout": 5}}
     assert settings.providers["demo"].args == ["--no-load"]
     assert settings.models == {"fast": "demo/small"}
     assert (settings.pool.enabled, settings.gateway.drain, settings.gateway.uds) == (False, 1.5, None)
@@ -73,6 +75,15 @@ def test_an_unknown_key_is_named_with_its_nearest(
         ("[providers.nope]\n", "providers.nope"),
         ("[providers.demo]\nhome = 'relative'\n", "home"),
         ("[providers.demo]\napproval = 'maybe'\n", "providers.demo.approval"),
+        ("[providers.demo]\ntool_channel = 'pigeon'\n", "providers.demo.tool_channel"),
+        ("[pool]\npermissions = 'maybe'\n", "pool.permissions"),
+        ("[pool.model_permissions]\n'demo/*' = 'maybe'\n", "model_permissions.demo"),
+        (f"[[auth.keys]]\nname='x'\nsha256='{'a' * 64}'\npermissions='maybe'\n", "maybe"),
+        ("[tools.mcp.files]\n", "tools.mcp.files"),
+        ("[tools.mcp.files]\ncomand = ['x']\n", "comand"),
+        ("[tools.mcp.files]\nurl = 'ftp://x'\n", "url"),
+        ("[tools]\nmcp = {files = 5}\n", "tools.mcp"),
+        ("[auth]\nkey_file = '/nonexistent/keys.toml'\n", "ostler key new"),
         ("[[pool.warm]]\nmodel = 'nope/x'\n", "pool.warm"),
         ("[gateway]\nhost = '0.0.0.0'\n", "OSTLER_API_KEY"),
     ],
@@ -94,7 +105,9 @@ def test_g04_a_flag_that_is_neither_stops_the_start(tmp_path: Path) -> None:
 
 
 def test_w11_what_is_shown_holds_no_secret(tmp_path: Path) -> None:
-    text = f"[providers.demo]\nenv = {{TOKEN = 'hidden'}}\n[[auth.keys]]\nname = 'ann'\nsha256 = '{'a' * 64}'\n"
+    servers = "[tools.mcp.x]\nurl = 'http://x'\nheaders = {A = 'hidden'}\nenv = {B = 'hidden'}\n"
+    key = f"[[auth.keys]]\nname = 'ann'\nsha256 = '{'a' * 64}'\n"
+    text = f"[providers.demo]\nenv = {{TOKEN = 'hidden'}}\n{servers}{key}"
     settings = loaded(tmp_path, text, OSTLER_API_KEY="hidden-key-of-16-chars")
     whole = str(shown(settings))
     assert "hidden" not in whole

@@ -1,5 +1,7 @@
-"""Clients that leave at the wrong moment, bodies that cannot be written, faults of ours: whoever asked gets an end,
-and what was held for them is given back."""
+"""Clients that leave at the wrong moment, bodies that cannot be written down, faults of ours.
+
+Whoever asked gets an end, and what was held for them is given back.
+"""
 
 import asyncio
 import json
@@ -13,8 +15,8 @@ import pytest
 from ostler.gateway.records import TurnCommit
 from ostler.gateway.sessions.outcome import Stop
 from ostler.gateway.stores.sqlite import SqliteStore
-from tests.support.openai_oracle import judge_response
-from tests.support.served import Served, serving, text_of
+from tests.support.openai_oracle import judge_response, judge_stream
+from tests.support.served import Served, events_of, serving, text_of
 from tests.support.waiting import eventually, soon
 
 FUNCTION = {"type": "function", "name": "lookup", "parameters": {"type": "object", "properties": {}}}
@@ -165,24 +167,26 @@ async def test_a_background_response_is_made_once_for_each_idempotency_key(serve
     assert served.rows("select count(*) from responses") == [(1,)]
 
 
-async def test_a_background_response_that_is_refused_after_all_is_not_left_in_the_queue(tmp_path: Path) -> None:
-    async with serving(tmp_path / "data", gateway__queue_max=1) as served:
-        await served.ask("!sleep 60", background=True, conversation="x")
-        await eventually(lambda: bool(served.prompts()), "the first turn runs")
-        racing = await asyncio.gather(
-            *(
-                served.http.post(
-                    "/v1/responses",
-                    json={"model": "demo", "input": "hello", "conversation": "x", "background": True},
-                    headers={"idempotency-key": str(number)},
-                )
-                for number in range(8)
-            )
-        )
-        taken = [answer for answer in racing if answer.status_code == 200]
-        assert len(taken) == 1
-        assert {answer.status_code for answer in racing} == {200, 429}
-        assert served.rows("select count(*) from responses where status = 'queued'") == [(1,)]
+async def test_a_stream_is_made_once_for_each_idempotency_key(tmp_path: Path) -> None:
+    body = {"model": "demo", "input": "begun\n!sleep 0.3\n!stream 20", "stream": True}
+    headers = {"idempotency-key": "k"}
+    async with serving(tmp_path / "data") as served:
+
+        async def read(**more: Any) -> tuple[int, str]:
+            answer = await served.http.post("/v1/responses", json={**body, **more}, headers=headers)
+            return answer.status_code, answer.text
+
+        first, beside = await asyncio.gather(read(), read())
+        assert first[0] == 200
+        judge_stream(events_of(first[1]))
+        assert beside == first
+        assert await read() == first
+        assert (await read(input="else"))[0] == 422
+        assert len(served.prompts()) == 1
+    async with serving(tmp_path / "data") as served:
+        gone = await served.http.post("/v1/responses", json=body, headers=headers)
+        assert (gone.status_code, gone.json()["error"]["code"]) == (409, "stream_gone")
+        assert len(served.prompts()) == 1
 
 
 async def test_e23_a_drain_waits_for_turns_and_not_for_clients(served: Served) -> None:
@@ -228,6 +232,16 @@ async def test_sessions_that_are_only_remembered_are_bounded_the_oldest_first(tm
         assert [table.find(session) is not None for session in sessions] == [False, False, False, True, True, True]
         for name in "abcdef":
             assert await served.say("!recall", conversation=name) == f"word {name}"
+
+
+async def test_a_seat_that_is_given_back_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", gateway__seats_max=2, gateway__sessions_max=4) as served:
+        for number in range(12):
+            await served.say(f"word {number}")
+        sessions = served.gateway.sessions
+        await eventually(lambda: len(sessions.house.crew) == 2, "only the seats in use are watched")
+        assert len(sessions) == 4
+        assert served.gateway.pool.snapshot().core.census.leased == 2
 
 
 async def test_a_stop_in_the_queue_is_final(served: Served) -> None:

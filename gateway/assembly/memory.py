@@ -1,0 +1,33 @@
+"""The providers of memory, and the worker that tells them what happens."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+from ostler.gateway.assembly.crew import log_death
+from ostler.gateway.config.load import Loaded
+from ostler.gateway.ids import Ids
+from ostler.gateway.memory import load as load_memory
+from ostler.gateway.memory.memories import Memories
+from ostler.gateway.memory.provider import MakeProvider, MemoryHome
+from ostler.gateway.memory.users import Users
+from ostler.gateway.store import Store
+from ostler.pool.crew import Crew
+
+
+@asynccontextmanager
+async def open_memory(
+    loaded: Loaded, store: Store, wall: Callable[[], float], given: Mapping[str, MakeProvider]
+) -> AsyncIterator[Memories]:
+    """The providers of memory and the worker that tells them what happens; none where memory is switched off."""
+    settings = loaded.settings.memory
+    home = MemoryHome(loaded.data_dir, settings, wall, Ids(secrets.token_bytes).make)
+    crew = Crew(asyncio.get_running_loop(), log_death)
+    memories = Memories(load_memory(home, given=given) if settings.enabled else {}, Users(store), settings)
+    worker = crew.start(memories.work(), "memory")
+    try:
+        yield memories
+    finally:
+        await memories.close(worker)
+        await crew.disband()

@@ -1,0 +1,101 @@
+"""The HTTP side: the API, the pages, the admin socket, and the door before them."""
+
+import secrets
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from starlette.types import ASGIApp
+
+from ostler.gateway.api.admin import Admin
+from ostler.gateway.api.application import application, table
+from ostler.gateway.api.chat import Chat
+from ostler.gateway.api.conversations import Conversations
+from ostler.gateway.api.correlation import Correlated
+from ostler.gateway.api.door import Door
+from ostler.gateway.api.feed import Feeds
+from ostler.gateway.api.health import Health
+from ostler.gateway.api.intake import Intake
+from ostler.gateway.api.keys import Caller, KeyRing, key_ring
+from ostler.gateway.api.models import ModelList
+from ostler.gateway.api.prefixes import Prefixes
+from ostler.gateway.api.repeats import Repeats
+from ostler.gateway.api.responses import Responses
+from ostler.gateway.api.sessions import SessionRoutes
+from ostler.gateway.api.slash import Slash
+from ostler.gateway.api.target import Finder
+from ostler.gateway.commands import load as load_commands
+from ostler.gateway.config.load import Loaded
+from ostler.gateway.console.board import Board
+from ostler.gateway.console.entrance import SignIn
+from ostler.gateway.console.front import Front
+from ostler.gateway.console.gate import Gate
+from ostler.gateway.console.guests import Guests
+from ostler.gateway.console.operator import Operator
+from ostler.gateway.console.pages import Pages
+from ostler.gateway.console.shell import Shell
+from ostler.gateway.faces.admission import Admission
+from ostler.gateway.faces.face import Face
+from ostler.gateway.faces.hall import Hall
+from ostler.gateway.gauges.gauges import Gauges, Silence
+from ostler.gateway.lines import Lines
+from ostler.gateway.readiness import Readiness
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """What operators see, and what they do."""
+
+    board: Board
+    operator: Operator
+
+
+def build_app(loaded: Loaded, hall: Hall, readiness: Readiness, console: Console, gauges: Gauges | Silence) -> ASGIApp:
+    """The HTTP side."""
+    sessions, places = hall.sessions, hall.places
+    settings, store = loaded.settings, sessions.house.store
+    gateway, auth = settings.gateway, settings.auth
+    commands = load_commands()
+    slash = Slash(commands, hall) if gateway.commands_on_openai_api else None
+    intake = Intake(sessions, Finder(store, sessions.house.ids), places, Prefixes(gateway.sessions_max), slash)
+    feeds = Feeds(most=gateway.stream_replay, bytes_at_most=gateway.replay_bytes)
+    responses = Responses(sessions, intake, feeds, Repeats(store))
+    rows = table(
+        responses,
+        Chat(sessions, intake),
+        conversations=Conversations(store, sessions.house.ids),
+        sessions=SessionRoutes(Face(hall, commands, Admission(hall), Lines())),
+        models=ModelList(places.models, int(time.time())),
+        health=Health(sessions, readiness),
+    )
+    ring, clock, token = key_ring(auth), time.monotonic, secrets.token_urlsafe(24)
+    shell, guests = Shell(), Guests(ring, clock, lambda: secrets.token_urlsafe(32))
+    front = Front(
+        api=application([*rows, *gauges.rows()], version("ostler")),
+        admin=Gate(application(Admin(console.board, console.operator).rows(), version("ostler")), token),
+        pages=Pages(console.board, console.operator, shell, token, guests).application(),
+    )
+    door = Door(
+        front,
+        ring=ring,
+        allowed_hosts=auth.allowed_hosts,
+        cors_origins=auth.cors_origins,
+        body_limit=gateway.body_limit,
+        clock=clock,
+        entrance=None if ring.open else SignIn(guests, shell, clock),
+        scrape_token=settings.metrics.token,
+    )
+    ids = sessions.house.ids
+    return Correlated(gauges.around(door), lambda: ids.make("req"))
+
+
+def build_admin(loaded: Loaded, console: Console) -> ASGIApp:
+    """What the admin socket serves: who can open it is an operator."""
+    return Door(
+        application(Admin(console.board, console.operator).rows(), version("ostler")),
+        ring=KeyRing(anyone=Caller("operator", admin=True)),
+        allowed_hosts=(),
+        cors_origins=(),
+        body_limit=loaded.settings.gateway.body_limit,
+        clock=time.monotonic,
+    )

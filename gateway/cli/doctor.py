@@ -1,0 +1,70 @@
+"""`ostler doctor`: which agents are here, are they keyed and fit for a pool, how fast do they start, do two of their
+sessions keep their secrets. Starts each agent once and asks its model six short questions, which may cost money.
+
+Exit codes: 0 all is well, 1 something must be mended, 2 called wrongly.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import secrets
+import sys
+import time
+
+SUMMARY = "look at the installed agents, try each one, and say what to mend"
+
+
+def run(argv: list[str]) -> int:
+    """The visit."""
+    try:
+        given = parser().parse_args(argv)
+    except SystemExit as over:
+        return int(over.code or 0)
+
+    from ostler.gateway.config.load import load  # noqa: PLC0415 - `ostler doctor --help` needs none of this
+    from ostler.gateway.doctor.visit import Instruments, Visit, examine  # noqa: PLC0415 - see above
+    from ostler.gateway.doctor.words import report_lines  # noqa: PLC0415 - see above
+    from ostler.gateway.errors import GatewayError  # noqa: PLC0415 - see above
+    from ostler.pool.errors import PoolError  # noqa: PLC0415 - see above
+    from ostler.pool.providers import load as providers  # noqa: PLC0415 - see above
+
+    unknown = sorted(set(given.providers) - set(providers()))
+    if unknown:
+        print(f"ostler doctor: no such agent: {', '.join(unknown)}; known: {', '.join(providers())}", file=sys.stderr)
+        return 2
+    try:
+        loaded = load(os.environ, config=given.config, data_dir=given.data_dir)
+        visit = Visit(
+            loaded, os.environ, given.providers, given.model, given.start, given.start and given.canary, given.patience
+        )
+        report = asyncio.run(examine(visit, Instruments(time.monotonic, word, tell)))
+    except (GatewayError, PoolError) as error:
+        print(f"ostler doctor: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps(report.as_json()) if given.json else "\n".join(report_lines(report)))
+    return 0 if report.healthy else 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """The words of the command."""
+    words = argparse.ArgumentParser(prog="ostler doctor", description=SUMMARY)
+    words.add_argument("providers", nargs="*", metavar="AGENT", help="gemini-acp, codex-app-server, ... (all)")
+    words.add_argument("--model", help="the model to ask (the configured one, else the agent's own choice)")
+    words.add_argument("--no-start", dest="start", action="store_false", help="only look, start nothing")
+    words.add_argument("--no-canary", dest="canary", action="store_false", help="start, but ask no model anything")
+    words.add_argument("--patience", type=float, default=300.0, metavar="SECONDS", help="for each agent (300)")
+    words.add_argument("--config", metavar="FILE", help="configuration (OSTLER_CONFIG, else ./ostler.toml)")
+    words.add_argument("--data-dir", metavar="FOLDER", help="default: OSTLER_DATA_DIR, else the XDG state folder")
+    words.add_argument("--json", action="store_true", help="one JSON object")
+    return words
+
+
+def word() -> str:
+    """One that no model would say by itself."""
+    return f"heron{secrets.token_hex(4)}"
+
+
+def tell(provider: str, text: str) -> None:
+    """Progress, beside the report."""
+    print(f"{provider}: {text} ...", file=sys.stderr, flush=True)

@@ -1,0 +1,166 @@
+"""`ostler pool`: look at the pool of a running gateway, and steer it, over its admin socket.
+
+Exit codes: 0 done, 1 failed, 2 called wrongly, 3 no gateway runs there, 4 the gateway refused, 5 not confirmed.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from ostler.gateway.console.line import AdminLine, NoGateway, OrderRefused
+from ostler.gateway.console.words import headline, state_lines, why_lines
+from ostler.gateway.data_folder import data_folder
+from ostler.gateway.errors import GatewayError
+from ostler.wire.json import JsonObject
+
+SUMMARY = "show, watch and steer the pool of a running gateway"
+DONE, FAILED, WRONG, NOBODY, REFUSED, UNSURE = range(6)
+
+Verb = Callable[[AdminLine, argparse.Namespace], int]
+
+
+def run(argv: list[str]) -> int:
+    """Do one of them."""
+    try:
+        options = parser().parse_args(argv)
+    except SystemExit as over:
+        return int(over.code or 0)
+    return carry_out(options.does, options, "ostler pool")
+
+
+def carry_out(does: Verb, options: argparse.Namespace, name: str) -> int:
+    """Run a verb; every way to fail has its code."""
+    try:
+        return does(AdminLine(data_folder(options.data_dir, os.environ)), options)
+    except NoGateway as error:
+        return complain(name, error, NOBODY)
+    except OrderRefused as error:
+        return complain(name, error, REFUSED)
+    except GatewayError as error:
+        return complain(name, error, FAILED)
+    except KeyboardInterrupt:
+        return DONE
+    except BrokenPipeError:
+        # Whoever read us (head, less) has seen enough; nothing more may be written, not even at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+
+
+def complain(name: str, error: Exception, code: int) -> int:
+    print(f"{name}: {error}", file=sys.stderr)
+    return code
+
+
+def parser() -> argparse.ArgumentParser:
+    """The words of the command."""
+    common = common_words()
+    top = argparse.ArgumentParser(prog="ostler pool", description=SUMMARY)
+    verbs = top.add_subparsers(required=True, metavar="VERB")
+
+    def verb(name: str, does: Verb, text: str) -> argparse.ArgumentParser:
+        words = verbs.add_parser(name, parents=[common], help=text, description=text)
+        words.set_defaults(does=does, verb=name)
+        return words
+
+    verb("show", show, "what the pool holds").add_argument(
+        "--turns", type=int, default=0, metavar="N", help="the last N turns too"
+    )
+    verb("watch", watch, "one line whenever something changes; Ctrl-C ends it")
+    key_words(verb("why", why, "why a key is as warm as it is, and how its last claims went"))
+    warming = key_words(verb("warm", order_key, "keep seats of a key ready from now on"))
+    warming.add_argument("--seats", type=int, default=1, help="how many (1); 0 takes the floor away")
+    for name, text in (("pause", "let claims wait: of KEY, or of every key"), ("resume", "take a pause back")):
+        key_words(verb(name, order_key, text), optional=True)
+    sure(key_words(verb("drain", order_key, "let the key's processes end when their sessions have moved")))
+    key_words(verb("reconnect", order_key, "forget the key's start failures: the cause is mended"))
+    process_words(verb("recycle", order_process, "replace one process; its successor starts first"))
+    sure(process_words(verb("kill", order_process, "end one process now, with the turns on it")))
+    return top
+
+
+def common_words() -> argparse.ArgumentParser:
+    """What every verb takes."""
+    words = argparse.ArgumentParser(add_help=False)
+    words.add_argument("--data-dir", metavar="FOLDER", help="default: OSTLER_DATA_DIR, else the XDG state folder")
+    words.add_argument("--json", action="store_true", help="JSON as the gateway says it, one object per line")
+    return words
+
+
+def key_words(words: argparse.ArgumentParser, *, optional: bool = False) -> argparse.ArgumentParser:
+    words.add_argument(
+        "key",
+        metavar="KEY",
+        nargs="?" if optional else None,
+        help="a model alias, provider/model, or 'provider/model in /folder' as `show` prints it",
+    )
+    words.add_argument("--cwd", metavar="FOLDER", help="which of the key's directories, where there are several")
+    return words
+
+
+def process_words(words: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    words.add_argument("process", metavar="PROCESS", type=int, help="its number in `show` (not its pid)")
+    return words
+
+
+def sure(words: argparse.ArgumentParser) -> None:
+    words.add_argument("--yes", action="store_true", help="do not ask")
+
+
+# --- looking ---
+
+
+def show(line: AdminLine, options: argparse.Namespace) -> int:
+    say(line.show(), state_lines, options, options.turns)
+    return DONE
+
+
+def watch(line: AdminLine, options: argparse.Namespace) -> int:
+    """Every state; in words only those whose line differs from the last one."""
+    last = None
+    for state in line.states():
+        said = json.dumps(state) if options.json else headline(state).rpartition(", up ")[0]
+        if said != last:
+            print(said, flush=True)
+        last = said
+    return DONE
+
+
+def why(line: AdminLine, options: argparse.Namespace) -> int:
+    say(line.why(options.key, options.cwd), why_lines, options)
+    return DONE
+
+
+# --- orders ---
+
+
+def order_key(line: AdminLine, options: argparse.Namespace) -> int:
+    facts: JsonObject = {name: value for name, value in (("key", options.key), ("cwd", options.cwd)) if value}
+    if options.verb == "warm":
+        facts["seats"] = options.seats
+    return order(line, options, facts, f"{options.verb} {options.key}")
+
+
+def order_process(line: AdminLine, options: argparse.Namespace) -> int:
+    return order(line, options, {"process": options.process}, f"{options.verb} process {options.process}")
+
+
+def order(line: AdminLine, options: argparse.Namespace, facts: JsonObject, what: str) -> int:
+    """Give it, after a question where it takes something away."""
+    if not (vars(options).get("yes", True) or confirmed(what)):
+        return complain("ostler pool", GatewayError(f"{what}: not confirmed; nothing was done"), UNSURE)
+    say(line.order(options.verb, facts), lambda done: [done["said"]], options)
+    return DONE
+
+
+def confirmed(what: str) -> bool:
+    """Ask a person. A script has said what it wants: it is asked nothing."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    print(f"{what}? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def say(facts: JsonObject, lines: Callable[..., Sequence[str]], options: argparse.Namespace, *more: int) -> None:
+    print(json.dumps(facts) if options.json else "\n".join(lines(facts, *more)))

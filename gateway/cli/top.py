@@ -1,0 +1,51 @@
+"""`ostler top`: the pool of a running gateway, live on the whole screen; without a screen as `pool watch`.
+
+Exit codes are those of `ostler pool`.
+"""
+
+import argparse
+import shutil
+import sys
+
+from ostler.gateway.cli.pool import DONE, carry_out, common_words, watch
+from ostler.gateway.console.line import AdminLine
+from ostler.gateway.console.words import state_lines
+
+SUMMARY = "live view of the pool of a running gateway"
+ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+HOME, REST_OF_LINE, REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
+TURNS = 50
+
+
+def run(argv: list[str]) -> int:
+    """Until Ctrl-C, or until the gateway stops."""
+    parser = argparse.ArgumentParser(prog="ostler top", description=SUMMARY, parents=[common_words()])
+    try:
+        options = parser.parse_args(argv)
+    except SystemExit as over:
+        return int(over.code or 0)
+    return carry_out(watch if options.json or not sys.stdout.isatty() else top, options, "ostler top")
+
+
+def top(line: AdminLine, _options: argparse.Namespace) -> int:
+    """Plain escape sequences: nothing is measured, nothing is coloured, and it starts as fast as `show`."""
+    states = line.states()
+    first = next(states)  # what can go wrong goes wrong before the screen is taken
+    sys.stdout.write(ENTER)
+    try:
+        paint(state_lines(first, TURNS))
+        for state in states:
+            paint(state_lines(state, TURNS))
+    finally:
+        sys.stdout.write(LEAVE)
+        sys.stdout.flush()
+    print("the gateway has stopped")
+    return DONE
+
+
+def paint(lines: list[str]) -> None:
+    """One screen full, over the one before, so that nothing flickers."""
+    width, height = shutil.get_terminal_size()
+    shown = [f"{text[:width]}{REST_OF_LINE}" for text in lines[: height - 1]]
+    sys.stdout.write(HOME + "\r\n".join(shown) + REST_OF_SCREEN)
+    sys.stdout.flush()

@@ -1,0 +1,126 @@
+"use strict";
+// One conversation with the chat face. The session's name is kept for this browser tab only.
+const log = document.getElementById("log");
+const state = document.getElementById("state");
+const ask = document.getElementById("ask");
+const text = document.getElementById("text");
+const stop = document.getElementById("stop");
+const session = document.getElementById("session");
+const NAMES = { you: "You", agent: "Agent", note: "Note", bad: "Problem" };
+const AT_WORK = "The agent is at work.";
+let running = null;
+
+const fresh = () => "web:" + [...crypto.getRandomValues(new Uint8Array(8))].map((n) => n.toString(16).padStart(2, "0")).join("");
+session.value = sessionStorage.getItem("session") || fresh();
+sessionStorage.setItem("session", session.value);
+session.addEventListener("change", () => {
+  session.value = session.value.trim() || fresh();
+  sessionStorage.setItem("session", session.value);
+  log.replaceChildren();
+});
+
+function line(who, words) {
+  const item = document.createElement("div");
+  item.className = "line " + who;
+  const name = document.createElement("b");
+  name.textContent = NAMES[who];
+  const body = document.createElement("span");
+  body.textContent = words;
+  item.append(name, body);
+  log.append(item);
+  log.scrollTop = log.scrollHeight;
+  return body;
+}
+
+async function send(words) {
+  running = new AbortController();
+  const answer = await fetch("/v1/sessions/" + encodeURIComponent(session.value) + "/messages", {
+    method: "POST",
+    headers: { "content-type": "application/json", accept: "text/event-stream" },
+    body: JSON.stringify({ text: words, stream: true }),
+    signal: running.signal,
+  });
+  if (!answer.ok) throw new Error((await answer.json()).error.message);
+  if (!(answer.headers.get("content-type") || "").startsWith("text/event-stream")) {
+    const message = await answer.json();
+    line(message.kind === "answer" ? "agent" : "note", message.text);
+    return;
+  }
+  await follow(answer.body.getReader());
+}
+
+// The events of the chat face: session.message.delta, .notice, .permission, and one of the statuses last.
+function teller() {
+  let shown = null;
+  const words = (more, whole) => {
+    if (!shown) shown = line("agent", "");
+    shown.textContent = whole ? more : shown.textContent + more;
+    log.scrollTop = log.scrollHeight;
+  };
+  return (event) => {
+    const what = String(event.type || "").split(".").pop();
+    if (what === "delta" && event.text) words(event.text, false);
+    else if (what === "notice") line("note", plain(event.notice));
+    else if (what === "permission") {
+      const choices = event.permission.options.map((option) => option.name).join(", ");
+      line("note", "The agent asks: " + event.permission.title + " (" + choices + ")");
+    } else if (event.message) end(event.message, words);
+  };
+}
+
+function end(message, words) {
+  if (message.status === "failed") throw new Error(message.error ? message.error.message : "The turn failed.");
+  if (message.text && message.kind === "answer") words(message.text, true);
+  else if (message.text) line("note", message.text);
+  if (message.status !== "completed") state.textContent = "Ended early: " + message.status + ".";
+}
+
+const plain = (item) => (item.content || []).map((part) => part.text || "").join("") || item.text || "";
+
+async function follow(reader) {
+  const decoder = new TextDecoder();
+  const hear = teller();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    rest += decoder.decode(value || new Uint8Array(), { stream: !done });
+    const frames = rest.split("\n\n");
+    rest = frames.pop();
+    for (const frame of frames) {
+      const data = frame.split("\n").filter((part) => part.startsWith("data:")).map((part) => part.slice(5).trimStart());
+      if (data.length) hear(JSON.parse(data.join("\n")));
+    }
+    if (done) return;
+  }
+}
+
+ask.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const words = text.value.trim();
+  if (!words || running) return;
+  line("you", words);
+  text.value = "";
+  stop.hidden = false;
+  state.textContent = AT_WORK;
+  try {
+    await send(words);
+    if (state.textContent === AT_WORK) state.textContent = "";
+  } catch (error) {
+    if (error.name === "AbortError") state.textContent = "Stopped.";
+    else {
+      state.textContent = "";
+      line("bad", error.message);
+    }
+  }
+  running = null;
+  stop.hidden = true;
+  text.focus();
+});
+
+stop.addEventListener("click", () => running && running.abort());
+
+text.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  ask.requestSubmit();
+});

@@ -1,0 +1,156 @@
+"""The operators' verbs, by the names that people type.
+
+Rules: an order is checked against the same moment of the pool in which it is carried out, with no await between, so
+what was answered with yes was done. What the pool would silently ignore (a process that is gone) is an error here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ostler.gateway.console.errors import AmbiguousKey, UnknownKey, UnknownModel, UnknownProcess, WrongState
+from ostler.gateway.models import Models
+from ostler.pool.core.values import SlotState
+from ostler.pool.keys import TransportKey
+from ostler.pool.pool import TransportPool
+from ostler.pool.roster import pool_key
+from ostler.pool.why import Why
+
+KILLABLE = frozenset({SlotState.STARTING, SlotState.READY, SlotState.DRAINING})
+RECYCLABLE = frozenset({SlotState.READY})
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A key as somebody named it: an alias, `provider/model`, or the whole `provider/model in /cwd`."""
+
+    key: str
+    cwd: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What was ordered, in a sentence."""
+
+    verb: str
+    said: str
+    key: str | None = None
+    process: int | None = None
+
+
+class Operator:
+    """Gives orders to one pool."""
+
+    def __init__(self, pool: TransportPool, models: Models, work: Path) -> None:
+        self._pool = pool
+        self._models = models
+        self._work = work
+
+    # --- keys ---
+
+    def warm(self, named: Named, seats: int) -> Done:
+        """Keep so many seats parked; 0 takes the floor away."""
+        key = self._wanted(named)
+        self._pool.warm(key, seats=seats)
+        said = f"{key} keeps {seats} seats ready" if seats else f"{key} keeps no more than what it learns"
+        return Done("warm", said, str(key))
+
+    def pause(self, named: Named | None) -> Done:
+        """Claims of the key wait; of every key with None."""
+        key = self._held(named)
+        self._pool.pause(key)
+        return Done("pause", f"{key or 'every key'} is paused: claims wait", None if key is None else str(key))
+
+    def resume(self, named: Named | None) -> Done:
+        """Take a pause back."""
+        key = self._held(named)
+        self._pool.resume(key)
+        return Done("resume", f"{key or 'the pool'} is served again", None if key is None else str(key))
+
+    def drain(self, named: Named) -> Done:
+        """Let the key's processes end when their sessions have moved."""
+        key = self._one(named)
+        self._pool.drain(key)
+        return Done("drain", f"the processes of {key} end when their sessions have moved", str(key))
+
+    def reconnect(self, named: Named) -> Done:
+        """Forget the key's start failures."""
+        key = self._one(named)
+        self._pool.reconnect(key)
+        return Done("reconnect", f"the failures of {key} are forgotten; its next start is tried at once", str(key))
+
+    def why(self, named: Named) -> Why:
+        """Why the key is as warm as it is."""
+        return self._pool.why(self._one(named))
+
+    # --- processes ---
+
+    def recycle(self, number: int) -> Done:
+        """Replace one process; its successor comes up first."""
+        key = self._process(number, "recycle", RECYCLABLE)
+        self._pool.recycle(number)
+        return Done("recycle", f"process {number} is replaced: its successor starts first", key, number)
+
+    def kill(self, number: int) -> Done:
+        """End one process now."""
+        key = self._process(number, "kill", KILLABLE)
+        self._pool.kill(number)
+        return Done("kill", f"process {number} was killed, and every turn on it", key, number)
+
+    # --- finding ---
+
+    def _one(self, named: Named) -> TransportKey:
+        """A key that the pool holds."""
+        found = self._matching(named)
+        if not found:
+            raise UnknownKey(named.key, [str(key) for key in self._keys()])
+        if len(found) > 1:
+            raise AmbiguousKey(named.key, [key.cwd for key in found])
+        return found[0]
+
+    def _held(self, named: Named | None) -> TransportKey | None:
+        return None if named is None else self._one(named)
+
+    def _wanted(self, named: Named) -> TransportKey:
+        """A key that the pool holds, or one that it is to hold from now on."""
+        found = self._matching(named)
+        if len(found) > 1:
+            raise AmbiguousKey(named.key, [key.cwd for key in found])
+        if found:
+            return found[0]
+        name, cwd = parts(named)
+        target = self._models.resolve(name)
+        if target is None:
+            raise UnknownModel(name, sorted(self._models.providers))
+        return TransportKey(*target, cwd or str(self._work))
+
+    def _matching(self, named: Named) -> list[TransportKey]:
+        name, cwd = parts(named)
+        target = self._models.resolve(name)
+        alike = [key for key in self._keys() if (key.provider, key.model) == target]
+        return alike if cwd is None else [key for key in alike if key.cwd == cwd]
+
+    def _keys(self) -> list[TransportKey]:
+        views = self._pool.snapshot().core.keys
+        return list(dict.fromkeys(pool_key(view.key).key for view in views))
+
+    def _process(self, number: int, verb: str, states: frozenset[SlotState]) -> str:
+        known = self._processes()
+        if number not in known:
+            raise UnknownProcess(number, sorted(known))
+        state, key = known[number]
+        if state not in states:
+            raise WrongState(number, verb, state.value)
+        return key
+
+    def _processes(self) -> Mapping[int, tuple[SlotState, str]]:
+        core = self._pool.snapshot().core
+        found = {int(slot.slot): (slot.state, str(view.key)) for view in core.keys for slot in view.slots}
+        return found | {int(slot.slot): (slot.state, "spare") for slot in core.spares}
+
+
+def parts(named: Named) -> tuple[str, str | None]:
+    """(name, cwd): the directory may stand in the key's own text, as every table prints it."""
+    name, _, inside = named.key.partition(" in ")
+    cwd = named.cwd or inside or None
+    return name, None if cwd is None else str(Path(cwd).resolve())

@@ -1,0 +1,93 @@
+"""The last turns, for the timeline, and those of them that failed. In memory, bounded; a restart forgets them.
+
+Rules: a session's id never gets here, and of a response only the end of its id, enough to find it in the log: whoever
+knows a whole one could ask for it. Error texts are redacted and cut.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ostler.bridge.redaction import excerpt
+from ostler.gateway.sessions.outcome import Status
+from ostler.gateway.sessions.reports import TurnReport
+from ostler.wire.json import JsonObject
+
+TURNS = 60
+FAILURES = 20
+PHASES = ("spawn", "bridge", "session_new", "first_tool", "generation")
+LONGEST = 600
+TAIL = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PastTurn:
+    """One turn; milliseconds by phase."""
+
+    at: float
+    turn: str
+    provider: str
+    model: str
+    status: str
+    warmth: str
+    transport: str
+    phases: Mapping[str, float]
+    error: str = ""
+
+    @property
+    def total(self) -> float:
+        """All phases."""
+        return sum(self.phases.values())
+
+    def as_json(self) -> JsonObject:
+        """As a line of the timeline."""
+        return {
+            "at": round(self.at, 3),
+            "turn": self.turn,
+            "provider": self.provider,
+            "model": self.model,
+            "status": self.status,
+            "warmth": self.warmth,
+            "transport": self.transport,
+            "ms": {**self.phases, "total": round(self.total, 3)},
+            "error": self.error,
+        }
+
+
+@dataclass
+class RecentTurns:
+    """A `TurnObserver`."""
+
+    wall: Callable[[], float]
+    turns: deque[PastTurn] = field(default_factory=lambda: deque(maxlen=TURNS))
+    failures: deque[PastTurn] = field(default_factory=lambda: deque(maxlen=FAILURES))
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+    def turn_ended(self, report: TurnReport) -> None:
+        """One more."""
+        past = past_turn(report, self.wall())
+        self.turns.append(past)
+        self.outcomes[past.status] += 1
+        if report.outcome.status is Status.FAILED:
+            self.failures.append(past)
+
+
+def past_turn(report: TurnReport, at: float) -> PastTurn:
+    """What is kept of a report."""
+    facts = report.facts
+    return PastTurn(
+        at=at,
+        turn=report.turn_id[-TAIL:],
+        provider=report.key.provider,
+        model=report.key.model,
+        status=report.outcome.status.value,
+        warmth=str(facts.get("warmth", "")),
+        transport=str(facts.get("transport", "")),
+        phases={phase: number(facts.get(phase)) for phase in PHASES},
+        error=excerpt(report.outcome.message, LONGEST),
+    )
+
+
+def number(value: object) -> float:
+    """A measured number."""
+    return float(value) if isinstance(value, int | float) else 0.0

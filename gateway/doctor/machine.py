@@ -1,0 +1,52 @@
+"""What the machine must offer, whatever the agent."""
+
+import os
+import resource
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from ostler.bridge.peers import tells_processes
+from ostler.gateway.doctor.report import Finding, Level
+from ostler.pool.configuration import PoolSettings
+
+FILES = 1024
+FREE = 1 << 30
+
+
+def machine(folder: Path, pool: PoolSettings) -> Iterator[Finding]:
+    """Everything that is not well."""
+    if sys.platform != "linux":
+        yield Finding(Level.WARNING, f"ostler was never tried on {sys.platform}")
+    if not tells_processes():
+        yield Finding(
+            Level.WARNING,
+            "the kernel does not tell who a tool server's ancestors are: tokens are the only check",
+            "mount /proc",
+        )
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < FILES:
+        yield Finding(
+            Level.WARNING,
+            f"{soft} open files are allowed; {pool.limits.max_processes} agents and their sessions need {FILES}",
+            f"ulimit -n {min(4096, hard) if hard > 0 else 4096}",
+        )
+    yield from data(folder)
+
+
+def data(folder: Path) -> Iterator[Finding]:
+    """The data folder: ours alone, and with room."""
+    if folder.exists():
+        found = folder.stat()
+        if found.st_uid != os.geteuid():
+            yield Finding(Level.FAULT, f"{folder} belongs to another user", "name another folder with --data-dir")
+        elif stat.S_IMODE(found.st_mode) & 0o077:
+            yield Finding(Level.WARNING, f"others may look into {folder}", f"chmod 700 {folder}")
+    present = next(place for place in (folder, *folder.parents) if place.exists())
+    if not os.access(present, os.W_OK):
+        yield Finding(Level.FAULT, f"{present} cannot be written to", "name another folder with --data-dir")
+    free = shutil.disk_usage(present).free
+    if free < FREE:
+        yield Finding(Level.WARNING, f"{free >> 20} MB are free below {present}", "make room: sessions are kept there")

@@ -1,0 +1,128 @@
+"""The known traps of agent CLIs, looked for without starting anything.
+
+Rules: nothing here knows an agent by name. What a provider needs is in its declaration (`fixed_env`, `credentials`,
+`approvals`); a trap is where the settings or the machine take it away.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from ostler.gateway.doctor.report import Finding, Level
+from ostler.pool.finder import SCRIPTS
+from ostler.pool.launch import Launch
+from ostler.pool.provider import Approval
+
+UP = 6
+"""How many folders above a program its package may be described."""
+
+
+def traps(launch: Launch, permissions: str | None) -> Iterator[Finding]:
+    """Everything that can be known before a start."""
+    yield from overridden(launch)
+    yield from launcher(launch)
+    yield from keys(launch)
+    yield from home(launch)
+    yield from approval(launch, permissions)
+    yield from declared(launch)
+
+
+def overridden(launch: Launch) -> Iterator[Finding]:
+    """Relaunch, folder trust, update checks: what the provider sets for a reason, and the settings set otherwise."""
+    for name, wanted in launch.provider.fixed_env.items():
+        found = launch.command.env.get(name)
+        if found != wanted:
+            yield Finding(
+                Level.FAULT,
+                f"{name} is set to {found!r}; this agent is only fit for a pool with {wanted!r} (a relaunched agent is "
+                "two processes and ignores signals, an untrusted folder loses its tools without a word)",
+                f"remove {name} from [providers.{launch.provider.name}.env]",
+            )
+
+
+def launcher(launch: Launch) -> Iterator[Finding]:
+    """A Node launcher in front of the agent: one process more, and signals end at it."""
+    program = Path(launch.command.argv[0]).resolve()
+    if program.suffix in SCRIPTS:
+        yield Finding(
+            Level.WARNING,
+            f"{launch.command.argv[0]} is a launcher, and the program behind it was not found",
+            f"install it again ({launch.provider.install}), or name the program itself in "
+            f"providers.{launch.provider.name}.command",
+        )
+
+
+def keys(launch: Launch) -> Iterator[Finding]:
+    """A handshake succeeds without a key; the first session does not."""
+    provider = launch.provider
+    if not (provider.credentials or provider.credential_files):
+        return
+    named = [name for name in provider.credentials if launch.command.env.get(name)]
+    files = [name for name in provider.credential_files if (Path(launch.home) / name).is_file()]
+    if not named and not files:
+        yield Finding(
+            Level.FAULT,
+            f"no key: none of {', '.join(provider.credentials)} is set, and HOME holds no login "
+            f"({', '.join(provider.credential_files)})",
+            provider.advice(),
+        )
+
+
+def home(launch: Launch) -> Iterator[Finding]:
+    """Agents keep their sessions in HOME."""
+    place = Path(launch.home)
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        yield Finding(
+            Level.FAULT,
+            f"its HOME {launch.home} is no directory that can be written to",
+            f"set providers.{launch.provider.name}.home to one that can",
+        )
+
+
+def approval(launch: Launch, permissions: str | None) -> Iterator[Finding]:
+    """Who is asked, and whether anybody answers yes."""
+    mode, name = launch.settings.approval, launch.provider.name
+    if mode is Approval.ASK and permissions in (None, "deny"):
+        yield Finding(
+            Level.WARNING,
+            "it asks before it acts, and every question is answered with no",
+            f'set pool.permissions to "ask" or "allow", or providers.{name}.approval = "auto"',
+        )
+    if mode is Approval.AGENT:
+        yield Finding(
+            Level.WARNING,
+            "its own configuration decides what it asks for: it may refuse its tools, or wait for a person",
+            f'set providers.{name}.approval to "ask" or "auto"',
+        )
+
+
+def declared(launch: Launch) -> Iterator[Finding]:
+    """What is true of the agent itself, and good to know."""
+    provider = launch.provider
+    if not provider.shared:
+        yield Finding(Level.NOTE, "its sessions cannot share a process: each costs a whole one")
+    if provider.tokens_in_argv:
+        yield Finding(
+            Level.NOTE, "it shows its sessions' tokens in the arguments of a child, where users of this machine read"
+        )
+
+
+def packaged_version(launch: Launch) -> str:
+    """What the package beside the program says of itself; "" where there is none. Nothing is run."""
+    for word in launch.command.argv[:2]:
+        for folder in [*Path(word).resolve().parents][:UP] if word.startswith("/") else ():
+            described = folder / "package.json"
+            if described.is_file():
+                return version_in(described)
+    return ""
+
+
+def version_in(path: Path) -> str:
+    """The version of a package.json; "" for one that cannot be read."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ""
+    version = document.get("version") if isinstance(document, dict) else None
+    return version if isinstance(version, str) else ""

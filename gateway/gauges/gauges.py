@@ -1,0 +1,114 @@
+"""The gauges of one gateway, put together; or nothing that counts, where metrics are switched off."""
+
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Self
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from starlette.types import ASGIApp
+
+from ostler.gateway.api.routes import Row
+from ostler.gateway.config.settings import Settings
+from ostler.gateway.errors import StoreBusy, StoreCorrupt, StoreDiskFault, StoreFull, StoreLocked, StoreReadOnly
+from ostler.gateway.gauges.census import Census
+from ostler.gateway.gauges.lag import LoopLag
+from ostler.gateway.gauges.pool import PoolGauges
+from ostler.gateway.gauges.requests import Meter
+from ostler.gateway.gauges.scrape import Scrape
+from ostler.gateway.gauges.store import StoreGauges
+from ostler.gateway.gauges.turns import TurnGauges
+from ostler.gateway.models import Models
+from ostler.gateway.sessions.reports import NoTurnObserver, TurnObserver
+from ostler.gateway.stores.watch import NoWatch as NoStoreWatch
+from ostler.gateway.stores.watch import StoreWatch
+from ostler.metrics.instruments import Instruments
+from ostler.metrics.shelf import Shelf
+from ostler.pool.observer import Counts, Observer
+
+STORE_FAULTS = (StoreBusy, StoreCorrupt, StoreDiskFault, StoreFull, StoreLocked, StoreReadOnly)
+
+
+class Silence:
+    """Nothing is counted and nothing shown."""
+
+    pool: Observer
+    store: StoreWatch
+    turns: TurnObserver
+
+    def __init__(self) -> None:
+        self.pool, self.store, self.turns = Counts(), NoStoreWatch(), NoTurnObserver()
+
+    @contextmanager
+    def reading(self, census: Callable[..., Census]) -> Iterator[None]:  # noqa: ARG002 - nothing is read
+        """Nothing is read."""
+        yield
+
+    def rows(self) -> list[Row]:
+        """No route."""
+        return []
+
+    def around(self, app: ASGIApp) -> ASGIApp:
+        """The application itself."""
+        return app
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """Made by `app.py`; each part is handed to the room that it watches."""
+
+    instruments: Instruments
+    pool: PoolGauges
+    store: StoreGauges
+    turns: TurnGauges
+
+    @classmethod
+    def open(cls, registry: CollectorRegistry, settings: Settings, models: Models) -> Self:
+        """Declare everything in this registry."""
+        shelf = Shelf(registry)
+        for theirs in (ProcessCollector, PlatformCollector, GCCollector):
+            theirs(registry=shelf.others)
+        instruments = Instruments(shelf)
+        shelf.words("provider").announce(models.providers)
+        named = [models.default, *models.aliases.values(), *(warm.model for warm in settings.pool.warm)]
+        shelf.words("model").announce(found[1] for name in named if (found := models.resolve(name)) is not None)
+        shelf.words("place").announce(settings.metrics.places)
+        # An increase is seen only from a number that was there before: somebody must hear of the first death, too.
+        for provider in models.providers:
+            instruments.pool.deaths.of(provider)
+            instruments.pool.leaks.of(provider)
+        for kind in STORE_FAULTS:
+            instruments.store.errors.of(kind.__name__)
+        instruments.gateway.build.of(version("ostler"), platform.python_version()).set(1)
+        return cls(
+            instruments,
+            PoolGauges(instruments.pool),
+            StoreGauges(instruments.store),
+            TurnGauges(instruments.turns, instruments.pool),
+        )
+
+    @contextmanager
+    def reading(self, census: Callable[..., Census]) -> Iterator[None]:
+        """While the gateway lives: levels are read at each scrape, and the loop is asked how late it is."""
+        self.instruments.shelf.before_scrape(census(instruments=self.instruments, gauges=self.pool).refresh)
+        lag = LoopLag(self.instruments.gateway.lag.of())
+        lag.start()
+        try:
+            yield
+        finally:
+            lag.stop()
+
+    def rows(self) -> list[Row]:
+        """The routes that show them."""
+        return [Scrape(self.instruments.shelf).row()]
+
+    def around(self, app: ASGIApp) -> ASGIApp:
+        """The application, its requests counted."""
+        return Meter(app, self.instruments.gateway)
+
+
+def open_gauges(registry: CollectorRegistry, settings: Settings, models: Models) -> Gauges | Silence:
+    """What the settings ask for."""
+    return Gauges.open(registry, settings, models) if settings.metrics.enabled else Silence()

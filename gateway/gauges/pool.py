@@ -1,0 +1,83 @@
+"""The pool's observer that counts."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from ostler.metrics.instruments import PoolInstruments
+from ostler.pool.core.values import Counted
+from ostler.pool.keys import TransportKey
+from ostler.pool.observer import Observer
+
+
+@dataclass(frozen=True, slots=True)
+class PoolGauges:
+    """Implements `Observer`."""
+
+    into: PoolInstruments
+    dropped_before: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By processes that are gone; those of the living are read at a scrape."""
+
+    def claimed(self, key: TransportKey, warmth: str, miss: str, waited: float) -> None:
+        self.into.claims.of(key.provider, key.model, warmth, miss).add()
+        self.into.claim_wait.of(key.provider, warmth).observe(waited)
+
+    def refused(self, key: TransportKey, kind: str) -> None:
+        self.into.refusals.of(key.provider, key.model, kind).add()
+
+    def started(self, provider: str, outcome: str, phase: str, seconds: float) -> None:
+        self.into.starts.of(provider, outcome, phase).add()
+        self.into.start_seconds.of(provider, outcome).observe(seconds)
+
+    def opened(self, provider: str, outcome: str, seconds: float) -> None:
+        self.into.opens.of(provider, outcome).add()
+        self.into.open_seconds.of(provider, outcome).observe(seconds)
+
+    def noted(self, provider: str, what: str, cause: str) -> None:
+        into = self.into
+        match what:
+            case Counted.RETIRED.value:
+                into.recycles.of(provider, cause).add()
+            case Counted.SLOT_DIED.value:
+                into.deaths.of(provider).add()
+            case Counted.SEAT_LEAKED.value:
+                into.leaks.of(provider).add()
+            case "fallback":
+                into.fallbacks.of(provider, cause).add()
+            case Counted.START_FAILED.value | Counted.OPEN_FAILED.value:
+                """Counted where it happened, with its phase."""
+            case _:
+                into.notes.of(provider, what, cause).add()
+
+    def dropped(self, provider: str, kind: str, count: int) -> None:
+        self.dropped_before[provider, kind] += count
+
+
+class Observers:
+    """Several for one."""
+
+    def __init__(self, *each: Observer) -> None:
+        self._each = each
+
+    def claimed(self, key: TransportKey, warmth: str, miss: str, waited: float) -> None:
+        for one in self._each:
+            one.claimed(key, warmth, miss, waited)
+
+    def refused(self, key: TransportKey, kind: str) -> None:
+        for one in self._each:
+            one.refused(key, kind)
+
+    def started(self, provider: str, outcome: str, phase: str, seconds: float) -> None:
+        for one in self._each:
+            one.started(provider, outcome, phase, seconds)
+
+    def opened(self, provider: str, outcome: str, seconds: float) -> None:
+        for one in self._each:
+            one.opened(provider, outcome, seconds)
+
+    def noted(self, provider: str, what: str, cause: str) -> None:
+        for one in self._each:
+            one.noted(provider, what, cause)
+
+    def dropped(self, provider: str, kind: str, count: int) -> None:
+        for one in self._each:
+            one.dropped(provider, kind, count)

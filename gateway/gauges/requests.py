@@ -1,0 +1,86 @@
+"""Counts requests from outside the door: also those that it refuses. Plain ASGI, because a wrapper that hides the
+disconnect would cost us the cancel."""
+
+import time
+from collections.abc import Callable
+
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ostler.metrics.instruments import GatewayInstruments
+
+NO_ROUTE = "(none)"
+EVENTS = b"text/event-stream"
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class Meter:
+    """Wraps the application."""
+
+    def __init__(self, app: ASGIApp, into: GatewayInstruments, clock: Callable[[], float] = time.monotonic) -> None:
+        self._app = app
+        self._into = into
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        answer = Answer(self._into, send)
+        began = self._clock()
+        try:
+            await self._app(scope, answer.hearing(receive), answer.send)
+        finally:
+            answer.leave()
+            method, route = scope["method"] if scope["method"] in METHODS else "other", route_of(scope)
+            self._into.seconds.of(method, route).observe(self._clock() - began)
+            if answer.left or not answer.whole:
+                self._into.disconnects.of(route).add()
+            else:
+                self._into.requests.of(method, route, str(answer.status)).add()
+
+
+class Answer:
+    """One answer on its way out."""
+
+    def __init__(self, into: GatewayInstruments, send: Send) -> None:
+        self._into = into
+        self._send = send
+        self._streaming = False
+        self.status = 0
+        self.whole = False
+        self.left = False
+        """The client went first."""
+
+    async def send(self, message: Message) -> None:
+        """Pass it on."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self._streaming = any(name == b"content-type" and EVENTS in value for name, value in message["headers"])
+            if self._streaming:
+                self._into.streams.of().add()
+        await self._send(message)
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            self.whole = True
+
+    def hearing(self, receive: Receive) -> Receive:
+        """The same, and we hear when the client leaves: what is sent after that vanishes without a word."""
+
+        async def heard() -> Message:
+            message = await receive()
+            if message["type"] == "http.disconnect" and not self.whole:
+                self.left = True
+            return message
+
+        return heard
+
+    def leave(self) -> None:
+        """It is over, one way or the other."""
+        if self._streaming:
+            self._into.streams.of().add(-1)
+
+
+def route_of(scope: Scope) -> str:
+    """The template, never the path: paths hold ids, and clients invent them."""
+    route = scope.get("route")
+    return route.path if isinstance(route, Route) else NO_ROUTE

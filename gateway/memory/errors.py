@@ -1,0 +1,27 @@
+"""What can be wrong with the memory that a configuration asks for."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from ostler.gateway.config.errors import ConfigError
+
+PLACE = "memory.providers"
+
+
+class UnknownMemory(ConfigError):
+    """Nobody offers a provider of this name."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
+        super().__init__(PLACE, f"there is no provider {name!r}; {hint}")
+        self.name = name
+
+
+class MissingExtra(ConfigError):
+    """The provider is ours, the library it needs is not installed."""
+
+    def __init__(self, name: str, library: str) -> None:
+        super().__init__(PLACE, f"{name!r} needs {library}, which is not installed: pip install 'ostler[{name}]'")
+        self.name = name
+        self.library = library

@@ -1,0 +1,167 @@
+"""Memory in a Hindsight server (`ostler[hindsight]`): turns are sent in batches, one document for each stretch of a
+session, one bank for each user.
+
+Rules:
+- A session's turns are gathered in its chapter and sent together, appended to the chapter's document. A switch opens a
+  new chapter: fresh document, nothing gathered, counters at zero. What the chapters before had gathered still goes to
+  their own documents, never to the new one.
+- Turns that were taken back and not yet sent are dropped. Which ones those were nobody tells, so it is all of them.
+- A batch that could not be sent is kept for the next time, up to a limit.
+- Banks are the privacy gate: a question is asked in the bank of its user only.
+- The client is imported by `initialize`: it takes half a second, and only those who use it are to pay for it.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ostler.gateway.memory.outside import OwnLoop, name_for
+from ostler.gateway.memory.provider import MemoryHome, MemoryProvider, Spoken
+
+if TYPE_CHECKING:
+    from hindsight_client import Hindsight
+
+AGENT: Final = "ostler"
+MOST_CHAPTERS: Final = 1000
+MOST_KEPT: Final = 100
+"""Turns of a chapter that wait for a server that is away."""
+QUESTION_LIMIT: Final = 1500
+RECALL_TOKENS: Final = 1024
+
+
+@dataclass
+class Chapter:
+    """A stretch of a session, from one switch to the next."""
+
+    document_id: str
+    user: str
+    parent: str = ""
+    """The session it came from."""
+    gathered: list[str] = field(default_factory=list)
+    turns: int = 0
+    """All that it had, sent or not."""
+    sent: int = 0
+
+
+class HindsightMemory(MemoryProvider):
+    """Of all users."""
+
+    def __init__(self, home: MemoryHome) -> None:
+        self._settings = home.settings.hindsight
+        self._new_id = home.new_id
+        self._chapters: OrderedDict[str, Chapter] = OrderedDict()
+        self._loop: OwnLoop | None = None
+        self._client: Hindsight | None = None
+
+    def initialize(self) -> None:
+        from hindsight_client import Hindsight  # noqa: PLC0415 - an optional library, and a slow one
+
+        settings = self._settings
+        self._loop = OwnLoop("ostler-memory-hindsight-loop")
+        self._client = Hindsight(settings.url, settings.api_key, settings.timeout, user_agent=AGENT)
+
+    def close(self) -> None:
+        try:
+            self._send_all(list(self._chapters.items()))
+        finally:
+            self._chapters.clear()
+            client, loop = self._at_work()
+            loop.run(client.aclose(), self._settings.timeout)
+            loop.close()
+
+    def chapter(self, session_id: str, user: str) -> Chapter:
+        """The present one of a session."""
+        found = self._chapters.get(session_id)
+        if found is None:
+            found = self._chapters[session_id] = self._fresh(user)
+        self._chapters.move_to_end(session_id)
+        return found
+
+    def prefetch(self, question: str, *, session_id: str, user: str) -> str:
+        from hindsight_client_api.exceptions import NotFoundException  # noqa: PLC0415 - see `initialize`
+
+        del session_id
+        client, loop = self._at_work()
+        asking = client.arecall(self._bank(user), question[:QUESTION_LIMIT], max_tokens=RECALL_TOKENS, budget="low")
+        try:
+            found = loop.run(asking, self._settings.timeout)
+        except NotFoundException:  # the bank of somebody who has said nothing yet
+            return ""
+        return "\n".join(" ".join(result.text.split()) for result in found.results)
+
+    def sync_turn(self, question: str, answer: str, *, session_id: str, user: str) -> None:
+        chapter = self.chapter(session_id, user)
+        chapter.gathered.append(f"user: {question}\nassistant: {answer}")
+        chapter.turns += 1
+        del chapter.gathered[:-MOST_KEPT]
+        late = [self._chapters.popitem(last=False)] if len(self._chapters) > MOST_CHAPTERS else []
+        if len(chapter.gathered) >= self._settings.retain_every:
+            late.append((session_id, chapter))
+        self._send_all(late)
+
+    def on_session_end(self, transcript: Sequence[Spoken], *, session_id: str, user: str) -> None:
+        del transcript, user
+        ended = self._chapters.pop(session_id, None)
+        if ended is not None:
+            self._send_all([(session_id, ended)])
+
+    def on_session_switch(
+        self,
+        new_session_id: str,
+        *,
+        parent_session_id: str = "",
+        reset: bool = False,
+        rewound: bool = False,
+        **kwargs: object,
+    ) -> None:
+        del reset
+        before = self._chapters.pop(new_session_id, None)
+        left = None if rewound else self._chapters.pop(parent_session_id, None)
+        parent = parent_session_id or (before.parent if before else "")
+        self._chapters[new_session_id] = self._fresh(str(kwargs.get("user", "")), parent)
+        # Only now, with the new chapter open: a server that is away must not leave us in the old one.
+        closed = [] if rewound else [(new_session_id, before), (parent_session_id, left)]
+        self._send_all([(session, chapter) for session, chapter in closed if chapter is not None])
+
+    def _fresh(self, user: str, parent: str = "") -> Chapter:
+        return Chapter(self._new_id("doc"), user, parent)
+
+    def _send_all(self, chapters: Sequence[tuple[str, Chapter]]) -> None:
+        """Send what they have gathered. One that fails does not keep the others from being sent."""
+        failed: Exception | None = None
+        for session_id, chapter in chapters:
+            try:
+                self._send(session_id, chapter)
+            except Exception as error:  # noqa: BLE001 - raised below, when the others had their turn
+                failed = error
+        if failed is not None:
+            raise failed
+
+    def _send(self, session_id: str, chapter: Chapter) -> None:
+        if not chapter.gathered:
+            return
+        client, loop = self._at_work()
+        batch = list(chapter.gathered)
+        about = {"session_id": session_id, **({"parent_session_id": chapter.parent} if chapter.parent else {})}
+        item: dict[str, object] = {
+            "content": "\n\n".join(batch),
+            "context": "a conversation between a user and an assistant",
+            "document_id": chapter.document_id,
+            "update_mode": "append",
+            "metadata": about,
+        }
+        loop.run(client.aretain_batch(self._bank(chapter.user), [item], retain_async=True), self._settings.timeout)
+        del chapter.gathered[: len(batch)]
+        chapter.sent += len(batch)
+
+    def _bank(self, user: str) -> str:
+        return name_for(self._settings.bank, user)
+
+    def _at_work(self) -> "tuple[Hindsight, OwnLoop]":
+        if self._client is None or self._loop is None:
+            raise RuntimeError("hindsight was not opened")
+        return self._client, self._loop
+
+
+PROVIDER: Final = HindsightMemory

@@ -1,0 +1,189 @@
+"""Notes about users, in one SQLite file with a full-text index: private to its owner, and each user's to that user.
+
+Rules:
+- Every question and every change names its user. The name is part of the index too, as a word of its own, so that a
+  search does not look at what other users have.
+- A fact was meant to be remembered and stays until it is forgotten. A saying is what a user said in passing: the
+  oldest make way, and those of a session go when turns of it are taken back.
+- What was forgotten on purpose does not come back as a saying: its digest is kept, not its words.
+- A fact needs one word in common with a question, a saying two: one is chance.
+- One connection, one thread at a time.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+import apsw
+
+from ostler.gateway.stores.sqlite.connection import Row, all_rows, connect, make_private, run, value
+
+LOCK_WAIT: Final = 5.0
+TEXT_LIMIT: Final = 2000
+MOST_FACTS: Final = 5000
+MOST_SAYINGS: Final = 5000
+"""Of one user."""
+CANDIDATES: Final = 40
+MOST_WORDS: Final = 24
+SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS notes (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    user TEXT NOT NULL, token TEXT NOT NULL, kind TEXT NOT NULL, session_id TEXT NOT NULL,
+    text TEXT NOT NULL, created_at REAL NOT NULL
+);
+CREATE INDEX IF NOT EXISTS notes_of_user ON notes (user, kind, id);
+CREATE INDEX IF NOT EXISTS notes_of_session ON notes (session_id);
+CREATE INDEX IF NOT EXISTS notes_by_text ON notes (user, kind, text);
+CREATE TABLE IF NOT EXISTS forgotten (user TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (user, digest));
+CREATE VIRTUAL TABLE IF NOT EXISTS note_words USING fts5 (
+    token, text, content='notes', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2'
+);
+CREATE TRIGGER IF NOT EXISTS note_made AFTER INSERT ON notes BEGIN
+    INSERT INTO note_words (rowid, token, text) VALUES (new.id, new.token, new.text);
+END;
+CREATE TRIGGER IF NOT EXISTS note_gone AFTER DELETE ON notes BEGIN
+    INSERT INTO note_words (note_words, rowid, token, text) VALUES ('delete', old.id, old.token, old.text);
+END;
+"""
+FOUND: Final = """
+SELECT n.id, n.kind, n.session_id, n.text, n.created_at, highlight(note_words, 1, char(2), char(3))
+FROM note_words JOIN notes n ON n.id = note_words.rowid
+WHERE note_words MATCH ?1 AND n.user = ?2 ORDER BY n.kind, bm25(note_words, 0.0, 1.0) LIMIT ?3
+"""
+KNOWN: Final = """
+SELECT id FROM notes WHERE user = ?1 AND kind = ?2 AND text = ?3
+UNION ALL SELECT 0 FROM forgotten WHERE user = ?1 AND digest = ?4
+"""
+MAKE: Final = "INSERT INTO notes (user, token, kind, session_id, text, created_at) VALUES (?, ?, ?, ?, ?, ?)"
+SHUN: Final = "INSERT OR IGNORE INTO forgotten (user, digest) VALUES (?, ?)"
+MAKE_ROOM: Final = """
+DELETE FROM notes WHERE user = ?1 AND kind = ?2 AND id <= (
+    SELECT id FROM notes WHERE user = ?1 AND kind = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3
+)
+"""
+WORD: Final = re.compile(r"\w+")
+HIT: Final = re.compile("\x02([^\x03]*)\x03")
+COMMON_WORDS: Final = (
+    "a about after all also am an and any are as at be because been before but by can could did do does for from get"
+    " had has have he her here him his how i if in into is it its just let like me more my no not now of off on or our"
+    " out over please she should so some tell than that the their them then there these they this to up us was we were"
+    " what when where which who why will with would yes you your"
+)
+COMMON: Final = frozenset(COMMON_WORDS.split())
+
+
+class Kind(StrEnum):
+    FACT = "fact"
+    SAYING = "saying"
+    """Sorts after a fact."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    id: int
+    kind: str
+    session_id: str
+    text: str
+    created_at: float
+
+
+class Notebook:
+    """The open file."""
+
+    def __init__(self, path: Path, wall: Callable[[], float], *, most_sayings: int = MOST_SAYINGS) -> None:
+        make_private(path)
+        self._wall = wall
+        self._most = {Kind.FACT: MOST_FACTS, Kind.SAYING: most_sayings}
+        self._lock = Lock()
+        self._db = connect(path, LOCK_WAIT)
+        try:
+            run(self._db, SCHEMA)
+        except apsw.Error:
+            self._db.close()
+            raise
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    def keep(self, kind: Kind, text: str, *, session_id: str, user: str) -> int:
+        """Write it down; the id of the note, 0 for a saying that was forgotten. What is there keeps its id."""
+        text = cleaned(text)
+        with self._lock, self._db:
+            if kind is Kind.FACT:
+                run(self._db, "DELETE FROM forgotten WHERE user = ? AND digest = ?", (user, digest(text)))
+            note = value(self._db, KNOWN, (user, kind, text, digest(text)))
+            if note is None:
+                run(self._db, MAKE, (user, token_of(user), kind, session_id, text, self._wall()))
+                note = self._db.last_insert_rowid()
+                run(self._db, MAKE_ROOM, (user, kind, self._most[kind]))
+        return int(note)
+
+    def search(self, words: str, *, user: str, limit: int, besides: str = "") -> list[Note]:
+        """The user's notes that have to do with these words, facts first; not the sayings of the session `besides`."""
+        wanted = meaningful(words)
+        if not wanted:
+            return []
+        match = f"token : {token_of(user)} AND text : ({' OR '.join(quoted(word) for word in wanted)})"
+        with self._lock:
+            rows = all_rows(self._db, FOUND, (match, user, CANDIDATES))
+        good = [Note(*row[:5]) for row in rows if hits(row) >= needed(row, len(wanted))]
+        return [note for note in good if note.kind == Kind.FACT or note.session_id != besides][:limit]
+
+    def forget(self, note_id: int, *, user: str) -> bool:
+        """Whether the user had such a note."""
+        with self._lock, self._db:
+            gone = all_rows(self._db, "DELETE FROM notes WHERE id = ? AND user = ? RETURNING text", (note_id, user))
+            for (text,) in gone:
+                run(self._db, SHUN, (user, digest(text)))
+        return bool(gone)
+
+    def shun(self, text: str, *, user: str) -> None:
+        """Never keep this as a saying."""
+        with self._lock, self._db:
+            run(self._db, SHUN, (user, digest(cleaned(text))))
+
+    def take_back(self, session_id: str) -> None:
+        """What was said in a session in passing is not to be held against anybody."""
+        with self._lock, self._db:
+            run(self._db, "DELETE FROM notes WHERE session_id = ? AND kind = ?", (session_id, Kind.SAYING))
+
+
+def cleaned(text: str) -> str:
+    """As it is kept."""
+    return text.strip()[:TEXT_LIMIT].encode("utf-8", "replace").decode()
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def token_of(user: str) -> str:
+    """The user as a word that no text has."""
+    return "u" + hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def meaningful(words: str) -> Sequence[str]:
+    """The words that are worth looking for, each once."""
+    found = dict.fromkeys(word.lower() for word in WORD.findall(words))
+    return [word for word in found if word not in COMMON and (len(word) > 1 or not word.isascii())][:MOST_WORDS]
+
+
+def quoted(word: str) -> str:
+    """No word is an operator of the index."""
+    return f'"{word}"'
+
+
+def hits(row: Row) -> int:
+    """How many different words a text has in common with the question."""
+    return len({found.lower() for found in HIT.findall(row[5])})
+
+
+def needed(row: Row, asked: int) -> int:
+    """How many it must have to be worth telling."""
+    return 1 if row[1] == Kind.FACT else min(2, asked)

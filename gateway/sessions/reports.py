@@ -1,0 +1,52 @@
+"""Who hears of every turn's end: once for each turn, with its own measured times.
+
+Rules: called on the loop, must not block, must not fail. A report holds the names that logs have; whoever shows it to
+people decides what of it they may see.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from ostler.gateway.correlation import Origin
+from ostler.gateway.sessions.outcome import Outcome
+from ostler.gateway.sessions.timings import Timings
+from ostler.pool.keys import TransportKey
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReport:
+    """A turn that is over. `facts` is the `cold_start_breakdown` record; there are some also where no agent was
+    reached and so none was logged."""
+
+    session_id: str
+    turn_id: str
+    key: TransportKey
+    outcome: Outcome
+    facts: Mapping[str, object]
+    timings: Timings
+    origin: Origin
+
+
+class TurnObserver(Protocol):
+    """Somebody who wants to know."""
+
+    def turn_ended(self, report: TurnReport) -> None: ...
+
+
+class NoTurnObserver:
+    """Nobody does."""
+
+    def turn_ended(self, report: TurnReport) -> None:
+        del report
+
+
+class TurnObservers:
+    """Several for one."""
+
+    def __init__(self, *each: TurnObserver) -> None:
+        self._each = each
+
+    def turn_ended(self, report: TurnReport) -> None:
+        for one in self._each:
+            one.turn_ended(report)

@@ -1,0 +1,173 @@
+"""Every instrument of ostler, declared once: name, help, labels. Grouped by who counts.
+
+Rules:
+- No label holds a session, a token, an id or a path; a directory only as the alias that an operator gave it (`place`).
+- What a number means is its help text; a timer says where it starts and where it stops, and never changes that.
+"""
+
+from ostler.metrics.shelf import Shelf
+
+QUICK = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+"""Bounds for what the gateway does itself, in seconds."""
+PATIENT = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""Bounds for what agents do."""
+FINE = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+"""Bounds for the disk and the loop."""
+SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
+
+P, M = "provider", "model"
+
+
+class PoolInstruments:
+    """What the pool tells its observer, and what it holds."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.claims = shelf.counter(
+            "ostler_pool_claims_total",
+            "Seats handed to turns, by the worst step the claimer waited for (own: the session's own seat) and by why"
+            " no parked seat was there.",
+            *(P, M, "warmth", "reason"),
+        )
+        self.claim_wait = shelf.histogram(
+            "ostler_pool_claim_wait_seconds", "From the claim of a seat to its grant.", P, "warmth", bounds=PATIENT
+        )
+        self.refusals = shelf.counter("ostler_pool_refusals_total", "Claims that were refused.", P, M, "cause")
+        self.starts = shelf.counter(
+            "ostler_pool_starts_total", "Process starts that ended; phase is where a failed one ended.",
+            *(P, "outcome", "phase"),
+        )  # fmt: skip
+        self.start_seconds = shelf.histogram(
+            "ostler_pool_start_seconds", "From the spawn to the answered handshake, or to the failure.", P, "outcome",
+            bounds=PATIENT,
+        )  # fmt: skip
+        self.opens = shelf.counter("ostler_pool_opens_total", "Agent sessions opened or loaded.", P, "outcome")
+        self.open_seconds = shelf.histogram(
+            "ostler_pool_open_seconds",
+            "From the order to open an agent session to the session with its tools attached, or to the failure.",
+            *(P, "outcome"), bounds=PATIENT,
+        )  # fmt: skip
+        self.recycles = shelf.counter(
+            "ostler_pool_recycles_total", "Processes that were retired, by cause.", P, "cause"
+        )
+        self.deaths = shelf.counter("ostler_pool_deaths_total", "Processes that died by themselves.", P)
+        self.fallbacks = shelf.counter(
+            "ostler_pool_fallbacks_total", "Turns that tried a process of their own after a failed start.", P, "phase"
+        )
+        self.leaks = shelf.counter(
+            "ostler_pool_leaked_seats_total", "Agent sessions that their agent did not end when told to.", P
+        )
+        self.dropped = shelf.counter(
+            "ostler_pool_dropped_updates_total",
+            "Messages of agents that belong to no session (stray), to no turn (late), or are no messages (junk).",
+            *(P, "kind"),
+        )
+        self.notes = shelf.counter(
+            "ostler_pool_notes_total", "Everything else the pool noted: breakers, budget, bugs.", P, "what", "cause"
+        )
+        self.processes = shelf.gauge("ostler_pool_processes", "Agent processes by state.", P, "state")
+        self.seats = shelf.gauge("ostler_pool_seats", "Agent sessions: leased, parked, opening.", P, "state")
+        self.waiting = shelf.gauge("ostler_pool_waiting", "Claims that wait for a seat.", P, M)
+        self.reserve = shelf.gauge(
+            "ostler_pool_reserve_seats", "Parked seats of a key: what the pool wants (target), and has (actual).",
+            *(P, M, "place", "kind"),
+        )  # fmt: skip
+        self.failures = shelf.gauge("ostler_pool_start_failures", "Starts that failed since the last good one.", P)
+        self.breakers = shelf.gauge(
+            "ostler_pool_breakers_waiting", "Keys that may not be started now because starts failed.", P
+        )
+        self.agent_memory = shelf.gauge(
+            "ostler_pool_agent_memory_bytes", "Proportional memory of the agents' process trees.", P
+        )
+        self.memory = shelf.gauge("ostler_pool_memory_bytes", "What the pool counts against its memory budget.")
+        self.budget = shelf.gauge("ostler_pool_memory_budget_bytes", "The memory budget; 0: there is none.")
+        self.process_limit = shelf.gauge("ostler_pool_process_limit", "Processes that may live at once.")
+        self.enabled = shelf.gauge("ostler_pool_enabled", "1: processes are shared; 0: one for each session.")
+
+
+class TurnInstruments:
+    """What became of turns, and where their time went."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.turns = shelf.counter(
+            "ostler_turns_total",
+            "Turns that ended. transport: pool, agent (a process of its own), or none (no agent was reached).",
+            *(P, "transport", "outcome"),
+        )
+        self.failures = shelf.counter("ostler_turn_failures_total", "Failed turns by error code.", P, "code")
+        self.phases = shelf.histogram(
+            "ostler_turn_phase_seconds",
+            "Where the time of a turn went. queue: waiting for the session's turn and for a place in the pool; store:"
+            " making the question durable; spawn:"
+            " its wait for a process; session_new: its wait for an agent session; bridge: publishing its tools;"
+            " first_tool: prompt to first tool call; first_token: prompt to first text; generation: the rest of the"
+            " answer; total: from the request to the end.",
+            *(P, "transport", "phase"), bounds=PATIENT,
+        )  # fmt: skip
+        self.tokens = shelf.counter(
+            "ostler_turn_tokens_total", "Tokens as agents report them; not all do.", P, M, "direction"
+        )
+        self.sessions = shelf.gauge("ostler_sessions", "Sessions in memory: running a turn, or resting.", "state")
+
+
+class BridgeInstruments:
+    """Calls of tools."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.calls = shelf.counter(
+            "ostler_bridge_calls_total", "Tool calls that ended: ok, failed, or ended (their turn was over).", "outcome"
+        )
+        self.seconds = shelf.summary("ostler_bridge_call_seconds", "From a tool call to its result.")
+        self.running = shelf.gauge("ostler_bridge_calls_running", "Tool calls under way.")
+        self.refusals = shelf.counter("ostler_bridge_refusals_total", "Connections that were refused.", "cause")
+        self.relays = shelf.gauge("ostler_bridge_relays", "Connections with a valid token.")
+        self.connections = shelf.counter("ostler_bridge_connections_total", "Connections, of whatever kind.")
+        self.reconnects = shelf.counter("ostler_bridge_reconnects_total", "Relays that came back.")
+        self.dropped = shelf.counter("ostler_bridge_dropped_frames_total", "Frames that were no requests.")
+
+
+class GatewayInstruments:
+    """HTTP, the loop, the process."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.requests = shelf.counter(
+            "ostler_http_requests_total", "Requests that were answered, by route template.", "method", "route", "status"
+        )
+        self.seconds = shelf.histogram(
+            "ostler_http_request_seconds", "From the request to the last byte of its answer.", "method", "route",
+            bounds=PATIENT,
+        )  # fmt: skip
+        self.streams = shelf.gauge("ostler_http_streams", "Answers being streamed now.")
+        self.disconnects = shelf.counter(
+            "ostler_http_disconnects_total", "Clients that left before their answer was whole.", "route"
+        )
+        self.ready = shelf.gauge("ostler_ready", "1: /readyz is green.")
+        self.draining = shelf.gauge("ostler_draining", "1: no new turns are taken.")
+        self.lag = shelf.histogram(
+            "ostler_loop_lag_seconds", "How late the event loop was for an appointment.", bounds=FINE
+        )
+        self.build = shelf.gauge("ostler_build_info", "Always 1; the labels tell what runs.", "version", "python")
+
+
+class StoreInstruments:
+    """Durable writes."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.seconds = shelf.histogram(
+            "ostler_store_write_seconds", "From handing a write over to it being durable.", bounds=FINE
+        )
+        self.batch = shelf.histogram("ostler_store_batch_size", "Writes that shared one sync.", bounds=SIZES)
+        self.errors = shelf.counter("ostler_store_errors_total", "Writes that were not stored.", "kind")
+        self.wal = shelf.gauge("ostler_store_wal_bytes", "Size of the write-ahead log.")
+        self.size = shelf.gauge("ostler_store_bytes", "Size of the database file.")
+
+
+class Instruments:
+    """All of them."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.shelf = shelf
+        self.pool = PoolInstruments(shelf)
+        self.turns = TurnInstruments(shelf)
+        self.bridge = BridgeInstruments(shelf)
+        self.gateway = GatewayInstruments(shelf)
+        self.store = StoreInstruments(shelf)

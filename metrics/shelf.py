@@ -1,0 +1,124 @@
+"""The families of one registry, and the way they are written out.
+
+Rules:
+- The registry is the caller's: a shelf is one collector in it, so whoever has a registry of their own finds ours there.
+- `pieces` writes what a scrape gets, a bounded number of series at a time: its caller lets the loop breathe between
+  two pieces. `generate_latest` of prometheus-client holds the interpreter for the whole of it, in a thread as well.
+- What is read at the time of a scrape (levels of the pool, say) is brought by `before_scrape`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.registry import Collector
+
+from ostler.metrics.children import Count, Level, Spread, Total
+from ostler.metrics.exposition import AnyFamily, head, lines, samples
+from ostler.metrics.family import Family, Label
+from ostler.metrics.words import Words
+
+PIECE = 250
+"""Lines in one piece: about a quarter of a millisecond."""
+MOST = 50
+END = "# EOF\n"
+
+
+class Shelf(Collector):
+    """Made once for a gateway."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._families: dict[str, AnyFamily] = {}
+        self._words: dict[str, Words] = {}
+        self._refreshers: list[Callable[[], None]] = []
+        self.others = CollectorRegistry()
+        """For collectors that are not ours: of the interpreter, of the process."""
+        registry.register(self)
+
+    # --- declaring ---
+
+    def counter(self, name: str, text: str, *labels: str) -> Family[Count]:
+        """Its name ends in `_total`."""
+        if not name.endswith("_total"):
+            raise ValueError(f"{name} counts: its name must end in _total")
+        family = Family(name, text, self._labels(labels), Count)
+        self._put(family)
+        return family
+
+    def gauge(self, name: str, text: str, *labels: str) -> Family[Level]:
+        """A level."""
+        family = Family(name, text, self._labels(labels), Level)
+        self._put(family)
+        return family
+
+    def summary(self, name: str, text: str, *labels: str) -> Family[Total]:
+        """Count and sum."""
+        family = Family(name, text, self._labels(labels), Total)
+        self._put(family)
+        return family
+
+    def histogram(self, name: str, text: str, *labels: str, bounds: Sequence[float]) -> Family[Spread]:
+        """Count, sum and buckets."""
+        family = Family(name, text, self._labels(labels), lambda: Spread(bounds))
+        self._put(family)
+        return family
+
+    def words(self, label: str) -> Words:
+        """What may stand in a label; the same everywhere."""
+        return self._words.setdefault(label, Words(MOST))
+
+    def before_scrape(self, refresh: Callable[[], None]) -> None:
+        """Called before anything is written out."""
+        self._refreshers.append(refresh)
+
+    @property
+    def families(self) -> Sequence[AnyFamily]:
+        """All that were declared."""
+        return tuple(self._families.values())
+
+    # --- writing out ---
+
+    def refresh(self) -> None:
+        """Read what is read at the time of a scrape."""
+        for refresh in self._refreshers:
+            refresh()
+
+    def pieces(self, *, openmetrics: bool) -> Iterator[str]:
+        """The whole exposition. Raises nothing of its own; refresh first."""
+        for family in self.families:
+            piece = [head(family, openmetrics=openmetrics)]
+            for values, child in family.children():
+                piece += lines(family, values, child, openmetrics=openmetrics)
+                if len(piece) >= PIECE:
+                    yield "".join(piece)
+                    piece = []
+            yield "".join(piece)
+        if openmetrics:
+            text: bytes = generate_openmetrics(self.others)  # type: ignore[no-untyped-call] # it says nothing of types
+            yield text.decode().removesuffix(END)
+            yield END
+        else:
+            yield generate_latest(self.others).decode()
+
+    def describe(self) -> Iterable[Metric]:
+        """Asked when a registry takes us in, so that it collects nothing then."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """For whoever reads the registry itself."""
+        self.refresh()
+        for family in self.families:
+            metric = Metric(family.base, family.text, family.kind)
+            for name, labels, value in samples(family):
+                metric.add_sample(name, labels, value)
+            yield metric
+        yield from self.others.collect()
+
+    def _labels(self, names: Sequence[str]) -> list[Label]:
+        return [Label(name, self.words(name)) for name in names]
+
+    def _put(self, family: AnyFamily) -> None:
+        if family.name in self._families:
+            raise ValueError(f"{family.name} is declared twice")
+        self._families[family.name] = family

@@ -1,0 +1,142 @@
+"""Why a key is kept as warm as it is: the numbers behind every target, and what holds a start back.
+
+Rules: looks only. A look changes no decision, sets no alarm and takes no token, so an operator may look at any time.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ostler.pool.core.books import Books, Line, Stable
+from ostler.pool.core.reserve import deficit, is_tight, key_cap, processes_wanted, refill_seconds
+from ostler.pool.core.starts import processes_up
+from ostler.pool.core.values import Key
+
+
+class Reason(Enum):
+    """What decided a target."""
+
+    QUIET = "quiet"
+    """Nobody comes often enough, and no floor is set."""
+    STEADY = "steady"
+    BURST = "burst"
+    FLOOR = "floor"
+    HINT = "hint"
+    MOST = "most"
+    """More was wanted than the rule allows."""
+    NO_PARKING = "no_parking"
+    """The provider's seats cannot wait for somebody."""
+
+
+class Hold(Enum):
+    """What keeps more from being started now."""
+
+    POOL_PAUSED = "pool_paused"
+    KEY_PAUSED = "key_paused"
+    BACKOFF = "backoff"
+    KEY_CAP = "key_cap"
+    POOL_CAP = "pool_cap"
+    MEMORY = "memory"
+    STARTING = "starting"
+
+
+@dataclass(frozen=True, slots=True)
+class LineReasons:
+    """One tool set of a key. `arrivals_per_minute`, and `expected` arrivals within `refill_seconds`."""
+
+    tools: str
+    target: int
+    because: Reason
+    parked: int
+    opening: int
+    missing: int
+    arrivals_per_minute: float
+    refill_seconds: float
+    expected: float
+    steady: int
+    burst: int
+    floor: int
+    hinted_for: float
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyReasons:
+    """A key."""
+
+    processes: int
+    processes_wanted: int
+    process_cap: int
+    waiting: int
+    holds: tuple[Hold, ...]
+    retry_in: float
+    last_failure: str
+    lines: tuple[LineReasons, ...]
+
+
+def reasons(books: Books, key: Key) -> KeyReasons | None:
+    """All that can be said now; None of a key that the books do not hold."""
+    stable = books.stables.get(key)
+    if stable is None:
+        return None
+    breaker = books.breakers.get(stable.spec.group)
+    return KeyReasons(
+        processes=processes_up(stable),
+        processes_wanted=processes_wanted(books, stable),
+        process_cap=key_cap(books, stable),
+        waiting=stable.waiting,
+        holds=tuple(_holds(books, stable)),
+        retry_in=max(0.0, breaker.not_before - books.now) if breaker else 0.0,
+        last_failure=breaker.text if breaker else "",
+        lines=tuple(_line(books, stable, line) for line in stable.lines.values()),
+    )
+
+
+def _line(books: Books, stable: Stable, line: Line) -> LineReasons:
+    refill, most = refill_seconds(stable), books.limits.reserve.most
+    judged = line.arrivals.judgement(books.now, refill)
+    hinted_for = max(0.0, line.hint_until - books.now)
+    votes = {
+        Reason.FLOOR: line.floor,
+        Reason.STEADY: judged.steady,
+        Reason.BURST: judged.burst,
+        Reason.HINT: 1 if hinted_for else 0,
+    }
+    because = max(votes, key=lambda reason: votes[reason])
+    wanted = votes[because]
+    if not stable.spec.traits.parks:
+        because, wanted = Reason.NO_PARKING, 0
+    elif not wanted:
+        because = Reason.QUIET
+    elif wanted > most:
+        because = Reason.MOST
+    return LineReasons(
+        tools=line.tools,
+        target=min(wanted, most),
+        because=because,
+        parked=len(line.parked),
+        opening=line.opening,
+        missing=max(0, deficit(books, stable, line)),
+        arrivals_per_minute=judged.rate * 60.0,
+        refill_seconds=refill,
+        expected=judged.expected,
+        steady=judged.steady,
+        burst=judged.burst,
+        floor=line.floor,
+        hinted_for=hinted_for,
+        most=most,
+    )
+
+
+def _holds(books: Books, stable: Stable) -> list[Hold]:
+    breaker = books.breakers.get(stable.spec.group)
+    expected = stable.start_bytes or stable.spec.traits.start_bytes
+    holds = {
+        Hold.POOL_PAUSED: books.paused,
+        Hold.KEY_PAUSED: stable.paused,
+        Hold.BACKOFF: breaker is not None and breaker.not_before > books.now,
+        Hold.KEY_CAP: len(stable.slots) >= key_cap(books, stable),
+        Hold.POOL_CAP: len(books.slots) >= books.limits.max_processes,
+        Hold.MEMORY: is_tight(books, expected),
+        Hold.STARTING: books.starting >= books.limits.max_starting,
+    }
+    return [hold for hold, holding in holds.items() if holding]

@@ -1,0 +1,87 @@
+"""The chat page in a real browser. The chat face's own events are played to it, so that each kind is seen."""
+
+import json
+
+from playwright.async_api import Route, expect
+
+from tests.support.browser import PHONE, Screens
+from tests.support.served import Served
+
+
+def stream(*events: dict[str, object]) -> str:
+    """As the chat face writes them."""
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+
+
+def whole(status: str, text: str, **more: object) -> dict[str, object]:
+    """The last event."""
+    message = {"object": "session.message", "kind": "answer", "status": status, "text": text, "items": [], **more}
+    return {"type": f"session.message.{status}", "message": message}
+
+
+async def test_a_conversation_by_keyboard(served: Served, chrome: Screens) -> None:
+    window = await chrome.open(served.base + "/chat", width=PHONE)
+    page, asked = window.page, []
+
+    async def answer(route: Route) -> None:
+        asked.append((route.request.url, route.request.post_data_json))
+        pieces = [{"type": "session.message.delta", "text": word} for word in ("<b>no", " markup</b>")]
+        permission = {"title": "Run ls", "options": [{"name": "Allow"}, {"name": "Reject"}]}
+        body = stream(
+            {"type": "session.message.started", "id": "m"},
+            {"type": "session.message.permission", "permission": permission},
+            *pieces,
+            whole("completed", "<b>no markup</b>"),
+        )
+        await route.fulfill(body=body, content_type="text/event-stream; charset=utf-8")
+
+    await page.route("**/v1/sessions/**", answer)
+    await page.get_by_label("Message").fill("hello")
+    await page.keyboard.press("Enter")
+    log = page.get_by_role("log")
+    await expect(log).to_contain_text("<b>no markup</b>")
+    await expect(log).to_contain_text("The agent asks: Run ls (Allow, Reject)")
+    await expect(page.get_by_label("Message")).to_be_focused()
+    ((url, body),) = asked
+    assert body == {"text": "hello", "stream": True}
+    assert "/v1/sessions/web%3A" in url
+    await window.shoot("chat-360")
+    assert window.complaints == []
+
+
+async def test_a_failed_turn_and_an_error_are_said(served: Served, chrome: Screens) -> None:
+    window = await chrome.open(served.base + "/chat")
+    page = window.page
+
+    async def failing(route: Route) -> None:
+        body = stream(whole("failed", "", error={"code": "agent_error", "message": "the agent was lost"}))
+        await route.fulfill(body=body, content_type="text/event-stream")
+
+    async def refusing(route: Route) -> None:
+        await route.fulfill(status=429, json={"error": {"message": "too many turns wait"}})
+
+    for handler, said in ((failing, "the agent was lost"), (refusing, "too many turns wait")):
+        await page.unroute("**/v1/sessions/**")
+        await page.route("**/v1/sessions/**", handler)
+        await page.get_by_label("Message").fill("hello")
+        await page.get_by_role("button", name="Send").click()
+        await expect(page.get_by_role("log")).to_contain_text(said)
+
+
+async def test_a_real_conversation_remembers_and_obeys_commands(served: Served, chrome: Screens) -> None:
+    window = await chrome.open(served.base + "/chat")
+    page, log = window.page, window.page.get_by_role("log")
+
+    async def say(text: str, answer: str) -> None:
+        await page.get_by_label("Message").fill(text)
+        await page.keyboard.press("Enter")
+        await expect(log.locator(".agent").last).to_have_text(f"Agent{answer}")
+
+    await say("first word", "echo: first word")
+    await say("!recall", "first word")
+    await page.get_by_label("Message").fill("/new")
+    await page.keyboard.press("Enter")
+    await expect(log.locator(".note")).to_contain_text("A new session begins")
+    await say("!recall\nsecond word", " echo: second word")
+    await window.shoot("chat")
+    assert window.complaints == []

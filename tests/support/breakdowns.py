@@ -1,0 +1,94 @@
+"""The breakdown records of a gateway in the test's own process, with the moment each was written, and how late the
+loop was meanwhile: no measurement of ours can be better than that."""
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ostler.gateway.gauges.lag import LoopLag
+from ostler.gateway.sessions.timings import EVENT
+from ostler.metrics.children import Spread
+
+NAMES = ("queue", "store", "spawn", "session_new", "bridge", "first_tool", "generation")
+
+
+@dataclass
+class Written:
+    """One record. Milliseconds, but for `at`: seconds on the monotonic clock."""
+
+    at: float
+    spans: dict[str, float]
+    transport: str
+    from_pool: bool
+    warmth: str
+    total: float
+
+    @property
+    def sum(self) -> float:
+        return sum(self.spans.values())
+
+
+@dataclass
+class Breakdowns(logging.Handler):
+    """By turn id."""
+
+    found: dict[str, list[Written]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    __hash__ = logging.Handler.__hash__
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage() != EVENT:
+            return
+        facts = vars(record)
+        spans = {name: facts[name] for name in NAMES}
+        told = (facts["transport"], facts["transport_from_pool"], facts["warmth"], facts["total"])
+        self.found.setdefault(facts["turn_id"], []).append(Written(time.monotonic(), spans, *told))
+
+    def of(self, turn_id: str) -> Written:
+        """The only one."""
+        (written,) = self.found[turn_id]
+        return written
+
+
+@contextmanager
+def breakdowns() -> Iterator[Breakdowns]:
+    """Everything that is written meanwhile."""
+    log, handler = logging.getLogger("ostler.turns"), Breakdowns()
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield handler
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)
+
+
+class Worst(Spread):
+    """Keeps the largest."""
+
+    __slots__ = ("most",)
+
+    def __init__(self) -> None:
+        super().__init__(())
+        self.most = 0.0
+
+    def observe(self, value: float, example: str | None = None) -> None:
+        self.most = max(self.most, value)
+
+
+@contextmanager
+def lateness(every: float = 0.004) -> Iterator[Worst]:
+    """How late the loop came, at worst."""
+    worst = Worst()
+    lag = LoopLag(worst, every)
+    lag.start()
+    try:
+        yield worst
+    finally:
+        lag.stop()

@@ -1,0 +1,112 @@
+"""Why a key is kept as warm as it is: the explanation is the decision, in other words, and asking changes nothing."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ostler.pool.core import events
+from ostler.pool.core.reasons import Hold, KeyReasons, Reason, reasons
+from ostler.pool.core.sizing import ReserveRule
+from tests.unit.core.driver import Pool
+
+
+def explained(pool: Pool, key: str = "k") -> KeyReasons:
+    """The reasons of a key that is there."""
+    found = reasons(pool.core.books, key)
+    assert found is not None
+    return found
+
+
+def line(pool: Pool) -> Any:
+    """Its only line."""
+    (only,) = explained(pool).lines
+    return only
+
+
+def learning(**limits: Any) -> Pool:
+    """A core that learns from arrivals, with a process up."""
+    pool = Pool(reserve=ReserveRule(most=4), max_processes=4, **limits)
+    pool.register(seats_per_process=50)
+    return pool
+
+
+def crowd(pool: Pool, count: int) -> None:
+    """So many claims at once."""
+    for _ in range(count):
+        pool.claim()
+
+
+def test_each_target_has_its_reason() -> None:
+    pool = learning()
+    assert reasons(pool.core.books, "never heard of") is None
+    assert explained(pool).lines == ()
+    pool.do(events.Warm("k", "", 0))
+    assert (line(pool).because, line(pool).target) == (Reason.QUIET, 0)
+    pool.do(events.Hint("k", ""))
+    assert (line(pool).because, line(pool).target) == (Reason.HINT, 1)
+    assert line(pool).hinted_for > 0
+    pool.do(events.Warm("k", "", 2))
+    assert (line(pool).because, line(pool).target) == (Reason.FLOOR, 2)
+    crowd(pool, 3)
+    assert (line(pool).because, line(pool).target) == (Reason.BURST, 3)
+    pool.do(events.Warm("k", "", 9))
+    assert (line(pool).because, line(pool).target) == (Reason.MOST, 4)
+
+
+def test_steady_traffic_is_named_once_a_burst_is_over() -> None:
+    pool = learning()
+    for _ in range(10):
+        pool.now += 20.0
+        pool.claim()
+    assert (line(pool).because, line(pool).steady, line(pool).burst) == (Reason.STEADY, 2, 1)
+    assert line(pool).expected < 1
+
+
+def test_seats_that_cannot_wait_say_so() -> None:
+    pool = Pool()
+    pool.register(parks=False)
+    pool.do(events.Warm("k", "", 2))
+    assert (line(pool).because, line(pool).target) == (Reason.NO_PARKING, 0)
+
+
+def test_what_holds_a_start_back_is_named() -> None:
+    pool = Pool(max_processes=1)
+    pool.register()
+    assert explained(pool).holds == ()
+    pool.do(events.Pause("k"))
+    pool.do(events.Pause(None))
+    assert explained(pool).holds == (Hold.POOL_PAUSED, Hold.KEY_PAUSED)
+    pool.do(events.Resume("k"))
+    pool.do(events.Resume(None))
+    pool.claim()
+    assert set(explained(pool).holds) >= {Hold.POOL_CAP, Hold.KEY_CAP}
+    pool.failed(1)
+    pool.claim()
+    pool.failed(2)
+    said = explained(pool)
+    assert Hold.BACKOFF in said.holds
+    assert said.retry_in > 0
+    assert said.last_failure == "exit 1"
+
+
+def history(seed: int) -> Iterator[tuple[events.Event, float]]:
+    """A random day at a small pool."""
+    random_ = random.Random(seed)
+    for number in range(120):
+        claim = events.Claim(f"c{number}", "k", random_.choice(["", "t"]), "ann", 1e9)
+        wish = random_.choice([events.Warm("k", "", random_.randrange(3)), events.Hint("k", "t"), events.Tick()])
+        yield random_.choice([claim, claim, wish]), random_.choice([0.0, 0.01, 0.6, 5.0, 700.0])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_explanation_is_the_decision_and_asking_changes_nothing(seed: int) -> None:
+    asked, left_alone = learning(), learning()
+    for event, after in history(seed):
+        # A decision stands for half a second; looked at right after a Tick past that, both are fresh.
+        assert asked.do(event, after) == left_alone.do(event, after)
+        assert asked.do(events.Tick(), 0.6) == left_alone.do(events.Tick(), 0.6)
+        told = {one.tools: one.target for one in explained(asked).lines}
+        decided = {view.tools: view.target for view in left_alone.core.snapshot().keys[0].lines}
+        assert told == decided

@@ -1,0 +1,4 @@
+class ApiException(Exception):
+    status: int | None
+
+class NotFoundException(ApiException): ...
