@@ -2,6 +2,7 @@
 
 Rules:
 - A person sees sessions of their own, in the same chat of the same platform; the holder of an administrator's key all.
+  Without keys everybody may operate the gateway, but nobody has said whose conversations are whose: the chat holds.
 - A list is kept with its key, durably: the number somebody types next week, or after a restart, is the one they saw.
 """
 
@@ -17,7 +18,7 @@ API = "api"
 
 def reach(conversation: Conversation, *, titled: bool | None = None) -> SessionQuery:
     """The sessions that exist for this conversation."""
-    if conversation.caller.admin:
+    if conversation.caller.admin and conversation.caller.name:
         return SessionQuery(platform=None if titled is None else conversation.platform, titled=titled)
     chat = None if conversation.platform == API else conversation.chat
     return SessionQuery(conversation.platform, conversation.owner, chat, titled=titled)

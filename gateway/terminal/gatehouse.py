@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Self
 
 import msgspec
 
@@ -47,20 +48,43 @@ class Whereabouts:
     data_dir: str | None = None
 
 
-@asynccontextmanager
-async def gateway_line(where: Whereabouts, environ: Mapping[str, str]) -> AsyncIterator[Line]:
-    """A line to a gateway that answers, for as long as the block lasts."""
-    loaded = load(environ, config=where.config, data_dir=where.data_dir)
-    key = environ.get("OSTLER_API_KEY") or loaded.settings.auth.api_key
-    if where.url is not None:
-        yield await reached(Line(where.url.rstrip("/"), key))
-        return
-    found = await running_gateway(loaded, key)
-    if found is not None:
-        yield found
-        return
-    async with AsyncExitStack() as stack:
-        yield await own_or_found(stack, loaded, key, environ)
+class Gatehouse:
+    """Finds a gateway, and another one when that is gone. What it brought along ends with it."""
+
+    def __init__(self, where: Whereabouts, loaded: Loaded, environ: Mapping[str, str], stack: AsyncExitStack) -> None:
+        self._where = where
+        self._loaded = loaded
+        self._environ = environ
+        self._stack = stack
+        self._key = environ.get("OSTLER_API_KEY") or loaded.settings.auth.api_key
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, where: Whereabouts, environ: Mapping[str, str]) -> AsyncIterator[Self]:
+        """For as long as the block lasts."""
+        async with AsyncExitStack() as stack:
+            yield cls(where, load(environ, config=where.config, data_dir=where.data_dir), environ, stack)
+
+    async def find(self) -> Line:
+        """A line to a gateway that answers."""
+        if self._where.url is not None:
+            return await reached(Line(self._where.url.rstrip("/"), self._key))
+        return await running_gateway(self._loaded, self._key) or await self._own_or_found()
+
+    async def _own_or_found(self) -> Line:
+        """Our own gateway; or, where another terminal was faster, that one's."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + OWNED_SECONDS
+        while True:
+            try:
+                return await self._stack.enter_async_context(own_gateway(self._loaded, self._environ))
+            except StoreOwned:
+                found = await running_gateway(self._loaded, self._key)
+                if found is not None:
+                    return found
+                if loop.time() >= deadline:
+                    raise
+            await asyncio.sleep(LOOK_EVERY)
 
 
 async def reached(line: Line) -> Line:
@@ -103,22 +127,6 @@ async def answers(line: Line) -> bool:
     except Undecodable:
         return False
     return isinstance(found, dict) and found.get("status") == "ok"
-
-
-async def own_or_found(stack: AsyncExitStack, loaded: Loaded, key: str | None, environ: Mapping[str, str]) -> Line:
-    """Our own gateway, which ends with the stack; or, where another terminal was faster, that one's."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + OWNED_SECONDS
-    while True:
-        try:
-            return await stack.enter_async_context(own_gateway(loaded, environ))
-        except StoreOwned:
-            found = await running_gateway(loaded, key)
-            if found is not None:
-                return found
-            if loop.time() >= deadline:
-                raise
-        await asyncio.sleep(LOOK_EVERY)
 
 
 @asynccontextmanager

@@ -20,11 +20,10 @@ from ostler.gateway.assembly.crew import log_death
 from ostler.gateway.commands import load as load_commands
 from ostler.gateway.data_folder import data_folder
 from ostler.gateway.terminal.chat import FAILED, Chat
-from ostler.gateway.terminal.gatehouse import Whereabouts, gateway_line
-from ostler.gateway.terminal.http import Line
+from ostler.gateway.terminal.gatehouse import Gatehouse, Whereabouts
 from ostler.gateway.terminal.keyboard import Keyboard, Person, Script, read_script
 from ostler.gateway.terminal.screen import Screen
-from ostler.gateway.terminal.talk import Talk, whole
+from ostler.gateway.terminal.talk import Talk
 from ostler.pool.crew import Crew
 
 PLATFORM = "terminal"
@@ -57,11 +56,11 @@ async def sit_down(wishes: Wishes, environ: Mapping[str, str]) -> int:
     crew = Crew(loop, log_death)
     where = Whereabouts(wishes.url, wishes.config, wishes.data_dir)
     try:
-        async with gateway_line(where, environ) as line:
+        async with Gatehouse.opened(where, environ) as house:
             place = f"{PLATFORM}:thread:{quote(getpass.getuser(), safe='')}"
-            talk = Talk(line, wishes.key or f"{place}:{secrets.token_hex(4)}")
+            talk = Talk(house.find, wishes.key or f"{place}:{secrets.token_hex(4)}")
             chat = Chat(talk, keyboard, Screen(sys.stdout, sys.stderr), crew)
-            if not await chat.opened(await orders(wishes, line, place)):
+            if not await chat.opened(await orders(wishes, talk, place)):
                 return FAILED
             return await chat.run()
     except asyncio.CancelledError:
@@ -82,11 +81,11 @@ async def seated(wishes: Wishes, environ: Mapping[str, str]) -> Keyboard:
     return Script(await read_script(sys.stdin, lines=wishes.lines))
 
 
-async def orders(wishes: Wishes, line: Line, place: str) -> list[str]:
+async def orders(wishes: Wishes, talk: Talk, place: str) -> list[str]:
     """What the command line asks for, as commands."""
     found: list[str] = []
     if wishes.resume is not None:
-        found.append(f"/resume {wishes.resume or await latest(line, place)}")
+        found.append(f"/resume {wishes.resume or await latest(talk, place)}")
     if wishes.model is not None:
         found.append(f"/model {wishes.model}")
     if wishes.cwd is not None:
@@ -94,9 +93,8 @@ async def orders(wishes: Wishes, line: Line, place: str) -> list[str]:
     return found
 
 
-async def latest(line: Line, place: str) -> str:
+async def latest(talk: Talk, place: str) -> str:
     """The id of the session that was last active here; a word that /resume answers where there is none."""
-    async with line.request("GET", f"/v1/sessions?limit=1&platform={PLATFORM}&chat={quote(place, safe='')}") as reply:
-        data = (await whole(reply)).get("data")
+    data = (await talk.read(f"/v1/sessions?limit=1&platform={PLATFORM}&chat={quote(place, safe='')}")).get("data")
     first = data[0] if isinstance(data, list) and data else None
     return str(first["id"]) if isinstance(first, dict) else "last"

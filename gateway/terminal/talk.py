@@ -6,13 +6,14 @@ Rules:
 - Only a request that cannot have been seen is sent again.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from ostler.gateway.errors import GatewayError
 from ostler.gateway.terminal.events import EventReader, object_of
-from ostler.gateway.terminal.http import Line, Reply
+from ostler.gateway.terminal.http import Line, Reply, Unreachable
 from ostler.wire.json import JsonObject, encode_line
 
 
@@ -28,15 +29,17 @@ class TurnedDown(GatewayError):
 class Talk:
     """Of one session key."""
 
-    line: Line
+    find: Callable[[], Awaitable[Line]]
+    """A gateway that answers; asked again when the one we had is gone."""
     key: str
     settings: JsonObject = field(default_factory=dict)
-    """What each message carries besides its text: model, cwd."""
+    """What each message carries besides its text."""
+    _line: Line | None = None
 
     async def say(self, text: str) -> AsyncIterator[JsonObject]:
         """Send a message or a command; everything that is answered."""
         body = encode_line({"text": text, "stream": True, **self.settings})
-        async with self.line.request("POST", f"{self._path}/messages", body) as reply:
+        async with self._sent("POST", f"{self._path}/messages", body) as reply:
             if reply.headers.get("content-type", "").startswith("text/event-stream"):
                 events = EventReader()
                 async for piece in reply.pieces():
@@ -48,8 +51,28 @@ class Talk:
     async def order(self, text: str) -> JsonObject:
         """Send a command whose reply is wanted whole."""
         body = encode_line({"text": text})
-        async with self.line.request("POST", f"{self._path}/messages", body) as reply:
+        async with self._sent("POST", f"{self._path}/messages", body) as reply:
             return await whole(reply)
+
+    async def read(self, path: str) -> JsonObject:
+        """Something that is only looked at."""
+        async with self._sent("GET", path) as reply:
+            return await whole(reply)
+
+    @asynccontextmanager
+    async def _sent(self, method: str, path: str, body: bytes | None = None) -> AsyncIterator[Reply]:
+        """Send a request, to another gateway where the one we had is gone."""
+        async with AsyncExitStack() as stack:
+            if self._line is None:
+                self._line = await self.find()
+            try:
+                reply = await stack.enter_async_context(self._line.request(method, path, body))
+            except Unreachable as error:
+                if not error.before_sending:
+                    raise
+                self._line = await self.find()
+                reply = await stack.enter_async_context(self._line.request(method, path, body))
+            yield reply
 
     @property
     def _path(self) -> str:
