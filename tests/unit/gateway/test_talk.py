@@ -18,7 +18,7 @@ from ostler.gateway.talk.rewinding import FEWEST, cut, first_undone, questions, 
 
 MODELS = Models(
     {"fast": "demo/fast", "Faster": "demo/faster"},
-    frozenset({"demo", "other"}),
+    {"demo": "demo", "other": "other"},
     "demo/demo",
     ("other/one", "other/two"),
 )
