@@ -53,6 +53,7 @@ def check(settings: Settings, data_dir: Path, memories: Iterable[str] = ()) -> t
     models = models_of(settings)
     if settings.memory.enabled:
         check_memory(settings.memory.providers, given=memories)
+    policies_of(settings.resets, {})
     key_ring(settings.auth)
     check_exposure(settings.gateway.host, settings.gateway.uds, settings.auth)
     upstream_settings(settings)
