@@ -11,6 +11,7 @@ from ostler.gateway.config.processes import pool_settings
 from ostler.gateway.config.settings import Settings
 from ostler.gateway.memory import check as check_memory
 from ostler.gateway.models import Models, callings
+from ostler.gateway.resets.policies import policies_of
 from ostler.pool.configuration import PoolSettings
 from ostler.pool.providers import load
 
