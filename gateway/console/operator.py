@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ostler.gateway.console.errors import AmbiguousKey, UnknownKey, UnknownModel, UnknownProcess, WrongState
+from ostler.gateway.console.errors import AmbiguousKey, PoolOff, UnknownKey, UnknownModel, UnknownProcess, WrongState
 from ostler.gateway.models import Models
 from ostler.pool.core.values import SlotState
 from ostler.pool.keys import TransportKey
@@ -50,6 +50,7 @@ class Operator:
 
     def warm(self, named: Named, seats: int) -> Done:
         """Keep so many seats parked; 0 takes the floor away."""
+        self._require_shared("warm")
         key = self._wanted(named)
         self._pool.warm(key, seats=seats)
         said = f"{key} keeps {seats} seats ready" if seats else f"{key} keeps no more than what it learns"
@@ -57,24 +58,26 @@ class Operator:
 
     def pause(self, named: Named | None) -> Done:
         """Claims of the key wait; of every key with None."""
-        key = self._held(named)
+        key = self._held(named, "pause")
         self._pool.pause(key)
         return Done("pause", f"{key or 'every key'} is paused: claims wait", None if key is None else str(key))
 
     def resume(self, named: Named | None) -> Done:
         """Take a pause back."""
-        key = self._held(named)
+        key = self._held(named, "resume")
         self._pool.resume(key)
         return Done("resume", f"{key or 'the pool'} is served again", None if key is None else str(key))
 
     def drain(self, named: Named) -> Done:
         """Let the key's processes end when their sessions have moved."""
+        self._require_shared("drain")
         key = self._one(named)
         self._pool.drain(key)
         return Done("drain", f"the processes of {key} end when their sessions have moved", str(key))
 
     def reconnect(self, named: Named) -> Done:
         """Forget the key's start failures."""
+        self._require_shared("reconnect")
         key = self._one(named)
         self._pool.reconnect(key)
         return Done("reconnect", f"the failures of {key} are forgotten; its next start is tried at once", str(key))
@@ -108,8 +111,15 @@ class Operator:
             raise AmbiguousKey(named.key, [key.cwd for key in found])
         return found[0]
 
-    def _held(self, named: Named | None) -> TransportKey | None:
-        return None if named is None else self._one(named)
+    def _held(self, named: Named | None, verb: str) -> TransportKey | None:
+        if named is None:
+            return None
+        self._require_shared(verb)
+        return self._one(named)
+
+    def _require_shared(self, verb: str) -> None:
+        if not self._pool.snapshot().enabled:
+            raise PoolOff(verb)
 
     def _wanted(self, named: Named) -> TransportKey:
         """A key that the pool holds, or one that it is to hold from now on."""

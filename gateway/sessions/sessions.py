@@ -14,7 +14,7 @@ import logging
 from collections import OrderedDict
 
 from ostler.gateway.sessions.ask import Ask, Output
-from ostler.gateway.sessions.crowding import crowded
+from ostler.gateway.sessions.crowding import LOOKING, crowded
 from ostler.gateway.sessions.errors import Draining
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.outcome import Stop
@@ -40,6 +40,7 @@ class Sessions:
         """Sessions whose turns hold a seat, or will."""
         self._draining = False
         self._calm = asyncio.Event()
+        self._looked = 0.0
 
     def __len__(self) -> int:
         return len(self._table)
@@ -161,8 +162,15 @@ class Sessions:
         self._calm.set()
 
     def _make_way(self) -> None:
-        """Somebody waits for a seat: where only seats between turns are in the way, the longest rest ends."""
-        if self._resting and crowded(self.house.pool.snapshot().core):
+        """Somebody waits for a seat: where only seats between turns are in the way, the longest rest ends.
+
+        However many wait, the pool is looked at no more often than this.
+        """
+        now = self.house.clock()
+        if not self._resting or now - self._looked < LOOKING:
+            return
+        self._looked = now
+        if crowded(self.house.pool.snapshot().core):
             self._let_go(self._table[next(iter(self._resting))])
 
     def _make_room(self) -> None:

@@ -89,7 +89,7 @@ async def test_e11_switched_off_the_shared_processes_end_as_their_sessions_move(
         await stable.settled(lambda: stable.pids() == {own.pid})
         assert not any(alive(pid) for pid in was)
         reload(stable, warm=(WarmKey(key),))
-        await stable.settled(lambda: stable.pool.snapshot().core.census.parked == 1)
+        await stable.settled(lambda: stable.pool.snapshot().core.census.parked >= 1)
         again = await stable.pool.lease(key)
         assert (again.pooled, again.warmth) == (True, "parked")
         for lease in (own, again):
@@ -116,7 +116,7 @@ async def test_a_key_whose_directory_is_gone_can_be_drained(tmp_path: Path) -> N
     async with open_stable(tmp_path) as stable:
         key = stable.key()
         stable.pool.warm(key)
-        await stable.settled(lambda: stable.pool.snapshot().core.census.parked == 1)
+        await stable.settled(lambda: stable.pool.snapshot().core.census.parked >= 1)
         (pid,) = stable.pids()
         shutil.rmtree(key.cwd)
         stable.pool.warm(key, seats=0)

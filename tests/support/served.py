@@ -6,10 +6,9 @@
 import asyncio
 import json
 import os
-import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from ostler.gateway.memory.provider import MakeProvider
 from ostler.gateway.serving import Server
 from ostler.gateway.sessions.witness import Witness
 from ostler.wire.json import JsonObject
+from tests.support.database import look
 
 SESSION = "x-ostler-session-id"
 
@@ -64,8 +64,7 @@ class Served:
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """A read-only look at the database."""
-        with closing(sqlite3.connect(f"file:{self.folder / DATABASE}?mode=ro", uri=True)) as db:
-            return db.execute(query, values).fetchall()
+        return look(self.folder / DATABASE, query, *values)
 
     async def ask(self, text: str | list[Any], **fields: Any) -> httpx.Response:
         """POST /v1/responses"""

@@ -120,6 +120,18 @@ async def test_a_key_in_two_directories_must_be_named_whole(served: Served, tmp_
     assert whole.status_code == 200
 
 
+async def test_with_the_pool_off_key_verbs_are_refused_and_single_processes_obey(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", pool__enabled=False) as served:
+        await served.say("hello")
+        ((number, pid),) = [(one.slot, one.pid) for one in served.gateway.pool.snapshot().processes]
+        for verb in ("warm", "pause", "resume", "drain", "reconnect"):
+            refused = await order(served, verb, KEY)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (409, "pool_off")
+        assert (await state(served))["keys"][0]["own_process"] is True
+        assert (await order(served, "kill", {"process": number})).status_code == 200
+        await eventually(lambda: pid not in [one.pid for one in served.gateway.pool.snapshot().processes], "its end")
+
+
 async def test_why_tells_each_claim_and_the_target(served: Served) -> None:
     for _ in range(25):
         await served.say("hello")

@@ -1,15 +1,20 @@
 """`ostler doctor` with real processes: sound agents, agents that leak, that have no key, that are not there."""
 
+import asyncio
 import json
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from tests.support.serve_command import environment
+from tests.support.serve_command import environment, is_demo
 from tests.support.stable import PRELUDE
+from tests.support.waiting import eventually
 
 TALKS = """
 import subprocess
@@ -138,7 +143,7 @@ def test_each_trap_is_named_with_its_way_out(tmp_path: Path, installed: str) -> 
     assert "fault: GEMINI_CLI_NO_RELAUNCH is set to ''" in traps(tmp_path, installed, "gemini-acp", config=relaunch)
     trust = '[providers.gemini-acp.env]\nGEMINI_CLI_TRUST_WORKSPACE = "false"\n'
     assert "GEMINI_CLI_TRUST_WORKSPACE is set to 'false'" in traps(tmp_path, installed, "gemini-acp", config=trust)
-    for mode, said in (("ask", "answers every question with no"), ("agent", "its own configuration decides")):
+    for mode, said in (("ask", "every question is answered with no"), ("agent", "its own configuration decides")):
         config = f'[providers.qwen-acp]\napproval = "{mode}"\n'
         assert said in traps(tmp_path, installed, "qwen-acp", config=config, OPENAI_API_KEY="k" * 20)
     home = '[providers.qwen-acp]\nhome = "/no/such/home"\n'
@@ -170,6 +175,29 @@ def test_words_and_exit_codes(tmp_path: Path) -> None:
     broken = doctor(tmp_path, "demo", config="[nonsense]\n")
     assert (broken.returncode, broken.stdout) == (1, "")
     assert "unknown key 'nonsense'" in broken.stderr
+
+
+def test_ctrl_c_ends_what_was_started(tmp_path: Path) -> None:
+    slow = '[providers.demo]\nargs = ["--boot-delay", "60"]\nstart_deadline = 100\n'
+    (tmp_path / "ostler.toml").write_text(slow)
+    line = [sys.executable, "-m", "ostler.gateway", "doctor", "demo", "--data-dir", str(tmp_path / "data")]
+    given = environment(tmp_path, {})
+    with subprocess.Popen(line, cwd=tmp_path, env=given, stdout=-1, stderr=subprocess.PIPE, text=True) as visit:
+        assert visit.stderr is not None
+        while "starting it cold" not in visit.stderr.readline():
+            pass
+        wait_for(lambda: any(is_demo(child) for child in psutil.Process(visit.pid).children(recursive=True)))
+        started = psutil.Process(visit.pid).children(recursive=True)
+        visit.send_signal(signal.SIGINT)
+        assert visit.wait(30) == 1
+        assert "what was started is ended" in visit.stderr.read()
+    psutil.wait_procs(started, timeout=10)
+    assert not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in started)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """What another process does is looked at again and again."""
+    asyncio.run(eventually(condition, "a started agent"))
 
 
 def test_a_secret_of_the_environment_is_nowhere_in_the_report(tmp_path: Path, installed: str) -> None:

@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import sqlite3
 import stat
-from contextlib import closing
 from pathlib import Path
 
 from ostler.gateway.api.keys import Caller
@@ -17,6 +15,7 @@ from ostler.gateway.faces.keys import checked_key
 from ostler.gateway.models import Models
 from ostler.gateway.resets.policies import policies_of
 from ostler.gateway.sessions.witness import Switch
+from tests.support import database
 from tests.support.chats import Chat, texts
 from tests.support.served import Served, serving
 from tests.support.waiting import eventually
@@ -32,8 +31,7 @@ def mirrored(folder: Path, session_id: str) -> list[str]:
 
 def change(folder: Path, sql: str, *values: object) -> None:
     """Something that happens to the database while no gateway runs."""
-    with closing(sqlite3.connect(folder / DATABASE)) as db, db:
-        db.execute(sql, values)
+    database.change(folder / DATABASE, sql, values=values)
 
 
 def forget(folder: Path, session_id: str) -> None:

@@ -4,8 +4,6 @@ import asyncio
 import hashlib
 import logging
 import random
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -15,6 +13,7 @@ from ostler.gateway.data_folder import DATABASE
 from ostler.gateway.faces.keys import Place, key_of
 from ostler.gateway.records import NewMessage, NewSession, SessionChange
 from tests.support.chats import Chat, ended, texts
+from tests.support.database import change
 from tests.support.served import SESSION, Served, serving
 from tests.support.waiting import eventually
 
@@ -277,12 +276,7 @@ async def test_a27_ra7_a_lost_route_leads_back_to_what_was_alive(served: Served,
 
 async def delete_route(served: Served) -> None:
     """Behind the gateway's back."""
-
-    def delete() -> None:
-        with closing(sqlite3.connect(served.folder / DATABASE, timeout=10)) as db, db:
-            db.execute("delete from routing")
-
-    await asyncio.to_thread(delete)
+    await asyncio.to_thread(change, served.folder / DATABASE, "delete from routing")
 
 
 async def test_w42_messages_that_come_at_once_are_answered_in_one_session_each_once(served: Served, chat: Chat) -> None:

@@ -4,10 +4,9 @@ import json
 import os
 import random
 import signal
-import sqlite3
 import threading
 import time
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import httpx
 import pytest
 
 from ostler.gateway.data_folder import DATABASE
+from tests.support.database import look
 from tests.support.serve_command import Command, command
 from tests.support.served import text_of
 
@@ -43,8 +43,7 @@ def ask(http: httpx.Client, given: Any) -> dict[str, Any]:
 
 
 def rows(folder: Path) -> list[Row]:
-    with closing(sqlite3.connect(f"file:{folder / 'data' / DATABASE}?mode=ro", uri=True)) as db:
-        return db.execute("select role, text, items from messages where active order by id").fetchall()
+    return look(folder / "data" / DATABASE, "select role, text, items from messages where active order by id")
 
 
 def check(found: list[Row], heard: list[int]) -> None:

@@ -17,7 +17,8 @@ from tests.support.served import Served, serving
 from tests.support.waiting import eventually
 
 EXACT = 15.0
-"""Milliseconds; on top of it only what the loop of this very process was late."""
+"""Milliseconds; on top of it only what the loop of this very process, and the agents, were late themselves: a calm
+machine adds two or three."""
 TURNS, PLACES = 50, 5
 COMMAND = [sys.executable, "-I", "-S", "-E", str(varied_agent.__file__), *command_line([])]
 VARIED: Mapping[str, Any] = {"providers__demo__command": COMMAND, "auth__concurrency": 200}
@@ -52,6 +53,13 @@ def differences(written: Written, agent: AgentTurn) -> dict[str, float]:
     }
 
 
+def agents_late(agent: AgentTurn, n: int) -> float:
+    """By how much an agent overslept, at worst, when it was told to take its time; milliseconds."""
+    told = (0.02 * n, 1 - 0.02 * n, (2 * (n % PLACES) + 1) / 10)
+    took = (agent.first_tool, agent.generation, agent.opened - agent.asked_for)
+    return max(real - wanted for real, wanted in zip(took, told, strict=True)) * 1000
+
+
 @pytest.mark.long
 async def test_g10_fifty_turns_at_once_each_find_their_own_delays_in_their_breakdown(tmp_path: Path) -> None:
     async with serving(tmp_path / "data", pool__max_processes=PLACES + 1, **VARIED) as served:
@@ -66,7 +74,7 @@ async def test_g10_fifty_turns_at_once_each_find_their_own_delays_in_their_break
             ]
             ids = await asyncio.gather(*turns)
     agents = agent_turns(served.record)
-    allowed = EXACT + late.most * 1000
+    allowed = EXACT + late.most * 1000 + max(agents_late(agents[f"turn {n}"], n) for n in range(TURNS))
     found = {n: differences(written.of(ids[n]), agents[f"turn {n}"]) for n in range(TURNS)}
     wrong = {n: each for n, each in found.items() if any(abs(value) > allowed for value in each.values())}
     assert wrong == {}, f"more than {allowed:.1f} ms beside the agent's own clock"

@@ -3,10 +3,8 @@
 import asyncio
 import hashlib
 import json
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ import pytest
 from ostler.gateway.memory.embedded import FILE
 from ostler.gateway.sessions.witness import Switch
 from ostler.wire.recalled import HEADER
+from tests.support.database import look
 from tests.support.memory import Prov, making
 from tests.support.serve_command import Command, command, environment
 from tests.support.served import SESSION, serving
@@ -244,13 +243,13 @@ def plugged_in(folder: Path, *providers: str) -> dict[str, str]:
 def warned(running: Command) -> list[str]:
     """What memory has complained about."""
     lines = [line for line in running.logged if line.get("level") == "warning"]
-    return [line["message"] for line in lines if line["logger"] == "ostler.memory"]
+    return [line["event"] for line in lines if line["logger"] == "ostler.memory"]
 
 
 def kept(book: Path) -> int:
     """Notes in the file."""
-    with closing(sqlite3.connect(f"file:{book}?mode=ro", uri=True)) as db:
-        return int(db.execute("select count(*) from notes").fetchone()[0])
+    ((count,),) = look(book, "select count(*) from notes")
+    return int(count)
 
 
 def digest_of(key: str) -> str:

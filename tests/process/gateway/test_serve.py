@@ -4,7 +4,6 @@ import json
 import resource
 import signal
 import socket
-import sqlite3
 import stat
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.database import look
 from tests.support.serve_command import Command, answering, command, environment, refused
 from tests.support.served import SESSION, events_of, text_of
 
@@ -201,8 +201,7 @@ def test_w46_readyz_is_not_green_while_every_start_fails(tmp_path: Path) -> None
         assert failed.status_code == 503
         assert http.get("/readyz").status_code == 503
         assert http.get("/healthz").status_code == 200
-        with closing(sqlite3.connect(tmp_path / "data" / "ostler.db")) as db:
-            assert db.execute("select count(*) from messages where active").fetchone() == (0,)
+        assert look(tmp_path / "data" / "ostler.db", "select count(*) from messages where active") == [(0,)]
 
 
 def test_w11_no_key_is_in_a_log_an_answer_or_an_argv(tmp_path: Path) -> None:

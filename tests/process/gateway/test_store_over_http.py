@@ -3,11 +3,9 @@
 import json
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +14,16 @@ import pytest
 
 from ostler.gateway.data_folder import DATABASE
 from ostler.gateway.records import NewMessage, NewSession, Origin
+from tests.support.database import change, look
 from tests.support.serve_command import command, environment
 from tests.support.served import SESSION, Served, serving, text_of
-
-
-def change(folder: Path, *statements: str) -> None:
-    """SQL by somebody else, while no gateway runs."""
-    with closing(sqlite3.connect(folder / DATABASE)) as db, db:
-        for statement in statements:
-            db.execute(statement)
 
 
 def early_database(folder: Path) -> None:
     """As the first version wrote it: slugs know neither their session nor their owner."""
     folder.mkdir(mode=0o700)
     change(
-        folder,
+        folder / DATABASE,
         "CREATE TABLE conversations (slug TEXT PRIMARY KEY, response_id TEXT NOT NULL)",
         "INSERT INTO conversations VALUES ('one', 'resp_1')",
         "PRAGMA user_version=1",
@@ -52,12 +44,12 @@ async def test_c10_c11_an_early_slug_without_response_is_404_and_stays_so(tmp_pa
 async def test_c11_an_early_slug_with_its_response_works_and_is_completed(tmp_path: Path) -> None:
     async with serving(tmp_path / "data") as served:
         first = await served.ask("apple", conversation="x")
-    change(tmp_path / "data", "UPDATE conversations SET session_id = NULL")
+    change(tmp_path / "data" / DATABASE, "UPDATE conversations SET session_id = NULL")
     async with serving(tmp_path / "data") as served:
         second = await served.ask("!recall", conversation="x")
         assert text_of(second.json()) == "apple"
         assert served.rows("select session_id from conversations") == [(first.headers[SESSION],)]
-    change(tmp_path / "data", "UPDATE conversations SET session_id = NULL", "DELETE FROM responses")
+    change(tmp_path / "data" / DATABASE, "UPDATE conversations SET session_id = NULL", "DELETE FROM responses")
     async with serving(tmp_path / "data") as served:
         assert (await served.ask("hello", conversation="x")).status_code == 404
 
@@ -107,13 +99,13 @@ def test_c25_a_kill_leaves_a_response_with_its_slug_or_neither(tmp_path: Path, s
         running.end(signal.SIGKILL)
         writer.join(20)
     with command(tmp_path) as running, running.http() as http:
-        with closing(sqlite3.connect(f"file:{tmp_path / 'data' / DATABASE}?mode=ro", uri=True)) as db:
-            slugs = dict(db.execute("select slug, response_id from conversations").fetchall())
-            stored = {name for (name,) in db.execute("select id from responses where status = 'completed'")}
-            led = {
-                name
-                for (name,) in db.execute("select id from responses where slug is not null and status = 'completed'")
-            }
+        database = tmp_path / "data" / DATABASE
+        slugs = dict(look(database, "select slug, response_id from conversations"))
+        stored = {name for (name,) in look(database, "select id from responses where status = 'completed'")}
+        led = {
+            name
+            for (name,) in look(database, "select id from responses where slug is not null and status = 'completed'")
+        }
         assert {response for response in slugs.values() if response is not None} <= stored
         assert led == {slugs[slug] for slug in slugs if slugs[slug] is not None}
         assert answered.items() <= slugs.items()

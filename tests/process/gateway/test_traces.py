@@ -34,7 +34,7 @@ async def collector() -> AsyncIterator[tuple[str, list[Span]]]:
         return Response()
 
     app = Starlette(routes=[Route("/v1/traces", take, methods=["POST"])])
-    listener = listen_tcp("127.0.0.1", 0)
+    listener = listen_tcp("127.0.0.1", 0, patience=30)
     server = Server(uvicorn.Config(app, lifespan="off", log_config=None))
     async with asyncio.TaskGroup() as group:
         group.create_task(server.serve(sockets=[listener]))

@@ -190,6 +190,6 @@ async def test_g07_a_seat_that_was_kept_ready_has_the_tools_of_memory(
         await eventually(lambda: pool.snapshot().core.census.parked == 1, "the seat is ready")
         opened = len(served.frames("session/new"))
         assert (await Chat(served).text("!tools")).split() == ["forget", "recall", "remember"]
-        (line,) = [text for text in caplog.messages if text.startswith("cold_start_breakdown")]
-        assert "warmth=parked" in line
+        (record,) = [record for record in caplog.records if record.name == "ostler.turns"]
+        assert (vars(record)["warmth"], vars(record)["session_new"]) == ("parked", 0)
         assert opened == 1

@@ -17,8 +17,10 @@ from ostler.gateway.console.socket import familiar
 from ostler.gateway.console.tags import status_body
 from ostler.gateway.console.turns import FAILURES, PHASES, TURNS, RecentTurns
 from ostler.gateway.console.words import table
+from ostler.gateway.correlation import NONE
 from ostler.gateway.sessions.outcome import Outcome, Status, failed
 from ostler.gateway.sessions.reports import TurnReport
+from ostler.gateway.sessions.timings import Timings
 from ostler.pool.keys import TransportKey
 
 KEY = TransportKey("demo", "demo", "/tmp")
@@ -28,7 +30,7 @@ EVIL = '<img src=x onerror="alert(1)">\'&'
 def report(outcome: Outcome, number: int = 0) -> TurnReport:
     facts = {"spawn": 1.5, "bridge": 0.0, "session_new": 2.0, "first_tool": 0.0, "generation": 4.0,
              "transport": "pool", "warmth": "cold", "session_id": "sess_secret"}  # fmt: skip
-    return TurnReport("sess_secret", f"resp_{'0' * 24}{number:08x}", KEY, outcome, facts)
+    return TurnReport("sess_secret", f"resp_{'0' * 24}{number:08x}", KEY, outcome, facts, Timings(lambda: 0.0), NONE)
 
 
 def test_a_past_turn_names_no_session_and_no_whole_id_and_no_secret() -> None:
