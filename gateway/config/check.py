@@ -11,6 +11,7 @@ from ostler.gateway.config.processes import pool_settings
 from ostler.gateway.config.settings import Settings
 from ostler.gateway.memory import check as check_memory
 from ostler.gateway.models import Models, callings
+from ostler.gateway.resets.policies import policies_of
 from ostler.pool.configuration import PoolSettings
 from ostler.pool.providers import load
 
@@ -53,6 +54,7 @@ def check(settings: Settings, data_dir: Path, memories: Iterable[str] = ()) -> t
     models = models_of(settings)
     if settings.memory.enabled:
         check_memory(settings.memory.providers, given=memories)
+    policies_of(settings.resets, {})
     key_ring(settings.auth)
     check_exposure(settings.gateway.host, settings.gateway.uds, settings.auth)
     upstream_settings(settings)

@@ -159,9 +159,10 @@ class Conversation:
             finalizes=ends in EXPIRIES,
             platform=self.platform,
         )
+        # Read before: once the step is done nothing may fail any more, or it would be done by halves.
+        transcript = await self.store.history(left.id) if left is not None and reason is Switch.NEW else None
         session = await self.store.switch_route(switch)
-        if left is not None and reason is Switch.NEW:
-            transcript = await self.store.history(left.id)
+        if left is not None and transcript is not None:
             self._tell(left.id, lambda: self.witness.session_ended(left.id, transcript))
         self._moved(session, reason)
         return session

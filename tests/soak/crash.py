@@ -32,7 +32,7 @@ from tests.support.serve_command import Command, command
 
 EPOCH = 15
 """Kills after which the conversations begin anew: replaying ever longer ones would be all that we measure."""
-SMALL_DISK = "6m"
+SMALL_DISK = "32m"
 BALLAST = 64 * 1024
 
 

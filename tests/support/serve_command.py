@@ -82,20 +82,21 @@ def command(folder: Path, *arguments: str, **environ: str) -> Iterator[Command]:
         line, cwd=folder, env=environment(folder, environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
+    reader: threading.Thread | None = None
     try:
         first = process.stdout.readline()
         found = ADDRESS.search(first)
         assert found is not None, (first, process.communicate(timeout=10))
         running = Command(process, found[0], [first])
-        running.reader = threading.Thread(target=read_log, args=(process, running.logged), daemon=True)
-        running.reader.start()
+        reader = running.reader = threading.Thread(target=read_log, args=(process, running.logged), daemon=True)
+        reader.start()
         answering(running)
         yield running
     finally:
         process.kill()
         process.wait()
-        if running.reader is not None:
-            running.reader.join(10)
+        if reader is not None:
+            reader.join(10)
         process.stdout.close()
 
 

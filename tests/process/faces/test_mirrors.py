@@ -20,7 +20,7 @@ from tests.support.chats import Chat, texts
 from tests.support.served import Served, serving
 from tests.support.waiting import eventually
 
-PLACES = Places(Models({}, frozenset({"demo"}), "demo/demo"), Path("/"), ())
+PLACES = Places(Models({}, {"demo": "demo"}, "demo/demo"), Path("/"), ())
 
 
 def mirrored(folder: Path, session_id: str) -> list[str]:

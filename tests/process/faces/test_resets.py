@@ -2,11 +2,18 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ostler.gateway.config.settings import ResetSettings
+from ostler.gateway.resets.expiry import Expiry
+from ostler.gateway.resets.policies import policies_of
+from ostler.gateway.store import Store
 from ostler.gateway.stores.exchange import finalized_in
 from tests.support.chats import Chat, ended, texts
 from tests.support.ears import Ears, Wall
@@ -204,3 +211,42 @@ async def test_a14_a_session_that_was_ended_in_the_store_is_left_for_good(served
     assert ids[0] != p
     assert await chat.text("!recall") == "\n".join(f"word{number}" for number in range(4))
     assert served.seats() == 2
+
+
+class Late:
+    """A store to which a message comes just before it ends a session."""
+
+    def __init__(self, store: Store, before: Callable[[], Awaitable[None]]) -> None:
+        self._store = store
+        self._before = before
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def end_session(self, session_id: str, reason: str) -> bool:
+        await self._before()
+        return await self._store.end_session(session_id, reason)
+
+
+async def test_a19_a_message_that_comes_while_its_session_is_being_ended_was_first(tmp_path: Path) -> None:
+    wall, ears = Wall(), Ears()
+    async with serving(tmp_path / "data", wall=wall, witness=ears, **IDLE) as served:
+        chat, sessions = Chat(served), served.gateway.sessions
+        p = (await chat.said("one"))["session_id"]
+        session = sessions.find(p)
+        assert session is not None
+        coming: list[asyncio.Task[dict[str, Any]]] = []
+
+        async def message() -> None:
+            coming.append(asyncio.create_task(chat.said("two\n!sleep 0.3")))
+            await eventually(lambda: session.busy, "the turn runs")
+
+        house = replace(sessions.house, store=Late(served.gateway.store, message))
+        zone = {"TZ": "UTC"}
+        policies = policies_of(ResetSettings(mode="idle", idle=HALF_HOUR / 2), zone)
+        wall.now += HALF_HOUR - 1
+        expiry = Expiry(SimpleNamespace(house=house, find=sessions.find), policies, 60)
+        assert await expiry.check() == 0
+        assert (await coming[0])["session_id"] == p
+        assert (ended(served, p), ears.about("end")) == (None, [])
+        assert (await chat.said("three"))["session_id"] == p

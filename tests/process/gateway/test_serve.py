@@ -126,6 +126,8 @@ def test_h18_a_second_gateway_on_the_same_data_is_refused(tmp_path: Path) -> Non
         ((), {"OSTLER_TRANSPORT_POOL_ENABLED": "maybe"}, "OSTLER_TRANSPORT_POOL_ENABLED='maybe'"),
         ((), {"OSTLER_GATEWAY__RESPONSE_MAX": "5"}, "responses_max"),
         ((), {"OSTLER_GATEWAY__DRAIN": "-1"}, "gateway.drain"),
+        ((), {"OSTLER_RESETS__MODE": "weekly"}, "resets.mode"),
+        ((), {"OSTLER_RESETS__TIMEZONE": "Mars/Olympus"}, "resets.timezone"),
         ((), {"OSTLER_GATEWAY__DEFAULT_MODEL": "nope/x"}, "provider"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.serve_command import command
 from tests.support.terminal import CTRL_C, CTRL_D, NEW_LINE, TAB, UP, chat_line, environment, script, terminal
-from tests.support.witness import tree
+from tests.support.witness import tree, witness
 
 PROMPT = "›"
 
@@ -26,11 +26,12 @@ def test_a_newcomer_types_one_command_and_gets_answers(tmp_path: Path) -> None:
         tty.until("echo: two\n")
         tty.until("echo: lines")
         tty.until(PROMPT)
-        agents = tree(tty.process.pid)
-        assert len(agents) > 1
+        below = tree(tty.process.pid) - {witness(tty.process.pid)}
+        assert below
         tty.press(CTRL_D)
         assert tty.ends() == 0
-    assert [str(agent) for agent in agents if agent.alive] == []
+    # Relays are orphans when their agent is gone, and may wait as zombies for whoever reaps orphans here.
+    assert [process for process in below if process.alive] == []
 
 
 def test_ctrl_c_cancels_the_turn_and_not_the_program(tmp_path: Path) -> None:
@@ -204,20 +205,6 @@ def test_a_second_terminal_uses_the_gateway_of_the_first(tmp_path: Path) -> None
         assert second.returncode == 0, second.stderr
         assert "First" in second.stdout
         assert "this one): own words" in second.stdout
-
-
-def test_a_terminal_outlives_the_gateway_it_talked_to(tmp_path: Path) -> None:
-    with command(tmp_path) as gateway, terminal(tmp_path) as tty:
-        for number in range(3):
-            tty.until(PROMPT)
-            tty.say(f"word{number}")
-            tty.until(f"echo: word{number}")
-            if number == 0:
-                gateway.end(signal.SIGKILL)
-        tty.until(PROMPT)
-        tty.say("!recall")
-        tty.until("word0\n")
-        tty.until("word2\n")
 
 
 @pytest.mark.parametrize("arguments", [["--model", "demo", "--cwd", "."]])
