@@ -9,6 +9,7 @@ const session = document.getElementById("session");
 const NAMES = { you: "You", agent: "Agent", note: "Note", bad: "Problem" };
 const AT_WORK = "The agent is at work.";
 let running = null;
+let next = false; // what stands in the box is sent when the running turn is over
 
 const fresh = () => "web:" + [...crypto.getRandomValues(new Uint8Array(8))].map((n) => n.toString(16).padStart(2, "0")).join("");
 session.value = sessionStorage.getItem("session") || fresh();
@@ -97,14 +98,19 @@ async function follow(reader) {
 ask.addEventListener("submit", async (event) => {
   event.preventDefault();
   const words = text.value.trim();
-  if (!words || running) return;
+  if (!words) return;
+  if (running) {
+    next = true;
+    state.textContent = "Will be sent when the agent is done.";
+    return;
+  }
   line("you", words);
   text.value = "";
   stop.hidden = false;
   state.textContent = AT_WORK;
   try {
     await send(words);
-    if (state.textContent === AT_WORK) state.textContent = "";
+    if (state.textContent === AT_WORK || next) state.textContent = "";
   } catch (error) {
     if (error.name === "AbortError") state.textContent = "Stopped.";
     else {
@@ -115,6 +121,10 @@ ask.addEventListener("submit", async (event) => {
   running = null;
   stop.hidden = true;
   text.focus();
+  if (next) {
+    next = false;
+    ask.requestSubmit();
+  }
 });
 
 stop.addEventListener("click", () => running && running.abort());

@@ -1,7 +1,7 @@
 """Whether somebody waits for a process that sessions between their turns could make free.
 
 Rules: pure. A claim that waits for a start or for an agent's own session/new waits for the agent, and nobody's seat
-would help it; nor would it one that waits for its key to be tried again.
+would help it; nor would it one that waits for its key to be tried again, or for the pause between many starts.
 """
 
 from ostler.pool.core.census import KeyView, Snapshot
@@ -14,7 +14,8 @@ LOOKING = 0.02
 def crowded(seen: Snapshot) -> bool:
     """A claim waits and no process is on its way in or out: had the limits let it, the pool would have started one."""
     census = seen.census
-    return bool(census.waiting) and not census.starting and not census.dying and any(map(stuck, seen.keys))
+    still = not (census.starting or census.dying or census.throttled)
+    return bool(census.waiting) and still and any(map(stuck, seen.keys))
 
 
 def stuck(key: KeyView) -> bool:

@@ -204,6 +204,12 @@ class Books:
     def __post_init__(self) -> None:
         self.tokens = float(self.limits.start_burst)
 
+    @property
+    def tokens_now(self) -> float:
+        """The bucket of starts as full as it is now, at the present rate."""
+        earned = (self.now - self.tokens_at) * self.limits.starts_per_second
+        return min(float(self.limits.start_burst), self.tokens + earned)
+
     def emit(self, action: actions.Action) -> None:
         self.out.append(action)
 

@@ -90,6 +90,7 @@ def census(books: Books) -> Census:
         waiting=len(books.claims),
         memory=books.charged,
         memory_budget=books.limits.memory_budget,
+        throttled=books.tokens_now < 1.0,
     )
 
 

@@ -170,11 +170,8 @@ def _throttled(books: Books, spec: KeySpec) -> Denial | None:
 
 
 def earn(books: Books) -> None:
-    """Fill the bucket of starts up to now, at the present rate."""
-    limits = books.limits
-    earned = (books.now - books.tokens_at) * limits.starts_per_second
-    books.tokens = min(float(limits.start_burst), books.tokens + earned)
-    books.tokens_at = books.now
+    """Fill the bucket of starts up to now."""
+    books.tokens, books.tokens_at = books.tokens_now, books.now
 
 
 def _expected(stable: Stable) -> int:

@@ -215,3 +215,5 @@ class Census:
     waiting: int
     memory: int
     memory_budget: int | None
+    throttled: bool = False
+    """Whether no process may start for the moment because too many just did."""

@@ -49,7 +49,7 @@ async def test_show_joins_what_the_pool_holds_and_names_no_session(served: Serve
     shown = await state(served)
     (key,) = [key for key in shown["keys"] if key["leased"]]
     (process,) = key["processes"]
-    assert (key["name"], process["state"], process["leased"]) == ("demo/default", "ready", 1)
+    assert (key["name"], process["state"], process["leased"]) == ("demo/demo", "ready", 1)
     assert process["pid"] in [one.pid for one in served.gateway.pool.snapshot().processes]
     (turn,) = shown["turns"]
     assert (turn["status"], turn["warmth"], turn["transport"]) == ("completed", "cold", "pool")
@@ -64,7 +64,7 @@ async def test_every_verb_does_what_it_says(served: Served) -> None:
     await served.say("hello")
     pool = served.gateway.pool
     ((slot, pid),) = [(one.slot, one.pid) for one in pool.snapshot().processes]
-    assert (await order(served, "warm", {**KEY, "seats": 3})).json()["key"].startswith("demo/default in ")
+    assert (await order(served, "warm", {**KEY, "seats": 3})).json()["key"].startswith("demo/demo in ")
     await eventually(lambda: pool.snapshot().core.census.parked >= 3, "three parked seats")
     for verb, paused in (("pause", True), ("resume", False)):
         assert (await order(served, verb, KEY)).status_code == 200

@@ -181,7 +181,7 @@ def test_kill_asks_a_person_first(running: Command, tmp_path: Path) -> None:
 
 def test_top_fills_the_screen_and_leaves_it_as_it_was(running: Command, tmp_path: Path) -> None:
     with terminal(tmp_path, "top") as (top, handle):
-        first = until(handle, "demo/default in ")
+        first = until(handle, "demo/demo in ")
         assert first.startswith("\x1b[?1049h")
         with running.http() as http:
             http.post("/v1/responses", json={"model": "demo", "input": "again"})

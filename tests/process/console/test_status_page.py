@@ -41,7 +41,7 @@ async def test_the_page_shows_what_runs_and_what_happened(
     await window.live()
     page = window.page
     process = served.gateway.pool.snapshot().processes[-1]
-    await expect(page.get_by_role("heading", name="demo/default")).to_be_visible()
+    await expect(page.get_by_role("heading", name="demo/demo")).to_be_visible()
     await expect(page.get_by_role("cell", name=re.compile(f"pid {process.pid}"))).to_be_visible()
     turns = page.get_by_role("table", name="The last turns").get_by_role("row")
     await expect(turns).to_have_count(1 + 4)

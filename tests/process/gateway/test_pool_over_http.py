@@ -18,7 +18,7 @@ Facts = dict[str, Any]
 def breakdowns(caplog: pytest.LogCaptureFixture) -> list[Facts]:
     """The facts of every `cold_start_breakdown`, in order."""
     records = [record for record in caplog.records if record.name == "ostler.turns"]
-    return [vars(record)["facts"] for record in records]
+    return [vars(record) for record in records]
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ async def test_g08_without_a_tool_the_first_tool_took_no_time(served: Served, lo
     plain, called = breakdowns(log)
     assert plain["first_tool"] == 0
     assert called["first_tool"] >= 300
-    assert called["generation"] >= 100
+    assert called["first_tool"] + called["generation"] >= 400
 
 
 async def test_g10_what_one_turn_waited_for_is_never_told_of_another(

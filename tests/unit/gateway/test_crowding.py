@@ -36,7 +36,7 @@ def test_a_claim_that_nothing_but_a_resting_seat_holds_up() -> None:
     assert crowded(seen(replace(CENSUS, processes=1), SLOT))  # its key may have no more, though the house may
 
 
-@pytest.mark.parametrize("change", [{"waiting": 0}, {"starting": 1}, {"dying": 1}])
+@pytest.mark.parametrize("change", [{"waiting": 0}, {"starting": 1}, {"dying": 1}, {"throttled": True}])
 def test_where_nobody_waits_or_somebody_comes_or_goes_nobody_is_in_the_way(change: dict[str, int]) -> None:
     assert not crowded(seen(replace(CENSUS, **change)))
 
