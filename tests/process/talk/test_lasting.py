@@ -122,22 +122,11 @@ async def test_h19_a_database_that_cannot_be_read_costs_a_message_only(tmp_path:
         await chat.said("/title Title")
         await chat.said("/new")
         session = await talked(chat, "p1")
-<<<<<<< Updated upstream
         sound = sessions.house
         sessions.house = replace(sound, store=cast("Store", Unreadable(sound.store)))
         refused = await chat.send(typed)
         assert (refused.status_code, "disk I/O error" in refused.json()["error"]["message"]) == (503, True)
         sessions.house = sound
-=======
-        files = [served.folder / DATABASE, served.folder / f"{DATABASE}-wal"]
-        whole = [file.read_bytes() for file in files]
-        for file, content in zip(files, whole, strict=True):
-            file.write_bytes(b"x" * len(content))
-        refused = await chat.send(f"/resume {target}")
-        for file, content in zip(files, whole, strict=True):
-            file.write_bytes(content)
-        assert refused.json()["error"]["message"] or "cannot" in refused.text
->>>>>>> Stashed changes
         assert (await served.http.get("/healthz")).status_code == 200
         assert chat.routed() == session
         assert ended(served, session) is None
