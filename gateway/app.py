@@ -113,7 +113,7 @@ async def open_gateway(
         stack.push_async_callback(bridge.stop)
         workshop = await stack.enter_async_context(open_workshop(settings, memories))
         pool = TransportPool(
-            await equipped(wanted, workshop),
+            await equipped(wanted, workshop, settings.memory),
             providers=providers,
             start_transport=partial(Transport.start, keeper=keeper, gates=OpenGates()),
             environ=environ,

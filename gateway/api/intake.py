@@ -71,8 +71,17 @@ class Intake:
     """Knows the places and the sessions."""
 
     def __init__(
-        self, sessions: Sessions, finder: Finder, places: Places, prefixes: Prefixes, slash: Slash | None = None
+        self,
+        sessions: Sessions,
+        finder: Finder,
+        places: Places,
+        prefixes: Prefixes,
+        slash: Slash | None = None,
+        *,
+        remembers: bool = False,
     ) -> None:
+        """`remembers`: whether conversations have a memory here, as those of chat faces do."""
+        self._remembers = remembers
         self._sessions = sessions
         self._slash = slash
         self._prefixes = prefixes
@@ -220,6 +229,7 @@ class Intake:
             functions.definitions,
             "\n".join(hint for hint in (functions.hint, format_hint(body)) if hint),
             body.parallel_tool_calls is not False,
+            remembered=self._remembers,
         )
         return ask if said.question else replayed(ask, said.outputs)
 

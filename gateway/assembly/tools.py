@@ -12,7 +12,7 @@ from ostler.bridge.upstreams.remote import ExtraMissing
 from ostler.bridge.upstreams.shared import Upstreams
 from ostler.gateway.config.check import upstream_settings
 from ostler.gateway.config.errors import ConfigError
-from ostler.gateway.config.settings import Settings
+from ostler.gateway.config.settings import MemorySettings, Settings
 from ostler.gateway.memory.memories import Memories
 from ostler.gateway.sessions.workshop import Workshop
 from ostler.gateway.tools import load as load_sources
@@ -45,10 +45,19 @@ async def open_tool_channel(wanted: pool_configuration.PoolSettings, port: int) 
         await channel.stop()
 
 
-async def equipped(wanted: pool_configuration.PoolSettings, workshop: Workshop) -> pool_configuration.PoolSettings:
-    """Seats that are kept ready have the tools that sessions will ask for: a seat is opened with its tools."""
-    tools = await workshop.usual() if wanted.warm else ()
-    return replace(wanted, warm=tuple(replace(key, tools=ToolSet(tools)) for key in wanted.warm)) if tools else wanted
+async def equipped(
+    wanted: pool_configuration.PoolSettings, workshop: Workshop, memory: MemorySettings
+) -> pool_configuration.PoolSettings:
+    """Seats that are kept ready have the tools that sessions will ask for, since a seat is opened with its tools: those
+    of the OpenAI API, and one more for the next conversation on a chat face where that has others."""
+    if not wanted.warm:
+        return wanted
+    api = await workshop.usual(remembered=memory.openai_api)
+    face = await workshop.usual(remembered=True)
+    warm = [replace(key, tools=ToolSet(api) if api else None) for key in wanted.warm]
+    if face != api:
+        warm += [replace(key, tools=ToolSet(face), seats=1) for key in wanted.warm]
+    return replace(wanted, warm=tuple(warm))
 
 
 @asynccontextmanager
@@ -57,7 +66,7 @@ async def open_workshop(settings: Settings, memories: Memories) -> AsyncIterator
     sources = load_sources() if settings.tools.own else ()
     servers = upstream_settings(settings)
     if not servers:
-        yield Workshop(sources, wanted=settings.tools.own, always=[memories.source])
+        yield Workshop(sources, wanted=settings.tools.own, of_memory=[memories.source])
         return
     try:
         upstreams = Upstreams(servers)
@@ -66,6 +75,6 @@ async def open_workshop(settings: Settings, memories: Memories) -> AsyncIterator
     for upstream in upstreams.shared:
         upstream.start()
     try:
-        yield Workshop(sources, wanted=settings.tools.own, always=[memories.source], upstreams=upstreams)
+        yield Workshop(sources, wanted=settings.tools.own, of_memory=[memories.source], upstreams=upstreams)
     finally:
         await upstreams.stop()

@@ -57,7 +57,8 @@ def build_app(loaded: Loaded, hall: Hall, readiness: Readiness, console: Console
     gateway, auth = settings.gateway, settings.auth
     commands = load_commands()
     slash = Slash(commands, hall) if gateway.commands_on_openai_api else None
-    intake = Intake(sessions, Finder(store, sessions.house.ids), places, Prefixes(gateway.sessions_max), slash)
+    prefixes, remembers = Prefixes(gateway.sessions_max), settings.memory.openai_api
+    intake = Intake(sessions, Finder(store, sessions.house.ids), places, prefixes, slash, remembers=remembers)
     feeds = Feeds(most=gateway.stream_replay, bytes_at_most=gateway.replay_bytes)
     responses = Responses(sessions, intake, feeds, Repeats(store))
     rows = table(

@@ -185,6 +185,9 @@ class MemorySettings(Struct, frozen=True, kw_only=True):
     enabled: bool = True
     providers: list[str] = field(default_factory=lambda: ["embedded"])
     """In the order in which they are called: embedded, hindsight, honcho, or one of another package."""
+    openai_api: bool = False
+    """Whether conversations of the OpenAI API have a memory too, as those of chat faces do. Its clients mostly keep one
+    of their own, and the tools of memory cost each session the process of a tool server."""
     prefetch: Seconds = 8.0
     """How long a turn waits for what they recall."""
     drain: Seconds = 5.0

@@ -34,6 +34,8 @@ class Ask:
     parallel_calls: bool = True
     witnessed: bool = True
     """Whether it is a person's question. What the gateway itself asks (for a summary) is nobody's to remember."""
+    remembered: bool = True
+    """Whether the conversation has a memory: what it recalls, and its tools."""
     rule: Rule | None = None
     """What the agent hears when it asks for permission; None: what the house says for the model."""
     hands_over: bool = False
@@ -41,6 +43,11 @@ class Ask:
     the decision comes while the turn goes on, by `Session.answer_permission`."""
     again: int | None = None
     """The id of the stored message that is asked once more: what followed it leaves the transcript, it stays."""
+
+    @property
+    def memorable(self) -> bool:
+        """Whether memory is asked about it and told of it."""
+        return self.remembered and self.witnessed and bool(self.text)
 
 
 @dataclass(frozen=True, slots=True)

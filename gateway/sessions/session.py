@@ -66,7 +66,7 @@ class Session:
         self._house = house
         self._ledger = Ledger(session_id, owner, house)
         self._rested = rested
-        self._outfit: tuple[str, Outfit] | None = None
+        self._outfit: tuple[tuple[str, bool], Outfit] | None = None
         """The tools that are not its client's, and the provider they were chosen for."""
         self._queue: deque[Turn] = deque()
         self._working = False
@@ -252,9 +252,10 @@ class Session:
         provider, model, cwd = ask.key.provider, ask.key.model, str(ask.key.cwd)
         facts = SessionFacts(session_id=self.id, cwd=cwd, provider=provider, model=model)
         context = SessionContext(facts, self.owner)
-        if self._outfit is None or self._outfit[0] != provider:
+        wanted = (provider, ask.remembered)
+        if self._outfit is None or self._outfit[0] != wanted:
             self._undress()
-            self._outfit = (provider, await house.workshop.outfit(context))
+            self._outfit = (wanted, await house.workshop.outfit(context, remembered=ask.remembered))
         every = house.settings.turn_inactivity / SIGNS_OF_LIFE
         return self._outfit[1].kit(Offer(ask.tools, desk.dispatch), desk.still_here, every), context
 
@@ -267,7 +268,7 @@ class Session:
             history = await self._ledger.history(turn)
         wanted = ask.instructions or await self._ledger.instructions()
         untold = wanted if wanted and wanted != seat.instructions else None
-        recalled = await house.witness.recall(self.id, ask.text) if ask.witnessed and ask.text else ""
+        recalled = await house.witness.recall(self.id, ask.text) if ask.memorable else ""
         provider = house.providers[ask.key.provider]
         parts, left_out = compose(ask, history, provider, fresh=fresh, instructions=untold, recalled=recalled)
         if left_out:
@@ -318,7 +319,7 @@ class Session:
         last = await self._close(turn, outcome)
         self.seating.settle(turn, outcome, last)
         answered = outcome.status is Status.COMPLETED and last is not None and turn.whole
-        if answered and turn.ask.witnessed and turn.ask.text:
+        if answered and turn.ask.memorable:
             self._house.witness.turn_ended(self.id, turn.ask.text, turn.whole)
         turn.scribe.publish()
 

@@ -88,27 +88,28 @@ class Workshop:
         sources: Sequence[ToolSource] = (),
         *,
         wanted: Sequence[str] = (),
-        always: Sequence[BoundSource] = (),
+        of_memory: Sequence[BoundSource] = (),
         services: Mapping[type, object] = NO_SERVICES,
         upstreams: Upstreams | None = None,
     ) -> None:
-        """`wanted` are patterns for the names of our own tools; those of `always` are not asked for by name."""
+        """`wanted` are patterns for the names of our own tools; those of memory are not asked for by name, and go
+        to conversations that have one."""
         self._sources = sources if wanted else ()
         self._wanted = wanted
-        self._always = always
+        self._of_memory = of_memory
         self._services = services
         self._upstreams = upstreams
         self._threads = Threads()
 
-    async def usual(self) -> tuple[JsonObject, ...]:
+    async def usual(self, *, remembered: bool) -> tuple[JsonObject, ...]:
         """The tools of a session that brings no functions of its own, as far as no server adds to them: seats that are
         kept ready are opened with these."""
-        belt = await self._belt(SessionContext(SessionFacts(session_id=NOBODY), ""))
+        belt = await self._belt(SessionContext(SessionFacts(session_id=NOBODY), ""), remembered=remembered)
         return () if belt is None else tuple(belt.offer.definitions)
 
-    async def outfit(self, context: SessionContext) -> Outfit:
+    async def outfit(self, context: SessionContext, *, remembered: bool) -> Outfit:
         """What this session gets; close it when the session ends."""
-        belt = await self._belt(context)
+        belt = await self._belt(context, remembered=remembered)
         if self._upstreams is None:
             return NOTHING if belt is None else Outfit(belt)
         for upstream in self._upstreams.shared:
@@ -116,7 +117,7 @@ class Workshop:
         provider = context.facts.provider or ""
         return Outfit(belt, await self._upstreams.open(provider=provider, session=context.key))
 
-    async def _belt(self, context: SessionContext) -> Toolbelt | None:
+    async def _belt(self, context: SessionContext, *, remembered: bool) -> Toolbelt | None:
         tools = [
             tool
             for source in self._sources
@@ -124,6 +125,6 @@ class Workshop:
             if any(fnmatchcase(tool.name, pattern) for pattern in self._wanted)
         ]
         taken = {tool.name for tool in tools}
-        for bound in self._always:
+        for bound in self._of_memory if remembered else ():
             tools += [tool for tool in await bound(context) if tool.name not in taken]
         return Toolbelt(tools, threads=self._threads, services=self._services) if tools else None

@@ -126,7 +126,13 @@ async def gateway_at(
     memory: Mapping[str, MakeProvider] = NO_MEMORY,
 ) -> AsyncIterator[tuple[Gateway, str]]:
     """A whole gateway and its address. It remembers only where it is told to, or given something that does."""
-    settings = {"memory__enabled": bool(memory), **({"memory__providers": [*memory]} if memory else {}), **settings}
+    remembers = settings.get("memory__enabled", bool(memory))
+    settings = {
+        "memory__enabled": remembers,
+        "memory__openai_api": remembers,
+        **({"memory__providers": [*memory]} if memory else {}),
+        **settings,
+    }
     given = {"PATH": os.environ["PATH"], "HOME": str(folder), **environ}
     sections = [(f"providers.{name}", section) for name, section in providers.items()]
     overrides = [*sections, *((key.replace("__", "."), value) for key, value in settings.items())]

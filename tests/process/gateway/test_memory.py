@@ -195,7 +195,11 @@ async def test_memory_is_switched_off_by_configuration(tmp_path: Path) -> None:
     [('["honcho"]', "pip install 'ostler[honcho]'"), ('["embeded"]', "did you mean 'embedded'?")],
 )
 def test_b34_a_missing_extra_and_a_wrong_name_end_in_one_clear_line(tmp_path: Path, providers: str, said: str) -> None:
-    given = {"OSTLER_MEMORY__ENABLED": "true", "OSTLER_MEMORY__PROVIDERS": providers}
+    given = {
+        "OSTLER_MEMORY__ENABLED": "true",
+        "OSTLER_MEMORY__OPENAI_API": "true",
+        "OSTLER_MEMORY__PROVIDERS": providers,
+    }
     line = [sys.executable, "-c", LIBRARY_GONE, "serve", "--port", "0", "--data-dir", str(tmp_path / "data")]
     ended = subprocess.run(
         line, env=environment(tmp_path, given), capture_output=True, text=True, timeout=30, check=False
@@ -237,7 +241,12 @@ def plugged_in(folder: Path, *providers: str) -> dict[str, str]:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: some-memory\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(ENTRY_POINTS)
     wanted = json.dumps(providers)
-    return {"PYTHONPATH": str(packages), "OSTLER_MEMORY__ENABLED": "true", "OSTLER_MEMORY__PROVIDERS": wanted}
+    return {
+        "PYTHONPATH": str(packages),
+        "OSTLER_MEMORY__ENABLED": "true",
+        "OSTLER_MEMORY__OPENAI_API": "true",
+        "OSTLER_MEMORY__PROVIDERS": wanted,
+    }
 
 
 def warned(running: Command) -> list[str]:

@@ -49,7 +49,7 @@ async def test_a_source_yields_tools_for_a_session_and_calls_know_it() -> None:
     notes = Notes()
     workshop = Workshop([source], wanted=["*"], services={Notes: notes})
     context = context_of("alice", "s7")
-    kit = (await workshop.outfit(context)).kit(Offer([CLIENTS], parked), lambda: None, 60)
+    kit = (await workshop.outfit(context, remembered=True)).kit(Offer([CLIENTS], parked), lambda: None, 60)
     assert [each["name"] for each in kit.definitions] == ["clients", "note"]
     assert await call(kit, "note", context) == "noted for alice"
     assert await call(kit, "clients", context) == "parked clients"
@@ -59,7 +59,7 @@ async def test_a_source_yields_tools_for_a_session_and_calls_know_it() -> None:
 async def test_a_session_without_tools_of_ours_has_its_clients_only() -> None:
     functions = Offer([CLIENTS], parked)
     for workshop in (Workshop([source], wanted=["other_*"]), Workshop([source]), Workshop()):
-        outfit = await workshop.outfit(context_of("alice"))
+        outfit = await workshop.outfit(context_of("alice"), remembered=True)
         assert outfit is NOTHING
         assert outfit.kit(functions, lambda: None, 60) is functions
-    assert await Workshop([source], wanted=["*"]).outfit(context_of("bob")) is NOTHING
+    assert await Workshop([source], wanted=["*"]).outfit(context_of("bob"), remembered=True) is NOTHING
