@@ -68,7 +68,8 @@ def test_z3_a_client_of_a_killed_gateway_gets_the_end_under_the_next_number(tmp_
         running.http() as http,
         http.stream("POST", "/v1/responses", json=body) as answer,
     ):
-        for line in answer.iter_lines():
+        lines = answer.iter_lines()  # held: an iterator that is dropped hangs up, and the turn would end by that
+        for line in lines:
             if line.startswith("data: "):
                 seen.append(json.loads(line[6:]))
                 if "t4" in str(seen[-1].get("delta")):
