@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-WORKERS ?= 6
+WORKERS ?= 4
 
 .PHONY: setup serve test check cover agents bench bench-check soak crash fuzz lock format dist screenshots dashboards prometheus clean
 
