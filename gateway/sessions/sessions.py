@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
+from collections.abc import AsyncIterator
 
 from ostler.gateway.sessions.ask import Ask, Output
 from ostler.gateway.sessions.crowding import LOOKING, crowded
@@ -75,6 +76,17 @@ class Sessions:
         self._at_work.add(session.id)
         self._make_room()
         return turn
+
+    @contextlib.asynccontextmanager
+    async def held(self, session: Session) -> AsyncIterator[None]:
+        """Keep turns away from a session while its transcript is changed. Raises `SessionBusy`.
+
+        Its seat is at work meanwhile: what rests is what may be given up, and this may not.
+        """
+        async with session.held():
+            self._wake(session.id)
+            self._at_work.add(session.id)
+            yield
 
     def resume(self, session_id: str, scribe: Scribe, outputs: list[Output]) -> Turn | None:
         """Go on with a parked turn; None where it is no more."""
@@ -147,10 +159,11 @@ class Sessions:
             timer.cancel()
 
     def _rested(self, session: Session) -> None:
-        """A session has nothing to do now."""
+        """A session has less to do now. It rests when it has nothing to do at all, and is heard of again then."""
+        if session.busy:
+            return
         self._wake(session.id)
-        if not session.busy:
-            self._at_work.discard(session.id)
+        self._at_work.discard(session.id)
         if session.retired:
             session.seating.forget()
         if session.seating.seat is None or self._draining:
@@ -183,9 +196,9 @@ class Sessions:
             log.info("%d sessions have a turn and a seat each, above gateway.seats_max (%d)", len(self._at_work), most)
 
     def _let_go(self, session: Session) -> None:
+        self._wake(session.id)  # in any case: who makes room goes through those that rest until there is none
         if session.busy:
             return
-        self._wake(session.id)
         session.let_go()
         self._table.pop(session.id, None)
         if session.seating.remembers and not self._draining:

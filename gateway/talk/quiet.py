@@ -19,7 +19,7 @@ from ostler.pool.prompt import TextPart
 async def quiet(conversation: Conversation, session: SessionRecord) -> AsyncIterator[Session]:
     """Nothing else touches the transcript meanwhile. Refused while a turn runs, on whatever face."""
     live = conversation.sessions.of(session.id, session.owner or "")
-    async with live.held():
+    async with conversation.sessions.held(live):
         yield live
 
 

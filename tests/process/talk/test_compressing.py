@@ -1,12 +1,14 @@
 """/compress: one prompt, a summary, a session that begins with it; or nothing at all."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from ostler.gateway.sessions.witness import Switch
+from ostler.pool.demo.launch import command_line
 from tests.support.chats import Chat, ended, texts
-from tests.support.served import Served
+from tests.support.served import Served, serving
 from tests.support.talks import Heard, Since, locked, rows, talked
 from tests.support.waiting import eventually
 
@@ -99,6 +101,21 @@ async def test_d12_d17_a_stopped_summary_changes_nothing(chat: Chat, served: Ser
     assert await chat.text("/stop") == "Stopped."
     assert "it was stopped" in await command
     assert (chat.routed(), ended(served, session), heard.told[told:]) == (session, None, [])
+
+
+async def test_a16_d12_a_session_that_is_summed_up_does_not_rest(tmp_path: Path) -> None:
+    slow = {"providers__acp__command": command_line(["--boot-delay", "60"])}
+    async with serving(tmp_path / "data", gateway__seats_max=1, **slow) as served:
+        chat, sessions = Chat(served, "a"), served.gateway.sessions
+        at_work = sessions.find(await talked(chat, *WORDS))
+        assert at_work is not None
+        await chat.said("/model acp")
+        command = asyncio.create_task(chat.text("/compress"))
+        await eventually(lambda: at_work.turn is not None, "the agent is asked, which takes long to start")
+        assert await Chat(served, "b").text("hello") == "echo: hello"
+        await chat.text("/stop")
+        assert "it was stopped" in await command
+        assert await Chat(served, "b").text("!recall") == "hello"
 
 
 async def test_d12_rd3_a_write_that_fails_leaves_the_old_session(chat: Chat, served: Served, heard: Heard) -> None:
