@@ -38,6 +38,10 @@ class EndReason(StrEnum):
     COMPRESSION = "compression"
 
 
+EXPIRIES = frozenset({EndReason.IDLE, EndReason.DAILY})
+"""Ends that no person has asked for."""
+
+
 class Origin(StrEnum):
     """How a session with a parent came to be."""
 

@@ -17,6 +17,7 @@ from ostler.gateway.faces.errors import Busy
 from ostler.gateway.faces.hall import Hall
 from ostler.gateway.faces.keys import SessionKey
 from ostler.gateway.records import (
+    EXPIRIES,
     EndReason,
     NewSession,
     RouteSwitch,
@@ -35,7 +36,6 @@ from ostler.gateway.store import Store
 from ostler.pool.keys import TransportKey
 
 log = logging.getLogger(__name__)
-EXPIRIES = frozenset({EndReason.IDLE, EndReason.DAILY})
 
 
 class Conversation:

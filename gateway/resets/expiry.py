@@ -3,7 +3,8 @@
 Rules:
 - Each is finalised once: ended with its reason, its seat given back, its transcript told, then marked, durably. The
   mark is what keeps a later pass, and the next life of the gateway, from doing it again.
-- A session with a running or waiting turn is not over, whatever the clock says.
+- A session with a running or waiting turn is not over, whatever the clock says. Neither is one that somebody has used
+  or gone back to since the pass began: a pass may be long, so each is looked at again when it is its turn.
 - One that cannot be finalised costs the others nothing. After `PATIENCE` passes it is marked all the same, with a
   warning: what fails three times would fail for ever.
 - The clock on the wall is asked, never waited for: it may step. The timer only says how often.
@@ -13,8 +14,9 @@ import asyncio
 import logging
 
 from ostler.gateway.errors import StoreError
-from ostler.gateway.records import SessionChange, SessionRecord
+from ostler.gateway.records import EXPIRIES, SessionChange, SessionRecord
 from ostler.gateway.resets.policies import Policies
+from ostler.gateway.resets.policy import Policy
 from ostler.gateway.sessions.sessions import Sessions
 
 PATIENCE = 3
@@ -49,19 +51,22 @@ class Expiry:
             if edge is None:
                 continue
             for session in await self._store.expiring_sessions(edge, only=group.only, besides=group.besides):
-                done += await self._try(session, group.policy.verdict(session.last_active_at, now))
+                done += await self._try(session, group.policy, now)
         return done
 
-    async def _try(self, session: SessionRecord, reason: str | None) -> bool:
+    async def _try(self, session: SessionRecord, policy: Policy, now: float) -> bool:
         try:
-            done = await self._finalize(session, session.end_reason or reason)
+            done = await self._finalize(await self._store.get_session(session.id), policy, now)
         except Exception as error:  # noqa: BLE001 - whatever a witness or the store raises is counted and told below
             return await self._failed(session, error)
         self._failures.pop(session.id, None)
         return done
 
-    async def _finalize(self, session: SessionRecord, reason: str | None) -> bool:
-        if reason is None or self._busy(session.id):
+    async def _finalize(self, session: SessionRecord | None, policy: Policy, now: float) -> bool:
+        if session is None or session.expiry_finalized or self._busy(session.id):
+            return False
+        reason = session.end_reason or policy.verdict(session.last_active_at, now)
+        if reason not in EXPIRIES:
             return False
         if session.live and not await self._store.end_session(session.id, reason):
             return False

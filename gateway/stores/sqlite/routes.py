@@ -50,6 +50,7 @@ def switch(db: Connection, change: RouteSwitch, now: float) -> SessionRecord:
         session = sessions.create(db, change.target, now)
     else:
         sessions.reopen(db, change.target)
+        sessions.touch(db, change.target, now)
         session = sessions.require(db, change.target)
     run(db, SET, (change.key, session.id, change.platform, now))
     return session

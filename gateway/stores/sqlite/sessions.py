@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ostler.gateway.errors import UnknownSession
 from ostler.gateway.records import (
+    EXPIRIES,
     EndReason,
     NewSession,
     Origin,
@@ -80,6 +81,11 @@ def reopen(db: Connection, session_id: str) -> bool:
     return run(db, sql, (session_id,)) > 0
 
 
+def touch(db: Connection, session_id: str, now: float) -> None:
+    """Somebody went back to it: it is in use, or its reset policy would end it again before the first message."""
+    run(db, "UPDATE sessions SET last_active_at = max(last_active_at, ?) WHERE id = ?", (now, session_id))
+
+
 def conditions(query: SessionQuery) -> tuple[str, list[object]]:
     """What must be true of `s`, and the values for it."""
     facts = {"platform": query.platform, "owner": query.owner, "chat": query.chat}
@@ -101,7 +107,6 @@ def listed(db: Connection, query: SessionQuery, limit: int, offset: int) -> list
 def expiring(
     db: Connection, before: float, only: str | None, besides: Sequence[str], limit: int
 ) -> list[SessionRecord]:
-    expiries = (EndReason.IDLE, EndReason.DAILY)
     where = "s.platform = ?" if only is not None else f"ifnull(s.platform, '') NOT IN ({', '.join('?' * len(besides))})"
     sql = (
         f"SELECT {COLUMNS} FROM sessions s WHERE s.key IS NOT NULL AND s.expiry_finalized = 0 "
@@ -109,7 +114,7 @@ def expiring(
         "ORDER BY s.last_active_at, s.seq LIMIT ?"
     )
     named = besides if only is None else (only,)
-    return [record(row) for row in all_rows(db, sql, (*expiries, before, *named, limit))]
+    return [record(row) for row in all_rows(db, sql, (*EXPIRIES, before, *named, limit))]
 
 
 def count(db: Connection, query: SessionQuery) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ostler.gateway.config.settings import ResetSettings
+from ostler.gateway.records import NewMessage
 from ostler.gateway.resets.expiry import Expiry
 from ostler.gateway.resets.policies import policies_of
 from ostler.gateway.store import Store
@@ -152,6 +153,37 @@ async def test_b14_a_reset_by_a_message_tells_the_whole_transcript_before_the_sw
         assert await served.gateway.expiry.check() == 0
         assert ears.about("end", "switch") == [("end", p), ("switch", q, p, "new_session")]
         assert ears.transcripts[p] == ["one", "echo: one"]
+
+
+async def test_a19_what_was_used_during_a_pass_is_not_over(tmp_path: Path) -> None:
+    wall, ears = Wall(), Ears()
+    async with serving(tmp_path / "data", wall=wall, witness=ears, **IDLE) as served:
+        p, q = [(await Chat(served, key).said("one"))["session_id"] for key in "ab"]
+        wall.now += HALF_HOUR + 1
+
+        async def used() -> None:
+            """The timer has found both, and is busy with the first one."""
+            await served.gateway.store.append(q, [NewMessage("user", [], "two")])
+
+        sessions = served.gateway.sessions
+        house = replace(sessions.house, store=Late(served.gateway.store, used))
+        policies = policies_of(ResetSettings(mode="idle", idle=HALF_HOUR), {"TZ": "UTC"})
+        expiry = Expiry(SimpleNamespace(house=house, find=sessions.find), policies, 60)
+        assert await expiry.check() == 1
+        assert ears.about("end") == [("end", p)]
+        assert (ended(served, p), ended(served, q)) == ("idle", None)
+
+
+async def test_a15_a_session_that_was_gone_back_to_is_in_use(tmp_path: Path) -> None:
+    wall = Wall()
+    async with serving(tmp_path / "data", wall=wall, **IDLE) as served:
+        chat = Chat(served)
+        p = (await chat.said("one"))["session_id"]
+        wall.now += HALF_HOUR + 1
+        assert (await chat.said("two"))["session_id"] != p
+        assert (await chat.said(f"/resume {p}"))["session_id"] == p
+        assert await served.gateway.expiry.check() == 0
+        assert (await chat.said("three"))["session_id"] == p
 
 
 async def test_b19_the_mark_survives_a_restart(tmp_path: Path) -> None:
