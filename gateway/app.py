@@ -1,6 +1,5 @@
 """The composition root: it and `assembly/` are the only places that name the concrete classes and introduce the rooms.
 
-
 Rules: opened in this order, closed in the reverse one: store, memory, keeper, bridge, tools, pool, sessions, HTTP.
 Time, randomness, environment and ids come from here.
 """

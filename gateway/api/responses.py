@@ -30,8 +30,6 @@ from ostler.gateway.sessions.outcome import Status, Stop
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.turn import Turn
 
-"""Of a sequence number."""
-
 
 @dataclass
 class Live:

@@ -6,26 +6,26 @@ Rules:
 - Looking never begins, resets or recovers anything.
 """
 
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
-from ostler.gateway.api.answers import SESSION_HEADER, SSE, caller_of, document, page, stays
+from ostler.gateway.api.answers import SESSION_HEADER, caller_of, document, page, stays
 from ostler.gateway.api.body import read_json
 from ostler.gateway.api.errors import bad, invalid, missing, of_outcome, reply
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.presence import until_gone
 from ostler.gateway.api.session_feed import SessionFeed, message_document
+from ostler.gateway.api.streaming import EventStream
 from ostler.gateway.commands.registry import Kind
 from ostler.gateway.faces.face import Face
 from ostler.gateway.faces.keys import checked_key
 from ostler.gateway.faces.message import Asked, Message, Said
 from ostler.gateway.records import MessageRecord, SessionQuery, SessionRecord
-from ostler.gateway.sessions.outcome import Outcome, Status, Stop
+from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.sessions.turn import Turn
 from ostler.wire.json import JsonObject
 
@@ -62,8 +62,7 @@ class SessionRoutes:
             return self._said(exchange, listener)
         turn = None if staying else exchange.turn
         if feed is not None:
-            headers = {**SSE, SESSION_HEADER: exchange.session_id}
-            return StreamingResponse(self._frames(feed, turn), headers=headers)
+            return self._stream(feed, exchange.session_id, turn)
         return await self._whole(request, exchange, turn)
 
     async def all(self, request: Request) -> Response:
@@ -124,8 +123,7 @@ class SessionRoutes:
             return document(whole, said.session_id)
         listener.tell("completed", whole)
         listener.feed.close()
-        headers = SSE if said.session_id is None else {**SSE, SESSION_HEADER: said.session_id}
-        return StreamingResponse(self._frames(listener.feed, None), headers=headers)
+        return self._stream(listener.feed, said.session_id, None)
 
     async def _whole(self, request: Request, asked: Asked, turn: Turn | None) -> Response:
         answer = asked.answer
@@ -135,13 +133,8 @@ class SessionRoutes:
             return reply(of_outcome(outcome), {SESSION_HEADER: asked.session_id})
         return document(message_document(Kind.ANSWER, answer.document()), asked.session_id)
 
-    async def _frames(self, feed: Feed, turn: Turn | None) -> AsyncIterator[bytes]:
-        try:
-            async for piece in feed.follow(0, self._house.settings.keepalive):
-                yield piece
-        finally:
-            if turn is not None and not feed.closed:
-                turn.stop(Stop.DISCONNECT)
+    def _stream(self, feed: Feed, session_id: str | None, turn: Turn | None) -> Response:
+        return EventStream(feed, 0, self._house.settings.keepalive, session_id=session_id, turn=turn)
 
 
 def message_body(given: Any) -> NewMessageBody:

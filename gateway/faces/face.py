@@ -4,6 +4,8 @@ Rules:
 - A message is acknowledged by nothing before its session has it stored: the answer's first event comes after that.
 - Messages and commands of one conversation are taken in the order they came: a message stands in line while its session
   is found and its turn is queued, a command while it runs.
+- While the gateway drains nothing begins, but who looks or stops, and who answers a question of a running turn, is
+  heard: the drain may be waiting for just that.
 - A slash word is never sent to the agent. A command that is refused says so as its reply; a fault of ours is raised.
 """
 
@@ -32,10 +34,10 @@ class Face:
 
     async def receive(self, message: Message, tell: Tell) -> Exchange:
         """Take a message. `tell` hears how the answer grows, if there is one."""
-        self.hall.sessions.check_open()
         words = parse(message.text)
         if words is not None:
             return await self._called(message, words, tell)
+        self.hall.sessions.check_open()
         asked = question(message.text, message.attachments, self.hall.sessions.house.ids.make)
         async with self.lines.stand(message.key.stored):
             admitted = await self.admission.admit(message.key, message.caller)
@@ -47,6 +49,7 @@ class Face:
             return Said(Kind.NOTICE, None, self.commands.unknown(words.name))
         if command.overtakes:
             return await self._run(message, words, command, tell)
+        self.hall.sessions.check_open()
         async with self.lines.stand(message.key.stored):
             return await self._run(message, words, command, tell)
 

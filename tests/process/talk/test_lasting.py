@@ -188,6 +188,21 @@ async def test_a22_f22_permissions_are_asked_answered_and_dropped(tmp_path: Path
             assert (await left)["status"] == "cancelled"
 
 
+async def test_e23_f22_a_drain_that_waits_for_a_person_lets_them_answer(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", pool__permissions="ask") as served:
+        chat = Chat(served)
+        async with asyncio.TaskGroup() as group:
+            asked = group.create_task(chat.said("!ask mine"))
+            await said_so(chat, "mine")
+            draining = group.create_task(served.gateway.sessions.drain(60))
+            await eventually(lambda: served.gateway.sessions.draining, "the drain begins")
+            assert (await chat.send("hello")).status_code == 503
+            assert (await chat.send("/new")).status_code == 503
+            assert "mine" in await chat.text("/approve")
+        assert asked.result()["text"] == "selected: allow_once"
+        assert draining.done()
+
+
 async def said_so(chat: Chat, title: str) -> None:
     """The agent waits for this permission."""
     session = chat.routed()
