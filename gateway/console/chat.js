@@ -9,6 +9,8 @@ const session = document.getElementById("session");
 const NAMES = { you: "You", agent: "Agent", note: "Note", bad: "Problem" };
 const AT_WORK = "The agent is at work.";
 let running = null;
+// What a turn may be waiting for, or what ends it: said beside it. Anything else waits for its end.
+const AT_ONCE = /^\/(approve|deny|stop|status|help)(\s|$)/;
 let next = false; // what stands in the box is sent when the running turn is over
 
 const fresh = () => "web:" + [...crypto.getRandomValues(new Uint8Array(8))].map((n) => n.toString(16).padStart(2, "0")).join("");
@@ -33,14 +35,28 @@ function line(who, words) {
   return body;
 }
 
+const post = (words, stream, signal) =>
+  fetch("/v1/sessions/" + encodeURIComponent(session.value) + "/messages", {
+    method: "POST",
+    headers: { "content-type": "application/json", accept: stream ? "text/event-stream" : "application/json" },
+    body: JSON.stringify({ text: words, stream }),
+    signal,
+  });
+
+async function beside(words) {
+  try {
+    const answer = await post(words, false);
+    const said = await answer.json();
+    if (!answer.ok) throw new Error(said.error.message);
+    line("note", said.text);
+  } catch (error) {
+    line("bad", error.message);
+  }
+}
+
 async function send(words) {
   running = new AbortController();
-  const answer = await fetch("/v1/sessions/" + encodeURIComponent(session.value) + "/messages", {
-    method: "POST",
-    headers: { "content-type": "application/json", accept: "text/event-stream" },
-    body: JSON.stringify({ text: words, stream: true }),
-    signal: running.signal,
-  });
+  const answer = await post(words, true, running.signal);
   if (!answer.ok) throw new Error((await answer.json()).error.message);
   if (!(answer.headers.get("content-type") || "").startsWith("text/event-stream")) {
     const message = await answer.json();
@@ -63,8 +79,7 @@ function teller() {
     if (what === "delta" && event.text) words(event.text, false);
     else if (what === "notice") line("note", plain(event.notice));
     else if (what === "permission") {
-      const choices = event.permission.options.map((option) => option.name).join(", ");
-      line("note", "The agent asks: " + event.permission.title + " (" + choices + ")");
+      line("note", "The agent asks: " + event.permission.title + ". Answer /approve or /deny.");
     } else if (event.message) end(event.message, words);
   };
 }
@@ -99,6 +114,12 @@ ask.addEventListener("submit", async (event) => {
   event.preventDefault();
   const words = text.value.trim();
   if (!words) return;
+  if (running && AT_ONCE.test(words)) {
+    line("you", words);
+    text.value = "";
+    await beside(words);
+    return;
+  }
   if (running) {
     next = true;
     state.textContent = "Will be sent when the agent is done.";

@@ -1,11 +1,12 @@
 """The chat page in a real browser. The chat face's own events are played to it, so that each kind is seen."""
 
 import json
+from pathlib import Path
 
 from playwright.async_api import Route, expect
 
 from tests.support.browser import PHONE, Screens
-from tests.support.served import Served
+from tests.support.served import Served, serving
 
 
 def stream(*events: dict[str, object]) -> str:
@@ -26,7 +27,7 @@ async def test_a_conversation_by_keyboard(served: Served, chrome: Screens) -> No
     async def answer(route: Route) -> None:
         asked.append((route.request.url, route.request.post_data_json))
         pieces = [{"type": "session.message.delta", "text": word} for word in ("<b>no", " markup</b>")]
-        permission = {"title": "Run ls", "options": [{"name": "Allow"}, {"name": "Reject"}]}
+        permission = {"id": "mcpr_1", "title": "Run ls", "arguments": "{}"}
         body = stream(
             {"type": "session.message.started", "id": "m"},
             {"type": "session.message.permission", "permission": permission},
@@ -40,7 +41,7 @@ async def test_a_conversation_by_keyboard(served: Served, chrome: Screens) -> No
     await page.keyboard.press("Enter")
     log = page.get_by_role("log")
     await expect(log).to_contain_text("<b>no markup</b>")
-    await expect(log).to_contain_text("The agent asks: Run ls (Allow, Reject)")
+    await expect(log).to_contain_text("The agent asks: Run ls. Answer /approve or /deny.")
     await expect(page.get_by_label("Message")).to_be_focused()
     ((url, body),) = asked
     assert body == {"text": "hello", "stream": True}
@@ -85,3 +86,17 @@ async def test_a_real_conversation_remembers_and_obeys_commands(served: Served, 
     await say("!recall\nsecond word", " echo: second word")
     await window.shoot("chat")
     assert window.complaints == []
+
+
+async def test_f22_a_question_of_the_agent_is_answered_while_its_turn_waits(tmp_path: Path, chrome: Screens) -> None:
+    async with serving(tmp_path / "data", pool__permissions="ask") as served:
+        window = await chrome.open(served.base + "/chat")
+        page, log = window.page, window.page.get_by_role("log")
+        for word, option in (("/approve", "allow_once"), ("/deny", "reject_once")):
+            await page.get_by_label("Message").fill("!ask to look")
+            await page.keyboard.press("Enter")
+            await expect(log.locator(".note").last).to_contain_text("The agent asks: to look")
+            await page.get_by_label("Message").fill(word)
+            await page.keyboard.press("Enter")
+            await expect(log.locator(".agent").last).to_contain_text(f"selected: {option}")
+        assert window.complaints == []
