@@ -15,6 +15,7 @@ from ostler.gateway.config.settings import GatewaySettings
 from ostler.gateway.errors import GatewayError
 
 BACKLOG = 2048
+PRIVATE = 0o600
 KEEPALIVE_PROBES = 3
 
 
@@ -62,11 +63,9 @@ def listen_unix(path: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         remove_stale(path)
-        before = os.umask(0o177)
-        try:
-            listener.bind(str(path))
-        finally:
-            os.umask(before)
+        # Of the socket, before it has a name: a umask is the whole process's, and agents that start just then have it.
+        os.fchmod(listener.fileno(), PRIVATE)
+        listener.bind(str(path))
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()

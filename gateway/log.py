@@ -81,16 +81,21 @@ def as_json(value: Any, default: Any = None, **_: Any) -> str:
     return orjson.dumps(value, default=default or str).decode()
 
 
-def set_up(settings: Settings) -> None:
-    """For the whole process; called once, by a command."""
+def checked(settings: Settings) -> Redaction:
+    """What hides secrets; or what is wrong with the section."""
     given = settings.log
     for name, level in given.levels.items():
         if level not in LEVELS:
             raise ConfigError(f"log.levels.{name}", f"{level!r} is none of {', '.join(LEVELS)}")
     try:
-        redaction = Redaction(secrets_in(settings), given.redact)
+        return Redaction(secrets_in(settings), given.redact)
     except re.error as error:
         raise ConfigError("log.redact", f"is no regular expression: {error}") from error
+
+
+def set_up(settings: Settings) -> None:
+    """For the whole process; called once, by a command."""
+    given, redaction = settings.log, checked(settings)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines(redaction, form=given.format, colours=sys.stderr.isatty()))
     logging.basicConfig(level=LEVELS[given.level], handlers=[handler], force=True)

@@ -9,6 +9,7 @@ from ostler.gateway.config.asking import made_to_ask
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.processes import pool_settings
 from ostler.gateway.config.settings import Settings
+from ostler.gateway.log import checked as check_log
 from ostler.gateway.memory import check as check_memory
 from ostler.gateway.models import Models, callings
 from ostler.gateway.resets.policies import policies_of
@@ -52,6 +53,7 @@ def upstream_settings(settings: Settings) -> list[UpstreamSettings]:
 def check(settings: Settings, data_dir: Path, memories: Iterable[str] = ()) -> tuple[Models, PoolSettings]:
     """Raise what is wrong; else what a gateway is made from. `memories` that an embedding program brings are known."""
     models = models_of(settings)
+    check_log(settings)
     if settings.memory.enabled:
         check_memory(settings.memory.providers, given=memories)
     policies_of(settings.resets, {})

@@ -41,6 +41,11 @@ class Familiar(HttpToolsProtocol):
         else:
             transport.abort()
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is to be ended of what never began."""
+        if self.transport is not None:
+            super().connection_lost(exc)
+
 
 def familiar(uid: int | None) -> bool:
     """None: the platform does not tell, and the folder's mode is what is left."""

@@ -5,7 +5,8 @@ Rules:
   afterwards.
 - Where the key leads nowhere, the latest live session of the same key and platform that has a message is taken up
   again. A session that was ended, by a command or by a policy, is never taken up again.
-- A policy is asked about the last thing that was stored, or about the moment somebody went back. A session with a running turn is active now.
+- A policy is asked about the last thing that was stored, or about the moment somebody went back to the session. One
+  with a running turn is active now.
 - Of two first messages at once one makes the session and the other one finds it.
 """
 

@@ -22,6 +22,7 @@ from ostler.gateway.config.load import Loaded
 from ostler.gateway.config.settings import AuthSettings
 from ostler.gateway.console.socket import Familiar, listening
 from ostler.gateway.listener import address_of, listen_unix
+from ostler.gateway.log import Lines, checked
 from ostler.gateway.serving import Server
 from ostler.gateway.terminal.http import Line
 from ostler.pool.crew import Crew
@@ -32,7 +33,7 @@ LOG_FILE = "chat.log"
 @asynccontextmanager
 async def own_gateway(loaded: Loaded, environ: Mapping[str, str], *, prewarm: bool) -> AsyncIterator[Line]:
     """A whole gateway in this process. Or `StoreOwned`."""
-    log_to(loaded.data_dir)
+    log_to(loaded)
     pool = msgspec.structs.replace(loaded.settings.pool, prewarm=loaded.settings.pool.prewarm or prewarm)
     settings = msgspec.structs.replace(loaded.settings, auth=AuthSettings(), pool=pool)
     async with AsyncExitStack() as stack:
@@ -56,10 +57,10 @@ async def own_gateway(loaded: Loaded, environ: Mapping[str, str], *, prewarm: bo
             await asyncio.wait(serving)
 
 
-def log_to(folder: Path) -> None:
-    """Warnings and worse, for the owner only."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = os.open(folder / LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+def log_to(loaded: Loaded) -> None:
+    """Warnings and worse, for the owner only, and without secrets like any log of ours."""
+    loaded.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = os.open(loaded.data_dir / LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     handler = logging.StreamHandler(os.fdopen(file, "a", encoding="utf-8"))
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+    handler.setFormatter(Lines(checked(loaded.settings), form=loaded.settings.log.format, colours=False))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

@@ -131,6 +131,8 @@ def test_another_user_is_not_answered_even_through_an_open_folder(running: Comma
     line = [sys.executable, "-c", code, str(folder / "admin.sock")]
     done = subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
     assert (done.stdout, done.stderr) == ("0\n", "")
+    running.end()
+    assert [line for line in running.logged if line.get("level") in ("error", "critical")] == []
 
 
 def test_watch_tells_each_change_as_a_line(running: Command, tmp_path: Path) -> None:

@@ -67,6 +67,8 @@ def test_an_unknown_key_is_named_with_its_nearest(
         ("[gateway]\nresponses_max = 0\n", "gateway.responses_max"),
         ("[gateway]\non_disconnect = 'shrug'\n", "gateway.on_disconnect"),
         ("[log]\nlevel = 'loud'\n", "log.level"),
+        ("[log.levels]\n'ostler.pool' = 'loud'\n", "log.levels"),
+        ("[log]\nredact = ['(']\n", "log.redact"),
         ("[[auth.keys]]\nname='x'\nsha256='plain'\n", "sha256"),
         ("gateway = 5\n", "gateway"),
         ("[gateway\n", "TOML"),
