@@ -81,8 +81,9 @@ def past_turn(report: TurnReport, at: float) -> PastTurn:
         provider=report.key.provider,
         model=report.key.model,
         status=report.outcome.status.value,
-        warmth=str(facts.get("warmth", "")),
-        transport=str(facts.get("transport", "")),
+        # Of one that reached no agent nothing was warm: the clock's own words are for those that did.
+        warmth=report.timings.warmth if report.timings.reached else "",
+        transport=report.timings.transport,
         phases={phase: number(facts.get(phase)) for phase in PHASES},
         error=excerpt(report.outcome.message, LONGEST),
     )
