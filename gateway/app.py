@@ -24,7 +24,7 @@ from ostler.gateway.api.resource import incomplete
 from ostler.gateway.api.wants import Places
 from ostler.gateway.assembly.crew import log_death
 from ostler.gateway.assembly.memory import open_memory
-from ostler.gateway.assembly.tools import bridge_settings, equipped, open_tool_channel, open_workshop
+from ostler.gateway.assembly.tools import bridge_settings, equipped, open_tool_channel, open_workshop, usual_tools
 from ostler.gateway.assembly.web import Console, build_admin, build_app
 from ostler.gateway.config.asking import permits_of
 from ostler.gateway.config.check import check, work_folder
@@ -111,8 +111,9 @@ async def open_gateway(
         await bridge.start()
         stack.push_async_callback(bridge.stop)
         workshop = await stack.enter_async_context(open_workshop(settings, memories))
+        outfits = await usual_tools(workshop, settings.memory)
         pool = TransportPool(
-            await equipped(wanted, workshop, settings.memory),
+            equipped(wanted, outfits),
             providers=providers,
             start_transport=partial(Transport.start, keeper=keeper, gates=OpenGates()),
             environ=environ,
@@ -148,7 +149,7 @@ async def open_gateway(
         stack.enter_context(gauges.reading(partial(census, database=folder / DATABASE, places=places)))
         hall = Hall(sessions, Places(models, work, wanted.roots, house.permits), policies)
         lookout = Lookout(sessions, readiness, recent, version("ostler"), *clocks)
-        console = Console(Board(lookout), Operator(pool, models, work))
+        console = Console(Board(lookout), Operator(pool, models, work, outfits))
         app = build_app(loaded, hall, readiness, console, gauges)
         expiry = Expiry(sessions, policies, settings.resets.check_every)
         house.crew.start(expiry.run(), "expiry")

@@ -1,6 +1,6 @@
 """The tool side: the bridge, its channels, our own tools and configured tool servers, what agents may do."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -45,18 +45,22 @@ async def open_tool_channel(wanted: pool_configuration.PoolSettings, port: int) 
         await channel.stop()
 
 
-async def equipped(
-    wanted: pool_configuration.PoolSettings, workshop: Workshop, memory: MemorySettings
-) -> pool_configuration.PoolSettings:
-    """Seats that are kept ready have the tools that sessions will ask for, since a seat is opened with its tools: those
-    of the OpenAI API, and one more for the next conversation on a chat face where that has others."""
-    if not wanted.warm:
-        return wanted
+async def usual_tools(workshop: Workshop, memory: MemorySettings) -> tuple[ToolSet | None, ...]:
+    """What sessions will ask for, and so what a seat that is kept ready must be opened with: the tools of the OpenAI
+    API, and those of chat faces where these have others."""
     api = await workshop.usual(remembered=memory.openai_api)
     face = await workshop.usual(remembered=True)
-    warm = [replace(key, tools=ToolSet(api) if api else None) for key in wanted.warm]
-    if face != api:
-        warm += [replace(key, tools=ToolSet(face), seats=1) for key in wanted.warm]
+    return tuple(ToolSet(tools) if tools else None for tools in ((api,) if face == api else (api, face)))
+
+
+def equipped(
+    wanted: pool_configuration.PoolSettings, outfits: Sequence[ToolSet | None]
+) -> pool_configuration.PoolSettings:
+    """The keys to keep warm, with these tools: seats for the first, and one more for the next conversation with each
+    of the others."""
+    usual, *others = outfits
+    warm = [replace(key, tools=usual) for key in wanted.warm]
+    warm += [replace(key, tools=tools, seats=1) for tools in others for key in wanted.warm]
     return replace(wanted, warm=tuple(warm))
 
 

@@ -1,10 +1,11 @@
 """The operators' verbs, by the names that people type.
 
 Rules: an order is checked against the same moment of the pool in which it is carried out, with no await between, so
-what was answered with yes was done. What the pool would silently ignore (a process that is gone) is an error here.
+what was answered with yes was done. What the pool would silently ignore (a process that is gone) is an error here. A
+seat that is kept ready has the tools that sessions come with: one without them is nobody's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from ostler.gateway.models import Models
 from ostler.pool.core.values import SlotState
 from ostler.pool.keys import TransportKey
 from ostler.pool.pool import TransportPool
+from ostler.pool.ports import ToolSet
 from ostler.pool.roster import pool_key
 from ostler.pool.why import Why
 
@@ -41,10 +43,14 @@ class Done:
 class Operator:
     """Gives orders to one pool."""
 
-    def __init__(self, pool: TransportPool, models: Models, work: Path) -> None:
+    def __init__(
+        self, pool: TransportPool, models: Models, work: Path, outfits: Sequence[ToolSet | None] = (None,)
+    ) -> None:
+        """`outfits`: the tools of seats that are kept ready; of each but the first one seat is enough."""
         self._pool = pool
         self._models = models
         self._work = work
+        self._outfits = outfits
 
     # --- keys ---
 
@@ -52,7 +58,8 @@ class Operator:
         """Keep so many seats parked; 0 takes the floor away."""
         self._require_shared("warm")
         key = self._wanted(named)
-        self._pool.warm(key, seats=seats)
+        for place, tools in enumerate(self._outfits):
+            self._pool.warm(key, tools, seats if place == 0 else min(seats, 1))
         said = f"{key} keeps {seats} seats ready" if seats else f"{key} keeps no more than what it learns"
         return Done("warm", said, str(key))
 

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from ostler.gateway.console.board import WATCHERS
+from tests.support.chats import Chat
 from tests.support.served import Served, serving
 from tests.support.waiting import eventually, soon
 
@@ -118,6 +119,18 @@ async def test_a_key_in_two_directories_must_be_named_whole(served: Served, tmp_
     assert str(tmp_path / "a") in refused.json()["error"]["message"]
     whole = await order(served, "drain", {"key": f"demo/x in {tmp_path / 'a'}"})
     assert whole.status_code == 200
+
+
+async def test_seats_that_are_ordered_have_the_tools_of_those_who_come(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", memory__enabled=True, memory__openai_api=False) as served:
+        assert (await order(served, "warm", {**KEY, "seats": 2})).status_code == 200
+        await eventually(lambda: served.gateway.pool.snapshot().core.census.parked == 3, "the seats are ready")
+        await Chat(served).said("by a chat face, with a memory")
+        await served.say("by the API, without one")
+        assert [turn["warmth"] for turn in (await state(served))["turns"]] == ["parked", "parked"]
+        await order(served, "warm", {**KEY, "seats": 0})
+        floors = [line.floor for key in served.gateway.pool.snapshot().core.keys for line in key.lines]
+        assert set(floors) == {0}
 
 
 async def test_with_the_pool_off_key_verbs_are_refused_and_single_processes_obey(tmp_path: Path) -> None:
