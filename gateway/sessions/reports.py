@@ -1,9 +1,11 @@
 """Who hears of every turn's end: once for each turn, with its own measured times.
 
-Rules: called on the loop, must not block, must not fail. A report holds the names that logs have; whoever shows it to
+Rules: called on the loop, must not block. One that fails is a fault of ours, told to the log: the turn's client and the
+other observers are not to suffer for it. A report holds the names that logs have; whoever shows it to
 people decides what of it they may see.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,6 +14,8 @@ from ostler.gateway.correlation import Origin
 from ostler.gateway.sessions.outcome import Outcome
 from ostler.gateway.sessions.timings import Timings
 from ostler.pool.keys import TransportKey
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,4 +53,7 @@ class TurnObservers:
 
     def turn_ended(self, report: TurnReport) -> None:
         for one in self._each:
-            one.turn_ended(report)
+            try:
+                one.turn_ended(report)
+            except Exception:
+                log.exception("turn %s is over, and %s could not be told", report.turn_id, type(one).__name__)

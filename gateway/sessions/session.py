@@ -317,11 +317,13 @@ class Session:
         if turn.agent is None:
             await self._ledger.take_back(turn)
         last = await self._close(turn, outcome)
-        self.seating.settle(turn, outcome, last)
-        answered = outcome.status is Status.COMPLETED and last is not None and turn.whole
-        if answered and turn.ask.memorable:
-            self._house.witness.turn_ended(self.id, turn.ask.text, turn.whole)
-        turn.scribe.publish()
+        try:
+            self.seating.settle(turn, outcome, last)
+            answered = outcome.status is Status.COMPLETED and last is not None and turn.whole
+            if answered and turn.ask.memorable:
+                self._house.witness.turn_ended(self.id, turn.ask.text, turn.whole)
+        finally:
+            turn.scribe.publish()  # whatever a witness makes of it, the client is not to wait for ever
 
     # --- its parts ---
 

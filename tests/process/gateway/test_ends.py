@@ -14,7 +14,10 @@ import pytest
 
 from ostler.gateway.records import TurnCommit
 from ostler.gateway.sessions.outcome import Stop
+from ostler.gateway.sessions.reports import TurnObservers
 from ostler.gateway.stores.sqlite import SqliteStore
+from tests.support.chats import Chat
+from tests.support.ears import Ears
 from tests.support.openai_oracle import judge_response, judge_stream
 from tests.support.served import Served, events_of, serving, text_of
 from tests.support.waiting import eventually, soon
@@ -220,6 +223,23 @@ async def test_a_fault_of_ours_at_the_end_of_a_turn_is_told_and_the_next_one_run
     events = await soon(served.stream("hello", conversation="x"), "the end of a stream")
     assert events[-1]["type"] == "response.failed"
     await eventually(lambda: not sessions.running, "nothing is left behind")
+
+
+async def test_whoever_fails_to_hear_of_an_end_keeps_no_client_waiting(tmp_path: Path) -> None:
+    class Deaf(Ears):
+        """Cannot bear an end."""
+
+        def turn_ended(self, *_: object) -> None:
+            self.raised += 1
+            raise ZeroDivisionError
+
+    witness, observer = Deaf(), Deaf()
+    async with serving(tmp_path / "data", witness=witness) as served:
+        sessions, chat = served.gateway.sessions, Chat(served)
+        sessions.house = replace(sessions.house, turns=TurnObservers(observer, sessions.house.turns))
+        for word in ("one", "two"):
+            assert (await soon(chat.said(word), "an answer, whatever happens"))["text"] == f"echo: {word}"
+        assert (witness.raised, observer.raised) == (2, 2)
 
 
 async def test_sessions_that_are_only_remembered_are_bounded_the_oldest_first(tmp_path: Path) -> None:
