@@ -39,6 +39,7 @@ ALLOWED: tuple[Allowed, ...] = (
         "blanket_except", "gateway/api/application.py", "the border to HTTP: logged whole, answered as a 500 envelope"
     ),
     Allowed("blanket_except", "gateway/sessions/session.py", "the border of a turn: logged whole, its client is told"),
+    Allowed("blanket_except", "gateway/sessions/reports.py", "logged whole: an observer's fault is not the client's"),
     Allowed("unowned_task", "pool/process/keeper.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
     Allowed("unowned_task", "pool/transport.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
     Allowed("unowned_task", "pool/opening.py", "a race of two waits in one function, which cancels both at its end"),
