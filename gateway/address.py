@@ -1,16 +1,20 @@
 """Where the gateway of a data folder listens, left in the folder for clients on the same machine.
 
 Rules: a hint, never a lock: whoever reads it finds out by asking whether anybody is there. For the owner only, replaced
-by a rename, so that nobody reads half of it. A gateway that cannot leave one (the disk is full) serves all the same.
+by a rename, so that nobody reads half of it. A gateway that cannot leave one (the disk is full) serves all the same. A
+key goes only to a listener of this very user: a port that a gateway has left may be anybody's by now.
 """
 
 import logging
 import os
 from pathlib import Path
+from urllib.parse import urlsplit
 
 FILE = "address"
 PRIVATE = 0o600
 LONGEST = 4096
+TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+LISTENS = "0A"
 log = logging.getLogger(__name__)
 
 
@@ -33,3 +37,19 @@ def left_address(folder: Path) -> str | None:
         return (folder / FILE).read_text(encoding="utf-8")[:LONGEST].strip() or None
     except (FileNotFoundError, PermissionError, UnicodeDecodeError):
         return None
+
+
+def is_ours(address: str) -> bool:
+    """Whether every listener on the port of this TCP address belongs to this user, as far as the system tells. A socket
+    file tells by its own mode."""
+    port = urlsplit(address).port
+    if port is None:
+        return True
+    owners = [uid for table in TABLES if table.exists() for uid in owners_of(table.read_text(), port)]
+    return bool(owners) and set(owners) == {os.getuid()}
+
+
+def owners_of(table: str, port: int) -> list[int]:
+    """The users that listen on this port, by a table of the kernel."""
+    rows = [line.split() for line in table.splitlines()[1:]]
+    return [int(row[7]) for row in rows if row[3] == LISTENS and int(row[1].rpartition(":")[2], 16) == port]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from ostler.gateway.address import left_address
+from ostler.gateway.address import is_ours, left_address
 from ostler.gateway.config.load import Loaded, load
 from ostler.gateway.errors import StoreOwned
 from ostler.gateway.terminal.http import UNIX, Line, Unreachable
@@ -93,7 +93,9 @@ async def running_gateway(loaded: Loaded, key: str | None) -> Line | None:
             continue
         try:
             if await answers(Line(address)):
-                return Line(address, key)
+                if key is None or await asyncio.to_thread(is_ours, address):
+                    return Line(address, key)
+                log.warning("somebody else listens at %s: no key is sent there", address)
         except Unreachable as error:
             log.debug("%s", error)
     return None
