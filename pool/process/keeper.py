@@ -85,6 +85,11 @@ class Keeper:
     def mark(self, number: int) -> str:
         return f"{self.run.mark}{number}"
 
+    def born(self, number: int, pid: int) -> None:
+        """In the same breath as the start: should we die before we know who it is, its session still tells the reaper
+        whom it left behind, even if it is gone by then."""
+        self._guard.ward(number, Identity(pid, 0))
+
     def adopt(self, number: int, process: Stoppable) -> None:
         """It runs: `aclose` will stop it."""
         self._living[number] = process

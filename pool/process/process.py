@@ -88,6 +88,7 @@ class AgentProcess:
         except StartError:
             keeper.forget(number)
             raise
+        keeper.born(number, child.pid)
         process = cls(command, child, number, listener, keeper)
         keeper.adopt(number, process)
         # The keeper's task, not ours: cancelled halfway, a pipe end would have two owners or none.

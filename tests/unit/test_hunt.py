@@ -15,7 +15,8 @@ def test_each_is_terminated_once_then_killed_until_gone() -> None:
     assert hunt.look([ONE, TWO], 0.5) == ([(TWO, signal.SIGTERM)], False)
     assert hunt.look([ONE, TWO], 1.0) == ([(ONE, signal.SIGKILL), (TWO, signal.SIGKILL)], False)
     assert hunt.look([TWO], 1.1) == ([(TWO, signal.SIGKILL)], False)
-    assert hunt.look([], 1.2) == ([], True)
+    assert hunt.look([], 1.2) == ([], False)
+    assert hunt.look([], 1.3) == ([], True)
 
 
 def test_the_unkillable_are_given_up_in_time() -> None:
@@ -24,11 +25,21 @@ def test_the_unkillable_are_given_up_in_time() -> None:
 
 
 def test_the_dead_are_nobody() -> None:
-    assert Hunt(0.0, grace=1.0, bound=1.0).look([ONE._replace(dead=True)], 0.0) == ([], True)
+    hunt = Hunt(0.0, grace=1.0, bound=1.0)
+    assert [hunt.look([ONE._replace(dead=True)], now) for now in (0.0, 0.1)] == [([], False), ([], True)]
+
+
+def test_w30d_who_forked_behind_a_looks_back_is_found_by_the_next() -> None:
+    hunt = Hunt(0.0, grace=1.0, bound=1.0)
+    assert hunt.look([], 0.0) == ([], False)
+    assert hunt.look([TWO], 0.1) == ([(TWO, signal.SIGTERM)], False)
+    assert hunt.look([], 0.2) == ([], False)
+    assert hunt.look([], 0.3) == ([], True)
 
 
 def test_a_start_in_flight_is_waited_for() -> None:
     hunt = Hunt(0.0, grace=1.0, bound=1.0, linger=0.5)
     assert hunt.look([], 0.4) == ([], False)
     assert hunt.look([ONE], 0.45) == ([(ONE, signal.SIGTERM)], False)
-    assert hunt.look([], 0.5) == ([], True)
+    assert hunt.look([], 0.5) == ([], False)
+    assert hunt.look([], 0.6) == ([], True)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ostler.pool.process.reaper.kin import Census, Identity, Stat, find_kin, parse_stat, read_stat
+from ostler.pool.process.reaper.strike import Family
 
 AGENT = Identity(100, 50)
 
@@ -86,3 +87,23 @@ def test_a_mark_names_one_spawn_and_its_prefix_all_of_the_run() -> None:
     census = Census({}, {1: "gw-1-2.1", 2: "gw-1-2.11", 3: "gw-1-3.1"})
     assert census.marked("gw-1-2.1") == {1}
     assert census.marked("gw-1-2.") == {1, 2}
+
+
+def test_w30d_a_family_vouches_for_whom_it_saw_a_moment_ago() -> None:
+    """An agent of a dead gateway is seen, forks a child without marker in a group of its own, and is gone."""
+    agent = Stat(500, ppid=1, sid=500, start=10, dead=False)
+    bare = Stat(501, ppid=1, sid=500, start=12, dead=False)
+    stranger = Stat(700, ppid=1, sid=700, start=12, dead=False)
+    family = Family("gw-1-2.", (), vouched=False)
+    assert family.find(Census({500: agent, 700: stranger}, {500: "gw-1-2.1"})) == [agent]
+    assert family.find(Census({501: bare, 700: stranger}, {})) == [bare]
+    assert Family("gw-1-2.", (agent.identity,), vouched=False).find(Census({501: bare}, {})) == []
+
+
+def test_w30d_a_ward_of_whom_only_the_pid_was_told_is_known_by_its_session() -> None:
+    told = Identity(100, 0)
+    seen = table((1, 0, 1, 0), (100, 1, 100, 50), (101, 1, 100, 51))
+    assert find_kin(seen, (), [told], vouched=True) == {100, 101}
+    assert find_kin(seen, (), [told], vouched=False) == set()
+    assert find_kin(table((101, 1, 100, 51)), (), [told], vouched=True) == {101}
+    assert find_kin(table((100, 1, 7, 50)), (), [told], vouched=True) == set()

@@ -20,6 +20,10 @@ class Hunt:
 
     A look may come too early: a child between fork and exec carries no marker yet. `linger` is how long an
     empty look is not believed, for families with a start that was announced and not completed.
+
+    And a look takes its time: who forks once more behind its back and dies before it comes to him is read as
+    dead, his child not at all. So an empty look is believed when the next one, begun after all were dead, is
+    empty too.
     """
 
     def __init__(self, now: float, *, grace: float, bound: float, linger: float = 0.0) -> None:
@@ -27,11 +31,13 @@ class Hunt:
         self._give_up_at = now + grace + bound
         self._believe_at = now + linger
         self._terminated: set[tuple[int, int]] = set()
+        self._was_empty = False
 
     def look(self, found: Iterable[Stat], now: float) -> Orders:
         alive = [stat for stat in found if not stat.dead]
+        confirmed, self._was_empty = self._was_empty, not alive
         if not alive:
-            return Orders([], over=now >= self._believe_at)
+            return Orders([], over=confirmed and now >= self._believe_at)
         if now >= self._give_up_at:
             return Orders([], over=True)
         if now >= self._kill_at:

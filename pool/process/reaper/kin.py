@@ -87,15 +87,20 @@ def find_kin(table: Table, marked: Iterable[int], wards: Collection[Identity], *
     """Every pid bound to `wards` (agents and kin seen before) or marked, with all descendants.
 
     `vouched` says that each ward was known to be ours a moment ago, so that its session number cannot have
-    been reused yet even if its leader is gone. A ledger read after a restart cannot vouch.
+    been reused yet even if its leader is gone. A ledger read after a restart cannot vouch. A start time of 0 is
+    that of a ward whose gateway died before it could look: it leads its own session.
     """
     kin = set(marked)
-    kin.update(ward.pid for ward in wards if ward.pid in table and table[ward.pid].identity == ward)
+    kin.update(ward.pid for ward in wards if ward.pid in table and _is_ward(table[ward.pid], ward, vouched=vouched))
     trusted = {table[pid].sid for pid in kin}
     for ward in wards:
         if ward.pid in kin or ward.pid in trusted or (vouched and ward.pid not in table):
             kin.update(s.pid for s in table.values() if s.sid == ward.pid and s.start >= ward.start)
     return _with_descendants(table, kin)
+
+
+def _is_ward(stat: Stat, ward: Identity, *, vouched: bool) -> bool:
+    return stat.identity == ward or (vouched and not ward.start and stat.sid == ward.pid)
 
 
 def _with_descendants(table: Table, roots: set[int]) -> set[int]:

@@ -28,15 +28,20 @@ def send(stat: Stat, number: signal.Signals) -> None:
 
 
 class Family:
-    """All processes of one spawn (`run.7`) or of a whole gateway run (`run.`). Remembers whom it saw."""
+    """All processes of one spawn (`run.7`) or of a whole gateway run (`run.`). Remembers whom it saw.
+
+    Whom it saw it can vouch for, whoever named the wards: an agent may fork once more between our look and its end, and
+    that child may carry no marker and know no parent, but it is in the session of somebody who was there a moment ago.
+    """
 
     def __init__(self, mark: str, wards: Collection[Identity], *, vouched: bool) -> None:
         self._mark = mark
-        self._seen = set(wards)
+        self._wards = set(wards)
         self._vouched = vouched
+        self._met: set[Identity] = set()
 
     def include(self, identity: Identity) -> None:
-        self._seen.add(identity)
+        self._wards.add(identity)
 
     def look(self) -> list[Stat]:
         """Blocking."""
@@ -44,9 +49,10 @@ class Family:
 
     def find(self, census: Census) -> list[Stat]:
         table = census.table
-        kin = find_kin(table, census.marked(self._mark), tuple(self._seen), vouched=self._vouched)
+        kin = find_kin(table, census.marked(self._mark), self._wards, vouched=self._vouched)
+        kin |= find_kin(table, (), self._met, vouched=True)
         found = [table[pid] for pid in kin - {os.getpid()}]
-        self._seen.update(stat.identity for stat in found)
+        self._met.update(stat.identity for stat in found)
         return found
 
     def end(
