@@ -102,7 +102,8 @@ async def test_g10_a_slow_and_a_quick_session_never_swap_their_times(tmp_path: P
                 for first in range(0, 100, 10)
                 for found in await asyncio.gather(*map(pair, range(first, first + 10)))
             ]
-    agents, allowed = agent_turns(served.record), EXACT + late.most * 1000
+    # Half of what sets the two apart: a busy machine lets an agent read late what it was sent in time.
+    agents, allowed = agent_turns(served.record), 250 + late.most * 1000
     asked = {f"{name} {n}": turn for n, both in enumerate(pairs) for name, turn in zip("ab", both, strict=True)}
     assert len(asked) == 200
     found = {name: differences(written.of(turn), agents[name])["session_new"] for name, turn in asked.items()}
