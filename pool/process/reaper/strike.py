@@ -9,6 +9,8 @@ from .hunt import Hunt
 from .kin import Census, Identity, Stat, find_kin, read_stat, take_census
 
 PAUSE = 0.02
+SHORT_PAUSE = 0.002
+"""While a start is torn: an agent that nobody knows may live for some 30 ms only, and must be seen meanwhile."""
 
 
 def send(stat: Stat, number: signal.Signals) -> None:
@@ -59,7 +61,8 @@ class Family:
         self, *, grace: float, bound: float, linger: float = 0.0, clock: Callable[[], float] = time.monotonic
     ) -> list[Stat]:
         """Blocking. Answers with those that could not be ended."""
-        hunt = Hunt(clock(), grace=grace, bound=bound, linger=linger)
+        began = clock()
+        hunt = Hunt(began, grace=grace, bound=bound, linger=linger)
         while True:
             found = self.look()
             orders = hunt.look(found, clock())
@@ -67,4 +70,4 @@ class Family:
                 return [stat for stat in found if not stat.dead]
             for stat, number in orders.signals:
                 send(stat, number)
-            time.sleep(PAUSE)
+            time.sleep(SHORT_PAUSE if clock() < began + linger else PAUSE)
