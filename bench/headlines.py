@@ -40,7 +40,10 @@ class Headline:
 
 
 def fallen(headlines: Sequence[Headline], baseline: Mapping[str, float]) -> list[str]:
-    """A sentence for each that is worse than it was. One that is new has nothing to be worse than."""
+    """A sentence for each that is worse than it was. One that is new has nothing to be worse than; where nothing was
+    ever kept there is nothing to check, and that is no success."""
+    if not baseline:
+        return ["there is no baseline yet: `python -m bench --keep` makes one"]
     return [
         f"{one.name}: {one.ratio:.3g} x, was {baseline[one.name]:.3g} x"
         for one in headlines

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,20 +64,16 @@ def environment(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(folder), **quiet, **given}
 
 
+def serve_line(folder: Path, arguments: Sequence[str]) -> list[str]:
+    """`ostler serve` on a free port."""
+    serve = [sys.executable, "-m", "ostler.gateway", "serve", "--port", "0"]
+    return [*serve, "--data-dir", str(folder / "data"), *arguments]
+
+
 @contextmanager
 def command(folder: Path, *arguments: str, **environ: str) -> Iterator[Command]:
     """`ostler serve` on a free port, ready to answer; killed at the end if it still runs."""
-    line = [
-        sys.executable,
-        "-m",
-        "ostler.gateway",
-        "serve",
-        "--port",
-        "0",
-        "--data-dir",
-        str(folder / "data"),
-        *arguments,
-    ]
+    line = serve_line(folder, arguments)
     process = subprocess.Popen(
         line, cwd=folder, env=environment(folder, environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -115,17 +111,7 @@ def answering(running: Command) -> None:
 
 def refused(folder: Path, *arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
     """Run it where it must not start."""
-    line = [
-        sys.executable,
-        "-m",
-        "ostler.gateway",
-        "serve",
-        "--port",
-        "0",
-        "--data-dir",
-        str(folder / "data"),
-        *arguments,
-    ]
+    line = serve_line(folder, arguments)
     return subprocess.run(
         line, cwd=folder, env=environment(folder, environ), capture_output=True, text=True, timeout=30, check=False
     )

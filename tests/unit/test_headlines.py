@@ -16,7 +16,12 @@ def test_a_headline_falls_by_more_than_the_slack(was: float, worse: bool) -> Non
 
 
 def test_a_new_headline_has_nothing_to_fall_from() -> None:
-    assert fallen([ONE], {}) == []
+    assert fallen([ONE], {"another": 1.0}) == []
+
+
+def test_without_a_baseline_a_check_does_not_pass() -> None:
+    (told,) = fallen([ONE], {})
+    assert "--keep" in told
 
 
 def test_a_chart_is_sound_and_its_bars_are_as_long_as_their_figures() -> None:
