@@ -5,20 +5,20 @@ import fcntl
 import logging
 import os
 import signal
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from ostler.pool.process.ledger import Run
 from ostler.pool.process.reaper import wards
 from ostler.pool.process.reaper.kin import Identity
+from ostler.pool.process.reaper.leash import Leash
 from ostler.pool.process.spawn import Child, spawn_watcher
 
 log = logging.getLogger(__name__)
 
 # Only this package's folder is on its path: neither site-packages nor the rest of ostler is loaded.
 _BOOT = "import sys; sys.path.append(sys.argv[1]); from reaper.watch import main; sys.exit(main(sys.argv[2:]))"
-_PIPE_SIZE = 1_048_576  # some thirty thousand lines; a reaper that is so far behind is replaced
+_PIPE_SIZE = 1_048_576  # some ten thousand starts; a reaper that is so far behind is replaced
 _FIRST_DELAY = 0.05
 _LAST_DELAY = 10.0
 _LEAVE_WITHIN = 6.0
@@ -30,9 +30,9 @@ class Guard:
     def __init__(self, run: Run, python: str) -> None:
         self._argv = [
             *(python, "-I", "-S", "-E", "-B", "-c", _BOOT, str(Path(__file__).parent)),
-            *(run.mark, str(run.owner.pid), str(run.owner.start)),
+            *run.reaper_words,
         ]
-        self._wards: dict[int, Identity | None] = {}
+        self._told: dict[int, str] = {}
         self._child: Child | None = None
         self._pipe = -1
         self._delay = _FIRST_DELAY
@@ -52,7 +52,7 @@ class Guard:
             with suppress(PermissionError):  # past the user's share of pipe pages the usual 64 KiB must do
                 fcntl.fcntl(ours, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
             os.set_blocking(ours, False)
-            os.write(ours, _everything(self._wards.items()))
+            os.write(ours, "".join(self._told.values()).encode())
             child = spawn_watcher(self._argv, theirs)
         except OSError:
             os.close(ours)
@@ -62,16 +62,17 @@ class Guard:
         self._pipe, self._child = ours, child
         asyncio.get_running_loop().add_reader(child.pidfd, self._on_exit, child)
 
-    def expect(self, number: int) -> None:
-        self._wards[number] = None
-        self._tell(wards.expect(number))
+    def expect(self, number: int, leash: Leash) -> None:
+        self._told[number] = wards.expect(number, leash)
+        self._tell(self._told[number])
 
     def ward(self, number: int, identity: Identity) -> None:
-        self._wards[number] = identity
-        self._tell(wards.ward(number, identity))
+        line = wards.ward(number, identity)
+        self._told[number] += line
+        self._tell(line)
 
     def forget(self, number: int) -> None:
-        if self._wards.pop(number, self) is not self:
+        if self._told.pop(number, None) is not None:
             self._tell(wards.gone(number))
 
     async def aclose(self) -> None:
@@ -129,8 +130,3 @@ class Guard:
         if self._pipe >= 0:
             os.close(self._pipe)
             self._pipe = -1
-
-
-def _everything(known: Iterable[tuple[int, Identity | None]]) -> bytes:
-    lines = (wards.ward(n, identity) if identity else wards.expect(n) for n, identity in known)
-    return "".join(lines).encode()

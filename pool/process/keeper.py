@@ -13,17 +13,15 @@ from typing import Protocol, TypeVar
 
 from ostler.pool.process.errors import KeeperClosed, ProcessError
 from ostler.pool.process.guard import Guard
-from ostler.pool.process.ledger import Estate, Ledger, Run, find_estates, prepare
+from ostler.pool.process.ledger import Ledger, Run
 from ostler.pool.process.reaper.hunt import Hunt
 from ostler.pool.process.reaper.kin import Census, Identity, Stat, take_census
+from ostler.pool.process.reaper.leash import Leash
 from ostler.pool.process.reaper.strike import PAUSE, Family, send
+from ostler.pool.process.settlement import settle_estates
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-
-_ESTATE_GRACE = 1.0
-_ESTATE_BOUND = 5.0
-_ESTATE_LINGER = 0.3
 
 
 class Stoppable(Protocol):
@@ -73,21 +71,22 @@ class Keeper:
         """Of this run's ledger: one file per process that may be alive."""
         return self._ledger.folder
 
-    def announce(self, label: str) -> int:
-        """Before every start: if we die from here on, the process is found though nobody knows its pid."""
+    def announce(self, label: str, leash: Leash) -> int:
+        """Before every start: if we die from here on, the process and whoever it leaves behind are found by marker or
+        leash, though nobody knows its pid and it may be gone by then."""
         if self._closing:
             raise KeeperClosed(f"cannot start {label}: gateway run {self.run.name} is shutting down")
         self._spawned += 1
-        self._ledger.announce(self._spawned, label)
-        self._guard.expect(self._spawned)
+        self._ledger.announce(self._spawned, label, leash)
+        self._guard.expect(self._spawned, leash)
         return self._spawned
 
     def mark(self, number: int) -> str:
         return f"{self.run.mark}{number}"
 
     def born(self, number: int, pid: int) -> None:
-        """In the same breath as the start: should we die before we know who it is, its session still tells the reaper
-        whom it left behind, even if it is gone by then."""
+        """In the same breath as the start: should we die before we know who it is, its session tells the reaper whom
+        it left behind, even those that let go of its pipes."""
         self._guard.ward(number, Identity(pid, 0))
 
     def adopt(self, number: int, process: Stoppable) -> None:
@@ -95,7 +94,7 @@ class Keeper:
         self._living[number] = process
 
     def complete(self, number: int, identity: Identity) -> None:
-        """Record who it is. Until then the marker alone stands for it."""
+        """Record who it is. Until then marker and leash stand for it in the ledger."""
         self._guard.ward(number, identity)
         self._ledger.complete(number, identity)
 
@@ -156,21 +155,3 @@ class Keeper:
         if task.cancelled() or (error := task.exception()) is None or isinstance(error, ProcessError):
             return  # our own errors were told to whoever waits, and logged where nobody may wait
         log.error("a task of the process keeper failed: %s", error, exc_info=error)
-
-
-def settle_estates(runtime_dir: Path, here: Run) -> None:
-    """Blocking. End what dead gateways left; what cannot be ended stays recorded for the next start."""
-    prepare(runtime_dir)
-    for estate in find_estates(runtime_dir, here):
-        survivors = _settle(estate)
-        if survivors:
-            log.error("%s left processes that cannot be ended: %s", estate.run.name, [s.pid for s in survivors])
-        else:
-            estate.clear()
-
-
-def _settle(estate: Estate) -> list[Stat]:
-    if not estate.wards and not estate.pending:
-        return []
-    family = Family(estate.run.mark, estate.wards, vouched=False)
-    return family.end(grace=_ESTATE_GRACE, bound=_ESTATE_BOUND, linger=_ESTATE_LINGER if estate.pending else 0.0)

@@ -2,24 +2,32 @@
 
 One directory per gateway run, and all that identifies the run is in its name, so that there is no
 half-written owner: `spawns/<instance>.<pid>.<start>.<boot>.<pid namespace>/<n>`. One file per spawn: a line
-with label and marker before the start, a line with pid and start time after it. A torn or empty file still
+with label and leash before the start, a line with pid and start time after it. A torn or empty file still
 says what matters, by its name. No fsync: it must survive our death, not the machine's, and a machine that
 dies takes the agents with it.
+
+A leash that nobody held any more may be somebody else's pipe one day: the kernel gives pipes and sockets numbers of 32
+bits, one after the other. So a leash is believed for an hour after it was written, in which no machine makes four
+thousand million of them. The reaper needs no such rule: it comes within seconds.
 """
 
 import json
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ostler.pool.process.errors import RuntimeDirError
 from ostler.pool.process.reaper.kin import Identity, is_alive, read_stat
+from ostler.pool.process.reaper.leash import Leash
 
 INSTANCE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _RUN = re.compile(r"([A-Za-z0-9_-]{1,64})\.(\d+)\.(\d+)\.([0-9a-f]+)\.(\d+)")
 _MAX_FILE = 65_536
+_LEASH_HOLDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,11 @@ class Run:
         """Start of the marker of all its spawns. Unique per run even if the instance id is not."""
         return f"{self.instance}-{self.owner.pid}-{self.owner.start}."
 
+    @property
+    def reaper_words(self) -> tuple[str, str, str]:
+        """What its reaper is told on its command line."""
+        return self.mark, str(self.owner.pid), str(self.owner.start)
+
     def judged_by(self, here: "Run") -> bool:
         """Pids mean the same to both."""
         return self.boot == here.boot and self.namespace == here.namespace
@@ -78,14 +91,15 @@ class Ledger:
             raise RuntimeDirError(folder, "this process already keeps a ledger under that instance id") from error
         return cls(folder)
 
-    def announce(self, number: int, label: str) -> None:
+    def announce(self, number: int, label: str, leash: Leash) -> None:
+        facts: dict[str, str | Leash] = {"label": label, "leash": leash}
         try:
-            self._append(number, {"label": label}, os.O_CREAT | os.O_EXCL)
+            self._append(number, facts, os.O_CREAT | os.O_EXCL)
         except FileNotFoundError:
             # Somebody tidied up: cleaners of temporary directories take what nobody touched for some days.
             prepare(self.folder.parent.parent)
             self.folder.mkdir(mode=0o700, exist_ok=True)
-            self._append(number, {"label": label}, os.O_CREAT | os.O_EXCL)
+            self._append(number, facts, os.O_CREAT | os.O_EXCL)
 
     def complete(self, number: int, identity: Identity) -> None:
         self._append(number, {"pid": identity.pid, "start": identity.start}, 0)
@@ -98,7 +112,7 @@ class Ledger:
         if self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()
 
-    def _append(self, number: int, facts: dict[str, str | int], flags: int) -> None:
+    def _append(self, number: int, facts: Mapping[str, str | Leash] | Mapping[str, int], flags: int) -> None:
         path = self.folder / str(number)
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
         try:
@@ -109,11 +123,12 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Estate:
-    """What a dead gateway left: its marker, the recorded identities, and whether a start is torn."""
+    """What a dead gateway left: its marker, what was recorded of its agents, and whether a start is torn."""
 
     run: Run
     folder: Path
     wards: tuple[Identity, ...]
+    leashes: tuple[Leash, ...]
     pending: bool
 
     def clear(self) -> None:
@@ -138,31 +153,54 @@ def spawns_folder(runtime_dir: Path) -> Path:
     return runtime_dir / "spawns"
 
 
-def find_estates(runtime_dir: Path, here: Run) -> list[Estate]:
-    """Runs whose gateway is dead. A live one's, or another pid namespace's, are not ours to judge."""
+def find_estates(runtime_dir: Path, here: Run, now: float) -> list[Estate]:
+    """Runs whose gateway is dead. A live one's, or another pid namespace's, are not ours to judge. `now` is the time of
+    day."""
     estates = []
     for folder in sorted(spawns_folder(runtime_dir).iterdir()):
         run = Run.parse(folder.name)
         if run is None or run == here:
             continue
         if run.boot != here.boot:
-            estates.append(Estate(run, folder, (), pending=False))  # that boot's processes are gone with it
+            estates.append(Estate(run, folder, (), (), pending=False))  # that boot's processes are gone with it
         elif run.judged_by(here) and not is_alive(run.owner):
-            estates.append(_read_estate(run, folder))
+            estates.append(_read_estate(run, folder, now))
     return estates
 
 
-def _read_estate(run: Run, folder: Path) -> Estate:
-    records = [_read_spawn(file) for file in folder.iterdir()]
-    wards = tuple(identity for identity in records if identity is not None)
-    return Estate(run, folder, wards, pending=None in records)
+class _Record(NamedTuple):
+    identity: Identity | None = None
+    leash: Leash | None = None
 
 
-def _read_spawn(file: Path) -> Identity | None:
+def _read_estate(run: Run, folder: Path, now: float) -> Estate:
+    records = [_read_spawn(file, now) for file in folder.iterdir()]
+    wards = tuple(record.identity for record in records if record.identity is not None)
+    leashes = tuple(record.leash for record in records if record.leash is not None)
+    return Estate(run, folder, wards, leashes, pending=any(record.identity is None for record in records))
+
+
+def _read_spawn(file: Path, now: float) -> _Record:
+    """What is missing is torn: announced and not completed, so that marker and leash have to find it."""
     try:
         with file.open("rb") as stream:
+            fresh = now - os.fstat(stream.fileno()).st_mtime < _LEASH_HOLDS
             lines = stream.read(_MAX_FILE).splitlines()
-        facts = json.loads(lines[1])
+    except OSError:
+        return _Record()
+    return _Record(_read_identity(lines[1:]), _read_leash(lines) if fresh else None)
+
+
+def _read_leash(lines: list[bytes]) -> Leash | None:
+    try:
+        return Leash(*map(int, json.loads(lines[0])["leash"]))
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def _read_identity(lines: list[bytes]) -> Identity | None:
+    try:
+        facts = json.loads(lines[0])
         return Identity(int(facts["pid"]), int(facts["start"]))
-    except (OSError, ValueError, LookupError, TypeError):
-        return None  # torn: announced and not completed, so the marker has to find it
+    except (ValueError, LookupError, TypeError):
+        return None

@@ -10,7 +10,7 @@
 import asyncio
 import logging
 import signal
-from typing import Protocol
+from typing import IO, Protocol
 
 from ostler.pool.process.command import Command
 from ostler.pool.process.environment import secret_values
@@ -21,8 +21,10 @@ from ostler.pool.process.ladder import Rung, StopDeadlines
 from ostler.pool.process.pipes import Inflow, Outflow, Pipes
 from ostler.pool.process.reaper.kin import Identity
 from ostler.pool.process.reaper.strike import Family
-from ostler.pool.process.spawn import Child, explain_limits, spawn
+from ostler.pool.process.refusals import explain_limits
+from ostler.pool.process.spawn import Child, spawn
 from ostler.pool.process.stderr import Redaction, StderrTail
+from ostler.pool.process.stdio import Stdio
 from ostler.pool.process.tree import TreeMemory, measure
 
 log = logging.getLogger(__name__)
@@ -49,7 +51,16 @@ class ProcessListener(Protocol):
 class AgentProcess:
     """Made by `start`."""
 
-    def __init__(self, command: Command, child: Child, number: int, listener: ProcessListener, keeper: Keeper) -> None:
+    def __init__(
+        self,
+        command: Command,
+        child: Child,
+        ends: tuple[IO[bytes], ...],
+        number: int,
+        *,
+        listener: ProcessListener,
+        keeper: Keeper,
+    ) -> None:
         self.command = command
         self.pid = child.pid
         self.identity = Identity(child.pid, 0)
@@ -67,7 +78,7 @@ class AgentProcess:
             Inflow(listener.stdout_received, self._on_end_of_pipe),
             Inflow(self._tail.feed, self._on_end_of_pipe),
             Outflow(listener.writable),
-            child.pipes,
+            ends,
         )
         self._status: int | None = None
         self._act = Ending.BY_ITSELF
@@ -82,14 +93,15 @@ class AgentProcess:
     @classmethod
     async def start(cls, command: Command, listener: ProcessListener, *, keeper: Keeper) -> "AgentProcess":
         """Raises a `StartError`. Failed or cancelled at any point, it leaves no process and no descriptor."""
-        number = keeper.announce(command.label)
-        try:
-            child = spawn(command, keeper.mark(number))
-        except StartError:
-            keeper.forget(number)
-            raise
-        keeper.born(number, child.pid)
-        process = cls(command, child, number, listener, keeper)
+        with Stdio(command) as stdio:
+            number = keeper.announce(command.label, stdio.leash)
+            try:
+                child = spawn(command, keeper.mark(number), stdio)
+            except StartError:
+                keeper.forget(number)
+                raise
+            keeper.born(number, child.pid)
+            process = cls(command, child, stdio.take(), number, listener=listener, keeper=keeper)
         keeper.adopt(number, process)
         # The keeper's task, not ours: cancelled halfway, a pipe end would have two owners or none.
         attached = keeper.hold(process._attach())

@@ -1,12 +1,16 @@
 """A stand-in for the gateway that tests may kill: a keeper, several nasty agents, and nothing else.
 
 Run as `python -m tests.support.gateways RUNTIME_DIR COUNT`; prints a JSON line once it keeps `COUNT` agents,
-or, with `COUNT` 0, starts agents without end and says nothing.
+or, with `COUNT` 0, starts agents without end and says nothing. With `torn` for COUNT it dies by SIGKILL in the midst of
+its first start, when nobody was told the pid of the agent and that agent has come to its own end already; with `alone`
+its reaper dies first.
 """
 
 import asyncio
 import itertools
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ostler.pool.process import AgentProcess, Keeper, ProcessIdentity
-from tests.support.processes import ESCAPES, Recorder, identify, python
+from tests.support.processes import ESCAPES, LEAVES_A_STRANGER, Recorder, identify, python
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,12 +52,13 @@ def stand_in(runtime_dir: Path, count: int = 3) -> Iterator[StandIn]:
         process.stdout.close()
 
 
-def launch(runtime_dir: Path, count: int) -> "subprocess.Popen[bytes]":
+def launch(runtime_dir: Path, count: int | str) -> "subprocess.Popen[bytes]":
     line = [sys.executable, "-m", "tests.support.gateways", str(runtime_dir), str(count)]
     return subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE)
 
 
 async def keep(runtime_dir: Path, count: int) -> None:
+    """The usual life."""
     keeper = await Keeper.open(runtime_dir, "standin")
     codes = itertools.cycle(ESCAPES.values())
     if count == 0:
@@ -69,10 +74,40 @@ async def keep(runtime_dir: Path, count: int) -> None:
     await asyncio.Event().wait()
 
 
+class DyingKeeper(Keeper):
+    """Its gateway is killed between the start of an agent and the telling of its pid, as late as can be."""
+
+    alone = False
+
+    def born(self, number: int, pid: int) -> None:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        if self.alone and self.reaper_pid is not None:
+            os.kill(self.reaper_pid, signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class LonelyKeeper(DyingKeeper):
+    alone = True
+
+
+async def die_within_a_start(keeper: Keeper, runtime_dir: Path) -> None:
+    await AgentProcess.start(python(LEAVES_A_STRANGER, runtime_dir), Recorder(), keeper=keeper)
+
+
 async def start_without_end(runtime_dir: Path, keeper: Keeper, codes: Iterator[str]) -> None:
     for code in codes:
         await AgentProcess.start(python(code, runtime_dir), Recorder(), keeper=keeper)
 
 
+async def main(runtime_dir: Path, word: str) -> None:
+    """By what was asked for on the command line."""
+    if word in KEEPERS:
+        await die_within_a_start(await KEEPERS[word].open(runtime_dir, "standin"), runtime_dir)
+    else:
+        await keep(runtime_dir, int(word))
+
+
+KEEPERS = {"torn": DyingKeeper, "alone": LonelyKeeper}
+
 if __name__ == "__main__":
-    asyncio.run(keep(Path(sys.argv[1]), int(sys.argv[2])))
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))

@@ -40,6 +40,17 @@ tool = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], 
 print(tool.pid, flush=True)
 time.sleep(600)
 """
+# In a session of its own, without our marker, and its agent is gone: only what it holds tells whose it is.
+LEAVES_A_STRANGER = """
+import os, sys
+told, tell = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    os.dup2(tell, 9)
+    os.execve("/bin/sh", ["sh", "-c", "echo $$ > stranger; echo >&9; exec 9>&-; exec sleep 600"], {})
+os.close(tell)
+os.read(told, 1)
+"""
 ESCAPES = {"fork": FORKS_STUBBORN, "daemon": DOUBLE_FORKS, "bare": OWN_GROUP_BARE}
 
 

@@ -1,5 +1,6 @@
 """The plain parts of a process: command, environment, stderr tail, ladder, wards, ledger names."""
 
+import os
 import signal
 from pathlib import Path
 
@@ -18,9 +19,10 @@ from ostler.pool.process import (
     build_environment,
 )
 from ostler.pool.process.environment import secret_values
-from ostler.pool.process.ledger import Run, prepare
+from ostler.pool.process.ledger import Estate, Ledger, Run, find_estates, prepare
 from ostler.pool.process.reaper import wards
 from ostler.pool.process.reaper.kin import Identity
+from ostler.pool.process.reaper.leash import Leash
 from ostler.pool.process.reaper.wards import Wards
 from ostler.pool.process.stderr import MAX_BYTES, MAX_LINE, MAX_LINES, Redaction, StderrTail
 
@@ -132,12 +134,16 @@ def test_an_exit_reads_as_what_happened() -> None:
 
 def test_the_reaper_understands_what_the_gateway_says() -> None:
     told = Wards()
-    text = wards.expect(1) + wards.ward(1, Identity(10, 20)) + wards.expect(2) + wards.expect(3) + wards.gone(3)
-    for byte in text.encode() + b"nonsense\nward x y z\n":
+    leashes = [Leash(n, n + 1, n + 2) for n in (100, 200, 300)]
+    expected = [wards.expect(number, leash) for number, leash in enumerate(leashes, 1)]
+    text = expected[0] + wards.ward(1, Identity(10, 20)) + expected[1] + expected[2] + wards.gone(3)
+    for byte in text.encode() + b"nonsense\nward x y z\nexpect 4 1 2\nexpect 5 1 2 x\n":
         told.feed(bytes([byte]))
     assert told.identities == [Identity(10, 20)]
+    assert told.leashes == leashes[:2]
     assert told.any_pending
     told.feed(wards.gone(2).encode())
+    assert told.leashes == leashes[:1]
     assert not told.any_pending
 
 
@@ -145,6 +151,37 @@ def test_the_name_of_a_run_says_all_about_it() -> None:
     run = Run.of_this_process("gw-1")
     assert Run.parse(run.name) == run
     assert Run.parse("something else") is None
+
+
+def estate_of_a_dead_run(runtime_dir: Path, lines: str, now: float) -> Estate:
+    """What the next start reads when the only record of a dead run holds `lines`."""
+    prepare(runtime_dir)
+    here = Run.of_this_process("dead")
+    dead = Run("dead", Identity(here.owner.pid, here.owner.start - 1), here.boot, here.namespace)
+    ledger = Ledger.open(runtime_dir, dead)
+    (ledger.folder / "1").write_text(lines)
+    os.utime(ledger.folder / "1", (1000.0, 1000.0))
+    (estate,) = find_estates(runtime_dir, here, now)
+    return estate
+
+
+@pytest.mark.parametrize(
+    "torn", ["", "{", '{"label": "x"}', '{"label": "x", "leash": [1, 2]}', '{"leash": ["a", 2, 3]}']
+)
+def test_w30d_a_torn_record_still_says_that_a_start_is_torn(torn: str, tmp_path: Path) -> None:
+    estate = estate_of_a_dead_run(tmp_path / "run", torn, now=1001.0)
+    assert (estate.pending, estate.wards, estate.leashes) == (True, (), ())
+
+
+def test_w30d_the_leash_is_on_record_before_the_start(tmp_path: Path) -> None:
+    estate = estate_of_a_dead_run(tmp_path / "run", '{"label": "x", "leash": [7, 8, 9]}\n', now=1001.0)
+    assert (estate.pending, estate.leashes) == (True, (Leash(7, 8, 9),))
+
+
+def test_w32_a_leash_of_long_ago_may_be_anybodys_pipe(tmp_path: Path) -> None:
+    record = '{"label": "x", "leash": [7, 8, 9]}\n{"pid": 5, "start": 6}\n'
+    estate = estate_of_a_dead_run(tmp_path / "run", record, now=1000.0 + 3601)
+    assert (estate.wards, estate.leashes) == ((Identity(5, 6),), ())
 
 
 @pytest.mark.parametrize("name", ["", "a.b", "a/b", "x" * 65])

@@ -2,8 +2,8 @@
 
 Four bonds, because real agents break three of them: a marker in the environment (codex strips it from its
 tool servers), the session opened at spawn (`setsid` leaves it), descent (a double fork cuts it), and having
-been seen before as kin. A bare pid is never a bond: the kernel hands pids out again, so a pid counts only
-together with its start time.
+been seen before as kin. The fifth, the pipes it was given, is in `leash`. A bare pid is never a bond: the kernel
+hands pids out again, so a pid counts only together with its start time.
 """
 
 import os

@@ -4,9 +4,11 @@ import os
 import signal
 import time
 from collections.abc import Callable, Collection
+from collections.abc import Set as AbstractSet
 
 from .hunt import Hunt
 from .kin import Census, Identity, Stat, find_kin, read_stat, take_census
+from .leash import Leash, find_holders
 
 PAUSE = 0.02
 SHORT_PAUSE = 0.002
@@ -36,8 +38,11 @@ class Family:
     that child may carry no marker and know no parent, but it is in the session of somebody who was there a moment ago.
     """
 
-    def __init__(self, mark: str, wards: Collection[Identity], *, vouched: bool) -> None:
+    def __init__(
+        self, mark: str, wards: Collection[Identity], *, vouched: bool, leashes: Collection[Leash] = ()
+    ) -> None:
         self._mark = mark
+        self._leashes = tuple(leashes)
         self._wards = set(wards)
         self._vouched = vouched
         self._met: set[Identity] = set()
@@ -47,11 +52,13 @@ class Family:
 
     def look(self) -> list[Stat]:
         """Blocking."""
-        return self.find(take_census())
+        census = take_census()
+        return self.find(census, find_holders(census.table, self._leashes))
 
-    def find(self, census: Census) -> list[Stat]:
+    def find(self, census: Census, holders: AbstractSet[int] = frozenset()) -> list[Stat]:
+        """`holders` hold a pipe of one of the agents."""
         table = census.table
-        kin = find_kin(table, census.marked(self._mark), self._wards, vouched=self._vouched)
+        kin = find_kin(table, census.marked(self._mark) | holders, self._wards, vouched=self._vouched)
         kin |= find_kin(table, (), self._met, vouched=True)
         found = [table[pid] for pid in kin - {os.getpid()}]
         self._met.update(stat.identity for stat in found)

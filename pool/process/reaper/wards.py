@@ -1,14 +1,15 @@
 """What the reaper was told. Pure: lines in, wards out.
 
-`expect N` before a start, `ward N PID START` once it runs, `gone N` when its family has been buried. A line
-that makes no sense is dropped: the marker still finds what it was about.
+`expect N STDIN STDOUT STDERR` (the numbers of its pipes) before a start, `ward N PID START` once it runs, `gone N` when
+its family has been buried. A line that makes no sense is dropped: the marker still finds what it was about.
 """
 
 from .kin import Identity
+from .leash import Leash
 
 
-def expect(number: int) -> str:
-    return f"expect {number}\n"
+def expect(number: int, leash: Leash) -> str:
+    return f"expect {number} {leash.stdin} {leash.stdout} {leash.stderr}\n"
 
 
 def ward(number: int, identity: Identity) -> str:
@@ -22,6 +23,7 @@ def gone(number: int) -> str:
 class Wards:
     def __init__(self) -> None:
         self._known: dict[int, Identity | None] = {}
+        self._leashes: dict[int, Leash] = {}
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
@@ -34,17 +36,23 @@ class Wards:
         return [identity for identity in self._known.values() if identity is not None]
 
     @property
+    def leashes(self) -> list[Leash]:
+        return list(self._leashes.values())
+
+    @property
     def any_pending(self) -> bool:
         """A start was announced and its pid never told: it may show its marker only in a moment."""
         return None in self._known.values()
 
     def _take(self, words: list[bytes]) -> None:
         match words:
-            case [b"expect", number] if number.isdigit():
+            case [b"expect", number, *pipes] if number.isdigit() and len(pipes) == 3 and all(map(bytes.isdigit, pipes)):
                 self._known[int(number)] = None
+                self._leashes[int(number)] = Leash(*map(int, pipes))
             case [b"ward", number, pid, start] if number.isdigit() and pid.isdigit() and start.isdigit():
                 self._known[int(number)] = Identity(int(pid), int(start))
             case [b"gone", number] if number.isdigit():
                 self._known.pop(int(number), None)
+                self._leashes.pop(int(number), None)
             case _:
                 return

@@ -8,7 +8,7 @@ from pathlib import Path
 from ostler.pool.process import Keeper, ProcessIdentity
 from ostler.pool.process.ledger import Run, spawns_folder
 from tests.process.kill_cycles import run_cycles
-from tests.support.gateways import stand_in
+from tests.support.gateways import launch, stand_in
 from tests.support.processes import alive, identify, marked
 from tests.support.waiting import eventually
 
@@ -83,6 +83,42 @@ async def test_w32_a_recycled_pid_is_left_alone(tmp_path: Path) -> None:
     await keeper.aclose()
     stranger.kill()
     await stranger.wait()
+
+
+async def test_e15_w30d_whom_an_agent_left_in_a_torn_start_is_known_by_its_pipes(tmp_path: Path) -> None:
+    """Nobody was told the pid of the agent, nobody saw it; its child has no marker, no parent and its own session."""
+    stranger = left_by_a_torn_start(tmp_path / "run", "torn")
+    await gone([stranger])
+
+
+async def test_w30d_without_a_reaper_the_next_start_knows_them_by_the_recorded_pipes(tmp_path: Path) -> None:
+    stranger = left_by_a_torn_start(tmp_path / "run", "alone")
+    assert alive(stranger)
+    keeper = await Keeper.open(tmp_path / "run", "next")
+    try:
+        assert not alive(stranger)
+    finally:
+        await keeper.aclose()
+
+
+async def test_w30d_the_next_start_waits_for_the_last_reaper(tmp_path: Path) -> None:
+    """It knows more than the ledger, so nothing is over before it is."""
+    with stand_in(tmp_path / "run") as gateway:
+        gateway.kill()
+        keeper = await Keeper.open(gateway.runtime_dir, "next")
+        try:
+            assert not alive(gateway.reaper)
+        finally:
+            await keeper.aclose()
+
+
+def left_by_a_torn_start(runtime_dir: Path, how: str) -> ProcessIdentity:
+    """The gateway has died within a start; who is left of the agent's."""
+    process = launch(runtime_dir, how)
+    assert process.wait(20) == -signal.SIGKILL
+    assert process.stdout is not None
+    process.stdout.close()
+    return identify(int((runtime_dir / "stranger").read_text()))
 
 
 def test_w30d_killed_at_random_moments_nothing_survives_the_next_start(tmp_path: Path) -> None:

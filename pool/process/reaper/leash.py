@@ -1,0 +1,49 @@
+"""The bond that needs no look: the pipes an agent was given.
+
+Their numbers are known before the agent is. They pass on with stdin, stdout and stderr through forks, `setsid` and an
+emptied environment, and nobody but the agent can have passed them on: the gateway, and whoever it forked, hold the
+other ends. While one end is held the kernel gives the number to no other pipe. Blocking reads, dearer than those of a
+census by the number of open files: for a family whose gateway has died.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+
+class Leash(NamedTuple):
+    """The numbers (of inodes) of an agent's three pipes."""
+
+    stdin: int
+    stdout: int
+    stderr: int
+
+    @classmethod
+    def of(cls, descriptors: Iterable[int]) -> "Leash":
+        return cls(*(os.fstat(descriptor).st_ino for descriptor in descriptors))
+
+
+def find_holders(pids: Iterable[int], leashes: Iterable[Leash]) -> set[int]:
+    """Who holds an agent's end of one: the reading end of a stdin, the writing end of a stdout or stderr."""
+    ends = {f"pipe:[{number}]": access for leash in leashes for number, access in zip(leash, _ACCESS, strict=True)}
+    return {pid for pid in pids if _holds(pid, ends)} if ends else set()
+
+
+_ACCESS = (stat.S_IRUSR, stat.S_IWUSR, stat.S_IWUSR)
+
+
+def _holds(pid: int, ends: Mapping[str, int]) -> bool:
+    folder = f"/proc/{pid}/fd"
+    try:
+        return any(_is_one(f"{folder}/{name}", ends) for name in os.listdir(folder))  # noqa: PTH208 (no pathlib: size)
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return False  # gone between two reads, or another user's: neither can be an agent of ours
+
+
+def _is_one(link: str, ends: Mapping[str, int]) -> bool:
+    try:
+        access = ends.get(os.readlink(link))  # noqa: PTH115 (no pathlib: size)
+        return access is not None and bool(os.lstat(link).st_mode & access)
+    except FileNotFoundError:
+        return False  # closed between two reads

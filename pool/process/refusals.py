@@ -1,0 +1,63 @@
+"""Why a start was refused: from the number the kernel gives to the error a person can act on."""
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+from ostler.pool.process.command import Command
+from ostler.pool.process.errors import (
+    MissingDirectory,
+    MissingProgram,
+    NotPermitted,
+    NotRunnable,
+    ResourcesExhausted,
+    StartError,
+)
+
+_EXHAUSTED = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+_NOT_RUNNABLE = {
+    errno.ENOEXEC,
+    errno.E2BIG,
+    errno.ELOOP,
+    errno.EISDIR,
+    errno.ELIBBAD,
+    errno.ETXTBSY,
+    errno.ENAMETOOLONG,
+}
+_PERMISSION = {errno.EACCES, errno.EPERM}
+
+
+def explain(command: Command, error: OSError) -> StartError:
+    """An errno to the error a person can act on."""
+    program = command.line[0]
+    kind, reason = _diagnose(command, error, program)
+    return kind(command.label, program, command.cwd, reason)
+
+
+def explain_limits(command: Command, error: OSError | ValueError) -> StartError:
+    reason = f"its pipes or resource limits were refused: {error}"
+    kind = NotPermitted if isinstance(error, PermissionError) else StartError
+    return kind(command.label, command.line[0], command.cwd, reason)
+
+
+def _diagnose(command: Command, error: OSError, program: str) -> tuple[type[StartError], str]:
+    at_cwd = error.filename is not None and Path(os.fsdecode(error.filename)) == command.cwd
+    if error.errno in {errno.ENOENT, errno.ENOTDIR}:
+        if at_cwd or not command.cwd.is_dir():
+            return MissingDirectory, "the working directory does not exist"
+        return MissingProgram, _missing(program, command)
+    if error.errno in _PERMISSION:
+        return NotPermitted, f"permission denied for {'the working directory' if at_cwd else 'the program'}"
+    if error.errno in _EXHAUSTED:
+        return ResourcesExhausted, f"{error.strerror}; fewer processes or higher limits are needed"
+    if error.errno in _NOT_RUNNABLE:
+        return NotRunnable, f"{error.strerror}; not a program this machine can run"
+    return StartError, str(error.strerror)
+
+
+def _missing(program: str, command: Command) -> str:
+    path = command.env.get("PATH", os.defpath)
+    if shutil.which(program, path=path):
+        return "the program exists but the interpreter it names does not"
+    return "no such program" if "/" in program else f"no such program on PATH ({path})"
