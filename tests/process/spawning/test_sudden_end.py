@@ -102,10 +102,15 @@ async def test_w30d_without_a_reaper_the_next_start_knows_them_by_the_recorded_p
 
 
 async def test_w30d_the_next_start_waits_for_the_last_reaper(tmp_path: Path) -> None:
-    """It knows more than the ledger, so nothing is over before it is."""
-    with stand_in(tmp_path / "run") as gateway:
+    """It knows more than the ledger, so nothing is over before it is, even where nobody is left."""
+    with stand_in(tmp_path / "run", 1) as gateway:
+        os.kill(gateway.reaper.pid, signal.SIGSTOP)
         gateway.kill()
-        keeper = await Keeper.open(gateway.runtime_dir, "next")
+        opening = asyncio.create_task(Keeper.open(gateway.runtime_dir, "next"))
+        await gone(gateway.agents)
+        assert not (await asyncio.wait({opening}, timeout=0.5))[0]
+        os.kill(gateway.reaper.pid, signal.SIGCONT)
+        keeper = await opening
         try:
             assert not alive(gateway.reaper)
         finally:

@@ -12,78 +12,16 @@ from ostler.pool.providers.codex_app_server import PROVIDER as CODEX
 from ostler.pool.settings import ProviderSettings
 from ostler.pool.transport import Transport
 from ostler.wire.json import JsonObject
+from tests.support import app_server
 from tests.support.stable import Stable, end_of, hear, say, text_of
 from tests.support.tickets import Answer, PlainTicket
 from tests.support.waiting import eventually
 
-APP_SERVER = r"""
-import json, sys
-def say(**frame):
-    sys.stdout.write(json.dumps(frame) + "\n"); sys.stdout.flush()
-threads, turns, waiting, closed = 0, 0, {}, []
-def begin(frame, thread):
-    global turns
-    turns += 1
-    turn = f"turn-{turns}"
-    say(id=frame["id"], result={"turn": {"id": turn}})
-    say(method="turn/started", params={"threadId": thread, "turn": {"id": turn}})
-    return turn
-def delta(thread, turn, text):
-    say(method="item/agentMessage/delta", params={"threadId": thread, "turnId": turn, "itemId": "i", "delta": text})
-def end(thread, turn, status="completed"):
-    say(method="turn/completed", params={"threadId": thread, "turn": {"id": turn, "status": status, "items": []}})
-for line in sys.stdin:
-    frame = json.loads(line)
-    method, params = frame.get("method"), frame.get("params") or {}
-    thread = params.get("threadId")
-    if method == "initialize":
-        assert params["capabilities"]["experimentalApi"]
-        say(id=frame["id"], result={"userAgent": "ostler/1.2.3 (x)"})
-    elif method == "thread/start":
-        threads += 1
-        say(id=frame["id"], result={"thread": {"id": f"thread-{threads}"}, "model": "m"})
-    elif method == "turn/start":
-        words = params["input"][0]["text"]
-        if words == "fail":
-            say(id=frame["id"], error={"code": -32600, "message": "thread not found: " + thread})
-            continue
-        turn = begin(frame, thread)
-        if words == "wait":
-            waiting[thread] = turn
-        elif words == "call":
-            waiting[thread], waiting["tool"] = turn, (thread, turn)
-            say(id=77, method="item/tool/call", params={"threadId": thread, "turnId": turn, "callId": "c",
-                "tool": "echo", "arguments": {}})
-        elif words == "call foreign":
-            waiting["tool"] = (thread, turn)
-            say(id=77, method="item/tool/call", params={"threadId": "thread-of-another", "turnId": turn,
-                "callId": "c", "tool": "echo", "arguments": {}})
-        elif words == "closed":
-            delta(thread, turn, " ".join(closed)); end(thread, turn)
-        else:
-            delta(thread, turn, words); end(thread, turn)
-    elif method == "turn/interrupt":
-        say(id=frame["id"], result={})
-        turn = waiting.pop(thread)
-        end(thread, turn, "interrupted")
-        delta(thread, turn, "late ")
-    elif method in ("thread/unsubscribe", "thread/archive"):
-        closed.append(method); say(id=frame["id"], result={})
-    elif frame.get("id") == 77:
-        (thread, turn), result = waiting.pop("tool"), frame.get("result")
-        if result:
-            say(method="item/completed", params={"threadId": thread, "turnId": turn, "item": {
-                "type": "dynamicToolCall", "id": "c", "tool": "echo", "status": "completed",
-                "contentItems": result["contentItems"]}})
-        delta(thread, turn, result["contentItems"][0]["text"] if result else frame["error"]["message"])
-        end(thread, turn)
-    elif "id" in frame:
-        say(id=frame["id"], error={"code": -32600, "message": "unknown variant"})
-"""
+APP_SERVER = (sys.executable, app_server.__file__)
 
 
-async def server(stable: Stable, script: str = APP_SERVER) -> Transport:
-    return await stable.start(stable.plan(CODEX, ProviderSettings(command=(sys.executable, "-c", script))))
+async def server(stable: Stable, command: tuple[str, ...] = APP_SERVER) -> Transport:
+    return await stable.start(stable.plan(CODEX, ProviderSettings(command=command)))
 
 
 async def test_a_turn_ends_by_its_own_event(stable: Stable) -> None:
@@ -150,5 +88,5 @@ async def test_a_refused_turn_is_an_unknown_session(stable: Stable) -> None:
 async def test_an_acp_agent_is_no_app_server(stable: Stable) -> None:
     script = "import json\nprint(json.dumps({'id': 1, 'result': {'protocolVersion': 1}}), flush=True)\ninput()\ninput()"
     with pytest.raises(AgentStartFailed, match="no codex app-server") as caught:
-        await server(stable, script)
+        await server(stable, (sys.executable, "-c", script))
     assert caught.value.phase is Phase.HANDSHAKE

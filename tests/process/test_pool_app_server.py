@@ -1,0 +1,135 @@
+"""The pool's contract with the other dialect: app-server processes, alone and beside those of another provider."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from ostler.pool import ProviderSettings, TransportKey
+from ostler.pool.events import Finished, Reason
+from tests.support import app_server
+from tests.support.agent_clock import agent_turns
+from tests.support.pools import Stable, alive, open_stable, say
+
+CODEX = "codex-app-server"
+BOOT = 2.0
+
+
+@asynccontextmanager
+async def both(folder: Path, *flags: str) -> AsyncIterator[Stable]:
+    """A pool of demo agents and of app-servers; the flags are the app-server's."""
+    server = ProviderSettings(command=(sys.executable, app_server.__file__, *flags))
+    async with open_stable(folder) as stable:
+        providers = {**stable.settings.providers, CODEX: server}
+        stable.pool.reload(replace(stable.settings, providers=providers), stable.environ)
+        yield stable
+
+
+def codex(stable: Stable, name: str = "work", model: str = "m") -> TransportKey:
+    """An app-server's key whose directory exists."""
+    return replace(stable.key(name, model), provider=CODEX)
+
+
+async def test_e27_e01_the_same_key_is_the_same_app_server(tmp_path: Path) -> None:
+    async with both(tmp_path) as stable:
+        first = await stable.pool.get(codex(stable))
+        assert await stable.pool.get(codex(stable)) is first
+        assert stable.pids() == {first.pid}
+
+
+async def test_e27_e02_a_key_that_differs_in_one_part_is_another_process(tmp_path: Path) -> None:
+    async with both(tmp_path) as stable:
+        keys = [codex(stable), codex(stable, "other"), codex(stable, model="second"), stable.key("work", "m")]
+        pids = [(await stable.pool.get(key)).pid for key in keys]
+        assert len(set(pids)) == 4
+        assert stable.pids() == set(pids)
+
+
+async def test_e27_e11_a_released_thread_never_ends_a_shared_process(tmp_path: Path) -> None:
+    async with both(tmp_path) as stable:
+        transport = await stable.pool.get(codex(stable))
+        leases = [await stable.pool.lease(codex(stable)) for _ in range(3)]
+        for lease in leases:
+            assert await say(lease, "hello") == "hello"
+            lease.release()
+        async with await stable.pool.lease(codex(stable)) as fourth:
+            assert await say(fourth, "recall") == ""
+            assert fourth.pid == transport.pid
+        assert stable.pids() == {transport.pid}
+
+
+async def test_e27_e13_shutdown_leaves_nothing_not_even_what_ignores_it(tmp_path: Path) -> None:
+    async with both(tmp_path, "--stubborn") as stable:
+        lease = await stable.pool.lease(codex(stable))
+        family = [lease.pid, int(await say(lease, "fork"))]
+        assert all(map(alive, family))
+        await stable.pool.shutdown()
+        await stable.pool.shutdown()
+        assert not any(map(alive, family))
+        lease.release()
+
+
+async def test_e27_e16_an_idle_app_server_that_dies_is_replaced(tmp_path: Path) -> None:
+    async with both(tmp_path) as stable:
+        before = await stable.pool.get(codex(stable))
+        os.kill(before.pid, signal.SIGKILL)
+        await before.wait_lost()
+        async with await stable.pool.lease(codex(stable)) as lease:
+            assert lease.pid != before.pid
+            assert await say(lease, "still here") == "still here"
+        assert len(stable.pids()) == 1
+
+
+async def test_e27_e17_a_death_fails_the_running_turns_once_and_nobody_else(tmp_path: Path) -> None:
+    async with both(tmp_path) as stable:
+        bystander = await stable.pool.lease(stable.key())
+        leases = [await stable.pool.lease(codex(stable)) for _ in range(2)]
+        turns = [await lease.prompt("wait") for lease in leases]
+        pid = leases[0].pid
+        os.kill(pid, signal.SIGKILL)
+        for turn in turns:
+            (end,) = [event async for event in turn if isinstance(event, Finished)]
+            assert end.reason is Reason.FAILED
+            assert str(pid) in end.detail
+        for lease in leases:
+            await lease.wait_moved()
+            lease.release()
+        async with await stable.pool.lease(codex(stable)) as again:
+            assert (await say(again, "recall"), again.pid == pid) == ("", False)
+        assert await say(bystander, "well") == "echo: well"
+        bystander.release()
+
+
+async def test_e27_two_providers_are_two_processes_whose_sessions_never_mix(tmp_path: Path) -> None:
+    async with both(tmp_path) as stable:
+        servers = [await stable.pool.lease(codex(stable)) for _ in range(2)]
+        demos = [await stable.pool.lease(stable.key()) for _ in range(2)]
+        for number, lease in enumerate([*servers, *demos]):
+            await say(lease, f"word{number}")
+        assert [await say(lease, "recall") for lease in servers] == ["word0", "word1"]
+        assert [await say(lease, "!recall") for lease in demos] == ["word2", "word3"]
+        assert len({lease.pid for lease in servers}) == len({lease.pid for lease in demos}) == 1
+        assert stable.pids() == {servers[0].pid, demos[0].pid}
+        for lease in (*servers, *demos):
+            lease.release()
+
+
+async def test_e08_the_boot_is_over_when_get_returns(tmp_path: Path) -> None:
+    """On the agent's own clock, which is ours: the first prompt costs no more than opening a session."""
+    async with open_stable(tmp_path, "--boot-delay", str(BOOT)) as stable:
+        began = time.monotonic()
+        transport = await stable.pool.get(stable.key())
+        returned = time.monotonic()
+        async with await stable.pool.lease(stable.key()) as lease:
+            assert await say(lease, "hello") == "echo: hello"
+            assert lease.pid == transport.pid
+        turn = agent_turns(stable.record)["hello"]
+        assert began + BOOT <= turn.up <= returned < turn.prompted
+        assert len(stable.starts()) == 1
+        # What is asked for is 300 ms. A machine that runs twenty tests at once may take longer, but a second boot
+        # or handshake would cost all of it again.
+        assert turn.prompted - returned < BOOT
