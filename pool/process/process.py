@@ -4,13 +4,14 @@
   or shortly after the end if a grandchild holds them open.
 - Whatever ends it, its family (own groups, own sessions, double forks) is ended after it, and only then are
   the pid freed and the ledger entry removed. The keeper owns that task, so that no caller can cancel it.
+- Whoever holds its stdout or stderr open after all of them belongs to it too.
 - `stop` is one ladder however many call it, and cancelling a caller does not cancel the ladder.
 """
 
 import asyncio
 import logging
 import signal
-from typing import IO, Protocol
+from typing import Protocol
 
 from ostler.pool.process.command import Command
 from ostler.pool.process.environment import secret_values
@@ -19,7 +20,7 @@ from ostler.pool.process.exit import Ending, Exit
 from ostler.pool.process.keeper import Keeper
 from ostler.pool.process.ladder import Rung, StopDeadlines
 from ostler.pool.process.pipes import Inflow, Outflow, Pipes
-from ostler.pool.process.reaper.kin import Identity
+from ostler.pool.process.reaper.kin import Identity, take_census
 from ostler.pool.process.reaper.strike import Family
 from ostler.pool.process.refusals import explain_limits
 from ostler.pool.process.spawn import Child, spawn
@@ -55,7 +56,7 @@ class AgentProcess:
         self,
         command: Command,
         child: Child,
-        ends: tuple[IO[bytes], ...],
+        stdio: Stdio,
         number: int,
         *,
         listener: ProcessListener,
@@ -72,17 +73,18 @@ class AgentProcess:
         self._loop = asyncio.get_running_loop()
         self._started_at = self._loop.time()
         self._ended_at = 0.0
-        self._family = Family(keeper.mark(number), (), vouched=True)
+        self._family = Family(keeper.mark(number), (), vouched=True, leashes=[stdio.leash])
         self._tail = StderrTail(Redaction((*command.secrets, *secret_values(command.env))))
         self._pipes = Pipes(
             Inflow(listener.stdout_received, self._on_end_of_pipe),
             Inflow(self._tail.feed, self._on_end_of_pipe),
             Outflow(listener.writable),
-            ends,
+            stdio.take(),
         )
         self._status: int | None = None
         self._act = Ending.BY_ITSELF
         self._paused = False
+        self._held = False
         self._ended = asyncio.Event()
         self._reported = asyncio.Event()
         self._stop: asyncio.Task[Exit] | None = None
@@ -101,7 +103,7 @@ class AgentProcess:
                 keeper.forget(number)
                 raise
             keeper.born(number, child.pid)
-            process = cls(command, child, stdio.take(), number, listener=listener, keeper=keeper)
+            process = cls(command, child, stdio, number, listener=listener, keeper=keeper)
         keeper.adopt(number, process)
         # The keeper's task, not ours: cancelled halfway, a pipe end would have two owners or none.
         attached = keeper.hold(process._attach())
@@ -142,7 +144,7 @@ class AgentProcess:
 
     def memory(self) -> TreeMemory:
         """Blocking reads of `/proc`: run it in a thread. It also remembers who belongs to us, for the end."""
-        return measure(stat.pid for stat in self._family.look() if not stat.dead)
+        return measure(stat.pid for stat in self._family.find(take_census()) if not stat.dead)
 
     def kill(self) -> None:
         """SIGKILL to the group, now. The family is ended and the exit reported as after any other end."""
@@ -222,6 +224,8 @@ class AgentProcess:
         try:
             left = await self._keeper.end(self._family, grace=self._sweep_grace, bound=self._bound)
             await self._reported.wait()
+            if self._held and not left:
+                left = await self._keeper.end(self._family, grace=self._sweep_grace, bound=self._bound, closely=True)
         finally:
             self._child.bury()
             self._keeper.release(self._number)
@@ -254,6 +258,7 @@ class AgentProcess:
         if self.exit is not None:
             return
         status = self._status
+        self._held = not self._pipes.drained
         self.exit = Exit(
             self.pid,
             code=status if status is not None and status >= 0 else None,

@@ -60,9 +60,9 @@ def launch(runtime_dir: Path, count: int | str) -> "subprocess.Popen[bytes]":
 async def keep(runtime_dir: Path, count: int) -> None:
     """The usual life."""
     keeper = await Keeper.open(runtime_dir, "standin")
-    codes = itertools.cycle(ESCAPES.values())
     if count == 0:
-        await start_without_end(runtime_dir, keeper, codes)
+        await start_without_end(runtime_dir, keeper)
+    codes = itertools.cycle(ESCAPES.values())
     agents: list[ProcessIdentity] = []
     for _ in range(count):
         listener = Recorder()
@@ -94,8 +94,8 @@ async def die_within_a_start(keeper: Keeper, runtime_dir: Path) -> None:
     await AgentProcess.start(python(LEAVES_A_STRANGER, runtime_dir), Recorder(), keeper=keeper)
 
 
-async def start_without_end(runtime_dir: Path, keeper: Keeper, codes: Iterator[str]) -> None:
-    for code in codes:
+async def start_without_end(runtime_dir: Path, keeper: Keeper) -> None:
+    for code in itertools.cycle((*ESCAPES.values(), LEAVES_A_STRANGER)):
         await AgentProcess.start(python(code, runtime_dir), Recorder(), keeper=keeper)
 
 

@@ -2,8 +2,8 @@
 
 Their numbers are known before the agent is. They pass on with stdin, stdout and stderr through forks, `setsid` and an
 emptied environment, and nobody but the agent can have passed them on: the gateway, and whoever it forked, hold the
-other ends. While one end is held the kernel gives the number to no other pipe. Blocking reads, dearer than those of a
-census by the number of open files: for a family whose gateway has died.
+other ends. While one end is held the kernel gives the number to no other pipe. Blocking reads, for each open file of
+each process: only for a family whose gateway has died, or whose agent has while somebody still holds its pipes.
 """
 
 import os

@@ -12,7 +12,8 @@ from .leash import Leash, find_holders
 
 PAUSE = 0.02
 SHORT_PAUSE = 0.002
-"""While a start is torn: an agent that nobody knows may live for some 30 ms only, and must be seen meanwhile."""
+"""While a start is torn: an agent that nobody knows may live for some 30 ms only. Seen meanwhile, it tells by its
+session even of those who let go of its pipes."""
 
 
 def send(stat: Stat, number: signal.Signals) -> None:
@@ -45,13 +46,13 @@ class Family:
         self._leashes = tuple(leashes)
         self._wards = set(wards)
         self._vouched = vouched
-        self._met: set[Identity] = set()
+        self._met: frozenset[Identity] = frozenset()
 
     def include(self, identity: Identity) -> None:
-        self._wards.add(identity)
+        self._wards = {*self._wards, identity}
 
     def look(self) -> list[Stat]:
-        """Blocking."""
+        """Blocking; with the leashes, which `find` leaves to its caller."""
         census = take_census()
         return self.find(census, find_holders(census.table, self._leashes))
 
@@ -61,7 +62,8 @@ class Family:
         kin = find_kin(table, census.marked(self._mark) | holders, self._wards, vouched=self._vouched)
         kin |= find_kin(table, (), self._met, vouched=True)
         found = [table[pid] for pid in kin - {os.getpid()}]
-        self._met.update(stat.identity for stat in found)
+        # Made anew, not changed, as the wards are: a look in a thread may be going through the old one.
+        self._met = self._met.union(stat.identity for stat in found)
         return found
 
     def end(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ostler.pool.process import AgentProcess, Keeper
-from tests.support.processes import ESCAPES, Recorder, alive, identify, marked, python
+from tests.support.processes import ESCAPES, LEAVES_A_STRANGER, Recorder, alive, identify, marked, python
 
 
 @pytest.mark.parametrize("escape", ESCAPES)
@@ -33,6 +33,19 @@ async def test_w30abc_no_descendant_outlives_its_agent(escape: str, end: str, tm
     assert listener.exits == [ended]
     assert marked(keeper.run.mark) == []
     assert not keeper.folder.exists() or list(keeper.folder.iterdir()) == []
+
+
+async def test_w30abc_whom_an_agent_left_without_any_bond_but_its_pipes_goes_with_it(
+    tmp_path: Path, keeper: Keeper
+) -> None:
+    """It has its own session, no marker, and no parent since its agent came to its end."""
+    listener = Recorder()
+    process = await AgentProcess.start(python(LEAVES_A_STRANGER, tmp_path), listener, keeper=keeper)
+    ended = await listener.exited()
+    left = identify(int((tmp_path / "stranger").read_text()))
+    assert await process.stop() == ended
+    assert not alive(left)
+    assert list(keeper.folder.iterdir()) == []
 
 
 async def test_e13_twenty_ends_at_once_share_their_looks(tmp_path: Path, keeper: Keeper) -> None:
