@@ -223,8 +223,7 @@ class Books:
 
     def alarm(self, at: float) -> None:
         """Make sure that there is a Tick at this time or before."""
-        if at < self.wake_at:
-            self.wake_at = at
+        self.wake_at = min(self.wake_at, at)
 
     def new_id(self) -> int:
         self.last_id += 1
