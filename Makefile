@@ -19,6 +19,8 @@ $(STAMP): requirements/dev.txt pyproject.toml
 serve: setup
 	$(BIN)/ostler serve
 
+# Bytecode is kept whatever the environment says: else every worker compiles 500 files anew before its first test.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 from playwright.async_api import expect
 
-from tests.support.browser import PHONE, Screens, chromium, screens
+from tests.support.browser import PHONE, Screens, browsing, chromium
 from tests.support.serve_command import command
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "img"
@@ -64,8 +64,8 @@ async def look(chrome: Screens, base: str) -> None:
 
 async def draw(base: str) -> None:
     """With a browser of its own."""
-    async with screens() as chrome:
-        await look(chrome, base)
+    async with browsing() as browser:
+        await look(Screens(browser), base)
 
 
 def main() -> int:

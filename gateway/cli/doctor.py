@@ -22,12 +22,15 @@ def run(argv: list[str]) -> int:
     except SystemExit as over:
         return int(over.code or 0)
 
-    from ostler.gateway.config.load import load  # noqa: PLC0415 - `ostler doctor --help` needs none of this
-    from ostler.gateway.doctor.visit import Instruments, Visit, examine  # noqa: PLC0415 - see above
-    from ostler.gateway.doctor.words import report_lines  # noqa: PLC0415 - see above
-    from ostler.gateway.errors import GatewayError  # noqa: PLC0415 - see above
-    from ostler.pool.errors import PoolError  # noqa: PLC0415 - see above
-    from ostler.pool.providers import load as providers  # noqa: PLC0415 - see above
+    from ostler.gateway.importing import importing  # noqa: PLC0415 - `ostler doctor --help` needs none of this
+
+    with importing():
+        from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
+        from ostler.gateway.doctor.visit import Instruments, Visit, examine  # noqa: PLC0415 - see above
+        from ostler.gateway.doctor.words import report_lines  # noqa: PLC0415 - see above
+        from ostler.gateway.errors import GatewayError  # noqa: PLC0415 - see above
+        from ostler.pool.errors import PoolError  # noqa: PLC0415 - see above
+        from ostler.pool.providers import load as providers  # noqa: PLC0415 - see above
 
     unknown = sorted(set(given.providers) - set(providers()))
     if unknown:

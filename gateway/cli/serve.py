@@ -40,14 +40,17 @@ def run(argv: list[str]) -> int:
 
 def start(given: argparse.Namespace) -> None:
     """Read the configuration, take the address, serve."""
-    import uvloop  # noqa: PLC0415 - see above
+    from ostler.gateway.importing import importing  # noqa: PLC0415 - see above
 
-    from ostler.gateway import log  # noqa: PLC0415 - see above
-    from ostler.gateway.api.keys import check_exposure  # noqa: PLC0415 - see above
-    from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
-    from ostler.gateway.listener import address_of, listen, listen_unix  # noqa: PLC0415 - see above
-    from ostler.gateway.serving import serve  # noqa: PLC0415 - see above
-    from ostler.gateway.systemd import inherited_socket  # noqa: PLC0415 - see above
+    with importing():
+        import uvloop  # noqa: PLC0415 - see above
+
+        from ostler.gateway import log  # noqa: PLC0415 - see above
+        from ostler.gateway.api.keys import check_exposure  # noqa: PLC0415 - see above
+        from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
+        from ostler.gateway.listener import address_of, listen, listen_unix  # noqa: PLC0415 - see above
+        from ostler.gateway.serving import serve  # noqa: PLC0415 - see above
+        from ostler.gateway.systemd import inherited_socket  # noqa: PLC0415 - see above
 
     named = {"gateway.host": given.host, "gateway.port": given.port, "gateway.uds": given.uds}
     overrides: list[tuple[str, Any]] = [(key, value) for key, value in named.items() if value is not None]

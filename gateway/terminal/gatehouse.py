@@ -16,6 +16,7 @@ from typing import Self
 from ostler.gateway.address import is_ours, left_address
 from ostler.gateway.config.load import Loaded, load
 from ostler.gateway.errors import StoreOwned
+from ostler.gateway.importing import importing
 from ostler.gateway.terminal.http import UNIX, Line, Unreachable
 from ostler.wire.json import Undecodable, decode
 
@@ -66,7 +67,8 @@ class Gatehouse:
         deadline = loop.time() + OWNED_SECONDS
         while True:
             try:
-                from ostler.gateway.terminal.own import own_gateway  # noqa: PLC0415 - see there
+                with importing():
+                    from ostler.gateway.terminal.own import own_gateway  # noqa: PLC0415 - see there
 
                 own = own_gateway(self._loaded, self._environ, prewarm=self._where.prewarm)
                 return await self._stack.enter_async_context(own)

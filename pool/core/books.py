@@ -82,7 +82,8 @@ class Slot:
             return 0
         if self.spec.traits.sharing is Sharing.NONE and self.opened:
             return 0
-        return max(0, self.capacity - len(self.seats))
+        free = self.capacity - len(self.seats)
+        return free if free > 0 else 0
 
     @property
     def idle(self) -> bool:
@@ -162,7 +163,10 @@ class Stable:
 
     @property
     def waiting(self) -> int:
-        return self.transports.count + sum(line.ring.count for line in self.lines.values())
+        count = self.transports.count
+        for line in self.lines.values():
+            count += line.ring.count
+        return count
 
     def rings(self) -> list[Ring]:
         return [self.transports, *(line.ring for line in self.lines.values())]
@@ -275,7 +279,7 @@ class Books:
 
     def rank(self, stable: Stable) -> int:
         """The key whose waiting owner had its last turn longest ago comes first."""
-        return min(self.turns.of(ring.head()) for ring in stable.rings())
+        return min([self.turns.of(ring.head()) for ring in stable.rings() if ring.count], default=self.turns.of(None))
 
     # slots
 

@@ -47,18 +47,17 @@ def processes_wanted(books: Books, stable: Stable) -> int:
     if stable.cool:
         return 0
     now = books.now
-    seats, moving, recurring = 0, 0, False
+    seats, moving, settled, recurring = 0, 0, 0, False
     for line in stable.lines.values():
         seats += target(books, stable, line)
         recurring = recurring or now < line.hint_until or line.arrivals.recurring(now, refill_seconds(stable))
     for slot in stable.slots.values():
-        if slot.retire is not None or slot.state is not SlotState.READY:
+        if slot.retire is None and slot.state is SlotState.READY:
+            settled += len(slot.leases)
+        else:
             moving += len(slot.leases)
     wanted = max(stable.spec.floor, 1 if recurring else 0)
     if seats + moving:
-        settled = sum(
-            len(slot.leases) for slot in stable.slots.values() if slot.retire is None and slot.state is SlotState.READY
-        )
         wanted = max(wanted, math.ceil((settled + seats + moving) / stable.spec.traits.seats_per_process))
     return min(wanted, key_cap(books, stable))
 

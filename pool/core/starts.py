@@ -39,21 +39,27 @@ CAPS = frozenset({Denial.KEY_CAP, Denial.POOL_CAP, Denial.MEMORY})
 
 def demand(stable: Stable) -> int:
     """Seats (or one transport) that waiters need beyond those being opened."""
-    seats = sum(max(0, line.ring.count - line.opening) for line in stable.lines.values())
+    seats = 0
+    for line in stable.lines.values():
+        if line.ring.count > line.opening:
+            seats += line.ring.count - line.opening
     return seats + 1 if stable.transports.count and not has_hope(stable) else seats
 
 
 def has_hope(stable: Stable) -> bool:
     """Whether a process of the key lives (or comes) that may yet serve its waiters."""
-    return any(
-        slot.state is SlotState.STARTING or (slot.state is SlotState.READY and not slot.shunned)
-        for slot in stable.slots.values()
-    )
+    for slot in stable.slots.values():
+        if slot.state is SlotState.STARTING or (slot.state is SlotState.READY and not slot.shunned):
+            return True
+    return False
 
 
 def supply(stable: Stable) -> int:
     """Seats free now or on their way with a start."""
-    return sum(slot.capacity if slot.state is SlotState.STARTING else slot.room for slot in stable.slots.values())
+    seats = 0
+    for slot in stable.slots.values():
+        seats += slot.capacity if slot.state is SlotState.STARTING else slot.room
+    return seats
 
 
 def adopt_spares(books: Books, stable: Stable) -> bool:
@@ -99,9 +105,11 @@ def start_missing(books: Books, stable: Stable) -> None:
 
 def processes_up(stable: Stable) -> int:
     """Processes that can carry the key on: starting or ready, and not to be replaced."""
-    return sum(
-        slot.state in {SlotState.STARTING, SlotState.READY} and slot.retire is None for slot in stable.slots.values()
-    )
+    up = 0
+    for slot in stable.slots.values():
+        if slot.retire is None and (slot.state is SlotState.STARTING or slot.state is SlotState.READY):
+            up += 1
+    return up
 
 
 def start(books: Books, spec: KeySpec, stable: Stable, owner: Stable | None) -> Slot:
@@ -142,7 +150,7 @@ def denial(books: Books, stable: Stable, *, background: bool, spare: bool = Fals
 
 
 def _failing(books: Books, spec: KeySpec, *, background: bool) -> Denial | None:
-    breaker = books.breakers.get(spec.group)
+    breaker = books.breakers.get(spec.group) if books.breakers else None
     if breaker is None:
         return None
     allowed_at = breaker.background_after if background else breaker.not_before

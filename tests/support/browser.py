@@ -57,6 +57,7 @@ class Screens:
     """A browser."""
 
     browser: Browser
+    """Perhaps of many tests: each page has a profile of its own."""
     windows: list[Window] = field(default_factory=list)
 
     async def open(
@@ -81,6 +82,11 @@ class Screens:
         await window.page.goto(url)
         return window
 
+    async def close(self) -> None:
+        """Leave the browser as it was."""
+        for window in self.windows:
+            await window.page.context.close()
+
 
 def note(window: Window, message: ConsoleMessage) -> None:
     """What the browser says of its own accord; pages of ours log nothing."""
@@ -88,7 +94,7 @@ def note(window: Window, message: ConsoleMessage) -> None:
 
 
 @asynccontextmanager
-async def screens() -> AsyncIterator[Screens]:
+async def browsing() -> AsyncIterator[Browser]:
     """A running browser, or a skipped test."""
     program = chromium()
     if program is None:
@@ -97,6 +103,6 @@ async def screens() -> AsyncIterator[Screens]:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
         try:
-            yield Screens(browser)
+            yield browser
         finally:
             await browser.close()

@@ -14,6 +14,7 @@ from tests.support.chats import Chat
 from tests.support.served import Served, serving
 from tests.support.waiting import eventually, soon
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 OPERATOR, USER = "operator-key-0123456789", "client-key-0123456789abc"
 KEY = {"key": "demo"}
 

@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
+import pytest
 from playwright.async_api import Route, expect
 
 from tests.support.browser import PHONE, Screens
 from tests.support.served import Served, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 def stream(*events: dict[str, object]) -> str:

@@ -14,6 +14,7 @@ from tests.support.browser import PHONE, WIDE, Screens
 from tests.support.served import Served, serving
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 OPERATOR, USER = "operator-key-0123456789", "client-key-0123456789abc"
 
 

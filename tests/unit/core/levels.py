@@ -6,6 +6,7 @@ from tests.unit.core.mirror import (
     EPSILON,
     BrokenInvariantError,
     Mirror,
+    MirrorSlot,
     require,
 )
 
@@ -27,24 +28,29 @@ class Levels(Mirror):
             self.wake,
         )
         short: set[Any] = set()
+        serving = self._serving()
         for (key, tools), owners in self.lines.items():
             if not owners or self._is_paused(key):
                 continue
-            slots = [
-                (number, slot)
-                for number, slot in self.slots.items()
-                if slot.key == key and not slot.spare and slot.state == "ready" and slot.draining_since is None
-            ]
+            slots = serving.get(key, ())
             if tools is None:
                 usable = [number for number, _ in slots if not books.slots[number].shunned]
                 require(not usable, "no waiter beside a shared process", key)
             else:
                 self._check_line(key, tools, owners, slots)
             short.add(key)
-        for key in short:
+        for key in short - {slot.key for slot in self.slots.values() if not slot.spare}:
             self._check_starved(key, limits)
         if books.nested:
             self._check_deadlock()
+
+    def _serving(self) -> dict[Any, list[tuple[int, MirrorSlot]]]:
+        """The processes of each key that could take somebody, by number."""
+        serving: dict[Any, list[tuple[int, MirrorSlot]]] = {}
+        for number, slot in self.slots.items():
+            if slot.state == "ready" and slot.draining_since is None and not slot.spare:
+                serving.setdefault(slot.key, []).append((number, slot))
+        return serving
 
     def _check_line(self, key: Any, tools: str, owners: Any, slots: Any) -> None:
         opening = 0
@@ -68,8 +74,7 @@ class Levels(Mirror):
         """A key with waiters and no process at all must get one, unless something that is measurable forbids
         it.
         """
-        mine = [slot for slot in self.slots.values() if slot.key == key and not slot.spare]
-        if mine or self._group(key) in self.books.breakers:
+        if self._group(key) in self.books.breakers:
             return
         starting = [slot for slot in self.slots.values() if slot.state == "starting"]
         provider = self.specs[key].provider
