@@ -96,7 +96,11 @@ async def open_gateway(
     policies = policies_of(settings.resets, environ)
     work = prepare_folder(folder, work_folder(settings, folder))
     providers = load_providers()
-    readiness = Readiness(clock=time.monotonic, expects=bool(wanted.warm) and wanted.enabled)
+    readiness = Readiness(
+        clock=time.monotonic,
+        expects=bool(wanted.warm) and wanted.enabled,
+        late=settings.pool.start_late_after,
+    )
     gauges = open_gauges(CollectorRegistry(), settings, models)
     async with AsyncExitStack() as stack:
         stack.enter_context(Ownership.take(folder, pid=os.getpid()))
@@ -120,6 +124,7 @@ async def open_gateway(
             tool_port=bridge,
             observer=Observers(readiness, gauges.pool),
         )
+        readiness.under_way = pool.under_way
         await stack.enter_async_context(pool)
         crew = Crew(asyncio.get_running_loop(), log_death)
         ids, told = Ids(secrets.token_bytes), witness or memories

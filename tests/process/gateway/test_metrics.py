@@ -12,7 +12,7 @@ from tests.process.gateway.test_breakdowns import VARIED, place
 from tests.support.breakdowns import breakdowns
 from tests.support.scrape import OPENMETRICS, read, scrape
 from tests.support.served import Served, serving
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, within
 
 TOKEN, KEY = "a-token-for-prometheus", "sk-the-key-of-a-person"
 
@@ -150,3 +150,31 @@ async def test_w46_health_is_red_within_30_s_when_every_fresh_start_fails_althou
         (tmp_path / "places" / "broken").unlink()
         assert await served.say("fresh", metadata={"cwd": place(tmp_path, "d")}) == "echo: fresh"
         assert (await served.http.get("/readyz")).status_code == 200
+
+
+HANGING, FAILING = ("--delay-initialize 60", "--slow-session-new 60"), ("--refuse-initialize", "--exit-after 0")
+
+
+@pytest.mark.parametrize("flags", [*HANGING, *FAILING])
+async def test_w46_health_is_red_however_fresh_starts_fail(flags: str, tmp_path: Path) -> None:
+    """They hang, in either step, they are refused, or they die as soon as somebody wants them."""
+    settings = {"pool__start_late_after": 2.0, **VARIED}
+    async with serving(tmp_path / "data", **settings) as served:
+        old = place(tmp_path, "old")
+        assert await served.say("hello", metadata={"cwd": old}, conversation="old") == "echo: hello"
+        asked = [
+            asyncio.create_task(served.ask("hello", metadata={"cwd": place(tmp_path, name, flags)})) for name in "abc"
+        ]
+
+        async def red() -> bool:
+            assert await served.say("again", conversation="old") == "echo: again"
+            return (await served.http.get("/readyz")).status_code == 503
+
+        async with within(25, "health turns red"):
+            while not await red():
+                pass
+        for _ in range(3):
+            assert await red(), "an older process that serves does not mend it"
+        for task in asked:
+            task.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
