@@ -1,4 +1,4 @@
-"""The performance run, as far as it can be proven without a clock: what `python -m bench sharing` publishes figures of."""
+"""The performance run, as far as it can be proven without a clock: `python -m bench sharing` publishes the figures."""
 
 import asyncio
 import urllib.request
