@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Self
+from typing import Self, TypeAlias
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from starlette.types import ASGIApp
@@ -107,6 +107,9 @@ class Gauges:
     def around(self, app: ASGIApp) -> ASGIApp:
         """The application, its requests counted."""
         return Meter(app, self.instruments.gateway)
+
+
+MakeGauges: TypeAlias = Callable[[CollectorRegistry, Settings, Models], Gauges | Silence]
 
 
 def open_gauges(registry: CollectorRegistry, settings: Settings, models: Models) -> Gauges | Silence:
