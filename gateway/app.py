@@ -109,7 +109,7 @@ async def open_gateway(
         limits = SqliteSettings(responses_max=settings.gateway.responses_max)
         store = await SqliteStore.open(folder / DATABASE, settings=limits, clock=wall, watch=counts.store)
         stack.push_async_callback(store.aclose)
-        memories = await stack.enter_async_context(open_memory(loaded, store, wall, memory))
+        memories = await stack.enter_async_context(open_memory(loaded, store, wall, memory, counts.memory))
         keeper = await Keeper.open(folder / "run", secrets.token_hex(8))
         stack.push_async_callback(keeper.aclose)
         tool_channel = await stack.enter_async_context(open_tool_channel(wanted, settings.tools.http_port))
@@ -152,7 +152,9 @@ async def open_gateway(
         sessions = await stack.enter_async_context(open_sessions(house))
         await close_unfinished(store)
         places = {path: name for name, path in settings.metrics.places.items()}
-        census = partial(Census, pool=pool, bridge=bridge.stats, sessions=sessions, readiness=readiness)
+        census = partial(
+            Census, pool=pool, bridge=bridge.stats, sessions=sessions, readiness=readiness, memories=memories
+        )
         stack.enter_context(counts.reading(partial(census, database=folder / DATABASE, places=places)))
         hall = Hall(sessions, Places(models, work, wanted.roots, house.permits), policies)
         lookout = Lookout(sessions, readiness, recent, version("ostler"), *clocks)

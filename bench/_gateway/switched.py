@@ -88,6 +88,7 @@ def switched(switch: Switch) -> Callable[[CollectorRegistry, Settings, Models], 
             made.pool,
             SwitchedStore(made.instruments.store, switch),
             SwitchedTurns(made.instruments.turns, made.instruments.pool, switch),
+            made.memory,
             switch,
         )
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.process.gateway.test_breakdowns import VARIED, place
 from tests.support.breakdowns import breakdowns
+from tests.support.memory import Prov, making
 from tests.support.scrape import OPENMETRICS, read, scrape
 from tests.support.served import Served, serving
 from tests.support.waiting import eventually, within
@@ -178,3 +179,22 @@ async def test_w46_health_is_red_however_fresh_starts_fail(flags: str, tmp_path:
         for task in asked:
             task.cancel()
         await asyncio.gather(*asked, return_exceptions=True)
+
+
+async def test_memory_is_counted_by_its_provider(tmp_path: Path) -> None:
+    good, broken = Prov("good", "a cat"), Prov("broken")
+    broken.fail_in("prefetch", "sync_turn")
+    memory = {"good": making(good), "broken": making(broken)}
+    async with serving(tmp_path / "data", memory=memory) as served:
+        await served.say("hello")
+        await eventually(lambda: good.calls("queue_prefetch") and broken.calls("queue_prefetch"), "both are told")
+        await eventually(lambda: not any(served.gateway.memories.undone().values()), "and have done it")
+        told = await scrape(served)
+    asked = "ostler_memory_prefetch_seconds_count"
+    assert (
+        told.total(asked, memory="good", outcome="found") == told.total(asked, memory="broken", outcome="failed") == 1
+    )
+    assert told.total("ostler_memory_calls_total", memory="good", call="sync_turn", outcome="done") == 1
+    assert told.total("ostler_memory_calls_total", memory="broken", call="sync_turn", outcome="failed") == 1
+    assert told.total("ostler_memory_lag_seconds_count", memory="good") >= 3
+    assert told.total("ostler_memory_calls_waiting") == 0
