@@ -35,7 +35,7 @@ from ostler.gateway.console.turns import RecentTurns
 from ostler.gateway.data_folder import DATABASE, MIRRORS
 from ostler.gateway.faces.hall import Hall
 from ostler.gateway.gauges.census import Census
-from ostler.gateway.gauges.gauges import open_gauges
+from ostler.gateway.gauges.gauges import MakeGauges, open_gauges
 from ostler.gateway.gauges.pool import Observers
 from ostler.gateway.gauges.traces import tracing
 from ostler.gateway.ids import Ids
@@ -88,22 +88,28 @@ async def open_gateway(
     wall: Callable[[], float] = time.time,
     witness: Witness | None = None,
     memory: Mapping[str, MakeProvider] = NO_MEMORY,
+    gauges: MakeGauges = open_gauges,
 ) -> AsyncIterator[Gateway]:
     """A whole gateway on the running loop, without a listener. `wall` is the clock on the wall, `witness` hears
-    what becomes of conversations instead of memory, `memory` has makers of providers that no package offers."""
+    what becomes of conversations instead of memory, `memory` has makers of providers that no package offers, `gauges`
+    makes what counts."""
     settings, folder = loaded.settings, loaded.data_dir
     models, wanted = check(settings, folder, memory)
     policies = policies_of(settings.resets, environ)
     work = prepare_folder(folder, work_folder(settings, folder))
     providers = load_providers()
-    readiness = Readiness(clock=time.monotonic, expects=bool(wanted.warm) and wanted.enabled)
-    gauges = open_gauges(CollectorRegistry(), settings, models)
+    readiness = Readiness(
+        clock=time.monotonic,
+        expects=bool(wanted.warm) and wanted.enabled,
+        late=settings.pool.start_late_after,
+    )
+    counts = gauges(CollectorRegistry(), settings, models)
     async with AsyncExitStack() as stack:
         stack.enter_context(Ownership.take(folder, pid=os.getpid()))
         limits = SqliteSettings(responses_max=settings.gateway.responses_max)
-        store = await SqliteStore.open(folder / DATABASE, settings=limits, clock=wall, watch=gauges.store)
+        store = await SqliteStore.open(folder / DATABASE, settings=limits, clock=wall, watch=counts.store)
         stack.push_async_callback(store.aclose)
-        memories = await stack.enter_async_context(open_memory(loaded, store, wall, memory))
+        memories = await stack.enter_async_context(open_memory(loaded, store, wall, memory, counts.memory))
         keeper = await Keeper.open(folder / "run", secrets.token_hex(8))
         stack.push_async_callback(keeper.aclose)
         tool_channel = await stack.enter_async_context(open_tool_channel(wanted, settings.tools.http_port))
@@ -118,8 +124,9 @@ async def open_gateway(
             start_transport=partial(Transport.start, keeper=keeper, gates=OpenGates()),
             environ=environ,
             tool_port=bridge,
-            observer=Observers(readiness, gauges.pool),
+            observer=Observers(readiness, counts.pool),
         )
+        readiness.under_way = pool.under_way
         await stack.enter_async_context(pool)
         crew = Crew(asyncio.get_running_loop(), log_death)
         ids, told = Ids(secrets.token_bytes), witness or memories
@@ -140,17 +147,19 @@ async def open_gateway(
             mirrors,
             permits_of(settings, models, wanted),
             workshop,
-            TurnObservers(recent, gauges.turns, traces),
+            TurnObservers(recent, counts.turns, traces),
         )
         sessions = await stack.enter_async_context(open_sessions(house))
         await close_unfinished(store)
         places = {path: name for name, path in settings.metrics.places.items()}
-        census = partial(Census, pool=pool, bridge=bridge.stats, sessions=sessions, readiness=readiness)
-        stack.enter_context(gauges.reading(partial(census, database=folder / DATABASE, places=places)))
+        census = partial(
+            Census, pool=pool, bridge=bridge.stats, sessions=sessions, readiness=readiness, memories=memories
+        )
+        stack.enter_context(counts.reading(partial(census, database=folder / DATABASE, places=places)))
         hall = Hall(sessions, Places(models, work, wanted.roots, house.permits), policies)
         lookout = Lookout(sessions, readiness, recent, version("ostler"), *clocks)
         console = Console(Board(lookout), Operator(pool, models, work, outfits))
-        app = build_app(loaded, hall, readiness, console, gauges)
+        app = build_app(loaded, hall, readiness, console, counts)
         expiry = Expiry(sessions, policies, settings.resets.check_every)
         house.crew.start(expiry.run(), "expiry")
         yield Gateway(app, build_admin(loaded, console), sessions, pool, bridge, store, memories, readiness, expiry)

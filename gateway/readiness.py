@@ -1,39 +1,106 @@
-"""Whether the gateway can do what it is for: start agents. What happened last decides; nothing is started to find out.
+"""Whether the gateway can do what it is for: start agents. What happened last decides, and what is under way; nothing
+is started to find out.
 
 Rules:
 - A provider is broken when its last start failed and nobody was served since; or when several starts in a row failed,
   whoever is served by an older process: a gateway whose every fresh start fails is not well because it lived before.
   Only a start that succeeds mends that, or time, if all who came meanwhile were served.
+- A start that hangs is as bad as one that fails, and is not waited for until its deadline: it counts when it takes
+  longer than `late`, and longer than starts of its provider take, and none has succeeded since it began. When it fails
+  in the end it counts as several, as does a program that could not even be run: trying again is vain.
+- A process that came up and died before it had done anything is a failed start. After one of those coming up alone
+  proves nothing: the next one has to last.
+- The same holds for the agents' own sessions, on fresh and old processes: several opens in a row that fail, or one that
+  hangs, and no new conversation can be expected to be answered.
 - The gateway is ready unless every provider that was tried is broken. One that is told to warm a key is not ready
   before the first one is up.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from ostler.pool.core.values import Cause, Counted
+from ostler.pool.errors import Phase
 from ostler.pool.keys import TransportKey
 from ostler.pool.observer import Counts
+from ostler.pool.roster import UnderWay, Work
 
-GOOD = "started"
+STARTED, OPENED = "started", "opened"
 SEVERAL = 3
 FORGIVEN_AFTER = 300.0
+LATE = 25.0
+"""Below the 30 s after which everybody must know, above the 20 s that slow machines need for a cold start."""
+SLOWER = 1.5
+"""How much longer than the slowest of late a start may take before it is suspected."""
+FADES = 0.9
+LASTS = 10.0
+"""After so long a process that came up was no false hope."""
+
+
+@dataclass
+class Attempts:
+    """Starts of one provider, or its agents' sessions: how the last ones went."""
+
+    failures: int = 0
+    failed_at: float = 0.0
+    good_at: float | None = None
+    slowest: float = 0.0
+    """Of those that succeeded; it fades with each that was quicker."""
+    _good_since: bool = False
+    _fleeting: bool = False
+
+    def succeed(self, now: float, seconds: float) -> None:
+        """One went well, so far."""
+        self.good_at, self._good_since = now, True
+        self.slowest = max(seconds, self.slowest * FADES)
+
+    def fail(self, now: float, *, weight: int = 1, fleeting: bool = False) -> None:
+        """One did not. `fleeting`: it seemed to go well."""
+        self.failures = self.in_a_row(now) + weight
+        self.failed_at, self._good_since, self._fleeting = now, False, fleeting
+
+    def in_a_row(self, now: float) -> int:
+        """Failures since the last one that went well."""
+        since = self.good_at if self._good_since else None
+        mended = since is not None and (not self._fleeting or now - since >= LASTS)
+        return 0 if mended else self.failures
+
+    def too_many(self, now: float) -> bool:
+        """Several in a row, not long ago."""
+        return self.in_a_row(now) >= SEVERAL and now - self.failed_at < FORGIVEN_AFTER
+
+    def overdue(self, seconds: float, late: float) -> bool:
+        """Whether one that takes so long is suspect."""
+        return seconds >= max(late, self.slowest * SLOWER)
+
+    def stuck(self, now: float, seconds: float, late: float) -> bool:
+        """Whether one that is under way for so long is, and no other one has gone well meanwhile."""
+        return self.overdue(seconds, late) and (self.good_at is None or self.good_at <= now - seconds)
 
 
 @dataclass
 class Health:
     """Of one provider."""
 
-    failures: int = 0
-    """Starts that failed since the last good one."""
-    failed_at: float = 0.0
+    starts: Attempts = field(default_factory=Attempts)
+    opens: Attempts = field(default_factory=Attempts)
     served_at: float | None = None
 
     def broken(self, now: float) -> bool:
         """Whether nothing says that the next start will be good."""
-        if not self.failures:
-            return False
-        served = self.served_at is not None and self.served_at >= self.failed_at
-        return not served or (self.failures >= SEVERAL and now - self.failed_at < FORGIVEN_AFTER)
+        if self.opens.too_many(now):
+            return True
+        served = self.served_at is not None and self.served_at >= self.starts.failed_at
+        return self.starts.too_many(now) or (self.starts.in_a_row(now) > 0 and not served)
+
+    def of(self, work: Work) -> Attempts:
+        """Those of this kind."""
+        return self.starts if work is Work.START else self.opens
+
+
+def nothing_under_way() -> Iterable[UnderWay]:
+    """Of a pool that is not there yet."""
+    return ()
 
 
 @dataclass
@@ -43,15 +110,20 @@ class Readiness(Counts):
     clock: Callable[[], float] = field(kw_only=True)
     expects: bool = field(kw_only=True, default=False)
     """Something is to be warmed, so readiness waits for it."""
+    late: float = field(kw_only=True, default=LATE)
+    under_way: Callable[[], Iterable[UnderWay]] = field(kw_only=True, default=nothing_under_way)
+    """Set by whoever makes the pool, which needs its observer first."""
     tried: dict[str, Health] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
         """The verdict."""
         now = self.clock()
-        if not self.tried:
+        stuck = {work.provider for work in self.under_way() if self._is_stuck(work, now)}
+        tried = self.tried.keys() | stuck
+        if not tried:
             return not self.expects
-        return not all(health.broken(now) for health in self.tried.values())
+        return not all(provider in stuck or self.tried[provider].broken(now) for provider in tried)
 
     def claimed(self, key: TransportKey, warmth: str, miss: str, waited: float) -> None:
         super().claimed(key, warmth, miss, waited)
@@ -59,11 +131,30 @@ class Readiness(Counts):
 
     def started(self, provider: str, outcome: str, phase: str, seconds: float) -> None:
         super().started(provider, outcome, phase, seconds)
-        health = self._of(provider)
-        if outcome == GOOD:
-            health.failures, health.served_at = 0, self.clock()
+        health, now = self._of(provider), self.clock()
+        if outcome == STARTED:
+            health.starts.succeed(now, seconds)
+            health.served_at = now
         else:
-            health.failures, health.failed_at = health.failures + 1, self.clock()
+            vain = phase == Phase.SPAWN or health.starts.overdue(seconds, self.late)
+            health.starts.fail(now, weight=SEVERAL if vain else 1)
+
+    def opened(self, provider: str, outcome: str, seconds: float) -> None:
+        super().opened(provider, outcome, seconds)
+        opens = self._of(provider).opens
+        if outcome == OPENED:
+            opens.succeed(self.clock(), seconds)
+        else:
+            opens.fail(self.clock(), weight=SEVERAL if opens.overdue(seconds, self.late) else 1)
+
+    def noted(self, provider: str, what: str, cause: str) -> None:
+        super().noted(provider, what, cause)
+        if (what, cause) == (Counted.START_FAILED.value, Cause.DIED.value):
+            self._of(provider).starts.fail(self.clock(), fleeting=True)
+
+    def _is_stuck(self, work: UnderWay, now: float) -> bool:
+        health = self.tried.get(work.provider) or Health()
+        return health.of(work.work).stuck(now, work.seconds, self.late)
 
     def _of(self, provider: str) -> Health:
         return self.tried.setdefault(provider, Health())

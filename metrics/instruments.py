@@ -159,6 +159,32 @@ class StoreInstruments:
         self.size = shelf.gauge("ostler_store_bytes", "Size of the database file.")
 
 
+class MemoryInstruments:
+    """What is remembered between conversations. `memory` is the provider of it, never a user or a session."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.prefetch = shelf.histogram(
+            "ostler_memory_prefetch_seconds",
+            "How long a turn waited for what a memory recalls; skipped: it was not asked, because it is not there or"
+            " has not come back from an earlier question.",
+            *("memory", "outcome"), bounds=PATIENT,
+        )  # fmt: skip
+        self.calls = shelf.counter(
+            "ostler_memory_calls_total",
+            "What memories were told: done, failed, or lost behind too many others.",
+            *("memory", "call", "outcome"),
+        )  # fmt: skip
+        self.lag = shelf.histogram(
+            "ostler_memory_lag_seconds", "From what happened to the end of the call that tells a memory of it.",
+            "memory", bounds=PATIENT,
+        )  # fmt: skip
+        self.waiting = shelf.gauge(
+            "ostler_memory_calls_waiting",
+            "Calls that a memory still has to take, the running one among them.",
+            "memory",
+        )
+
+
 class Instruments:
     """All of them."""
 
@@ -169,3 +195,4 @@ class Instruments:
         self.bridge = BridgeInstruments(shelf)
         self.gateway = GatewayInstruments(shelf)
         self.store = StoreInstruments(shelf)
+        self.memory = MemoryInstruments(shelf)

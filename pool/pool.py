@@ -37,7 +37,7 @@ from ostler.pool.permission import deny
 from ostler.pool.ports import PermissionPolicy, ToolPort, ToolSet
 from ostler.pool.provider import Provider
 from ostler.pool.refusals import refusal_error
-from ostler.pool.roster import Chair, PoolKey, Running
+from ostler.pool.roster import Chair, PoolKey, Running, UnderWay
 from ostler.pool.snapshot import PoolSnapshot, snapshot
 from ostler.pool.stablehand import SeatWish, StartTransport
 from ostler.pool.transport import Transport
@@ -358,6 +358,10 @@ class TransportPool:
     def snapshot(self) -> "PoolSnapshot":
         """What the pool holds, as plain data."""
         return snapshot(self._engine, enabled=self._settings.enabled)
+
+    def under_way(self) -> list[UnderWay]:
+        """The starts and opens that have not ended yet, and for how long they have lasted."""
+        return self._engine.roster.under_way(self._clock())
 
     def why(self, key: TransportKey) -> Why:
         """Why the key is as warm as it is, and how its last claims were answered. Looks only."""

@@ -7,6 +7,7 @@ core was told that it is gone, so the roster can never hold more than the core k
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import cast
 
 from ostler.pool.core.values import Key, LeaseId, SeatId, SlotId
@@ -81,6 +82,22 @@ class Chair:
     taken: bool = False
 
 
+class Work(Enum):
+    """What takes its time."""
+
+    START = "start"
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """A start or an open that has not ended yet."""
+
+    provider: str
+    work: Work
+    seconds: float
+
+
 @dataclass
 class Roster:
     """Everything that lives, by id."""
@@ -95,3 +112,17 @@ class Roster:
         """The process of a slot, if it is up."""
         running = self.slots.get(slot)
         return running.transport if running else None
+
+    def under_way(self, now: float) -> list[UnderWay]:
+        """Whatever is being started or opened, and is still wanted."""
+        starts = [
+            UnderWay(one.key.key.provider, Work.START, now - one.begun)
+            for one in self.slots.values()
+            if one.transport is None and not one.stopping
+        ]
+        opens = [
+            UnderWay(self.slots[one.slot].key.key.provider, Work.OPEN, now - one.begun)
+            for one in self.chairs.values()
+            if one.ready_at is None and not one.unwanted and one.slot in self.slots
+        ]
+        return starts + opens

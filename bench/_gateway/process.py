@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +41,16 @@ class Running:
         return self.process.memory_info().rss / 2**20
 
 
+def ready(url: str) -> bool:
+    """Whether the gateway says so."""
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return bool(answer.status == 200)
+    except urllib.error.HTTPError as refused:
+        refused.close()
+        return False
+
+
 @contextmanager
 def gateway(folder: Path, **environ: str) -> Iterator[Running]:
     """`ostler serve` with a data folder of its own and the demo agent."""
@@ -58,9 +69,10 @@ def gateway(folder: Path, **environ: str) -> Iterator[Running]:
             assert process.stdout is not None
             found = ADDRESS.search(process.stdout.readline())
             assert found is not None
-            # The listener is there before the first line is printed: one request that waits is enough.
-            with urllib.request.urlopen(f"{found[0]}/readyz", timeout=30) as answer:
-                assert answer.status == 200
+            # The listener is there before the first line is printed: one request that waits is enough, unless there
+            # is something to be warmed first.
+            while not ready(f"{found[0]}/readyz"):
+                time.sleep(0.01)
             yield Running(int(found[1]), psutil.Process(process.pid), time.monotonic() - began)
         finally:
             process.terminate()

@@ -12,19 +12,24 @@ from ostler.gateway.memory import load as load_memory
 from ostler.gateway.memory.memories import Memories
 from ostler.gateway.memory.provider import MakeProvider, MemoryHome
 from ostler.gateway.memory.users import Users
+from ostler.gateway.memory.watch import MemoryWatch
 from ostler.gateway.store import Store
 from ostler.pool.crew import Crew
 
 
 @asynccontextmanager
 async def open_memory(
-    loaded: Loaded, store: Store, wall: Callable[[], float], given: Mapping[str, MakeProvider]
+    loaded: Loaded,
+    store: Store,
+    wall: Callable[[], float],
+    given: Mapping[str, MakeProvider],
+    watch: MemoryWatch,
 ) -> AsyncIterator[Memories]:
     """The providers of memory and the worker that tells them what happens; none where memory is switched off."""
     settings = loaded.settings.memory
     home = MemoryHome(loaded.data_dir, settings, wall, Ids(secrets.token_bytes).make)
     crew = Crew(asyncio.get_running_loop(), log_death)
-    memories = Memories(load_memory(home, given=given) if settings.enabled else {}, Users(store), settings)
+    memories = Memories(load_memory(home, given=given) if settings.enabled else {}, Users(store), settings, watch)
     worker = crew.start(memories.work(), "memory")
     try:
         yield memories

@@ -13,11 +13,19 @@ from ostler.pool.keys import TransportKey
 from ostler.pool.provider import Approval, ToolChannel
 from ostler.pool.settings import BadSetting, Deadlines, ProviderSettings
 
+BEHIND = 5.0
+"""Seconds."""
+
 
 def pool_settings(settings: Settings, models: Models, default_cwd: Path) -> PoolSettings:
     """Checked here, so that a mistake stops the start and not the first turn."""
     pool, sections = settings.pool, sections_by_name(settings, models)
     try:
+        providers = {
+            name: provider_settings(settings, sections.get(name) or ProviderSection(), name)
+            for name in sorted(set(models.providers.values()))
+        }
+        deadlines = [each.deadlines for each in providers.values()]
         return PoolSettings(
             enabled=pool.enabled,
             limits=Limits(
@@ -27,11 +35,11 @@ def pool_settings(settings: Settings, models: Models, default_cwd: Path) -> Pool
                 idle_after=pool.idle_after,
                 max_age=pool.max_age,
                 memory_budget=pool.memory_budget,
+                # Behind the deadlines of the work itself, whose errors know what the agent said last.
+                start_timeout=BEHIND + max(each.start for each in deadlines),
+                open_timeout=BEHIND + max(each.session_open + each.session_load + each.tools for each in deadlines),
             ),
-            providers={
-                name: provider_settings(settings, sections.get(name) or ProviderSection(), name)
-                for name in sorted(set(models.providers.values()))
-            },
+            providers=providers,
             warm=warm_keys(settings, models, default_cwd),
             roots=tuple(pool.roots),
             claim_deadline=pool.claim_deadline,

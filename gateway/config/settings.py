@@ -84,6 +84,9 @@ class PoolSettings(Struct, frozen=True, kw_only=True):
     memory_budget: Count | None = None
     claim_deadline: Seconds = 120.0
     fallback: bool = True
+    start_late_after: Seconds = 25.0
+    """A start that takes longer, and longer than its provider's others, turns `/readyz` red before it has failed. To be
+    raised where agents need more for their first start."""
     prewarm: bool = False
     """Keep a seat of the default model ready from the start on."""
     warm: list[WarmSettings] = field(default_factory=list)

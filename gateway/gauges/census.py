@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ostler.bridge.stats import Stats
 from ostler.gateway.gauges.pool import PoolGauges
+from ostler.gateway.memory.memories import Memories
 from ostler.gateway.readiness import Readiness
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.metrics.family import show
@@ -34,6 +35,7 @@ class Census:
     bridge: Stats
     sessions: Sessions
     readiness: Readiness
+    memories: Memories
     database: Path
     places: Mapping[str, str]
     """Short name by directory."""
@@ -62,6 +64,7 @@ class Census:
         into.draining.of().set(sessions.draining)
         running = sessions.running
         show(self.instruments.turns.sessions, {("running",): running, ("resting",): len(sessions) - running})
+        show(self.instruments.memory.waiting, {(name,): count for name, count in self.memories.undone().items()})
         self.instruments.store.size.of().set(size_of(self.database))
         self.instruments.store.wal.of().set(size_of(self.database.with_name(f"{self.database.name}-wal")))
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Self
+from typing import Self, TypeAlias
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from starlette.types import ASGIApp
@@ -15,11 +15,14 @@ from ostler.gateway.config.settings import Settings
 from ostler.gateway.errors import StoreBusy, StoreCorrupt, StoreDiskFault, StoreFull, StoreLocked, StoreReadOnly
 from ostler.gateway.gauges.census import Census
 from ostler.gateway.gauges.lag import LoopLag
+from ostler.gateway.gauges.memory import MemoryGauges
 from ostler.gateway.gauges.pool import PoolGauges
 from ostler.gateway.gauges.requests import Meter
 from ostler.gateway.gauges.scrape import Scrape
 from ostler.gateway.gauges.store import StoreGauges
 from ostler.gateway.gauges.turns import TurnGauges
+from ostler.gateway.memory.watch import MemoryWatch
+from ostler.gateway.memory.watch import NoWatch as NoMemoryWatch
 from ostler.gateway.models import Models
 from ostler.gateway.sessions.reports import NoTurnObserver, TurnObserver
 from ostler.gateway.stores.watch import NoWatch as NoStoreWatch
@@ -37,9 +40,11 @@ class Silence:
     pool: Observer
     store: StoreWatch
     turns: TurnObserver
+    memory: MemoryWatch
 
     def __init__(self) -> None:
         self.pool, self.store, self.turns = Counts(), NoStoreWatch(), NoTurnObserver()
+        self.memory = NoMemoryWatch()
 
     @contextmanager
     def reading(self, census: Callable[..., Census]) -> Iterator[None]:  # noqa: ARG002 - nothing is read
@@ -63,6 +68,7 @@ class Gauges:
     pool: PoolGauges
     store: StoreGauges
     turns: TurnGauges
+    memory: MemoryGauges
 
     @classmethod
     def open(cls, registry: CollectorRegistry, settings: Settings, models: Models) -> Self:
@@ -75,6 +81,7 @@ class Gauges:
         named = [models.default, *models.aliases.values(), *(warm.model for warm in settings.pool.warm)]
         shelf.words("model").announce(found[1] for name in named if (found := models.resolve(name)) is not None)
         shelf.words("place").announce(settings.metrics.places)
+        shelf.words("memory").announce(settings.memory.providers)
         # An increase is seen only from a number that was there before: somebody must hear of the first death, too.
         for provider in models.providers:
             instruments.pool.deaths.of(provider)
@@ -87,6 +94,7 @@ class Gauges:
             PoolGauges(instruments.pool),
             StoreGauges(instruments.store),
             TurnGauges(instruments.turns, instruments.pool),
+            MemoryGauges(instruments.memory),
         )
 
     @contextmanager
@@ -107,6 +115,9 @@ class Gauges:
     def around(self, app: ASGIApp) -> ASGIApp:
         """The application, its requests counted."""
         return Meter(app, self.instruments.gateway)
+
+
+MakeGauges: TypeAlias = Callable[[CollectorRegistry, Settings, Models], Gauges | Silence]
 
 
 def open_gauges(registry: CollectorRegistry, settings: Settings, models: Models) -> Gauges | Silence:

@@ -23,6 +23,7 @@ from weakref import WeakValueDictionary
 from ostler.bridge.redaction import excerpt
 from ostler.bridge.threads import Threads
 from ostler.gateway.memory.provider import MemoryProvider
+from ostler.gateway.memory.watch import MemoryWatch, Recalled, Told
 
 log = logging.getLogger("ostler.memory")
 
@@ -50,6 +51,8 @@ class Errand:
     what: str
     session_id: str
     work: Work
+    happened: float
+    """By the clock of the lane."""
     user: str = ""
     done: "Future[None]" = field(default_factory=begun)
 
@@ -57,11 +60,13 @@ class Errand:
 class Lane:
     """Made by `Memories`, used on its loop."""
 
-    def __init__(self, name: str, provider: MemoryProvider) -> None:
+    def __init__(self, name: str, provider: MemoryProvider, watch: MemoryWatch, clock: Callable[[], float]) -> None:
         self.name = name
         self.provider = provider
+        self._watch = watch
+        self._clock = clock
         self._inbox: SimpleQueue[Errand | None] = SimpleQueue()
-        self._opening = Errand("initialize", "", lambda provider, _: provider.initialize())
+        self._opening = Errand("initialize", "", lambda provider, _: provider.initialize(), clock())
         self._switches: WeakValueDictionary[str, Errand] = WeakValueDictionary()
         """By session, switches that the provider does not know of yet: they are gone from here when it does."""
         self._readers = Threads(READERS)
@@ -103,6 +108,7 @@ class Lane:
         """To be done after all that was posted before."""
         if self.undone >= MOST_WAITING:
             log.warning("memory %s: %s is lost behind %d other calls", self.name, named(errand), self.undone)
+            self._watch.told(self.name, errand.what, Told.LOST, 0.0)
             errand.done.set_result(None)
             return
         self._posted += 1
@@ -111,24 +117,29 @@ class Lane:
     async def prefetch(self, question: str, session_id: str, user: str, deadline: float) -> str:
         """What it knows, or "" where it fails or takes longer than to this moment of the loop's clock."""
         if self._broken or self._readers.left:
+            self._watch.recalled(self.name, Recalled.SKIPPED, 0.0)
             return ""
+        began, outcome, found = self._clock(), Recalled.FAILED, ""
         limit = asyncio.timeout_at(deadline)
         try:
             async with limit:
                 await self._up_to_date(session_id)
-                return await self._read(partial(self._prefetch, question, session_id, user))
+                found = await self._read(partial(self._prefetch, question, session_id, user))
+            outcome = Recalled.FOUND if found else Recalled.NOTHING
         except TimeoutError as error:
             late = limit.expired()
+            outcome = Recalled.LATE if late else outcome
             self._complain(
                 f"prefetch for session {session_id}", "is late, its turn goes on without it" if late else error
             )
         except Exception as error:  # noqa: BLE001 - a provider may raise anything; the turn is answered without it
             self._complain(f"prefetch for session {session_id}", error)
-        return ""
+        self._watch.recalled(self.name, outcome, self._clock() - began)
+        return found
 
     async def close(self) -> None:
         """Do what is left, then let the provider close, then end the thread."""
-        last = Errand("close", "", lambda provider, _: provider.close())
+        last = Errand("close", "", lambda provider, _: provider.close(), self._clock())
         self.post(last)
         self._inbox.put(None)
         await asyncio.wrap_future(last.done)
@@ -169,14 +180,17 @@ class Lane:
             del errand
 
     def _do(self, errand: Errand) -> None:
+        outcome = Told.FAILED
         try:
             if not self._broken:
                 errand.work(self.provider, errand.user)
+                outcome = Told.DONE
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a provider may raise anything; it is seen in the log
             self._broken = errand is self._opening
             self._complain(named(errand), error)
         finally:
             self._done += 1
+            self._watch.told(self.name, errand.what, outcome, self._clock() - errand.happened)
             errand.done.set_result(None)
 
     def _complain(self, what: str, why: Any) -> None:

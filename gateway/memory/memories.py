@@ -10,7 +10,8 @@ Rules:
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -20,6 +21,7 @@ from ostler.gateway.config.settings import MemorySettings
 from ostler.gateway.memory.lane import ERROR_LIMIT, Errand, Lane, Work
 from ostler.gateway.memory.provider import MemoryProvider, Spoken
 from ostler.gateway.memory.users import Users
+from ostler.gateway.memory.watch import MemoryWatch, NoWatch
 from ostler.gateway.records import MessageRecord
 from ostler.gateway.sessions.witness import Switch
 from ostler.gateway.sessions.workshop import SessionContext
@@ -34,8 +36,17 @@ News: TypeAlias = list[tuple[Lane, Errand]]
 class Memories:
     """Made by `app.py`, which runs `work` as a task and calls `close` in the end."""
 
-    def __init__(self, providers: Mapping[str, MemoryProvider], users: Users, settings: MemorySettings) -> None:
-        self._lanes = [Lane(name, provider) for name, provider in providers.items()]
+    def __init__(
+        self,
+        providers: Mapping[str, MemoryProvider],
+        users: Users,
+        settings: MemorySettings,
+        watch: MemoryWatch | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        watch = NoWatch() if watch is None else watch
+        self._lanes = [Lane(name, provider, watch, clock) for name, provider in providers.items()]
+        self._clock = clock
         self._users = users
         self._settings = settings
         self._inbox: asyncio.Queue[News | None] = asyncio.Queue()
@@ -45,6 +56,10 @@ class Memories:
     def names(self) -> list[str]:
         """The providers that work, in their order."""
         return [lane.name for lane in self._lanes if lane.usable]
+
+    def undone(self) -> dict[str, int]:
+        """How many calls each provider still has to take."""
+        return {lane.name: lane.undone for lane in self._lanes}
 
     # --- what the sessions tell ---
 
@@ -144,7 +159,8 @@ class Memories:
     def _tell(self, session_id: str, **steps: Work) -> None:
         if self._is_mute(session_id):
             return
-        news = [(lane, Errand(what, session_id, work)) for what, work in steps.items() for lane in self._lanes]
+        now = self._clock()
+        news = [(lane, Errand(what, session_id, work, now)) for what, work in steps.items() for lane in self._lanes]
         for lane, errand in news:
             if errand.what == "on_session_switch":
                 lane.expect(errand)

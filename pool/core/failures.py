@@ -24,6 +24,7 @@ def start_failed(books: Books, slot: Slot, phase: str, text: str, jitter: float,
 
 def slot_died(books: Books, slot: Slot, text: str) -> None:
     if not slot.proven and slot.ready_step >= 0:
+        books.note(Counted.START_FAILED, slot, Cause.DIED, f"early exit: {text}")
         _record(books, slot, "early exit", text, slot.jitter, retryable=True)
     lost(books, slot, text)
 

@@ -14,6 +14,7 @@ from ostler.gateway.config.settings import MemorySettings
 from ostler.gateway.memory.memories import Memories
 from ostler.gateway.memory.provider import MakeProvider, MemoryHome, MemoryProvider, Spoken
 from ostler.gateway.memory.users import Users
+from ostler.gateway.memory.watch import MemoryWatch
 from ostler.gateway.records import MessageRecord, NewSession
 from ostler.gateway.sessions.workshop import SessionContext
 from ostler.gateway.store import Store
@@ -159,11 +160,13 @@ class Remembering:
 
 
 @asynccontextmanager
-async def remembering(folder: Path, *providers: MemoryProvider, **settings: Any) -> AsyncIterator[Remembering]:
+async def remembering(
+    folder: Path, *providers: MemoryProvider, watch: MemoryWatch | None = None, **settings: Any
+) -> AsyncIterator[Remembering]:
     """Providers with a worker and a store, without a gateway."""
     store = await open_sqlite(folder, Clock())
     named = {each.name if isinstance(each, Prov) else f"memory{place}": each for place, each in enumerate(providers)}
-    memories = Memories(named, Users(store), MemorySettings(**settings))
+    memories = Memories(named, Users(store), MemorySettings(**settings), watch)
     crew = Crew(asyncio.get_running_loop(), raise_death)
     running = Remembering(memories, store, crew.start(memories.work(), "memory"), crew)
     await running.add("p", "q", "t")

@@ -10,9 +10,10 @@ import pytest
 
 from tests.process.gateway.test_breakdowns import VARIED, place
 from tests.support.breakdowns import breakdowns
+from tests.support.memory import Prov, making
 from tests.support.scrape import OPENMETRICS, read, scrape
 from tests.support.served import Served, serving
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, within
 
 TOKEN, KEY = "a-token-for-prometheus", "sk-the-key-of-a-person"
 
@@ -150,3 +151,50 @@ async def test_w46_health_is_red_within_30_s_when_every_fresh_start_fails_althou
         (tmp_path / "places" / "broken").unlink()
         assert await served.say("fresh", metadata={"cwd": place(tmp_path, "d")}) == "echo: fresh"
         assert (await served.http.get("/readyz")).status_code == 200
+
+
+HANGING, FAILING = ("--delay-initialize 60", "--slow-session-new 60"), ("--refuse-initialize", "--exit-after 0")
+
+
+@pytest.mark.parametrize("flags", [*HANGING, *FAILING])
+async def test_w46_health_is_red_however_fresh_starts_fail(flags: str, tmp_path: Path) -> None:
+    """They hang, in either step, they are refused, or they die as soon as somebody wants them."""
+    settings = {"pool__start_late_after": 2.0, **VARIED}
+    async with serving(tmp_path / "data", **settings) as served:
+        old = place(tmp_path, "old")
+        assert await served.say("hello", metadata={"cwd": old}, conversation="old") == "echo: hello"
+        asked = [
+            asyncio.create_task(served.ask("hello", metadata={"cwd": place(tmp_path, name, flags)})) for name in "abc"
+        ]
+
+        async def red() -> bool:
+            assert await served.say("again", conversation="old") == "echo: again"
+            return (await served.http.get("/readyz")).status_code == 503
+
+        async with within(25, "health turns red"):
+            while not await red():
+                pass
+        for _ in range(3):
+            assert await red(), "an older process that serves does not mend it"
+        for task in asked:
+            task.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+
+
+async def test_memory_is_counted_by_its_provider(tmp_path: Path) -> None:
+    good, broken = Prov("good", "a cat"), Prov("broken")
+    broken.fail_in("prefetch", "sync_turn")
+    memory = {"good": making(good), "broken": making(broken)}
+    async with serving(tmp_path / "data", memory=memory) as served:
+        await served.say("hello")
+        await eventually(lambda: good.calls("queue_prefetch") and broken.calls("queue_prefetch"), "both are told")
+        await eventually(lambda: not any(served.gateway.memories.undone().values()), "and have done it")
+        told = await scrape(served)
+    asked = "ostler_memory_prefetch_seconds_count"
+    assert (
+        told.total(asked, memory="good", outcome="found") == told.total(asked, memory="broken", outcome="failed") == 1
+    )
+    assert told.total("ostler_memory_calls_total", memory="good", call="sync_turn", outcome="done") == 1
+    assert told.total("ostler_memory_calls_total", memory="broken", call="sync_turn", outcome="failed") == 1
+    assert told.total("ostler_memory_lag_seconds_count", memory="good") >= 3
+    assert told.total("ostler_memory_calls_waiting") == 0

@@ -268,3 +268,19 @@ def test_z3_a_kill_between_what_was_handed_out_and_its_answer_is_bridged_by_repl
         assert [words in prompt for words in said] == [True, True]
         again = http.post("/v1/responses", json={**body, "input": "hello"})
         assert text_of(again.json()) == "echo: hello"
+
+
+async def test_w06_a_yes_of_one_turn_is_not_in_force_in_the_next(tmp_path: Path) -> None:
+    """Neither that of a person, nor that of the rule under which a turn ran."""
+    models = {"demo/free": "allow"}
+    async with serving(tmp_path / "data", pool__permissions="ask", pool__model_permissions=models) as served:
+        first = await asked(served, conversation="x")
+        second = await served.ask([decision(first["question"], approve=True)], conversation="x")
+        assert text_of(second.json()) == ALLOWED
+        again = await asked(served, conversation="x")
+        assert again["question"]["id"] != first["question"]["id"]
+        assert again["session"] == first["session"]
+        refused = await served.ask([decision(again["question"], approve=False)], conversation="x")
+        assert text_of(refused.json()) == REJECTED
+        assert await served.say("!ask remove it", model="demo/free", conversation="y") == ALLOWED
+        assert (await asked(served, conversation="y"))["question"]

@@ -63,7 +63,7 @@ def test_there_is_no_dashboard_without_code() -> None:
 
 
 async def test_every_metric_that_a_dashboard_or_an_alert_names_is_in_a_live_scrape(tmp_path: Path) -> None:
-    async with serving(tmp_path / "data", **VARIED) as served:
+    async with serving(tmp_path / "data", memory__enabled=True, **VARIED) as served:
         await live(served, tmp_path)
         kinds = (await scrape(served)).kinds
     named = {name for _, expr in panels() for name in METRIC.findall(expr)}
@@ -91,7 +91,7 @@ def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not()
 async def test_a_real_prometheus_finds_data_for_every_panel(tmp_path: Path) -> None:
     tool("prometheus")
     async with (
-        serving(tmp_path / "data", **VARIED) as served,
+        serving(tmp_path / "data", memory__enabled=True, **VARIED) as served,
         scraping(tmp_path, served.base.removeprefix("http://")) as prometheus,
     ):
         async with within(60, "Prometheus has scraped twice"):

@@ -37,7 +37,11 @@ def test_a_process_that_dies_before_it_proved_itself_is_a_failed_start() -> None
     pool = Pool()
     pool.register(floor=1)
     pool.started(1)
-    assert pool.do(events.SlotDied(SlotId(1), "x")) == ["note slot_died died", "stop #1 hard died"]
+    assert pool.do(events.SlotDied(SlotId(1), "x")) == [
+        "note start_failed died",
+        "note slot_died died",
+        "stop #1 hard died",
+    ]
     assert pool.gone(1) == []
 
 

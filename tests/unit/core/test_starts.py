@@ -144,7 +144,11 @@ def test_a_spare_that_dies_or_is_no_longer_wanted_leaves_no_trace() -> None:
     pool = Pool()
     pool.register("a", spares=1, cwd_per_session=True)
     pool.started(1)
-    assert pool.do(events.SlotDied(SlotId(1), "exit 9")) == ["note slot_died died", "stop #1 hard died"]
+    assert pool.do(events.SlotDied(SlotId(1), "exit 9")) == [
+        "note start_failed died",
+        "note slot_died died",
+        "stop #1 hard died",
+    ]
     pool.gone(1)
     assert pool.tick(2.0) == ["start #2 a spare"]
     pool.started(2)

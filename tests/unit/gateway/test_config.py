@@ -123,3 +123,12 @@ def test_a_provider_goes_by_its_short_name_too_but_has_one_section(tmp_path: Pat
     assert wanted.providers["gemini-acp"].args == ("-d",)
     with pytest.raises(ConfigError, match=r"providers\.gemini.*another section for gemini-acp"):
         check(loaded(tmp_path, text + '[providers.gemini-acp]\nargs = ["-e"]\n'), tmp_path)
+
+
+def test_the_pool_gives_up_later_than_the_work_that_it_guards(tmp_path: Path) -> None:
+    """Whose error knows what the agent said; and a longer deadline of one provider is not cut off."""
+    settings = loaded(tmp_path, "[providers.demo]\nstart_deadline = 200\nopen_deadline = 300\n")
+    _, pool = check(settings, tmp_path)
+    slowest = pool.providers["demo"].deadlines
+    assert pool.limits.start_timeout > slowest.start == 200
+    assert pool.limits.open_timeout > slowest.session_open + slowest.tools

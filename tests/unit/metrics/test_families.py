@@ -25,6 +25,7 @@ def test_every_instrument_says_what_it_is_and_has_bounded_labels() -> None:
     allowed = {
         *("provider", "model", "place", "warmth", "reason", "cause", "outcome", "phase", "state", "kind", "what"),
         *("transport", "code", "direction", "method", "route", "status", "version", "python"),
+        *("memory", "call"),
     }
     for family in made.families:
         assert re.fullmatch(r"ostler(_[a-z]+)+", family.name)

@@ -1,0 +1,21 @@
+"""The watch over memory that counts. Each child is written by one thread: see the rules of the watch."""
+
+from dataclasses import dataclass
+
+from ostler.gateway.memory.watch import Recalled, Told
+from ostler.metrics.instruments import MemoryInstruments
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryGauges:
+    """Implements `MemoryWatch`."""
+
+    into: MemoryInstruments
+
+    def recalled(self, memory: str, outcome: Recalled, seconds: float) -> None:
+        self.into.prefetch.of(memory, outcome.value).observe(seconds)
+
+    def told(self, memory: str, call: str, outcome: Told, lag: float) -> None:
+        self.into.calls.of(memory, call, outcome.value).add()
+        if outcome is not Told.LOST:
+            self.into.lag.of(memory).observe(lag)
