@@ -116,7 +116,7 @@ def weigh_one(conversation: Conversation, rows: Sequence[Row], verdict: Verdict)
     answered = answers(rows)
     looked_at["acknowledged answers"] += len(conversation.answered)
     if lost := conversation.answered - answered:
-        verdict.lost.append(f"{name}: the acknowledged answers of turns {sorted(lost)}")
+        verdict.lost.append(f"{name}: the acknowledged answers of turns {sorted(lost)}; there is {around(rows, lost)}")
 
 
 def places(rows: Iterable[Row], role: str, part: str) -> Iterator[int]:
@@ -136,3 +136,10 @@ def answers(rows: Iterable[Row]) -> set[int]:
         elif row.role == "assistant":
             found.update(asked)
     return found
+
+
+def around(rows: Sequence[Row], turns: set[int]) -> list[str]:
+    """The rows with these turns in them, and what follows each, for whoever has to find out."""
+    marked = [place for place, row in enumerate(rows) if turns & set(canary.turns(row.text, canary.QUESTION))]
+    near = sorted({place + step for place in marked for step in (0, 1, 2)} & set(range(len(rows))))
+    return [f"{rows[place].session[-6:]} {rows[place].role}: {rows[place].text[:160]}" for place in near]

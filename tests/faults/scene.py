@@ -27,6 +27,8 @@ SETTINGS = {
     "GATEWAY__SEATS_MAX": "400",
     "GATEWAY__CLIENT_TOOL_DEADLINE": "15",
     "GATEWAY__DRAIN": "5",
+    # Ended streams are kept for clients that come back, up to so much: a base could not tell that from a leak.
+    "GATEWAY__REPLAY_BYTES": "1000000",
     "AUTH__CONCURRENCY": "4000",
     "AUTH__PER_MINUTE": "1000000",
     "POOL__IDLE_AFTER": "2",
