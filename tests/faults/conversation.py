@@ -150,7 +150,8 @@ class Conversation:
                 self.answered.add(turn)
                 # After a restart the turn is asked again from the transcript; then the agent says more than the result.
                 if said not in second.text:
-                    self.wrong.append(f"{self.name}: turn {turn} did not hear the result of its tool")
+                    heard = second.text[second.text.find('"output"') :][:700]
+                    self.wrong.append(f"{self.name}: turn {turn} did not hear the result of its tool: {heard}")
 
     async def _post(self, http: httpx.AsyncClient, said: Any) -> httpx.Response:
         path, body = self._request(said)

@@ -110,7 +110,7 @@ def weigh_one(conversation: Conversation, rows: Sequence[Row], verdict: Verdict)
         if lost := acknowledged - set(there):
             verdict.lost.append(f"{name}: the acknowledged {what} of turns {sorted(lost)}")
         if many := [turn for turn, times in Counter(there).items() if times > 1]:
-            verdict.doubled.append(f"{name}: {what} of turns {many}")
+            verdict.doubled.append(f"{name}: {what} of turns {many}; there is {around(rows, set(many))}")
         if there != sorted(there):
             verdict.disordered.append(f"{name}: {what} stand as {there}")
     answered = answers(rows)
@@ -141,5 +141,5 @@ def answers(rows: Iterable[Row]) -> set[int]:
 def around(rows: Sequence[Row], turns: set[int]) -> list[str]:
     """The rows with these turns in them, and what follows each, for whoever has to find out."""
     marked = [place for place, row in enumerate(rows) if turns & set(canary.turns(row.text, canary.QUESTION))]
-    near = sorted({place + step for place in marked for step in (0, 1, 2)} & set(range(len(rows))))
+    near = sorted({place + step for place in marked for step in range(7)} & set(range(len(rows))))
     return [f"{rows[place].session[-6:]} {rows[place].role}: {rows[place].text[:160]}" for place in near]
