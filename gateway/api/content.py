@@ -12,7 +12,8 @@ from typing import Any
 from ostler.gateway.api.errors import bad
 from ostler.pool.prompt import FilePart, ImagePart, LinkPart, PromptPart, ResourcePart, TextPart
 
-TEXTS = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
+# No set: what a client calls the type of a part may be a list, which has no hash.
+TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 
 
 def parts_of(content: Any, param: str) -> list[PromptPart]:

@@ -245,7 +245,8 @@ class Intake:
 
     async def _check_outputs(self, said: Conversation, target: Target) -> None:
         """Results must belong to a call that somebody knows: this request, or the stored conversation."""
-        known = {item.get(ASKED.get(item.get("type", ""), "")) for _, _, item in said.entries}
+        named = (item.get(ASKED.get(item.get("type", ""), "")) for _, _, item in said.entries)
+        known = {ident for ident in named if isinstance(ident, str)}
         if target.session is not None:
             calls = await self._sessions.house.store.parked(target.session.id, waiting=False)
             known |= {call.call_id for call in calls}

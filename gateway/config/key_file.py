@@ -39,12 +39,16 @@ def read_document(path: Path, *, named: bool) -> list[Any]:
         return []
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
-    with os.fdopen(file, "rb") as source:
+    try:
         # Of the file that is open, not of the name: the name may lead elsewhere a moment later.
-        check_private(path, os.fstat(source.fileno()))
+        check_private(path, os.fstat(file))
+    except ConfigError:
+        os.close(file)
+        raise
+    with os.fdopen(file, "rb") as source:
         try:
             document = tomllib.loads(source.read().decode())
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ConfigError(str(path), f"is no TOML: {error}") from error
     if set(document) - {"keys"} or not isinstance(document.get("keys", []), list):
         raise ConfigError(str(path), "holds [[keys]] tables and nothing else")

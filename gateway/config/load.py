@@ -54,7 +54,7 @@ def load(
     if file is not None:
         check_keys(document, Settings, str(file), "")
     for key, value in [*from_environment(environ), *overrides]:
-        put(document, key.split("."), value)
+        put(document, key.split("."), value, place)
     settings = convert(document, place)
     enabled = pool_enabled(environ, configured=settings.pool.enabled)
     settings = msgspec.structs.replace(settings, pool=msgspec.structs.replace(settings.pool, enabled=enabled))
@@ -80,7 +80,7 @@ def read_file(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(str(path), f"cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(str(path), f"is no TOML: {error}") from error
 
 
@@ -89,14 +89,24 @@ def from_environment(environ: Mapping[str, str]) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     key = environ.get("OSTLER_API_KEY")
     if key:
+        check_text("OSTLER_API_KEY", key)
         found.append(("auth.api_key", key))
     for name, text in sorted(environ.items()):
         if not name.startswith(PREFIX) or "__" not in name or not text:
             continue
+        check_text(name, text)
         words = [word.lower() for word in name.removeprefix(PREFIX).split("__")]
         kind = kind_of(words, name)
         found.append((".".join(words), parsed(text, kind, name)))
     return found
+
+
+def check_text(name: str, text: str) -> None:
+    """The system hands over any bytes; those that are no text cannot be a setting."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(name, "is no UTF-8") from error
 
 
 def kind_of(words: Sequence[str], place: str) -> Any:
@@ -130,11 +140,13 @@ def parsed(text: str, kind: Any, place: str) -> Any:
         raise ConfigError(place, f'wants JSON, for example ["a", "b"]: {error}') from error
 
 
-def put(document: dict[str, Any], words: Sequence[str], value: Any) -> None:
+def put(document: dict[str, Any], words: Sequence[str], value: Any, place: str) -> None:
     """Set a value in nested tables."""
     *way, last = words
-    for word in way:
+    for depth, word in enumerate(way):
         document = document.setdefault(word, {})
+        if not isinstance(document, dict):
+            raise ConfigError(place, f"{'.'.join(way[: depth + 1])} must be a table")
     document[last] = value
 
 

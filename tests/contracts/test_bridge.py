@@ -56,7 +56,7 @@ async def test_f02_a_call_comes_by_its_channel_and_token_to_its_dispatcher(
     ]
 
 
-async def test_f05_w2_calls_of_two_sessions_do_not_cross(
+async def test_f05_w02_calls_of_two_sessions_do_not_cross(
     yard: Yard, bridge: Bridge, provider: Provider, channel: ToolChannel
 ) -> None:
     if provider.sharing is Sharing.NONE:

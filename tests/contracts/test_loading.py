@@ -38,7 +38,7 @@ async def reload(yard: Yard, memo: SessionMemo) -> tuple[Transport, AgentSession
     return transport, session
 
 
-async def test_w41d_w41f_w3a_a_loaded_session_has_its_history_once(yard: Yard, provider: Provider) -> None:
+async def test_w41d_w41f_w03a_a_loaded_session_has_its_history_once(yard: Yard, provider: Provider) -> None:
     if not provider.load.offered:
         pytest.skip("declared as not to be trusted with loads")
     memo = await remembered(yard)

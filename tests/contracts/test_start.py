@@ -59,7 +59,7 @@ async def test_child_inherits_nothing_but_its_three_pipes(yard: Yard) -> None:
     assert shared == {theirs[0], theirs[1], theirs[2]}
 
 
-async def test_m1_w29c_eight_opens_at_once_keep_their_own_tools(yard: Yard, provider: Provider) -> None:
+async def test_m01_w29c_eight_opens_at_once_keep_their_own_tools(yard: Yard, provider: Provider) -> None:
     if provider.sharing is Sharing.NONE:
         pytest.skip("one session for each process")
     count = min(8, provider.seats_per_process)

@@ -1,4 +1,7 @@
-"""`python -m tests.fuzz [--frames N] [--seconds S] [--target NAME] [--seed N]`: fuzz every target, or one."""
+"""`python -m tests.fuzz [--seconds S] [--frames N] [--target NAME] [--seed N]`: fuzz every target, or one.
+
+The seconds are shared evenly. With frames instead, each target walks so many, however long that takes.
+"""
 
 import argparse
 import sys
@@ -6,24 +9,26 @@ import sys
 from tests.fuzz.campaign import Campaign, Finding
 from tests.fuzz.target import load
 
-TOTAL = 1_000_000
+SECONDS = 600.0
+ENDLESS = 1 << 60
 
 
 def main() -> int:
     """0 when nothing was found."""
     targets = load()
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
-    parser.add_argument("--frames", type=int, help=f"frames per target (default: {TOTAL:,} over all targets)")
-    parser.add_argument("--seconds", type=float, help="end each target after so many seconds")
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=float, help=f"for all targets together (default: {SECONDS:g})")
+    parser.add_argument("--frames", type=int, help="frames per target")
     parser.add_argument("--target", choices=[target.name for target in targets])
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     chosen = [target for target in targets if options.target in (None, target.name)]
-    frames = options.frames or -(-TOTAL // len(chosen))
+    seconds = options.seconds or (SECONDS if options.frames is None else None)
+    share = None if seconds is None else seconds / len(chosen)
     found = walked = 0
     for target in chosen:
         try:
-            outcome = Campaign(target, options.seed).run(frames=frames, seconds=options.seconds)
+            outcome = Campaign(target, options.seed).run(frames=options.frames or ENDLESS, seconds=share)
         except Finding as finding:
             found += 1
             print(f"FOUND {finding}", flush=True)

@@ -1,6 +1,7 @@
 """What can be fuzzed: one module per target in `targets/`, each with a `TARGET`."""
 
 import importlib
+import json
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from random import Random
 from typing import Protocol
 
 CORPUS = Path(__file__).parent / "corpus"
+FOUND = Path(__file__).parent / "found"
 
 
 class Subject(Protocol):
@@ -28,10 +30,18 @@ class Target:
     name: str
     corpus: str
     begin: Callable[[Random], Subject]
+    heavy: bool = False
+    """Whether each frame costs a request or a process, and memory is not its own to keep flat."""
 
     def seeds(self) -> list[bytes]:
         """The committed frames."""
         return [line for line in (CORPUS / f"{self.corpus}.jsonl").read_bytes().splitlines() if line.strip()]
+
+    def found(self) -> list[bytes]:
+        """Frames that once did harm (`found/<name>.jsonl`, each a JSON text whose characters are its bytes)."""
+        file = FOUND / f"{self.name}.jsonl"
+        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        return [json.loads(line).encode("latin-1") for line in lines]
 
 
 def load() -> list[Target]:

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
-from tests.ids import TESTS, ids_in, listed, named_tests, proven
+from tests.ids import TESTS, ids_in, listed, missing, named_tests, proven, report
 
 
 def test_ids_are_read_from_the_front_of_a_name_only() -> None:
     assert ids_in("test_a01_a27_b03_words_about_c04") == ["a01", "a27", "b03"]
     assert ids_in("test_rh1_c25_h13_what") == ["c25", "h13"]
-    assert ids_in("test_w22_e06_many") == ["e06"]
+    assert ids_in("test_w22_e06_many") == ["w22", "e06"]
+    assert ids_in("test_wm8_m01_w37a_what") == ["wm8", "m01", "w37a"]
     assert ids_in("test_nothing") == []
     assert ids_in("test_a1_short") == []
 
@@ -17,3 +18,9 @@ def test_every_id_in_a_name_is_that_of_a_scenario(tmp_path: Path) -> None:
     (tmp_path / "test_x.py").write_text("def test_a99_never() -> None: ...\nclass T:\n    def test_b01_in(self): ...\n")
     assert sorted(proven(named_tests(tmp_path))) == ["a99", "b01"]
     assert sorted(set(proven(named_tests(TESTS))) - set(listed())) == []
+
+
+def test_a_failure_without_a_test_and_without_a_reason_is_missing() -> None:
+    found = proven([(Path("test_x.py"), "test_w22_a_test"), (Path("test_x.py"), "test_m01_another")])
+    assert missing(found, ["w22", "w23a", "m01"]) == ["w23a"]
+    assert "missing: " in "".join(report(found))

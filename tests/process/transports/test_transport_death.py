@@ -109,7 +109,7 @@ async def test_a_close_ends_turns_and_is_no_loss_to_warn_of(stable: Stable, capl
 
 
 @pytest.mark.parametrize("order", ["!junk", "!stderr 10", "!bigline 20"])
-async def test_w36_w37_noise_harms_nobody(stable: Stable, order: str) -> None:
+async def test_w36_w37b_noise_harms_nobody(stable: Stable, order: str) -> None:
     transport = await stable.demo()
     loud, quiet = [await transport.open(stable.order()) for _ in range(2)]
     turn = await loud.prompt([TextPart(order)])

@@ -228,7 +228,7 @@ def test_a_load_may_be_answered_with_nothing() -> None:
     assert AcpCodec().opened(None, SESSION).session_id == SESSION
 
 
-def test_w39_permission_requests_and_their_answers() -> None:
+def test_w39a_permission_requests_and_their_answers() -> None:
     codec = AcpCodec()
     options = [{"optionId": "y", "name": "Yes", "kind": "allow_once"}, {"bad": 1}]
     wanted = codec.wanted(

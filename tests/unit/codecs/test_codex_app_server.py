@@ -279,7 +279,7 @@ def test_tool_answers() -> None:
         ("item/permissions/requestApproval", "decline", {"permissions": {}}),
     ],
 )
-def test_w39_each_approval_has_its_own_form(method: str, option: str | None, answer: dict[str, Any]) -> None:
+def test_w39a_each_approval_has_its_own_form(method: str, option: str | None, answer: dict[str, Any]) -> None:
     made = codec()
     wanted = made.wanted(method, {"threadId": T, "turnId": U, "permissions": {"network": {}}, "reason": "r"})
     assert isinstance(wanted, PermissionWanted)

@@ -1,0 +1,110 @@
+"""The configuration: whatever stands in the file or in the environment, the start fails with a sentence or not at all."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from ostler.gateway.config.check import check
+from ostler.gateway.config.errors import ConfigError
+from ostler.gateway.config.load import load
+from ostler.gateway.errors import GatewayError
+from ostler.pool.errors import PoolError
+from tests.fuzz.mutate import keys, walk
+from tests.fuzz.target import Target
+
+NO_KEY = ("is no TOML", "cannot be read")
+"""Then there is none to name."""
+
+
+class Start:
+    """As far as `ostler serve` comes before it starts anything."""
+
+    def __init__(self, _rng: Random) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="fuzz-")
+        self._file = Path(self._folder.name) / "ostler.toml"
+
+    def take(self, frame: bytes) -> None:
+        document = parsed(frame)
+        environ: dict[str, str] = {}
+        if isinstance(document, dict):
+            given = document.get("env")
+            environ = {name: text for name, text in pairs(given) if name and "=" not in name and "\0" not in name + text}
+            frame = written(document.get("file"))
+        self._file.write_bytes(frame)
+        try:
+            loaded = load(environ, config=str(self._file), data_dir=self._folder.name)
+            check(loaded.settings, loaded.data_dir)
+        except ConfigError as error:
+            self._names_its_key(str(error), document)
+        except (GatewayError, PoolError) as error:
+            if not str(error).strip():
+                raise AssertionError(f"an error without a word: {error!r}") from error
+
+    def end(self) -> None:
+        self._folder.cleanup()
+
+    def _names_its_key(self, said: str, document: Any) -> None:
+        """One of the keys that are there stands in it, or there is none."""
+        file = document.get("file") if isinstance(document, dict) else None
+        if any(reason in said for reason in NO_KEY) or not isinstance(file, dict):
+            return
+        known = {key.lower() for path, _ in walk(document) for key in keys(path)}
+        words = {part for key in known for part in (key, key.removeprefix("ostler_"), *key.split("__"))}
+        told = said.replace(str(self._file), "").lower()
+        if not any(word in told for word in words):
+            raise AssertionError(f"no key is named in {said!r}")
+
+
+def parsed(frame: bytes) -> Any:
+    try:
+        return json.loads(frame)
+    except (ValueError, RecursionError):
+        return None
+
+
+def pairs(given: Any) -> list[tuple[str, str]]:
+    """An environment, as far as a document can be one."""
+    if not isinstance(given, dict):
+        return []
+    found = [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in given.items()]
+    return [(readable(name), readable(value)) for name, value in found]
+
+
+def readable(text: str) -> str:
+    """As `os.environ` would have it: bytes that are no text are lone surrogates of its own kind."""
+    return os.fsdecode(text.encode("utf-8", "surrogatepass"))
+
+
+def written(document: Any) -> bytes:
+    """A document that is too deep to be written here is a file of brackets."""
+    try:
+        return toml(document).encode("utf-8", "surrogatepass")
+    except RecursionError:
+        return b"a = " + b"[" * 2000
+
+
+def toml(document: Any) -> str:
+    """A document as TOML, in inline tables; what TOML has no word for is left out."""
+    if not isinstance(document, dict):
+        return json.dumps(document)
+    return "".join(f"{json.dumps(key, ensure_ascii=False)} = {value(part)}\n" for key, part in document.items())
+
+
+def value(part: Any) -> str:
+    match part:
+        case None:
+            return '""'
+        case dict():
+            return "{" + ", ".join(f"{json.dumps(key, ensure_ascii=False)} = {value(each)}" for key, each in part.items()) + "}"
+        case list():
+            return "[" + ", ".join(map(value, part)) + "]"
+        case str():
+            return json.dumps(part, ensure_ascii=False)
+        case _:
+            return json.dumps(part)
+
+
+TARGET = Target("config", "config", Start, heavy=True)
