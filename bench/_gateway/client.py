@@ -6,8 +6,7 @@ import re
 import time
 from dataclasses import dataclass, field
 
-DELTA = b'"delta":"t0 '
-"""Of `!stream 1`. The newline between two answers is a delta too, comes with the next one, and is not counted."""
+DELTA = b"event: response.output_text.delta\n"
 COMPLETED = b"event: response.completed"
 LENGTH = re.compile(rb"content-length: (\d+)")
 
