@@ -51,6 +51,8 @@ class Listener(asyncio.Protocol):
     over: "asyncio.Future[None]"
     times: list[float] = field(default_factory=list)
     deltas: int = 0
+    under_way: asyncio.Event = field(default_factory=asyncio.Event)
+    """Its first delta comes with the work of its turn, its second one alone."""
     completed: bool = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -63,6 +65,8 @@ class Listener(asyncio.Protocol):
         if found:
             self.deltas += found
             self.times.append(time.perf_counter())
+            if self.deltas > 1:
+                self.under_way.set()
         if COMPLETED in data:
             self.completed = True
             self.transport.close()

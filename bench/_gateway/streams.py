@@ -20,7 +20,6 @@ from ostler.pool.pool import TransportPool
 SLOW, BRISK = 0.25, 0.125
 """Seconds between two deltas of one stream."""
 WATCHED = 3.0
-LOOKING = 0.05
 
 
 @dataclass
@@ -79,9 +78,7 @@ async def many(running: Running, count: int, deltas: int, pause: float) -> Run:
     def now() -> Load:
         return Load(sum(each.deltas for each in listeners), running.cpu)
 
-    # The first delta of a stream comes with the work of its turn.
-    while min(each.deltas for each in listeners) < 2:
-        await asyncio.sleep(LOOKING)
+    await asyncio.gather(*(each.under_way.wait() for each in listeners))
     amid = now()
     await asyncio.sleep(WATCHED)
     amid = now() - amid

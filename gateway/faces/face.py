@@ -41,7 +41,7 @@ class Face:
         asked = question(message.text, message.attachments, self.hall.sessions.house.ids.make)
         async with self.lines.stand(message.key.stored):
             admitted = await self.admission.admit(message.key, message.caller)
-            return self._ask(admitted.conversation, asked, tell)
+            return self._ask(admitted.conversation, asked, message, tell)
 
     async def _called(self, message: Message, words: Words, tell: Tell) -> Exchange:
         command = self.commands.find(words.name)
@@ -62,19 +62,20 @@ class Face:
         if reply.ask is not None:
             await conversation.begun()
             conversation.notices += [reply.text] if reply.text else []
-            return self._ask(conversation, reply.ask, tell)
+            return self._ask(conversation, reply.ask, message, tell)
         session, notices = conversation.session, conversation.notices
         items = (*(notice_item(text) for text in notices), *reply.items)
         return Said(reply.kind, None if session is None else session.id, "\n\n".join([*notices, reply.text]), items)
 
-    def _ask(self, conversation: Conversation, asked: Question, tell: Tell) -> Asked:
+    def _ask(self, conversation: Conversation, asked: Question, message: Message, tell: Tell) -> Asked:
         """Queue the turn. Nothing is awaited from here on, so that turns stand in the order of their messages."""
         sessions, session = self.hall.sessions, conversation.session
         if session is None:
             raise RuntimeError("a question was asked in a conversation without a session")
         house = sessions.house
         told, read = conversation.notices, len(asked.text)
-        answer = Answer(house.ids.make("smsg"), session.id, int(house.wall()), tell, notices=told, read=read)
+        name, now, kept = house.ids.make("smsg"), int(house.wall()), message.kept
+        answer = Answer(name, session.id, now, tell, notices=told, read=read, kept=kept)
         key = conversation.transport_key()
         turn = sessions.start(
             sessions.of(session.id, session.owner or ""), asked.ask(key, conversation.rule(key)), answer.id, answer
