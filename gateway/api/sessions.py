@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ostler.gateway.api.answers import SESSION_HEADER, caller_of, document, page, stays
+from ostler.gateway.api.answers import SESSION_HEADER, caller_of, document, page, place_of, stays
 from ostler.gateway.api.body import read_json
 from ostler.gateway.api.errors import bad, invalid, missing, of_outcome, reply
 from ostler.gateway.api.feed import Feed
@@ -59,6 +59,8 @@ class SessionRoutes:
         key = checked_key(request.path_params["key"], caller.name)
         body = message_body(await read_json(request))
         staying = stays(request, self._house.settings.on_disconnect)
+        if self._face.asks(body.text):
+            place_of(request).take()
         repeat = await self._repeats.read(request, caller.name)
         known = None if repeat is None else await self._repeats.begin(repeat)
         if known is not None:

@@ -32,6 +32,12 @@ class Face:
     admission: Admission
     lines: Lines
 
+    def asks(self, text: str) -> bool:
+        """Whether an agent may be put to work by this message."""
+        words = parse(text)
+        command = None if words is None else self.commands.find(words.name)
+        return words is None or (command is not None and command.asks)
+
     async def receive(self, message: Message, tell: Tell) -> Exchange:
         """Take a message. `tell` hears how the answer grows, if there is one."""
         words = parse(message.text)
