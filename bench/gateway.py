@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 from bench._gateway.process import Running, gateway
-from bench._gateway.streams import delta_cost, many, many_bare
+from bench._gateway.streams import BRISK, SLOW, delta_cost, many, many_bare
 from bench._gateway.turns import CLIENTS, ages, bare, crowd, strangers, turns
 from bench.measure import Report
 
@@ -63,18 +63,26 @@ def many_turns(report: Report, running: Running, count: int) -> None:
 
 
 def streams(report: Report, running: Running, folder: Path, count: int, deltas: int) -> None:
-    """One fast stream, and many slow ones at once."""
+    """One fast stream, and many slow ones at once, twice: what one delta more costs is what the brisker streams cost
+    more, over what they say more. How often the gateway is woken for nothing but one delta is the agents' pace."""
     report.claim("gateway CPU per delta, one fast stream (us)", asyncio.run(delta_cost(running, DELTAS)), at_most=40)
     alone = asyncio.run(many_bare(folder, count, deltas))
-    heard, cost = asyncio.run(many(running, count, deltas))
+    slow = asyncio.run(many(running, count, deltas, SLOW))
+    brisk = asyncio.run(many(running, count, round(deltas * SLOW / BRISK), BRISK))
+    heard = slow.gaps
     report.row(f"gap between deltas, {count} streams on the pool alone", "ms", milliseconds(alone.seconds))
     report.row(f"gap between deltas, {count} streams over HTTP", "ms", milliseconds(heard.seconds))
-    report.claim("streams that were told everything", heard.whole, at_least=count)
+    report.claim("streams that were told everything", heard.whole + brisk.gaps.whole, at_least=2 * count)
     added = percentile(heard.seconds, 99) - percentile(alone.seconds, 99)
     report.claim(f"gap added p99, {count} streams (ms)", added * 1000, at_most=50)
-    # Few streams share little: their price says what one slow delta costs alone, and is no claim.
+    report.row(
+        f"CPU per delta with its share of waking up, {count} streams, {1 / SLOW:.0f}/s each", "us", [slow.amid.each]
+    )
+    report.row(f"the same, {1 / BRISK:.0f}/s each", "us", [brisk.amid.each])
+    report.row(f"the same with its share of the whole turn, {deltas} deltas a turn", "us", [slow.whole.each])
+    # Few streams are too few deltas to tell two loads apart: then it is no claim.
     bound = 40 if count == STREAMS else None
-    report.claim(f"gateway CPU per delta, {count} streams (us)", cost, at_most=bound)
+    report.claim(f"gateway CPU of one delta more, {count} streams (us)", (brisk.amid - slow.amid).each, at_most=bound)
 
 
 def milliseconds(samples: list[float]) -> list[float]:

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp
 
 from ostler.bridge.server import Bridge
 from ostler.gateway.api.resource import incomplete
-from ostler.gateway.api.wants import Places
+from ostler.gateway.api.wants import Places, look_below
 from ostler.gateway.assembly.crew import log_death
 from ostler.gateway.assembly.memory import open_memory
 from ostler.gateway.assembly.tools import bridge_settings, equipped, open_tool_channel, open_workshop, usual_tools
@@ -55,6 +55,7 @@ from ostler.gateway.stores.owner import Ownership
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.store import SqliteSettings
 from ostler.pool.crew import Crew
+from ostler.pool.directories import Directories
 from ostler.pool.gate import OpenGates
 from ostler.pool.pool import TransportPool
 from ostler.pool.process.keeper import Keeper
@@ -94,7 +95,7 @@ async def open_gateway(
     what becomes of conversations instead of memory, `memory` has makers of providers that no package offers, `gauges`
     makes what counts."""
     settings, folder = loaded.settings, loaded.data_dir
-    models, wanted = check(settings, folder, memory)
+    models, wanted = check(settings, folder, memory, environ)
     policies = policies_of(settings.resets, environ)
     work = prepare_folder(folder, work_folder(settings, folder))
     providers = load_providers()
@@ -156,7 +157,8 @@ async def open_gateway(
             Census, pool=pool, bridge=bridge.stats, sessions=sessions, readiness=readiness, memories=memories
         )
         stack.enter_context(counts.reading(partial(census, database=folder / DATABASE, places=places)))
-        hall = Hall(sessions, Places(models, work, wanted.roots, house.permits), policies)
+        directories = Directories(look_below(wanted.roots, work), time.monotonic)
+        hall = Hall(sessions, Places(models, work, directories, house.permits), policies)
         lookout = Lookout(sessions, readiness, recent, version("ostler"), *clocks)
         console = Console(Board(lookout), Operator(pool, models, work, outfits))
         app = build_app(loaded, hall, readiness, console, counts)

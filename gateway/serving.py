@@ -10,11 +10,12 @@ import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Literal, Self
+from typing import Self
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from ostler.gateway.api.protocol import JsonHttp
 from ostler.gateway.app import Gateway, open_gateway
 from ostler.gateway.config.load import Loaded
 from ostler.gateway.console.socket import Familiar, listening
@@ -29,7 +30,7 @@ class Server(uvicorn.Server):
     """Signals are ours: uvicorn would close the listener before the drain."""
 
     @classmethod
-    def of(cls, app: ASGIApp, http: 'type[asyncio.Protocol] | Literal["httptools"]' = "httptools") -> Self:
+    def of(cls, app: ASGIApp, http: type[asyncio.Protocol] = JsonHttp) -> Self:
         """As every gateway serves."""
         return cls(
             uvicorn.Config(

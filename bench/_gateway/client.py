@@ -6,8 +6,7 @@ import re
 import time
 from dataclasses import dataclass, field
 
-DELTA = b'"delta":"t0 '
-"""Of `!stream 1`. The newline between two answers is a delta too, comes with the next one, and is not counted."""
+DELTA = b"event: response.output_text.delta\n"
 COMPLETED = b"event: response.completed"
 LENGTH = re.compile(rb"content-length: (\d+)")
 
@@ -52,6 +51,8 @@ class Listener(asyncio.Protocol):
     over: "asyncio.Future[None]"
     times: list[float] = field(default_factory=list)
     deltas: int = 0
+    under_way: asyncio.Event = field(default_factory=asyncio.Event)
+    """Its first delta comes with the work of its turn, its second one alone."""
     completed: bool = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -64,6 +65,8 @@ class Listener(asyncio.Protocol):
         if found:
             self.deltas += found
             self.times.append(time.perf_counter())
+            if self.deltas > 1:
+                self.under_way.set()
         if COMPLETED in data:
             self.completed = True
             self.transport.close()

@@ -17,9 +17,8 @@ from ostler.pool import PoolSettings, ProviderSettings, TransportKey, open_pool
 from ostler.pool.events import Text
 from ostler.pool.pool import TransportPool
 
-PAUSE = 0.25
-SETTLED = 2.0
-"""Seconds after which all have begun."""
+SLOW, BRISK = 0.25, 0.125
+"""Seconds between two deltas of one stream."""
 WATCHED = 3.0
 
 
@@ -38,23 +37,57 @@ class Gaps:
         self.whole += whole
 
 
-def paced(deltas: int) -> str:
-    """A prompt that is answered with a delta, a pause, a delta..."""
-    return "\n".join(["!stream 1", f"!sleep {PAUSE}"] * deltas)
+@dataclass(frozen=True)
+class Load:
+    """What deltas cost the gateway."""
+
+    deltas: int
+    cpu: float
+    """Seconds of processor time for them."""
+
+    @property
+    def each(self) -> float:
+        """Microseconds for each of them."""
+        return self.cpu / self.deltas * 1e6
+
+    def __sub__(self, other: "Load") -> "Load":
+        return Load(self.deltas - other.deltas, self.cpu - other.cpu)
 
 
-async def many(running: Running, count: int, deltas: int) -> tuple[Gaps, float]:
-    """So many streams over HTTP at once, each in a new session; and the gateway's CPU us for each of their deltas."""
-    listeners = await asyncio.gather(*(listen(running.port, paced(deltas)) for _ in range(count)))
-    await asyncio.sleep(SETTLED)
-    cpu, before = running.cpu, sum(each.deltas for each in listeners)
+@dataclass(frozen=True)
+class Run:
+    """Many streams at once."""
+
+    gaps: Gaps
+    amid: Load
+    """In seconds in which all of them were under way."""
+    whole: Load
+    """From the first request to the last byte: their turns too."""
+
+
+def paced(deltas: int, pause: float) -> str:
+    """A prompt that is answered with a delta, a pause, a delta... Each comes alone."""
+    return "\n".join(["x", f"!sleep {pause}"] * deltas)
+
+
+async def many(running: Running, count: int, deltas: int, pause: float) -> Run:
+    """So many streams over HTTP at once, each in a new session."""
+    before = running.cpu
+    listeners = await asyncio.gather(*(listen(running.port, paced(deltas, pause)) for _ in range(count)))
+
+    def now() -> Load:
+        return Load(sum(each.deltas for each in listeners), running.cpu)
+
+    await asyncio.gather(*(each.under_way.wait() for each in listeners))
+    amid = now()
     await asyncio.sleep(WATCHED)
-    cpu, heard = running.cpu - cpu, sum(each.deltas for each in listeners) - before
+    amid = now() - amid
+    assert not any(each.completed for each in listeners), "the streams are too short to be watched for so long"
     gaps = Gaps()
     for each in listeners:
         await each.over
         gaps.add(each.times, whole=each.completed and each.deltas >= deltas)
-    return gaps, cpu / heard * 1e6
+    return Run(gaps, amid, now() - Load(0, before))
 
 
 async def many_bare(folder: Path, count: int, deltas: int) -> Gaps:
@@ -69,9 +102,8 @@ async def many_bare(folder: Path, count: int, deltas: int) -> Gaps:
 async def one_bare(pool: TransportPool, folder: Path, deltas: int, gaps: Gaps) -> None:
     """One session and its stream."""
     async with await pool.lease(TransportKey("demo", "demo", str(folder))) as lease:
-        turn = await lease.prompt(paced(deltas))
-        # The newline between two answers comes together with the next one, and is none.
-        times = [time.perf_counter() async for event in turn if isinstance(event, Text) and event.text.strip()]
+        turn = await lease.prompt(paced(deltas, SLOW))
+        times = [time.perf_counter() async for event in turn if isinstance(event, Text)]
     gaps.add(times, whole=len(times) >= deltas)
 
 

@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from ostler.gateway.api.errors import bad
 from ostler.gateway.api.keys import Caller
+from ostler.gateway.api.limits import Place
 from ostler.wire.json import JsonObject
 
 SESSION_HEADER = "x-ostler-session-id"
@@ -20,6 +21,14 @@ def caller_of(request: Request) -> Caller:
     if not isinstance(caller, Caller):
         raise TypeError("a request came in without passing the door")
     return caller
+
+
+def place_of(request: Request) -> Place:
+    """Its place among those that its key may have at work."""
+    place = request.state.place
+    if not isinstance(place, Place):
+        raise TypeError("a request came in without passing the door")
+    return place
 
 
 def document(body: JsonObject, session_id: str | None = None, status: int = 200) -> Response:

@@ -1,58 +1,91 @@
 """POST /v1/chat/completions: the same turns, for clients that bring the whole conversation along each time."""
 
+from functools import partial
+
+import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ostler.gateway.api.answers import SESSION_HEADER, caller_of, document, stays
 from ostler.gateway.api.body import read_json
 from ostler.gateway.api.chat_body import ChatBody, as_response_body, chat_body
-from ostler.gateway.api.chat_writer import ChatWriter
+from ostler.gateway.api.chat_writer import ChatWriter, told_again
 from ostler.gateway.api.errors import of_outcome, reply
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.intake import Intake, Prepared
 from ostler.gateway.api.presence import until_gone
+from ostler.gateway.api.repeats import NAMING, Held, Repeat, Repeats, session_of, whole
 from ostler.gateway.api.streaming import EventStream
+from ostler.gateway.records import IdempotencyRecord
 from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.sessions.sessions import Sessions
-
-NAME_HEADER = "x-ostler-session"
+from ostler.gateway.sessions.turn import Turn
 
 
 class Chat:
     """One per gateway."""
 
-    def __init__(self, sessions: Sessions, intake: Intake) -> None:
+    def __init__(self, sessions: Sessions, intake: Intake, repeats: Repeats) -> None:
         self._sessions = sessions
         self._intake = intake
+        self._repeats = repeats
         self._settings = sessions.house.settings
 
     async def create(self, request: Request) -> Response:
         """POST /v1/chat/completions"""
-        self._sessions.check_open()
         body = chat_body(await read_json(request))
+        caller = caller_of(request)
         staying = stays(request, self._settings.on_disconnect)
-        named = as_response_body(body, request.headers.get(NAME_HEADER))
-        prepared = await self._intake.prepare(named, caller_of(request), resends=True)
-        writer = self._writer(prepared, body)
-        turn = self._intake.begin(prepared, writer.id, writer)
+        repeat = await self._repeats.read(request, caller.name)
+        known = None if repeat is None else await self._repeats.begin(repeat)
+        if known is not None:
+            return self._again(known, body)
+        with self._repeats.beginning(repeat):
+            self._sessions.check_open()
+            named = as_response_body(body, request.headers.get(NAMING))
+            prepared = await self._intake.prepare(named, caller, resends=True)
+            writer = self._writer(prepared, body, repeat)
+            turn = self._intake.begin(prepared, writer.id, writer)
         if writer.feed is not None:
-            leaving = None if staying else turn
-            return EventStream(writer.feed, 0, self._settings.keepalive, session_id=prepared.session_id, turn=leaving)
+            if repeat is not None:
+                self._repeats.hold(repeat, writer.feed, prepared.session_id)
+            return self._stream(writer.feed, prepared.session_id, None if staying else turn)
         await until_gone(request, writer.done, None if staying else turn)
         outcome = writer.outcome or Outcome(Status.FAILED)
         if outcome.status is Status.FAILED:
             return reply(of_outcome(outcome), {SESSION_HEADER: prepared.session_id})
         return document(writer.document(), prepared.session_id)
 
-    def _writer(self, prepared: Prepared, body: ChatBody) -> ChatWriter:
-        house = self._sessions.house
+    def _again(self, known: IdempotencyRecord | Held, body: ChatBody) -> Response:
+        """What was answered first: its stream as it is written, or the whole of it."""
+        if isinstance(known, Held):
+            return self._stream(known.feed, known.session_id, None)
+        if not body.stream:
+            return whole(known)
+        told = told_again(known.status, orjson.loads(known.body), include_usage=wants_usage(body))
+        return self._stream(told, session_of(known), None)
+
+    def _stream(self, feed: Feed, session_id: str | None, turn: Turn | None) -> Response:
+        return EventStream(feed, 0, self._settings.keepalive, session_id=session_id, turn=turn)
+
+    def _writer(self, prepared: Prepared, body: ChatBody, repeat: Repeat | None) -> ChatWriter:
+        house, session_id = self._sessions.house, prepared.session_id
         return ChatWriter(
             house.ids.make("chatcmpl"),
             int(house.wall()),
             prepared.model,
-            session_id=prepared.session_id,
+            session_id=session_id,
             read=prepared.size,
             feed=Feed() if body.stream else None,
-            include_usage=body.stream_options is not None and body.stream_options.include_usage,
+            include_usage=wants_usage(body),
             said=lambda text: self._intake.learn(prepared, text),
+            answer=None
+            if repeat is None
+            else lambda status, kept: repeat.record(kept, session_id, house.wall(), status),
+            ended=None if repeat is None else partial(self._repeats.end, repeat),
         )
+
+
+def wants_usage(body: ChatBody) -> bool:
+    """Whether a stream is to tell what it cost."""
+    return body.stream_options is not None and body.stream_options.include_usage

@@ -8,7 +8,7 @@ import orjson
 from ostler.gateway.api.errors import envelope, of_outcome
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.resource import usage_of
-from ostler.gateway.records import ResponseRecord
+from ostler.gateway.records import IdempotencyRecord, ResponseRecord
 from ostler.gateway.sessions.calls import AskedCall
 from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.sessions.scribe import Kept
@@ -32,7 +32,10 @@ class ChatWriter:
         feed: Feed | None,
         include_usage: bool,
         said: Callable[[str], None],
+        answer: Callable[[int, JsonObject], IdempotencyRecord] | None = None,
+        ended: Callable[[], None] | None = None,
     ) -> None:
+        """`answer` makes what a repeated request gets from a status and a body; `ended` hears of the end."""
         self.id = completion_id
         self.session_id = session_id
         self.feed = feed
@@ -42,6 +45,9 @@ class ChatWriter:
         self._read = read
         self._include_usage = include_usage
         self._said = said
+        self._answer = answer
+        self._ended = ended
+        self._heard = False
         self._texts: list[str] = []
         self._calls: list[JsonObject] = []
         self._usage: Usage | None = None
@@ -56,6 +62,7 @@ class ChatWriter:
 
     def take(self, event: TurnEvent) -> None:
         """One event of the agent."""
+        self._heard = True
         match event:
             case Text(text=text):
                 self._texts.append(text)
@@ -71,7 +78,7 @@ class ChatWriter:
         """The message is whole."""
         self.outcome = outcome
         self._calls = [call_entry(call) for call in calls]
-        return Kept(items_of("".join(self._texts), calls))
+        return Kept(items_of("".join(self._texts), calls), answer=self._kept(outcome))
 
     def publish(self) -> None:
         """Tell the client."""
@@ -85,6 +92,8 @@ class ChatWriter:
         if self.feed is not None:
             self.feed.close()
         self.done.set()
+        if self._ended is not None:
+            self._ended()
 
     def document(self) -> JsonObject:
         """The completion."""
@@ -93,6 +102,14 @@ class ChatWriter:
             message["tool_calls"] = self._calls
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._reason()}
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._counts()}
+
+    def _kept(self, outcome: Outcome) -> IdempotencyRecord | None:
+        if self._answer is None:
+            return None
+        if outcome.status is not Status.FAILED:
+            return self._answer(200, self.document())
+        error = of_outcome(outcome)
+        return self._answer(error.status, envelope(error)) if self._heard else None
 
     def _finish(self) -> None:
         if self._calls:
@@ -130,6 +147,29 @@ class ChatWriter:
     def _write(self, frame: bytes) -> None:
         if self.feed is not None:
             self.feed.write(frame)
+
+
+def told_again(status: int, document: JsonObject, *, include_usage: bool) -> Feed:
+    """The stream of a completion that is over, from what is kept of it: the same words in fewer chunks."""
+    feed = Feed()
+    if status != 200:
+        feed.write(b"data: %b\n\n" % orjson.dumps(document))
+        feed.close()
+        return feed
+    head = {name: document[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    choice = document["choices"][0]
+    message, calls = choice["message"], choice["message"].get("tool_calls", ())
+    delta = {"role": "assistant", "content": message["content"] or ""}
+    if calls:
+        delta["tool_calls"] = [{"index": index, **call} for index, call in enumerate(calls)]
+    for part, reason in ((delta, None), ({}, choice["finish_reason"])):
+        told = {"index": 0, "delta": part, "logprobs": None, "finish_reason": reason}
+        feed.write(b"data: %b\n\n" % orjson.dumps({**head, "choices": [told]}))
+    if include_usage:
+        feed.write(b"data: %b\n\n" % orjson.dumps({**head, "choices": [], "usage": document["usage"]}))
+    feed.write(DONE)
+    feed.close()
+    return feed
 
 
 def call_entry(call: AskedCall) -> JsonObject:

@@ -11,7 +11,7 @@ Rules:
 """
 
 import hmac
-import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ostler.gateway.api.errors import ApiError, reply
 from ostler.gateway.api.keys import Caller, KeyRing, digest, host_names
-from ostler.gateway.api.limits import Limits
+from ostler.gateway.api.limits import Limits, Place, TooManyRequests
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 SCRAPED = "/metrics"
@@ -27,6 +27,23 @@ WRONG_KEY = "send a valid key as 'Authorization: Bearer KEY'"
 METERED = frozenset({"POST"})
 ALWAYS = "/cancel"
 """Who has as many turns running as they may must be able to stop one."""
+MAYBE = re.compile(r"/v1/sessions/[\s\S]*/messages")
+"""Where only the route knows whether an agent is asked: it takes the place itself (`Place`). What stops a turn or
+answers its question is needed most when there is no place left."""
+ASKED = (
+    "authorization",
+    "content-type",
+    "idempotency-key",
+    "traceparent",
+    "x-ostler-csrf",
+    "x-ostler-on-disconnect",
+    "x-ostler-session",
+    "x-request-id",
+)
+NAME = re.compile(r"[a-z0-9-]{1,64}")
+THEIRS = ("openai-", "x-stainless-")
+"""What OpenAI's own clients send of themselves; we read none of it."""
+ANSWERED = ("retry-after", "x-ostler-session-id", "x-request-id")
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -87,7 +104,9 @@ class Door:
         origin = headers.get(b"origin", b"").decode("latin-1")
         outward = self._outward(send, origin)
         if scope["method"] == "OPTIONS" and origin in self._origins:
-            await outward({"type": "http.response.start", "status": 204, "headers": []})
+            wanted = headers.get(b"access-control-request-headers", b"").decode("latin-1")
+            allowed = (b"access-control-allow-headers", ", ".join(allowed_headers(wanted)).encode("latin-1"))
+            await outward({"type": "http.response.start", "status": 204, "headers": [allowed]})
             await outward({"type": "http.response.body", "body": b""})
             return
         try:
@@ -99,20 +118,23 @@ class Door:
         await self._serve(scope, self._bounded(receive), outward, caller)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
-        scope["state"] = {**scope.get("state", {}), "caller": caller}
+        place = Place(self._limits, caller, self._clock())
+        scope["state"] = {**scope.get("state", {}), "caller": caller, "place": place}
         if scope["method"] not in METERED or scope["path"].endswith(ALWAYS):
             await self._app(scope, receive, send)
             return
-        wait = self._limits.enter(caller, self._clock())
-        if wait is not None:
-            text = "too many requests with this key; wait as long as Retry-After says"
-            error = ApiError(429, text, code="rate_limit_exceeded", retry_after=max(1, math.ceil(wait)))
+        try:
+            if not MAYBE.fullmatch(scope["path"]):
+                place.take()
+            place.count()
+        except TooManyRequests as error:
+            place.give_back()
             await reply(error)(scope, receive, send)
             return
         try:
             await self._app(scope, receive, send)
         finally:
-            self._limits.leave(caller)
+            place.give_back()
 
     def _admit(self, scope: Scope, headers: Headers, origin: str) -> Caller:
         length = headers.get(b"content-length", b"0")
@@ -188,12 +210,18 @@ def name_of(host: str) -> str:
     return host.partition(":")[0].lower()
 
 
+def allowed_headers(wanted: str) -> list[str]:
+    """What a page may send: all that we read, and of what it wants whatever OpenAI's clients are known to send."""
+    names = (name.strip().lower() for name in wanted.split(","))
+    return [*ASKED, *(name for name in names if name.startswith(THEIRS) and NAME.fullmatch(name))]
+
+
 def cors(origin: str) -> tuple[tuple[bytes, bytes], ...]:
     """What a browser wants to read before it lets a page of this origin have the answer."""
     return (
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),
-        (b"access-control-allow-headers", b"authorization, content-type, idempotency-key, x-ostler-session"),
-        (b"access-control-expose-headers", b"x-ostler-session-id, retry-after"),
+        (b"access-control-allow-headers", ", ".join(ASKED).encode()),
+        (b"access-control-expose-headers", ", ".join(ANSWERED).encode()),
         (b"vary", b"origin"),
     )

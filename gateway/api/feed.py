@@ -6,7 +6,7 @@ after the end, so that a client whose connection broke can come back for the res
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from typing import Self
 
 import orjson
 
@@ -20,7 +20,7 @@ class Feed:
 
     def __init__(self) -> None:
         self._frames: list[bytes] = []
-        self._readers: set[asyncio.Future[bool]] = set()
+        self._readers: set[Reader] = set()
         self.size = 0
         self.closed = False
 
@@ -39,40 +39,84 @@ class Feed:
         self.closed = True
         self._wake()
 
-    async def follow(self, start: int, keepalive: float) -> AsyncIterator[bytes]:
+    def follow(self, start: int, keepalive: float) -> "Reader":
         """Everything from frame `start` on, until the end; a comment when nothing comes for a while."""
-        place = max(0, start)
-        while True:
-            if place < len(self._frames):
-                piece = self._frames[place:]
-                place += len(piece)
-                yield piece[0] if len(piece) == 1 else b"".join(piece)
-            elif self.closed:
-                return
-            elif not await self._news(keepalive):
-                yield KEEPALIVE
+        return Reader(self, max(0, start), keepalive)
 
-    async def _news(self, patience: float) -> bool:
-        """Wait for more; False when it took too long. A bare future and timer: this is paid for every slow delta."""
-        loop = asyncio.get_running_loop()
-        reader: asyncio.Future[bool] = loop.create_future()
-        timer = loop.call_later(patience, wake, reader, False)
+    def since(self, place: int) -> list[bytes]:
+        """Frames from this place on."""
+        return self._frames[place:]
+
+    def join(self, reader: "Reader") -> None:
+        """From now on it is told of what comes."""
         self._readers.add(reader)
-        try:
-            return await reader
-        finally:
-            timer.cancel()
-            self._readers.discard(reader)
+
+    def leave(self, reader: "Reader") -> None:
+        """It has enough. Idempotent."""
+        self._readers.discard(reader)
 
     def _wake(self) -> None:
         for reader in self._readers:
-            wake(reader, True)
+            reader.wake(True)
 
 
-def wake(reader: "asyncio.Future[bool]", news: bool) -> None:
-    """Tell one who waits, once."""
-    if not reader.done():
-        reader.set_result(news)
+class Reader:
+    """One who follows. All that it waits with is a bare future and one timer that looks in now and then: a timer for
+    each slow delta would be a good part of what a delta costs."""
+
+    def __init__(self, feed: Feed, place: int, patience: float) -> None:
+        self._feed = feed
+        self._place = place
+        self._patience = patience
+        self._waiter: asyncio.Future[bool] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._since = 0.0
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while True:
+            frames = self._feed.since(self._place)
+            if frames:
+                self._place += len(frames)
+                return frames[0] if len(frames) == 1 else b"".join(frames)
+            if self._feed.closed:
+                self.close()
+                raise StopAsyncIteration
+            if not await self._news():
+                return KEEPALIVE
+
+    def wake(self, news: bool) -> None:
+        """There is more, or there has been nothing for too long."""
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(news)
+
+    def close(self) -> None:
+        """Who leaves before the end says so. Idempotent."""
+        self._feed.leave(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _news(self) -> bool:
+        """Wait for more; False when it took too long."""
+        loop = asyncio.get_running_loop()
+        if self._timer is None:
+            self._feed.join(self)
+            self._timer = loop.call_later(self._patience, self._look)
+        self._since = loop.time()
+        self._waiter = loop.create_future()
+        return await self._waiter
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        left = self._since + self._patience - loop.time()
+        if left <= 0:
+            self.wake(False)
+            left = self._patience
+        self._timer = loop.call_later(left, self._look)
 
 
 def frame(kind: str, number: int, fields: JsonObject) -> bytes:

@@ -111,7 +111,7 @@ class Intake:
             said.entries.clear()
         model = body.model or (target.session.model if target.session else None) or self._places.models.default
         cwd = (body.metadata or {}).get("cwd") or (target.session.cwd if target.session else None)
-        key = self._places.key(model, cwd, caller)
+        key = await self._places.key(model, cwd, caller)
         wish, kept = (body.metadata or {}).get(PERMISSIONS), target.kept(PERMISSIONS)
         rule = self._places.rule(key, caller, wish, kept)
         ask = replace(self._ask(body, said, key), hands_over=True, rule=rule)

@@ -22,6 +22,7 @@ class Caller:
     name: str = ""
     models: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
+    """Canonical: nobody looks at the disk again when a request comes."""
     concurrency: int = 64
     per_minute: int = 6000
     admin: bool = False
@@ -35,7 +36,7 @@ class Caller:
 
     def may_enter(self, cwd: str) -> bool:
         """Whether the key allows this directory, which is canonical."""
-        return not self.roots or any(Path(cwd).is_relative_to(Path(root).resolve()) for root in self.roots)
+        return not self.roots or any(Path(cwd).is_relative_to(root) for root in self.roots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def key_ring(settings: AuthSettings) -> KeyRing:
         caller = Caller(
             key.name,
             tuple(key.models),
-            tuple(key.roots),
+            tuple(str(Path(root).resolve()) for root in key.roots),
             key.concurrency or settings.concurrency,
             key.per_minute or settings.per_minute,
             key.admin,

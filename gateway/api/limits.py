@@ -1,10 +1,20 @@
 """Per-key limits: how many requests at once, and how many in a minute. A value machine; the clock is an argument."""
 
+import math
 from dataclasses import dataclass, field
 
+from ostler.gateway.api.errors import ApiError
 from ostler.gateway.api.keys import Caller
 
 MINUTE = 60.0
+
+
+class TooManyRequests(ApiError):
+    """One more than the key may have, at once or in a minute."""
+
+    def __init__(self, wait: float) -> None:
+        text = "too many requests with this key; wait as long as Retry-After says"
+        super().__init__(429, text, code="rate_limit_exceeded", retry_after=max(1, math.ceil(wait)))
 
 
 @dataclass
@@ -22,22 +32,55 @@ class Limits:
 
     meters: dict[str, Meter] = field(default_factory=dict)
 
-    def enter(self, caller: Caller, now: float) -> float | None:
-        """Count a request in. Seconds to wait where it is one too many, else None."""
-        meter = self.meters.get(caller.name)
-        if meter is None:
-            meter = self.meters[caller.name] = Meter(float(caller.per_minute), now)
+    def spend(self, caller: Caller, now: float) -> None:
+        """Count a request. Raises `TooManyRequests` where it is one too many in a minute."""
+        meter = self._meter(caller, now)
         rate = caller.per_minute / MINUTE
         meter.level = min(float(caller.per_minute), meter.level + (now - meter.at) * rate)
         meter.at = now
-        if meter.running >= caller.concurrency:
-            return 1.0
         if meter.level < 1:
-            return (1 - meter.level) / rate
+            raise TooManyRequests((1 - meter.level) / rate)
         meter.level -= 1
+
+    def enter(self, caller: Caller, now: float) -> None:
+        """One more is at work. Raises `TooManyRequests` where it is one too many at once."""
+        meter = self._meter(caller, now)
+        if meter.running >= caller.concurrency:
+            raise TooManyRequests(1.0)
         meter.running += 1
-        return None
 
     def leave(self, caller: Caller) -> None:
-        """Count it out."""
+        """One less."""
         self.meters[caller.name].running -= 1
+
+    def _meter(self, caller: Caller, now: float) -> Meter:
+        meter = self.meters.get(caller.name)
+        if meter is None:
+            meter = self.meters[caller.name] = Meter(float(caller.per_minute), now)
+        return meter
+
+
+@dataclass
+class Place:
+    """A request's place among those that its key may have at work. It is the door's to give back, whoever took it."""
+
+    limits: Limits
+    caller: Caller
+    now: float
+    taken: bool = False
+
+    def take(self) -> None:
+        """Needed from here on. Raises `TooManyRequests`. Idempotent."""
+        if not self.taken:
+            self.limits.enter(self.caller, self.now)
+            self.taken = True
+
+    def count(self) -> None:
+        """One more in this minute. Raises `TooManyRequests`."""
+        self.limits.spend(self.caller, self.now)
+
+    def give_back(self) -> None:
+        """The request is over. Idempotent."""
+        if self.taken:
+            self.taken = False
+            self.limits.leave(self.caller)

@@ -51,6 +51,9 @@ class Output:
         self._own = named(own_functions)
         self._open: JsonObject | None = None
         """The item that streams now; always the last one."""
+        self._delta = ""
+        """The event that one more piece of it is, and what this says besides the piece."""
+        self._place: JsonObject = {}
         self._pieces: list[str] = []
         self.sizes: list[list[int]] | None = []
         """Of the pieces of each item, in characters; None where they are too many to keep."""
@@ -159,13 +162,7 @@ class Output:
         self._pieces.append(text)
         self._note(len(text))
         self.written += len(text)
-        index = len(self.items) - 1
-        if kind == "message":
-            place = {"item_id": item["id"], "output_index": index, "content_index": 0}
-            self._emit("response.output_text.delta", {**place, "delta": text, "logprobs": []})
-        else:
-            place = {"item_id": item["id"], "output_index": index, "summary_index": 0}
-            self._emit("response.reasoning_summary_text.delta", {**place, "delta": text})
+        self._emit(self._delta, {**self._place, "delta": text})
 
     def _note(self, size: int) -> None:
         """How a stream was cut is kept with the response, as far as that is worth its room."""
@@ -189,8 +186,12 @@ class Output:
         self._emit("response.output_item.added", {"output_index": index, "item": {**item}})
         place = {"item_id": item["id"], "output_index": index}
         if kind == "message":
+            self._delta = "response.output_text.delta"
+            self._place = {**place, "content_index": 0, "logprobs": []}
             self._emit("response.content_part.added", {**place, "content_index": 0, "part": text_part("")})
         else:
+            self._delta = "response.reasoning_summary_text.delta"
+            self._place = {**place, "summary_index": 0}
             part = {"type": "summary_text", "text": ""}
             self._emit("response.reasoning_summary_part.added", {**place, "summary_index": 0, "part": part})
         return item

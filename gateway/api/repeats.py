@@ -1,22 +1,32 @@
 """`Idempotency-Key`: a request that is sent again gets the first answer again, and asks no agent a second time.
 
-Rules: the answer is stored in the same step as the turn it came from. The same key with another body is a mistake of
-the client and gets 422. Two at once: the second waits for the first.
+Rules:
+- The answer is stored in the same step as the turn it came from. An answer that no agent was heard for (a full pool, a
+  start that failed) is none: who comes again is served anew.
+- The same key for anything else (another body, path or session) is a mistake of the client and gets 422.
+- Two at once: the second waits for the first, or reads along where that one streams.
 """
 
 import asyncio
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import orjson
+from starlette.requests import Request
 from starlette.responses import Response
 
 from ostler.gateway.api.answers import SESSION_HEADER
 from ostler.gateway.api.errors import ApiError, bad
+from ostler.gateway.api.feed import Feed
 from ostler.gateway.records import IdempotencyRecord
 from ostler.gateway.store import Store
 from ostler.wire.json import JsonObject
 
+HEADER = "idempotency-key"
+NAMING = "x-ostler-session"
+"""The header that names a chat completion's conversation: a part of what is asked."""
 KEPT = 300.0
 LONGEST = 256
 
@@ -29,12 +39,30 @@ class Repeat:
     owner: str
     fingerprint: str
 
-    def record(self, document: JsonObject, session_id: str, now: float) -> IdempotencyRecord:
+    def record(self, document: JsonObject, session_id: str | None, now: float, status: int = 200) -> IdempotencyRecord:
         """The answer as it is kept."""
-        headers = ((SESSION_HEADER, session_id),)
+        headers = () if session_id is None else ((SESSION_HEADER, session_id),)
         return IdempotencyRecord(
-            self.key, self.owner, self.fingerprint, 200, headers, orjson.dumps(document), now + KEPT
+            self.key, self.owner, self.fingerprint, status, headers, orjson.dumps(document), now + KEPT
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A stream that is being written for this key."""
+
+    feed: Feed
+    session_id: str
+
+
+@dataclass(eq=False, slots=True)
+class Running:
+    """A first request."""
+
+    fingerprint: str
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    """Its answer is a stream, or it is over."""
+    held: Held | None = None
 
 
 class Repeats:
@@ -42,35 +70,71 @@ class Repeats:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._running: dict[tuple[str, str], asyncio.Event] = {}
+        self._running: dict[tuple[str, str], Running] = {}
 
-    def read(self, key: str | None, owner: str, content: bytes) -> Repeat | None:
+    async def read(self, request: Request, owner: str) -> Repeat | None:
         """The header of a request, if it has one."""
+        key = request.headers.get(HEADER)
         if key is None:
             return None
         if not 1 <= len(key) <= LONGEST or not key.isprintable():
             raise bad(f"Idempotency-Key must have 1 to {LONGEST} printable characters", "Idempotency-Key")
-        return Repeat(key, owner, hashlib.sha256(content).hexdigest())
+        asked = [request.url.path, request.headers.get(NAMING), hashlib.sha256(await request.body()).hexdigest()]
+        return Repeat(key, owner, hashlib.sha256(orjson.dumps(asked)).hexdigest())
 
-    async def begin(self, repeat: Repeat) -> Response | None:
-        """The first answer, or None: then this is the first request, and `end` must be called."""
+    async def begin(self, repeat: Repeat) -> IdempotencyRecord | Held | None:
+        """The first answer, or its stream; or None: then this is the first request, and `end` must be called."""
         name = (repeat.owner, repeat.key)
         while (running := self._running.get(name)) is not None:
-            await running.wait()
-        known = asyncio.Event()
-        self._running[name] = known
+            if running.held is not None:
+                check_same(running.fingerprint, repeat)
+                return running.held
+            await running.news.wait()
+        self._running[name] = Running(repeat.fingerprint)
         try:
             found = await self._store.recall(repeat.key, owner=repeat.owner)
+            if found is not None:
+                check_same(found.fingerprint, repeat)
         except BaseException:
             self.end(repeat)
             raise
-        if found is None:
-            return None
-        self.end(repeat)
-        if found.fingerprint != repeat.fingerprint:
-            raise ApiError(422, "this Idempotency-Key was used for another request", code="idempotency_key_reused")
-        return Response(found.body, found.status, dict(found.headers), "application/json")
+        if found is not None:
+            self.end(repeat)
+        return found
+
+    def hold(self, repeat: Repeat, feed: Feed, session_id: str) -> None:
+        """The answer is a stream: whoever comes until its end reads along."""
+        running = self._running.get((repeat.owner, repeat.key))
+        if running is not None:
+            running.held = Held(feed, session_id)
+            running.news.set()
 
     def end(self, repeat: Repeat) -> None:
         """The request is over, with or without an answer."""
-        self._running.pop((repeat.owner, repeat.key)).set()
+        self._running.pop((repeat.owner, repeat.key)).news.set()
+
+    @contextmanager
+    def beginning(self, repeat: Repeat | None) -> Iterator[None]:
+        """What fails before there is a turn leaves the key free. From then on the end of the turn does."""
+        try:
+            yield
+        except BaseException:
+            if repeat is not None:
+                self.end(repeat)
+            raise
+
+
+def check_same(fingerprint: str, repeat: Repeat) -> None:
+    """Refuse a key that was used for something else."""
+    if fingerprint != repeat.fingerprint:
+        raise ApiError(422, "this Idempotency-Key was used for another request", code="idempotency_key_reused")
+
+
+def whole(known: IdempotencyRecord) -> Response:
+    """The first answer once more."""
+    return Response(known.body, known.status, dict(known.headers), "application/json")
+
+
+def session_of(known: IdempotencyRecord) -> str | None:
+    """Whose answer it was."""
+    return dict(known.headers).get(SESSION_HEADER)

@@ -20,12 +20,12 @@ from ostler.gateway.api.feed import Feed, Feeds
 from ostler.gateway.api.intake import Intake, Prepared
 from ostler.gateway.api.keys import Caller
 from ostler.gateway.api.presence import until_gone
-from ostler.gateway.api.repeats import Repeat, Repeats
+from ostler.gateway.api.repeats import Held, Repeat, Repeats, session_of, whole
 from ostler.gateway.api.replay import ended, public, replay
 from ostler.gateway.api.streaming import EventStream
 from ostler.gateway.api.writer import ResponseWriter
 from ostler.gateway.errors import GatewayError
-from ostler.gateway.records import ResponseRecord
+from ostler.gateway.records import IdempotencyRecord, ResponseRecord
 from ostler.gateway.sessions.outcome import Status, Stop
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.turn import Turn
@@ -59,13 +59,14 @@ class Responses:
         """POST /v1/responses"""
         caller = caller_of(request)
         body = response_body(await read_json(request))
-        key = request.headers.get("idempotency-key")
-        repeat = self._repeats.read(key, caller.name, await request.body())
+        repeat = await self._repeats.read(request, caller.name)
         if repeat is None:
             return await self._start(request, body, caller, None)
         known = await self._repeats.begin(repeat)
+        if isinstance(known, Held):
+            return self._stream(known.feed, 0, known.session_id, None)
         if known is not None:
-            return self._again(known, caller) if body.stream else known
+            return self._again(known, caller) if body.stream else whole(known)
         try:
             return await self._start(request, body, caller, repeat)
         finally:
@@ -143,14 +144,14 @@ class Responses:
         await asyncio.gather(*saves)
         return answer
 
-    def _again(self, known: Response, caller: Caller) -> Response:
+    def _again(self, known: IdempotencyRecord, caller: Caller) -> Response:
         """The stream that was begun with this key, from its first event on."""
         response_id = str(orjson.loads(known.body)["id"])
         feed = self._feeds.find(response_id, caller.name)
         if feed is None:
             text = f"the stream of this Idempotency-Key is not held any more; GET /v1/responses/{response_id} instead"
             raise ApiError(409, text, param="Idempotency-Key", code="stream_gone")
-        return self._stream(feed, 0, known.headers[SESSION_HEADER], None)
+        return self._stream(feed, 0, session_of(known), None)
 
     async def _whole(self, request: Request, writer: ResponseWriter, prepared: Prepared, turn: Turn | None) -> Response:
         """The finished response; or, where the client leaves first, nobody to give it to."""

@@ -3,6 +3,7 @@
 import orjson
 
 from ostler.gateway.api.feed import Feed
+from ostler.gateway.commands.registry import Kind
 from ostler.wire.json import JsonObject
 
 PREFIX = "session.message."
@@ -23,6 +24,18 @@ class SessionFeed:
         data = orjson.dumps({"type": kind, "sequence_number": self._number, **payload(what, fields)})
         self._number += 1
         self.feed.write(b"event: %b\ndata: %b\n\n" % (kind.encode(), data))
+
+
+def told_again(message: JsonObject) -> Feed:
+    """The stream of a message that is answered, from what is kept of it: the same words in one piece."""
+    feed = Feed()
+    teller = SessionFeed(feed)
+    if message["kind"] == Kind.ANSWER:
+        teller.tell("started", {"id": message["id"], "session_id": message["session_id"]})
+        teller.tell("delta", {"text": message["text"]})
+    teller.tell(message["status"], message)
+    feed.close()
+    return feed
 
 
 def payload(what: str, fields: JsonObject) -> JsonObject:

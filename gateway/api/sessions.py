@@ -6,25 +6,29 @@ Rules:
 - Looking never begins, resets or recovers anything.
 """
 
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
+import orjson
 from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ostler.gateway.api.answers import SESSION_HEADER, caller_of, document, page, stays
+from ostler.gateway.api.answers import SESSION_HEADER, caller_of, document, page, place_of, stays
 from ostler.gateway.api.body import read_json
 from ostler.gateway.api.errors import bad, invalid, missing, of_outcome, reply
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.presence import until_gone
-from ostler.gateway.api.session_feed import SessionFeed, message_document
+from ostler.gateway.api.repeats import Held, Repeat, Repeats, session_of, whole
+from ostler.gateway.api.session_feed import SessionFeed, message_document, told_again
 from ostler.gateway.api.streaming import EventStream
 from ostler.gateway.commands.registry import Kind
+from ostler.gateway.faces.answer import Answer
 from ostler.gateway.faces.face import Face
 from ostler.gateway.faces.keys import checked_key
-from ostler.gateway.faces.message import Asked, Message, Said
-from ostler.gateway.records import MessageRecord, SessionQuery, SessionRecord
+from ostler.gateway.faces.message import Asked, Message, Said, Tell
+from ostler.gateway.records import IdempotencyRecord, MessageRecord, SessionQuery, SessionRecord
 from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.sessions.turn import Turn
 from ostler.wire.json import JsonObject
@@ -43,8 +47,9 @@ class NewMessageBody(Struct, kw_only=True):
 class SessionRoutes:
     """One per gateway."""
 
-    def __init__(self, face: Face) -> None:
+    def __init__(self, face: Face, repeats: Repeats) -> None:
         self._face = face
+        self._repeats = repeats
         self._house = face.hall.sessions.house
         self._store = self._house.store
 
@@ -54,16 +59,25 @@ class SessionRoutes:
         key = checked_key(request.path_params["key"], caller.name)
         body = message_body(await read_json(request))
         staying = stays(request, self._house.settings.on_disconnect)
-        feed = Feed() if body.stream else None
-        listener = SessionFeed(feed)
-        message = Message(key, body.text, tuple(body.attachments or ()), caller)
-        exchange = await self._face.receive(message, self._listener(listener))
-        if isinstance(exchange, Said):
-            return self._said(exchange, listener)
+        if self._face.asks(body.text):
+            place_of(request).take()
+        repeat = await self._repeats.read(request, caller.name)
+        known = None if repeat is None else await self._repeats.begin(repeat)
+        if known is not None:
+            return self._again(known, stream=bool(body.stream))
+        listener = SessionFeed(Feed() if body.stream else None)
+        kept = None if repeat is None else partial(self._kept, repeat)
+        message = Message(key, body.text, tuple(body.attachments or ()), caller, kept)
+        with self._repeats.beginning(repeat):
+            exchange = await self._face.receive(message, self._listener(listener, repeat))
+            if isinstance(exchange, Said):
+                return await self._said(exchange, listener, repeat)
         turn = None if staying else exchange.turn
-        if feed is not None:
-            return self._stream(feed, exchange.session_id, turn)
-        return await self._whole(request, exchange, turn)
+        if listener.feed is None:
+            return await self._whole(request, exchange, turn)
+        if repeat is not None:
+            self._repeats.hold(repeat, listener.feed, exchange.session_id)
+        return self._stream(listener.feed, exchange.session_id, turn)
 
     async def all(self, request: Request) -> Response:
         """GET /v1/sessions"""
@@ -100,16 +114,18 @@ class SessionRoutes:
             raise missing(f"there is no session {text[:100]!r}", "key")
         return session
 
-    def _listener(self, listener: SessionFeed) -> Any:
+    def _listener(self, listener: SessionFeed, repeat: Repeat | None) -> Tell:
         def tell(what: str, fields: JsonObject) -> None:
             ends = what in set(Status)
             listener.tell(what, message_document(Kind.ANSWER, fields) if ends else fields)
             if ends and listener.feed is not None:
                 listener.feed.close()
+            if ends and repeat is not None:
+                self._repeats.end(repeat)
 
         return tell
 
-    def _said(self, said: Said, listener: SessionFeed) -> Response:
+    async def _said(self, said: Said, listener: SessionFeed, repeat: Repeat | None) -> Response:
         fields = {
             "id": self._house.ids.make("smsg"),
             "created_at": int(self._house.wall()),
@@ -118,12 +134,31 @@ class SessionRoutes:
             "text": said.text,
             "items": list(said.items),
         }
-        whole = message_document(said.kind, fields)
+        message = message_document(said.kind, fields)
+        if repeat is not None:
+            await self._store.remember(repeat.record(message, said.session_id, self._house.wall()))
+            self._repeats.end(repeat)
         if listener.feed is None:
-            return document(whole, said.session_id)
-        listener.tell("completed", whole)
+            return document(message, said.session_id)
+        listener.tell("completed", message)
         listener.feed.close()
         return self._stream(listener.feed, said.session_id, None)
+
+    def _kept(self, repeat: Repeat, answer: Answer) -> IdempotencyRecord | None:
+        """What a repeated message gets. One that no agent was heard for is sent anew."""
+        outcome, now = answer.outcome or Outcome(Status.FAILED), self._house.wall()
+        if outcome.status is Status.FAILED and not answer.heard:
+            return None
+        return repeat.record(message_document(Kind.ANSWER, answer.document()), answer.session_id, now)
+
+    def _again(self, known: IdempotencyRecord | Held, *, stream: bool) -> Response:
+        """What was answered first: its stream as it is written, or the whole of it."""
+        if isinstance(known, Held):
+            return self._stream(known.feed, known.session_id, None)
+        if not stream:
+            return whole(known)
+        feed = told_again(orjson.loads(known.body))
+        return self._stream(feed, session_of(known), None)
 
     async def _whole(self, request: Request, asked: Asked, turn: Turn | None) -> Response:
         answer = asked.answer

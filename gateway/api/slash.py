@@ -61,7 +61,7 @@ class Slash:
         session = await conversation.begun()
         if target.slug is not None:
             await conversation.store.set_conversation(target.slug, None, session.id, owner=caller.name)
-        key = conversation.transport_key()
+        key = await conversation.transport_key()
         if reply.ask is not None:
             return Obeyed(session.id, reply.ask.ask(key, conversation.rule(key)), None)
         return Obeyed(session.id, Ask(key, (), "", ()), reply.text)

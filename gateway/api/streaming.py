@@ -14,14 +14,16 @@ class EventStream(StreamingResponse):
 
     def __init__(self, feed: Feed, start: int, keepalive: float, *, session_id: str | None, turn: Turn | None) -> None:
         headers = SSE if session_id is None else {**SSE, SESSION_HEADER: session_id}
-        super().__init__(feed.follow(start, keepalive), headers=headers)
+        self._reader = feed.follow(start, keepalive)
+        super().__init__(self._reader, headers=headers)
         self._feed = feed
         self._turn = turn
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Around the whole, and not in the iterator: one that is left in the middle is finished by nobody in particular.
+        # Around the whole, and not in the reader: one that is left in the middle is finished by nobody in particular.
         try:
             await super().__call__(scope, receive, send)
         finally:
+            self._reader.close()
             if self._turn is not None and not self._feed.closed:
                 self._turn.stop(Stop.DISCONNECT)

@@ -1,9 +1,9 @@
-"""What is asked for, checked: model, directory, functions. Pure but for looking at the directory.
+"""What is asked for, checked: model, directory, functions. Pure but for a look at the directory, beside the loop.
 
 Rules: everything that can be refused is refused here, before anything is stored or started.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from ostler.gateway.api.keys import Caller
 from ostler.gateway.models import Models
 from ostler.gateway.sessions.permits import NAME as PERMISSIONS
 from ostler.gateway.sessions.permits import WIDTH, Permits, Rule, narrowest
+from ostler.pool.directories import Directories
 from ostler.pool.errors import BadDirectory
 from ostler.pool.keys import TransportKey, canonical_cwd
 from ostler.wire.json import JsonObject
@@ -22,16 +23,22 @@ NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
 NAME_LIMIT = 64
 
 
+def look_below(roots: Sequence[str], default_cwd: Path) -> Callable[[str], str]:
+    """How a directory is judged: below the roots, or the one that is meant where nobody names any."""
+    default = str(default_cwd)
+    return lambda cwd: canonical_cwd(cwd, () if cwd == default else roots)
+
+
 @dataclass(frozen=True, slots=True)
 class Places:
     """Models and directories of this gateway."""
 
     models: Models
     default_cwd: Path
-    roots: tuple[str, ...]
+    directories: Directories
     permits: Permits = field(default_factory=Permits)
 
-    def key(self, model: str, cwd: str | None, caller: Caller) -> TransportKey:
+    async def key(self, model: str, cwd: str | None, caller: Caller) -> TransportKey:
         """The process that shall answer; or the reason why this caller may not have it."""
         found = self.models.resolve(model)
         if found is None:
@@ -41,7 +48,7 @@ class Places:
         provider, name = found
         if not caller.may_use(f"{provider}/{name}") and not caller.may_use(model):
             raise ApiError(403, f"this key may not use model {model[:200]!r}", param="model", code="model_not_allowed")
-        return TransportKey(provider, name, self.directory(cwd, caller))
+        return TransportKey(provider, name, await self.directory(cwd, caller))
 
     def rule(self, key: TransportKey, caller: Caller, wish: str | None, kept: str | None) -> Rule:
         """What the agent hears when it asks. `wish` is the request's own word, `kept` the one of its session."""
@@ -66,12 +73,12 @@ class Places:
             text = f"permissions for this key and model are {given.value!r}; a session may narrow that, not widen it"
             raise ApiError(403, text, param=f"metadata.{PERMISSIONS}", code="permissions_not_allowed")
 
-    def directory(self, cwd: str | None, caller: Caller) -> str:
+    async def directory(self, cwd: str | None, caller: Caller) -> str:
         """Canonical and allowed."""
         if cwd is None and caller.roots:
             cwd = caller.roots[0]
         try:
-            place = canonical_cwd(self.default_cwd if cwd is None else cwd, self.roots if cwd is not None else ())
+            place = await self.directories.find(str(self.default_cwd) if cwd is None else cwd)
         except BadDirectory as error:
             raise bad(str(error), "metadata.cwd", "invalid_cwd") from error
         if not caller.may_enter(place):

@@ -95,7 +95,9 @@ class ResponseWriter:
         usage = usage_of(outcome.usage or self._output.usage, self._read, self._output.written)
         conclude(self.document, outcome, usage, int(self._wall()), redacted(outcome.message))
         record = self.record()
-        answer = self._repeat.record(self.document, self.session_id, self._wall()) if self._repeat else None
+        answered = self.heard or outcome.status is not Status.FAILED
+        repeat = self._repeat if answered else None
+        answer = None if repeat is None else repeat.record(self.document, self.session_id, self._wall())
         return Kept(self._output.items, record, self._slug if record else None, answer)
 
     def publish(self) -> None:

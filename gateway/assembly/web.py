@@ -60,12 +60,13 @@ def build_app(loaded: Loaded, hall: Hall, readiness: Readiness, console: Console
     prefixes, remembers = Prefixes(gateway.sessions_max), settings.memory.openai_api
     intake = Intake(sessions, Finder(store, sessions.house.ids), places, prefixes, slash, remembers=remembers)
     feeds = Feeds(most=gateway.stream_replay, bytes_at_most=gateway.replay_bytes)
-    responses = Responses(sessions, intake, feeds, Repeats(store))
+    repeats = Repeats(store)
+    responses = Responses(sessions, intake, feeds, repeats)
     rows = table(
         responses,
-        Chat(sessions, intake),
+        Chat(sessions, intake, repeats),
         conversations=Conversations(store, sessions.house.ids),
-        sessions=SessionRoutes(Face(hall, commands, Admission(hall), Lines())),
+        sessions=SessionRoutes(Face(hall, commands, Admission(hall), Lines()), repeats),
         models=ModelList(places.models, int(time.time())),
         health=Health(sessions, readiness),
     )

@@ -24,7 +24,7 @@ def run(argv: list[str]) -> int:
 
     try:
         loaded = load(os.environ, config=given.config, data_dir=given.data_dir)
-        check(loaded.settings, loaded.data_dir)
+        check(loaded.settings, loaded.data_dir, environ=os.environ)
     except (GatewayError, PoolError) as error:
         print(f"ostler: {error}", file=sys.stderr)
         return 1

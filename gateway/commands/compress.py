@@ -95,4 +95,4 @@ def why(outcome: Outcome) -> str:
     return outcome.message or {Status.CANCELLED: "it was stopped"}.get(outcome.status, outcome.reason)
 
 
-COMMAND = Command("compress", "sum up what was said and go on from the summary", run, usage=f"[{PREVIEW}]")
+COMMAND = Command("compress", "sum up what was said and go on from the summary", run, usage=f"[{PREVIEW}]", asks=True)

@@ -8,7 +8,7 @@ async def run(call: Call) -> Reply:
     """Show it, or change it to a directory that the gateway and the caller's key allow."""
     conversation = call.conversation
     if not call.args:
-        return Reply(f"The agent works in {conversation.transport_key().cwd}.")
+        return Reply(f"The agent works in {(await conversation.transport_key()).cwd}.")
     conversation.check_quiet()
     key = await conversation.override(cwd=words_of(call.args).text)
     return Reply(f"The agent works in {key.cwd} from the next message on.", ({"type": "cwd", "cwd": key.cwd},))

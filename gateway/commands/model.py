@@ -8,7 +8,7 @@ async def run(call: Call) -> Reply:
     """Show it and what there is, or change it."""
     conversation, models = call.conversation, call.conversation.hall.places.models
     if not call.args:
-        key = conversation.transport_key()
+        key = await conversation.transport_key()
         return Reply(
             f"Answered by {key.provider}/{key.model}. There is: {', '.join(models.listed())}; or provider/model."
         )

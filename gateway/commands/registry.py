@@ -77,6 +77,8 @@ class Command:
     """The arguments, as in `[N]`."""
     aliases: tuple[str, ...] = ()
     overtakes: bool = False
+    asks: bool = False
+    """Whether it may put an agent to work."""
 
 
 class BadCommand(TypeError):

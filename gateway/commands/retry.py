@@ -16,4 +16,4 @@ async def run(call: Call) -> Reply:
     return Reply("", ask=question_of(asked[-1]))
 
 
-COMMAND = Command("retry", "ask the last question once more", run)
+COMMAND = Command("retry", "ask the last question once more", run, asks=True)

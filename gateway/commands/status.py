@@ -8,7 +8,7 @@ from ostler.wire.json import JsonObject
 async def run(call: Call) -> Reply:
     """Session, model, what runs."""
     conversation = call.conversation
-    key = conversation.transport_key()
+    key = await conversation.transport_key()
     session, at_work = conversation.session, conversation.at_work
     facts: JsonObject = {"model": f"{key.provider}/{key.model}", "cwd": key.cwd, "busy": conversation.busy}
     lines = [f"Model: {key.provider}/{key.model}", f"Directory: {key.cwd}"]

@@ -1,7 +1,8 @@
 """What can be wrong with settings that are each well-formed: everything the start would find out, without starting."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from ostler.bridge.upstreams.settings import UpstreamMisconfigured, UpstreamSettings
 from ostler.gateway.api.keys import check_exposure, key_ring
@@ -9,12 +10,15 @@ from ostler.gateway.config.asking import made_to_ask
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.processes import pool_settings
 from ostler.gateway.config.settings import Settings
+from ostler.gateway.gauges.traces import check as check_traces
 from ostler.gateway.log import checked as check_log
 from ostler.gateway.memory import check as check_memory
 from ostler.gateway.models import Models, callings
 from ostler.gateway.resets.policies import policies_of
 from ostler.pool.configuration import PoolSettings
 from ostler.pool.providers import load
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def models_of(settings: Settings) -> Models:
@@ -50,13 +54,17 @@ def upstream_settings(settings: Settings) -> list[UpstreamSettings]:
         raise ConfigError("configuration", str(error)) from error
 
 
-def check(settings: Settings, data_dir: Path, memories: Iterable[str] = ()) -> tuple[Models, PoolSettings]:
-    """Raise what is wrong; else what a gateway is made from. `memories` that an embedding program brings are known."""
+def check(
+    settings: Settings, data_dir: Path, memories: Iterable[str] = (), environ: Mapping[str, str] = NOTHING
+) -> tuple[Models, PoolSettings]:
+    """Raise what is wrong; else what a gateway is made from. `memories` that an embedding program brings are known.
+    `environ`: where the machine's own time zone may stand."""
     models = models_of(settings)
     check_log(settings)
     if settings.memory.enabled:
         check_memory(settings.memory.providers, given=memories)
-    policies_of(settings.resets, {})
+    policies_of(settings.resets, environ)
+    check_traces(settings.metrics.otlp_endpoint)
     key_ring(settings.auth)
     check_exposure(settings.gateway.host, settings.gateway.uds, settings.auth)
     upstream_settings(settings)

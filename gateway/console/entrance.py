@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ostler.gateway.api.errors import ApiError, reply
 from ostler.gateway.api.keys import Caller
-from ostler.gateway.api.limits import Limits
+from ostler.gateway.api.limits import Limits, Place, TooManyRequests
 from ostler.gateway.console.guests import COOKIE, HOURS, Guests, cookie_of
 from ostler.gateway.console.shell import Shell
 
@@ -65,16 +65,17 @@ class SignIn:
         return HTMLResponse(page.html, status, page.headers)
 
     async def _sign_in(self, scope: Scope, receive: Receive, send: Send) -> None:
-        wait = self._limits.enter(GUESSES, self._clock())
-        if wait is not None:
-            await self._page("/", "Too many tries; wait a minute.", 429)(scope, receive, send)
-            return
+        place = Place(self._limits, GUESSES, self._clock())
         try:
+            place.take()
+            place.count()
             answer = await self._judge(Request(scope, receive))
+        except TooManyRequests:
+            answer = self._page("/", "Too many tries; wait a minute.", 429)
         except ApiError as error:
             answer = reply(error)
         finally:
-            self._limits.leave(GUESSES)
+            place.give_back()
         await answer(scope, receive, send)
 
     async def _judge(self, request: Request) -> Response:

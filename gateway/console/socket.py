@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
 from ostler.bridge.peers import uid_of
+from ostler.gateway.api.protocol import JsonHttp
 from ostler.gateway.console.place import admin_socket, short
 from ostler.gateway.listener import listen_unix
 
@@ -31,7 +30,7 @@ def listening(folder: Path) -> Iterator[socket.socket]:
         path.unlink(missing_ok=True)
 
 
-class Familiar(HttpToolsProtocol):
+class Familiar(JsonHttp):
     """HTTP with our own user only."""
 
     def connection_made(self, transport: Any) -> None:  # what uvicorn calls the type differs between its releases

@@ -77,7 +77,7 @@ class Admission:
 
     async def _begin(self, conversation: Conversation, reason: EndReason | None) -> Admitted:
         """A new session, in place of the one that has ended or ends now."""
-        self._hall.places.key(self._hall.places.models.default, None, conversation.caller)
+        await self._hall.places.key(self._hall.places.models.default, None, conversation.caller)
         old = conversation.session
         if old is None and conversation.routed is not None:
             old = await self._store.get_session(conversation.routed)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from ostler.bridge.redaction import redacted
 from ostler.gateway.api.output import Output
 from ostler.gateway.api.resource import usage_of
-from ostler.gateway.records import ResponseRecord
+from ostler.gateway.records import IdempotencyRecord, ResponseRecord
 from ostler.gateway.sessions.calls import PERMISSION, AskedCall
 from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.sessions.scribe import Kept
@@ -38,7 +38,9 @@ class Answer:
         *,
         notices: Sequence[str] = (),
         read: int = 0,
+        kept: Callable[["Answer"], IdempotencyRecord | None] | None = None,
     ) -> None:
+        """`kept`: what of the answer is stored for those who ask the same again."""
         self.id = message_id
         self.session_id = session_id
         self.created_at = created_at
@@ -48,6 +50,7 @@ class Answer:
         self.heard = False
         """Whether the agent said anything."""
         self._tell = tell
+        self._kept = kept
         self._read = read
         self._count = 0
         self._output = Output(self._pass_on, self._item_id, ())
@@ -85,7 +88,7 @@ class Answer:
             self._output.call(call)
         self._output.finish(complete=outcome.status is Status.COMPLETED)
         self.outcome = outcome
-        return Kept(tuple(self._output.items))
+        return Kept(tuple(self._output.items), answer=None if self._kept is None else self._kept(self))
 
     def publish(self) -> None:
         """Tell the listener."""

@@ -218,11 +218,11 @@ class Conversation:
 
     # --- how it is answered ---
 
-    def transport_key(self) -> TransportKey:
+    async def transport_key(self) -> TransportKey:
         """The process that answers: the session's own model and directory, else those of the gateway."""
         places, session = self.hall.places, self.session
         model = (session.model if session else None) or places.models.default
-        return places.key(model, session.cwd if session else None, self.caller)
+        return await places.key(model, session.cwd if session else None, self.caller)
 
     def rule(self, key: TransportKey) -> Rule:
         """What its agent hears that asks for permission: a person is here to be asked."""
@@ -234,7 +234,7 @@ class Conversation:
         session = await self.begun()
         self.session = replace(session, model=model or session.model, cwd=cwd or session.cwd)
         try:
-            key = self.transport_key()
+            key = await self.transport_key()
         except BaseException:
             self.session = session
             raise

@@ -21,6 +21,7 @@ from ostler.gateway.faces.hall import Hall
 from ostler.gateway.faces.message import Asked, Exchange, Message, Said, Tell
 from ostler.gateway.faces.question import Question, question
 from ostler.gateway.lines import Lines
+from ostler.gateway.sessions.ask import Ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,12 @@ class Face:
     admission: Admission
     lines: Lines
 
+    def asks(self, text: str) -> bool:
+        """Whether an agent may be put to work by this message."""
+        words = parse(text)
+        command = None if words is None else self.commands.find(words.name)
+        return words is None or (command is not None and command.asks)
+
     async def receive(self, message: Message, tell: Tell) -> Exchange:
         """Take a message. `tell` hears how the answer grows, if there is one."""
         words = parse(message.text)
@@ -41,7 +48,8 @@ class Face:
         asked = question(message.text, message.attachments, self.hall.sessions.house.ids.make)
         async with self.lines.stand(message.key.stored):
             admitted = await self.admission.admit(message.key, message.caller)
-            return self._ask(admitted.conversation, asked, tell)
+            ask = await self._addressed(admitted.conversation, asked)
+            return self._ask(admitted.conversation, ask, message, tell)
 
     async def _called(self, message: Message, words: Words, tell: Tell) -> Exchange:
         command = self.commands.find(words.name)
@@ -62,21 +70,25 @@ class Face:
         if reply.ask is not None:
             await conversation.begun()
             conversation.notices += [reply.text] if reply.text else []
-            return self._ask(conversation, reply.ask, tell)
+            ask = await self._addressed(conversation, reply.ask)
+            return self._ask(conversation, ask, message, tell)
         session, notices = conversation.session, conversation.notices
         items = (*(notice_item(text) for text in notices), *reply.items)
         return Said(reply.kind, None if session is None else session.id, "\n\n".join([*notices, reply.text]), items)
 
-    def _ask(self, conversation: Conversation, asked: Question, tell: Tell) -> Asked:
+    async def _addressed(self, conversation: Conversation, asked: Question) -> Ask:
+        """To whom the question goes, and what its agent may do."""
+        key = await conversation.transport_key()
+        return asked.ask(key, conversation.rule(key))
+
+    def _ask(self, conversation: Conversation, ask: Ask, message: Message, tell: Tell) -> Asked:
         """Queue the turn. Nothing is awaited from here on, so that turns stand in the order of their messages."""
         sessions, session = self.hall.sessions, conversation.session
         if session is None:
             raise RuntimeError("a question was asked in a conversation without a session")
         house = sessions.house
-        told, read = conversation.notices, len(asked.text)
-        answer = Answer(house.ids.make("smsg"), session.id, int(house.wall()), tell, notices=told, read=read)
-        key = conversation.transport_key()
-        turn = sessions.start(
-            sessions.of(session.id, session.owner or ""), asked.ask(key, conversation.rule(key)), answer.id, answer
-        )
+        told, read = conversation.notices, len(ask.text)
+        name, now, kept = house.ids.make("smsg"), int(house.wall()), message.kept
+        answer = Answer(name, session.id, now, tell, notices=told, read=read, kept=kept)
+        turn = sessions.start(sessions.of(session.id, session.owner or ""), ask, answer.id, answer)
         return Asked(session.id, turn, answer)

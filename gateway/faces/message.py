@@ -7,6 +7,7 @@ from ostler.gateway.api.keys import Caller
 from ostler.gateway.commands.registry import Kind
 from ostler.gateway.faces.answer import Answer
 from ostler.gateway.faces.keys import SessionKey
+from ostler.gateway.records import IdempotencyRecord
 from ostler.gateway.sessions.turn import Turn
 from ostler.wire.json import JsonObject
 
@@ -21,6 +22,8 @@ class Message:
     text: str
     attachments: tuple[JsonObject, ...] = ()
     caller: Caller = field(default_factory=Caller)
+    kept: Callable[[Answer], IdempotencyRecord | None] | None = None
+    """What of the answer is stored for those who send the same message again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ostler.gateway.config.errors import ConfigError
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Tracer
 
+SETTING = "metrics.otlp_endpoint"
+PARTS = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.trace_exporter")
 EXTRA = "opentelemetry is not installed: pip install 'ostler[otel]'"
 Line = tuple[str, float, float]
 
@@ -81,6 +84,18 @@ def lines(timings: Timings) -> Iterator[Line]:
         before = mark
 
 
+def check(endpoint: str | None) -> None:
+    """Raise `ConfigError` where traces are wanted and cannot be made."""
+    if endpoint is None:
+        return
+    try:
+        missing = [name for name in PARTS if find_spec(name) is None]
+    except ModuleNotFoundError as error:
+        raise ConfigError(SETTING, EXTRA) from error
+    if missing:
+        raise ConfigError(SETTING, EXTRA)
+
+
 @asynccontextmanager
 async def tracing(endpoint: str | None, skew: Callable[[], float]) -> AsyncIterator[TurnObserver]:
     """The observer that traces, while the gateway lives; at its end the last spans are sent."""
@@ -103,7 +118,7 @@ def provider_for(endpoint: str) -> "TracerProvider":
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - see above
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - see above
     except ModuleNotFoundError as error:
-        raise ConfigError("metrics.otlp_endpoint", EXTRA) from error
+        raise ConfigError(SETTING, EXTRA) from error
     provider = TracerProvider(resource=Resource.create({"service.name": "ostler"}), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint, timeout=5)))
     return provider

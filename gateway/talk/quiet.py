@@ -26,7 +26,7 @@ async def quiet(conversation: Conversation, session: SessionRecord) -> AsyncIter
 async def aside(conversation: Conversation, live: Session, text: str) -> tuple[Outcome, str]:
     """Ask the session's agent something that leaves nothing in the transcript; it may use no tools that ask first."""
     house = conversation.sessions.house
-    ask = Ask(conversation.transport_key(), (TextPart(text),), text, (), rule=Rule.DENY, witnessed=False)
+    ask = Ask(await conversation.transport_key(), (TextPart(text),), text, (), rule=Rule.DENY, witnessed=False)
     turn = Turn(house.ids.make("turn"), ask, Nobody(), Timings(house.clock))
     outcome = await live.aside(turn)
     return outcome, turn.text

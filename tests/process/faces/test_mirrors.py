@@ -15,12 +15,13 @@ from ostler.gateway.faces.keys import checked_key
 from ostler.gateway.models import Models
 from ostler.gateway.resets.policies import policies_of
 from ostler.gateway.sessions.witness import Switch
+from ostler.pool.directories import Directories
 from tests.support import database
 from tests.support.chats import Chat, texts
 from tests.support.served import Served, serving
 from tests.support.waiting import eventually
 
-PLACES = Places(Models({}, {"demo": "demo"}, "demo/demo"), Path("/"), ())
+PLACES = Places(Models({}, {"demo": "demo"}, "demo/demo"), Path("/"), Directories(str, lambda: 0.0))
 
 
 def mirrored(folder: Path, session_id: str) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from ostler.gateway.api.door import ASKED
 from tests.support.served import Served, serving
 from tests.support.waiting import eventually
 
@@ -120,6 +121,44 @@ async def test_a_key_has_so_many_requests_at_once_and_in_a_minute(tmp_path: Path
         await eventually(lambda: bool(served.frames("session/cancel")), "the first request is over")
         answers = [await served.http.post("/v1/responses", json=body, headers=bearer()) for _ in range(4)]
         assert answers[-1].status_code == 429
+
+
+async def test_commands_are_heard_where_a_key_has_no_place_left_for_a_turn(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", auth__keys=[keyed(concurrency=1, per_minute=12)]) as served:
+
+        async def say(text: str) -> httpx.Response:
+            return await served.http.post("/v1/sessions/me/messages", json={"text": text}, headers=bearer())
+
+        running = asyncio.create_task(say("begun\n!sleep 60"))
+        await eventually(lambda: bool(served.prompts()), "the turn runs")
+        for refused in (await say("more"), await say("/retry"), await say("/compress")):
+            assert (refused.status_code, is_envelope(refused)) == (429, True)
+        for command in ("/status", "/approve", "/deny", "/nonsense", "/title mine"):
+            assert (await say(command)).status_code == 200
+        assert (await say("/stop")).status_code == 200
+        assert (await running).json()["status"] == "cancelled"
+        assert (await say("now")).status_code == 200
+        answers = [await say("/status") for _ in range(4)]
+        assert answers[-1].status_code == 429
+
+
+async def test_a_page_of_an_allowed_origin_may_send_and_read_every_header_of_ours(tmp_path: Path) -> None:
+    page = "https://page.example"
+    async with serving(tmp_path / "data", auth__cors_origins=[page]) as served:
+        wanted = "authorization, x-stainless-os, openai-project, x-else, x-stainless-\u00fc"
+        asked = {"origin": page, "access-control-request-method": "POST", "access-control-request-headers": wanted}
+        before = await served.http.options("/v1/responses", headers={k: v.encode() for k, v in asked.items()})
+        assert before.status_code == 204
+        allowed = set(before.headers["access-control-allow-headers"].split(", "))
+        assert allowed - set(ASKED) == {"x-stainless-os", "openai-project"}
+        assert {"x-ostler-on-disconnect", "x-ostler-session", "idempotency-key", "x-request-id"} <= allowed
+        answer = await served.http.post(
+            "/v1/responses", json={"model": "demo", "input": "hi"}, headers={"origin": page}
+        )
+        readable = set(answer.headers["access-control-expose-headers"].split(", "))
+        ours = {name for name in answer.headers if name.startswith("x-ostler-") or name == "x-request-id"}
+        assert ours <= readable
+        assert "retry-after" in readable
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ostler.gateway.api.errors import ApiError
 from ostler.gateway.api.items import read_input
 from ostler.gateway.api.keys import Caller
-from ostler.gateway.api.limits import Limits
+from ostler.gateway.api.limits import Limits, Place, TooManyRequests
 from ostler.gateway.api.output import named
 from ostler.gateway.api.prefixes import Prefixes, digest_of
 from ostler.gateway.api.target import slug_of
@@ -126,14 +126,24 @@ def test_prefixes_are_bounded_and_taken_once() -> None:
 
 def test_a_key_has_a_rate_and_a_number_of_requests_at_once() -> None:
     limits, caller = Limits(), Caller("ann", concurrency=2, per_minute=3)
-    assert [limits.enter(caller, 0.0) for _ in range(2)] == [None, None]
-    assert limits.enter(caller, 0.0) == 1.0
-    limits.leave(caller)
-    assert limits.enter(caller, 0.0) is None
-    limits.leave(caller)
-    assert limits.enter(caller, 0.0) == pytest.approx(20.0)
-    assert limits.enter(caller, 20.0) is None
-    assert limits.enter(Caller("bob"), 0.0) is None
+    first, second, third = (Place(limits, caller, 0.0) for _ in range(3))
+    for place in (first, first, second):
+        place.take()
+    with pytest.raises(TooManyRequests) as at_once:
+        third.take()
+    assert at_once.value.retry_after == 1
+    third.give_back()
+    first.give_back()
+    third.take()
+    for place in (first, second, third):
+        place.count()
+    with pytest.raises(TooManyRequests) as in_a_minute:
+        third.count()
+    assert in_a_minute.value.retry_after == 20
+    Place(limits, caller, 20.0).count()
+    other = Place(limits, Caller("bob"), 0.0)
+    other.take()
+    other.count()
 
 
 def test_a_model_is_an_alias_a_pair_or_a_provider() -> None:

@@ -1,5 +1,8 @@
 """From file and environment to settings."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,29 @@ def loaded(folder: Path, text: str = "", **environ: str) -> Settings:
     file = folder / "ostler.toml"
     file.write_text(text)
     return load({"HOME": str(folder), **environ}, config=str(file)).settings
+
+
+@pytest.mark.parametrize("command", ["config check", "serve --port 0"])
+def test_traces_without_their_library_are_a_mistake_of_the_configuration(tmp_path: Path, command: str) -> None:
+    hidden = "import sys; sys.modules['opentelemetry'] = None; from ostler.gateway.__main__ import main"
+    environ = {**os.environ, "HOME": str(tmp_path), "OSTLER_METRICS__OTLP_ENDPOINT": "http://127.0.0.1:4318/v1/traces"}
+    words = [*command.split(), "--data-dir", str(tmp_path / "data")]
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{hidden}; sys.exit(main({words!r}))"],
+        cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "metrics.otlp_endpoint" in ended.stderr
+    assert "pip install 'ostler[otel]'" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_time_zone_of_the_environment_is_checked_like_one_of_the_file(tmp_path: Path) -> None:
+    settings = loaded(tmp_path)
+    check(settings, tmp_path, environ={"TZ": "Europe/Berlin"})
+    with pytest.raises(ConfigError, match="Mars/Olympus"):
+        check(settings, tmp_path, environ={"TZ": "Mars/Olympus"})
 
 
 def test_the_environment_beats_the_file_and_the_command_line_both(tmp_path: Path) -> None:

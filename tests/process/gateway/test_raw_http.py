@@ -1,0 +1,107 @@
+"""What is no HTTP, or too much of it, byte for byte, on both kinds of listener: the envelope, always."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ostler.gateway.api.protocol import HEAD_LIMIT
+from ostler.gateway.listener import listen_tcp, listen_unix
+from ostler.gateway.serving import Server
+from tests.support.served import Served
+from tests.support.waiting import soon
+
+HEAD = b"host: localhost\r\ncontent-type: application/json\r\n"
+GOOD = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+SLOW = json.dumps({"model": "demo", "input": "begun\n!sleep 60", "stream": True}).encode()
+
+
+class Line:
+    """A raw connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def answer(self, sent: bytes) -> tuple[bytes, dict[bytes, bytes], bytes]:
+        """(status line, headers, body) of what comes until the other side hangs up."""
+        self.writer.write(sent)
+        head, _, body = (await soon(self.reader.read(), "the end of the connection")).partition(b"\r\n\r\n")
+        status, *lines = head.split(b"\r\n")
+        return status, dict(line.split(b": ", 1) for line in lines), body  # type: ignore[misc] # pairs
+
+
+@pytest.fixture(params=["tcp", "unix"])
+async def line(request: pytest.FixtureRequest, served: Served, tmp_path: Path) -> AsyncIterator[Line]:
+    """A connection to the gateway as it serves."""
+    unix = request.param == "unix"
+    listener = listen_unix(tmp_path / "s") if unix else listen_tcp("127.0.0.1", 0, patience=10)
+    server = Server.of(served.gateway.app)
+    running = asyncio.create_task(server.serve(sockets=[listener]))
+    if unix:
+        ends = await asyncio.open_unix_connection(str(tmp_path / "s"))
+    else:
+        ends = await asyncio.open_connection(*listener.getsockname())
+    try:
+        yield Line(*ends)
+    finally:
+        ends[1].close()
+        server.should_exit = True
+        await running
+
+
+def is_refusal(found: tuple[bytes, dict[bytes, bytes], bytes], status: int) -> bool:
+    line, headers, body = found
+    error: dict[str, Any] = json.loads(body)["error"]
+    assert line.startswith(b"HTTP/1.1 %d " % status)
+    assert headers[b"content-type"] == b"application/json"
+    assert headers[b"x-content-type-options"] == b"nosniff"
+    assert headers[b"content-length"] == b"%d" % len(body)
+    return set(error) == {"message", "type", "param", "code"} and error["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"nonsense\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET /healthz HTTP/9.9\r\n\r\n",
+        b"GET /health\xffz HTTP/1.1\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nno colon\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nna me: x\r\n\r\n",
+        b"POST /v1/responses HTTP/1.1\r\n" + HEAD + b"content-length: ten\r\n\r\n",
+        b"POST /v1/responses HTTP/1.1\r\n" + HEAD + b"content-length: 2\r\ntransfer-encoding: chunked\r\n\r\n{}",
+        b"POST /v1/responses HTTP/1.1\r\n" + HEAD + b"transfer-encoding: chunked\r\n\r\nxyz\r\n",
+    ],
+)
+async def test_what_is_no_http_gets_the_envelope(line: Line, sent: bytes) -> None:
+    assert is_refusal(await line.answer(sent), 400)
+
+
+@pytest.mark.parametrize(
+    "flood", [b"x-more: " + b"y" * 1000 + b"\r\n", b"y" * 1000], ids=["many headers", "one without an end"]
+)
+async def test_a_head_without_an_end_is_cut_off(line: Line, flood: bytes) -> None:
+    start = b"GET /healthz HTTP/1.1\r\n" + (b"" if flood.endswith(b"\n") else b"x: ")
+    sent = start + flood * (HEAD_LIMIT // len(flood) + 1)
+    # One byte over and nothing more: what nobody reads any more would make the kernel reset the connection.
+    assert is_refusal(await line.answer(sent[: HEAD_LIMIT + 1]), 431)
+
+
+async def test_after_a_good_request_the_next_bad_one_is_told_so(line: Line) -> None:
+    line.writer.write(GOOD)
+    assert b"200 OK" in await line.reader.readuntil(b"\r\n\r\n")
+    await line.reader.readuntil(b"}")
+    assert is_refusal(await line.answer(b"nonsense\r\n\r\n"), 400)
+
+
+async def test_nothing_is_written_into_an_answer_that_has_begun(line: Line) -> None:
+    line.writer.write(b"POST /v1/responses HTTP/1.1\r\n" + HEAD + b"content-length: %d\r\n\r\n%b" % (len(SLOW), SLOW))
+    await line.reader.readuntil(b"output_text.delta")
+    line.writer.write(b"nonsense\r\n\r\n")
+    rest = await soon(line.reader.read(), "the end of the connection")
+    assert b"HTTP/1.1" not in rest
