@@ -15,6 +15,7 @@ import platform
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import bench
@@ -71,7 +72,7 @@ def kept(report: Report) -> dict[str, object]:
             {"name": c.name, "value": c.value, "at_most": c.at_most, "at_least": c.at_least, "holds": c.holds}
             for c in report.claims
         ],
-        "headlines": [{"name": h.name, "unit": h.unit, "bars": h.bars, "ratio": h.ratio} for h in report.headlines],
+        "headlines": [asdict(headline) for headline in report.headlines],
         "notes": report.notes,
     }
 

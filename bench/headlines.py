@@ -28,6 +28,9 @@ class Headline:
     unit: str
     bars: tuple[tuple[str, float], ...]
     ratio: float
+    spread: float = 0.0
+    """Of the ratio over the rounds, or of our bar where there are no rounds to pair: half the distance between the
+    quartiles, as a share of the median."""
 
     @property
     def slug(self) -> str:
@@ -36,7 +39,7 @@ class Headline:
 
     def __str__(self) -> str:
         rest = ", ".join(f"{label} {value:.3g}" for label, value in self.bars)
-        return f"{self.ratio:7.2f} x  {self.name} ({self.unit}: {rest})"
+        return f"{self.ratio:7.2f} x  +-{self.spread:4.0%}  {self.name} ({self.unit}: {rest})"
 
 
 def fallen(headlines: Sequence[Headline], baseline: Mapping[str, float]) -> list[str]:
