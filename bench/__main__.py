@@ -1,6 +1,7 @@
 """Finds the benches, runs them in the order of their names, prints what they found and keeps it in `results/`.
 
-`--check` fails where a headline fell against the committed baseline; `--keep` makes this run the baseline.
+`--check` fails where a headline fell against the committed baseline; `--keep` makes this run the baseline. Both compare
+or keep ratios only. `--table FILE` runs nothing: it writes the last run's headlines between the marks in that file.
 
 A bench is a module `bench/<name>.py` with `def run(quick: bool) -> Report` (`bench/measure.py`). One without `run` is a
 program of its own: it is started as `python -m bench.<name>`, what it prints is its report, its exit code its claim.
@@ -19,12 +20,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 import bench
+from bench._table import RESULTS, latest, put
 from bench.headlines import Headline, chart, fallen, keep_baseline, read_baseline
 from bench.measure import Report, Row
 
 # `arrivals` writes the committed patterns that `reserve` plays.
 NO_BENCH = {"__main__", "measure", "headlines", "arrivals"}
-RESULTS = Path(__file__).parent / "results" / "latest.json"
 
 
 def names() -> list[str]:
@@ -110,7 +111,15 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer rounds: does it run, roughly how fast")
     parser.add_argument("--check", action="store_true", help="fail where a headline ratio fell against the baseline")
     parser.add_argument("--keep", action="store_true", help="make the headline ratios of this run the baseline")
+    parser.add_argument(
+        "--table", metavar="FILE", type=Path, help="write the last run's headlines into FILE; run nothing"
+    )
     options = parser.parse_args()
+    if options.table is not None:
+        put(options.table, latest())
+        return 0
+    if options.keep and options.quick:
+        parser.error("a quick run is no baseline: its rounds are too few and some of its sizes are others")
     unknown = sorted(set(options.names) - set(names()))
     if unknown:
         parser.error(f"no such bench: {', '.join(unknown)}; there are: {', '.join(names())}")
@@ -127,7 +136,9 @@ def main() -> int:
         missed += sum(not claim.holds for claim in report.claims)
         headlines += report.headlines
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({"machine": facts, "quick": options.quick, "benches": results}, indent=1) + "\n")
+    command = " ".join(["python -m bench", *options.names, *(["--quick"] if options.quick else [])])
+    kept_run = {"command": command, "machine": facts, "quick": options.quick, "benches": results}
+    RESULTS.write_text(json.dumps(kept_run, indent=1) + "\n")
     worse = conclude(headlines, check=options.check, keep=options.keep)
     return 1 if missed or worse else 0
 

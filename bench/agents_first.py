@@ -1,7 +1,7 @@
 """Until a new session says its first word, with every agent that can be installed here: parked, warm, cold, and what a
 user would do instead.
 
-The agents are the pinned ones of `make agents`, behind a fake model that answers at once, without a network: the model's
+The agents are the pinned ones of `make agents`, behind a fake model that answers at once, without a network: a model's
 own time is not in it. How each is served is in `bench/_pool/each_agent.py`. An agent that cannot be installed is left
 out and named.
 """

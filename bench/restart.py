@@ -26,7 +26,10 @@ def run(quick: bool) -> Report:
             folder.mkdir()
             return folder
 
-        cases = {"after kill -9, with its history": lambda: killed(place(), talks), "empty start": lambda: empty(place())}
+        cases = {
+            "after kill -9, with its history": lambda: killed(place(), talks),
+            "empty start": lambda: empty(place()),
+        }
         found = interleave(cases, rounds=2 if quick else 7)
     title = "kill -9 of the gateway, until a conversation goes on"
     report.compare(title, "ms", found, against="empty start")

@@ -160,8 +160,8 @@ def table(section: Section) -> str:
 def models() -> str:
     """`[models]` has no fixed keys."""
     return (
-        "## `[models]`\n\nAliases: `name = \"provider/model\"`. In the environment `OSTLER_MODELS__<NAME>`. A client may ask"
-        " for an alias, for `provider/model`, or for a provider alone."
+        '## `[models]`\n\nAliases: `name = "provider/model"`. In the environment `OSTLER_MODELS__<NAME>`. A client may '
+        "ask for an alias, for `provider/model`, or for a provider alone."
     )
 
 

@@ -32,7 +32,9 @@ def played(module: str, plan: Mapping[str, object]) -> Report:
             "alone": way is not None,
             **plan,
         }
-        subprocess.run([*(way or ()), sys.executable, "-m", module, json.dumps(whole)], cwd=ROOT, check=True, timeout=BOUND)
+        subprocess.run(
+            [*(way or ()), sys.executable, "-m", module, json.dumps(whole)], cwd=ROOT, check=True, timeout=BOUND
+        )
         found = restored(json.loads(report.read_text()))
     if rival is None:
         found.notes.append("acpx could not be installed and is not compared")

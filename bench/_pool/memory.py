@@ -30,7 +30,7 @@ async def run(ground: Ground, report: Report) -> None:
         ours = pss / count
         report.row(f"{count} sessions with tools, shared", "MB PSS", [pss / MIB])
         bars = {"pool": ours / MIB, f"plain client, {most} processes": theirs / MIB}
-        report.headline(f"Memory of each of {count} gemini sessions with tools", "MB", bars, theirs / ours)
+        report.headline(f"Memory per gemini session with tools, {count} open", "MB", bars, theirs / ours)
     for count, pss in separate.items():
         report.row(f"{count} sessions with tools, a process each", "MB PSS", [pss / MIB])
 
