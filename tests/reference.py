@@ -1,4 +1,4 @@
-"""`docs/configuration.md`, written from the typed settings: `make reference`.
+"""`docs/configuration.md` from the typed settings, the tables of `docs/agents.md` from the providers: `make reference`.
 
 Rules:
 - A key's type, default and limits are read from the settings themselves; its meaning is the string below its field.
@@ -20,8 +20,11 @@ from msgspec.structs import FieldInfo, fields
 
 from ostler.gateway.config import settings as module
 from ostler.gateway.config.settings import CHOICES, RULES, SECRET, Settings
+from ostler.pool.provider import LoadTrust, Provider, Sharing
+from ostler.pool.providers import load
 
-FILE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+FILE, AGENTS = DOCS / "configuration.md", DOCS / "agents.md"
 
 HEAD = """\
 # Configuration
@@ -170,6 +173,63 @@ def text() -> str:
     return "\n\n".join([HEAD.rstrip(), models(), *(table(section) for section in sections())]) + "\n"
 
 
+SHARED = {Sharing.SESSIONS: "many", Sharing.PER_CWD: "one per directory", Sharing.NONE: "one"}
+INSTALL_HEAD = ("agent", "called", "measured at", "install", "keys", "files below HOME")
+SHARING_HEAD = (
+    *("agent", "sessions in one process", "at most", "replaced after", "a session ends by", "tools by"),
+    "goes on after a death by",
+)
+ENDED = {"none": "nothing", "session_close": "`session/close`", "kill": "its process", "unsubscribe_archive": "archive"}
+
+
+def real_agents() -> list[Provider]:
+    """Those of ours that are found by their own command and were measured."""
+    return [one for one in load().values() if one.measured]
+
+
+def install_row(one: Provider) -> str:
+    """How a person gets it."""
+    keys, files = (" ".join(f"`{name}`" for name in names) for names in (one.credentials, one.credential_files))
+    called = f"`{one.short or one.name}`"
+    return f"| `{one.name}` | {called} | {one.measured} | `{one.install}` | {keys} | {files} |"
+
+
+def sharing_row(one: Provider) -> str:
+    """What the pool makes of it."""
+    replaced = "–" if one.recycle_after is None else f"{one.recycle_after} sessions"
+    channels = ", ".join(sorted(channel.value for channel in one.tool_channels))
+    ended, resumed = ENDED[one.close.value], resumption(one.load)
+    facts = (one.title, SHARED[one.sharing], str(one.seats_per_process), replaced, ended, channels, resumed)
+    return f"| {' | '.join(facts)} |"
+
+
+def resumption(trust: LoadTrust) -> str:
+    """When its own record is believed."""
+    if not trust.offered:
+        return "transcript"
+    if trust.next_minute:
+        return "load, from the next minute on"
+    return f"load, after {trust.settle:g} s of calm" if trust.settle else "load"
+
+
+def put(document: str, mark: str, rows: list[str]) -> str:
+    """The document with these rows between its marks."""
+    begin, end = f"<!-- {mark}: begin -->\n", f"<!-- {mark}: end -->"
+    before, _, rest = document.partition(begin)
+    _, _, after = rest.partition(end)
+    return "".join([before, begin, *(f"{row}\n" for row in rows), end, after])
+
+
+def agents(document: str) -> str:
+    """`docs/agents.md` with its tables as the providers declare them."""
+    for mark, head, row_of in (("agents", INSTALL_HEAD, install_row), ("sharing", SHARING_HEAD, sharing_row)):
+        document = put(
+            document, mark, [f"| {' | '.join(head)} |", "|---" * len(head) + "|", *map(row_of, real_agents())]
+        )
+    return document
+
+
 if __name__ == "__main__":
     FILE.write_text(text())
-    print(f"{FILE.name}: {len(text().splitlines())} lines")
+    AGENTS.write_text(agents(AGENTS.read_text()))
+    print(f"{FILE.name}: {len(text().splitlines())} lines; {AGENTS.name}: {len(real_agents())} agents")

@@ -27,7 +27,8 @@ class Pipe:
         answer = self.waiting[self.asked] = asyncio.get_running_loop().create_future()
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(frame).encode() + b"\n")
-        return await answer
+        result: dict[str, Any] = await answer
+        return result
 
     async def session(self, cwd: Path) -> str:
         """A new one."""
