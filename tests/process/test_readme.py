@@ -41,9 +41,10 @@ class Fresh:
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fresh]:
-    """One for all blocks: each of them stands for itself."""
+    """One for all blocks. Its reader has said hello: a pool that was never asked holds nothing to show."""
     folder = tmp_path_factory.mktemp("gateway")
-    with command(folder) as running:
+    with command(folder) as running, running.http() as http:
+        http.post("/v1/responses", json={"model": "demo", "input": "hello"}).raise_for_status()
         yield Fresh(running, folder / "data")
 
 
