@@ -123,7 +123,7 @@ def main() -> int:
     unknown = sorted(set(options.names) - set(names()))
     if unknown:
         parser.error(f"no such bench: {', '.join(unknown)}; there are: {', '.join(names())}")
-    facts = machine()
+    facts, began = machine(), time.monotonic()
     print("  ".join(f"{name} {value}" for name, value in facts.items()), flush=True)
     results: dict[str, object] = {}
     missed = 0
@@ -139,6 +139,7 @@ def main() -> int:
     command = " ".join(["python -m bench", *options.names, *(["--quick"] if options.quick else [])])
     kept_run = {"command": command, "machine": facts, "quick": options.quick, "benches": results}
     RESULTS.write_text(json.dumps(kept_run, indent=1) + "\n")
+    print("", f"{time.monotonic() - began:.0f} s in all", sep="\n")
     worse = conclude(headlines, check=options.check, keep=options.keep)
     return 1 if missed or worse else 0
 
