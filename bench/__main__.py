@@ -16,6 +16,7 @@ import platform
 import subprocess
 import sys
 import time
+import traceback
 from dataclasses import asdict
 from pathlib import Path
 
@@ -78,6 +79,21 @@ def kept(report: Report) -> dict[str, object]:
     }
 
 
+FAILURES = (OSError, EOFError, RuntimeError, AssertionError, TimeoutError, subprocess.SubprocessError)
+"""What a bench may meet in the world or find to be untrue; the others go on, and the run fails at its end."""
+
+
+def attempt(name: str, *, quick: bool) -> Report:
+    """Run one bench; one that breaks is a report with a missed claim."""
+    try:
+        return report_of(name, quick=quick)
+    except FAILURES as failure:
+        traceback.print_exc()
+        report = Report(f"{name} did not come to its end", notes=[f"{type(failure).__name__}: {failure}"])
+        report.claim("ran to its end", 0, at_least=1)
+        return report
+
+
 def report_of(name: str, *, quick: bool) -> Report:
     """Run one bench."""
     module = importlib.import_module(f"bench.{name}")
@@ -130,7 +146,7 @@ def main() -> int:
     headlines: list[Headline] = []
     for name in [name for name in names() if name in options.names or not options.names]:
         started = time.monotonic()
-        report = report_of(name, quick=options.quick)
+        report = attempt(name, quick=options.quick)
         print("", f"{name}  ({time.monotonic() - started:.1f} s)", *lines(report), sep="\n", flush=True)
         results[name] = kept(report)
         missed += sum(not claim.holds for claim in report.claims)

@@ -17,7 +17,7 @@ from bench.measure import Report
 from ostler.pool.process.tree import measure
 
 SESSIONS = (1, 20, 100, 500, 2000)
-LENGTHS = (2, 10, 100, 500)
+LENGTHS = (40, 100, 250, 500)
 ROOM = {
     "OSTLER_GATEWAY__SEATS_MAX": "2100",
     "OSTLER_POOL__MAX_PROCESSES": "12",
@@ -42,19 +42,22 @@ def run(quick: bool) -> Report:
 async def by_sessions(report: Report, few: Running, many: Running, *, rounds: int, most: int) -> None:
     """Turns of conversations drawn by lot, beside those of the only conversation elsewhere."""
     draw = random.Random(1)
-    alone, crowded = await Client.to(few.port), await Client.to(many.port)
-    await timed(alone, "session 0")
     opened = 0
     sizes: list[tuple[int, float, float]] = []
     found: dict[int, tuple[list[float], list[float]]] = {}
     for count in (step for step in SESSIONS if step <= most):
         await fill(many.port, range(opened, count))
         opened = count
+        # Fresh connections: those of the step before were closed as idle while the new conversations were begun.
+        alone, crowded = await Client.to(few.port), await Client.to(many.port)
+        await timed(alone, "session 0")
         pairs = [
             (await timed(alone, "session 0"), await timed(crowded, f"session {draw.randrange(count)}"))
             for _ in range(rounds)
         ]
         found[count] = ([one * 1e3 for one, _ in pairs], [other * 1e3 for _, other in pairs])
+        for client in (alone, crowded):
+            await client.close()
         sizes.append((count, many.memory, agents_memory(many)))
         report.row(f"turn with {count} sessions open", "ms", found[count][1])
     for count, own, agents in sizes:
@@ -66,8 +69,6 @@ async def by_sessions(report: Report, few: Running, many: Running, *, rounds: in
     report.row("demo agents, each further session", "MB", [each[1]])
     held, grown = found[last]
     report.compare(f"A turn with {last} sessions open", "ms", {f"{last} open": grown, "1 open": held}, against="1 open")
-    for client in (alone, crowded):
-        await client.close()
 
 
 async def by_length(report: Report, running: Running, *, rounds: int, most: int) -> None:
@@ -75,11 +76,11 @@ async def by_length(report: Report, running: Running, *, rounds: int, most: int)
     client = await Client.to(running.port)
     length, young, old = 0, [0.0], [0.0]
     for goal in (step for step in LENGTHS if step <= most):
-        # The turns that are measured make it longer too: the last of them is the one that the step is named after.
+        # The turns that are measured make it longer too: the last of them reaches the goal.
         while length < goal - rounds:
             await timed(client, "old")
             length += 1
-        young, old = [], []
+        young, old, begun = [], [], length + 1
         for number in range(rounds):
             name = f"young {goal} {number // 5}"
             if number % 5 == 0:
@@ -87,7 +88,7 @@ async def by_length(report: Report, running: Running, *, rounds: int, most: int)
             old.append(await timed(client, "old") * 1e3)
             young.append(await timed(client, name) * 1e3)
             length += 1
-        report.row(f"turn {goal} of a conversation, and those before it", "ms", old)
+        report.row(f"turns {begun} to {length} of a conversation", "ms", old)
         report.row("turns 2 to 6, taken between those", "ms", young)
     both = {f"turns up to {most}": old, "turns 2 to 6": young}
     report.compare(f"The {most}th turn of a conversation", "ms", both, against="turns 2 to 6")
