@@ -83,7 +83,7 @@ def chart(headline: Headline) -> str:
             f'aria-label="{escape(headline.name)}. {escape(told)}" font-family="system-ui, sans-serif" font-size="13">',
             "<style>text{fill:#1f2933}@media (prefers-color-scheme:dark){text{fill:#e4e7eb}}</style>",
             f'<text x="0" y="18" font-size="15" font-weight="600">{escape(headline.name)}</text>',
-            f'<text x="{WIDTH}" y="18" text-anchor="end">{headline.ratio:.3g} x better</text>',
+            f'<text x="{WIDTH}" y="18" text-anchor="end">{headline.ratio:.3g} x</text>',
             *rows,
             "</svg>",
             "",

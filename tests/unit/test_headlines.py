@@ -1,7 +1,9 @@
 """Headlines of the benches: what counts as fallen, and charts that are what they say."""
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
+from subprocess import run
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -76,3 +78,9 @@ def test_without_pairs_the_medians_are_compared() -> None:
     report = Report("x")
     report.compare("what", "ms", {"ours": [1.0, 2.0, 3.0], "theirs": [4.0, 6.0]}, against="theirs")
     assert report.headlines[0].ratio == 2.5
+
+
+def test_a_quick_run_is_no_baseline() -> None:
+    done = run([sys.executable, "-m", "bench", "--quick", "--keep"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "no baseline" in done.stderr
