@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 4
 
-.PHONY: setup serve test check cover agents bench bench-check soak crash fuzz lock format dist screenshots dashboards prometheus clean
+.PHONY: setup serve test check cover agents bench bench-check soak crash fuzz lock format dist screenshots dashboards reference prometheus clean
 
 setup: $(STAMP)
 
@@ -64,6 +64,10 @@ screenshots: setup
 # The committed dashboards, from their code.
 dashboards: setup
 	$(BIN)/python -m tests.dashboards
+
+# docs/configuration.md from the typed settings, the tables of docs/agents.md from the providers.
+reference: setup
+	$(BIN)/python -m tests.reference
 
 # A real Prometheus for the tests of dashboards and alerts: Debian's package, unpacked here and not installed. Without it
 # (and without one on PATH) those tests are skipped and say so.

@@ -1,6 +1,7 @@
 """Finds the benches, runs them in the order of their names, prints what they found and keeps it in `results/`.
 
-`--check` fails where a headline fell against the committed baseline; `--keep` makes this run the baseline.
+`--check` fails where a headline fell against the committed baseline; `--keep` makes this run the baseline. Both compare
+or keep ratios only. `--table FILE` runs nothing: it writes the last run's headlines between the marks in that file.
 
 A bench is a module `bench/<name>.py` with `def run(quick: bool) -> Report` (`bench/measure.py`). One without `run` is a
 program of its own: it is started as `python -m bench.<name>`, what it prints is its report, its exit code its claim.
@@ -15,15 +16,17 @@ import platform
 import subprocess
 import sys
 import time
+import traceback
+from dataclasses import asdict
 from pathlib import Path
 
 import bench
+from bench._table import RESULTS, latest, put
 from bench.headlines import Headline, chart, fallen, keep_baseline, read_baseline
 from bench.measure import Report, Row
 
 # `arrivals` writes the committed patterns that `reserve` plays.
 NO_BENCH = {"__main__", "measure", "headlines", "arrivals"}
-RESULTS = Path(__file__).parent / "results" / "latest.json"
 
 
 def names() -> list[str]:
@@ -71,9 +74,24 @@ def kept(report: Report) -> dict[str, object]:
             {"name": c.name, "value": c.value, "at_most": c.at_most, "at_least": c.at_least, "holds": c.holds}
             for c in report.claims
         ],
-        "headlines": [{"name": h.name, "unit": h.unit, "bars": h.bars, "ratio": h.ratio} for h in report.headlines],
+        "headlines": [asdict(headline) for headline in report.headlines],
         "notes": report.notes,
     }
+
+
+FAILURES = (OSError, EOFError, RuntimeError, AssertionError, TimeoutError, subprocess.SubprocessError)
+"""What a bench may meet in the world or find to be untrue; the others go on, and the run fails at its end."""
+
+
+def attempt(name: str, *, quick: bool) -> Report:
+    """Run one bench; one that breaks is a report with a missed claim."""
+    try:
+        return report_of(name, quick=quick)
+    except FAILURES as failure:
+        traceback.print_exc()
+        report = Report(f"{name} did not come to its end", notes=[f"{type(failure).__name__}: {failure}"])
+        report.claim("ran to its end", 0, at_least=1)
+        return report
 
 
 def report_of(name: str, *, quick: bool) -> Report:
@@ -109,24 +127,35 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer rounds: does it run, roughly how fast")
     parser.add_argument("--check", action="store_true", help="fail where a headline ratio fell against the baseline")
     parser.add_argument("--keep", action="store_true", help="make the headline ratios of this run the baseline")
+    parser.add_argument(
+        "--table", metavar="FILE", type=Path, help="write the last run's headlines into FILE; run nothing"
+    )
     options = parser.parse_args()
+    if options.table is not None:
+        put(options.table, latest())
+        return 0
+    if options.keep and options.quick:
+        parser.error("a quick run is no baseline: its rounds are too few and some of its sizes are others")
     unknown = sorted(set(options.names) - set(names()))
     if unknown:
         parser.error(f"no such bench: {', '.join(unknown)}; there are: {', '.join(names())}")
-    facts = machine()
+    facts, began = machine(), time.monotonic()
     print("  ".join(f"{name} {value}" for name, value in facts.items()), flush=True)
     results: dict[str, object] = {}
     missed = 0
     headlines: list[Headline] = []
     for name in [name for name in names() if name in options.names or not options.names]:
         started = time.monotonic()
-        report = report_of(name, quick=options.quick)
+        report = attempt(name, quick=options.quick)
         print("", f"{name}  ({time.monotonic() - started:.1f} s)", *lines(report), sep="\n", flush=True)
         results[name] = kept(report)
         missed += sum(not claim.holds for claim in report.claims)
         headlines += report.headlines
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({"machine": facts, "quick": options.quick, "benches": results}, indent=1) + "\n")
+    command = " ".join(["python -m bench", *options.names, *(["--quick"] if options.quick else [])])
+    kept_run = {"command": command, "machine": facts, "quick": options.quick, "benches": results}
+    RESULTS.write_text(json.dumps(kept_run, indent=1) + "\n")
+    print("", f"{time.monotonic() - began:.0f} s in all", sep="\n")
     worse = conclude(headlines, check=options.check, keep=options.keep)
     return 1 if missed or worse else 0
 

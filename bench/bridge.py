@@ -1,7 +1,8 @@
-"""What a tool call costs: `python -m bench.bridge [asyncio|uvloop]`.
+"""What a tool call costs: through the bridge, through the relay, and through a C echo in the same place.
 
 The bridge runs in a process of its own, pinned to one core; the load runs on another. Every ratio is measured in one
-run, against a C echo on the same kind of socket with the same client. Clients block and do as little as possible.
+run, against a C echo on the same kind of socket with the same client. Clients block and do as little as possible. The
+bridge runs on uvloop, as in the gateway.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from typing import Any
 
 import uvloop
 
+from bench.measure import Report
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
@@ -36,6 +38,7 @@ TOOLS = [
 ]
 FRAME = 200
 WARM = 200
+ROUNDS = 5
 
 
 async def answer(_: ToolCall) -> CallResult:
@@ -80,8 +83,8 @@ async def serve(directory: str) -> None:
 
 
 class Server:
-    def __init__(self, directory: Path, loop: str) -> None:
-        command = [sys.executable, "-m", "bench.bridge", "serve", loop, str(directory)]
+    def __init__(self, directory: Path) -> None:
+        command = [sys.executable, "-m", "bench.bridge", str(directory)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         os.sched_setaffinity(self.process.pid, {max(os.sched_getaffinity(0))})
 
@@ -102,9 +105,9 @@ class Server:
 
 
 @contextmanager
-def server(loop: str) -> Iterator[Server]:
+def server() -> Iterator[Server]:
     with tempfile.TemporaryDirectory() as directory:
-        running = Server(Path(directory), loop)
+        running = Server(Path(directory))
         try:
             yield running
         finally:
@@ -177,16 +180,13 @@ def c_echo() -> Iterator[str]:
 # -- the figures ------------------------------------------------------------------------------------------------------
 
 
-def percentile(values: list[float], share: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
+def micro(values: list[float]) -> list[float]:
+    return [value * 1e6 for value in values]
 
 
-def micro(values: list[float]) -> str:
-    return f"p50 {statistics.median(values) * 1e6:7.1f} us   p99 {percentile(values, 0.99) * 1e6:7.1f} us"
-
-
-def latency(loop: str, count: int = 5000) -> None:
-    with server(loop) as running, c_echo() as address, socket.socket(socket.AF_UNIX) as echo:
+def latency(report: Report, count: int) -> None:
+    """One call after another, by each way in turn."""
+    with server() as running, c_echo() as address, socket.socket(socket.AF_UNIX) as echo:
         opened, direct = running.open(2)
         echo.connect(address)
         to_echo = {**opened, "env": {**opened["env"], "OSTLER_BRIDGE_SOCKET": address}}
@@ -201,15 +201,26 @@ def latency(loop: str, count: int = 5000) -> None:
             os.write(ways["relay + bridge"][0], opening())
             read_lines(ways["relay + bridge"][1], 2)
             spans: dict[str, list[float]] = {way: [] for way in ways}
-            for _ in range(5):
-                for way, (writing, reading) in ways.items():
-                    spans[way] += round_trips(writing, reading, count // 5)
+            rounds: dict[str, list[float]] = {way: [] for way in ways}
+            for turn in range(ROUNDS):
+                for way in list(ways) if turn % 2 else reversed(ways):
+                    fresh = micro(round_trips(*ways[way], count // ROUNDS))
+                    spans[way] += fresh
+                    rounds[way].append(statistics.median(fresh))
             close_pipes(process)
             close_pipes(relayed)
-    floor = {way: statistics.median(spans["relay + C echo" if "relay" in way else "C echo"]) for way in ways}
     for way, measured in spans.items():
-        print(f"{way:16} {FRAME} B  {micro(measured)}   {statistics.median(measured) / floor[way]:.2f} x C echo")
-    print("                        (wanted: p50 <= 250 us through the relay, <= 3 x of a C echo in the same place)")
+        report.row(f"round trip of {FRAME} B, {way}", "us", measured)
+    title = "Round trip of a tool call"
+    straight = {way: rounds[way] for way in ("bridge", "C echo")}
+    report.compare(f"{title}, on the socket", "us", straight, against="C echo")
+    relayed_ways = {way: rounds[way] for way in ("relay + bridge", "relay + C echo")}
+    report.compare(f"{title}, through the relay", "us", relayed_ways, against="relay + C echo")
+    p50 = {way: statistics.median(measured) for way, measured in spans.items()}
+    report.claim("round trip through the relay, p50, us", p50["relay + bridge"], at_most=250)
+    report.claim("round trip on the socket / C echo", p50["bridge"] / p50["C echo"], at_most=3)
+    behind_a_relay = p50["relay + bridge"] / p50["relay + C echo"]
+    report.claim("round trip through the relay / the same to a C echo", behind_a_relay, at_most=3)
 
 
 def pipes(process: subprocess.Popen[bytes]) -> tuple[int, int]:
@@ -247,17 +258,17 @@ def load(links: list[socket.socket], total: int) -> tuple[float, list[float]]:
     return wall, spans
 
 
-def throughput(loop: str, total: int = 100_000) -> None:
-    with server(loop) as running:
+def throughput(report: Report, total: int) -> None:
+    """Sixty-four connections, each with one call in flight all the time."""
+    with server() as running:
         links = [connect(opened) for opened in running.open(64)]
         load(links, 5000)
         cpu = running.cpu()
         wall, spans = load(links, total)
         cpu = running.cpu() - cpu
-        print(
-            f"64 connections          {total / wall:7,.0f} calls/s   {cpu / total * 1e6:.1f} us CPU per call"
-            f" = {total / cpu:,.0f}/s of one core   {micro(spans)}   (wanted: >= 20,000/s)"
-        )
+        report.row("64 connections, a call", "us", micro(spans))
+        report.row("64 connections, CPU of a call", "us", [cpu / total * 1e6])
+        report.claim("64 connections, calls/s", total / wall, at_least=20_000)
 
 
 def paced(links: list[socket.socket], total: int, rate: int) -> list[float]:
@@ -285,8 +296,9 @@ def paced(links: list[socket.socket], total: int, rate: int) -> list[float]:
     return spans
 
 
-def thousand(loop: str, rate: int = 2000) -> None:
-    with server(loop) as running:
+def thousand(report: Report, rate: int = 2000) -> None:
+    """A thousand sessions with tools, idle, at a steady pace and all at once."""
+    with server() as running:
         links = [connect(opened) for opened in running.open(10)]
         load(links, 2000)
         before = running.uss()
@@ -296,10 +308,11 @@ def thousand(loop: str, rate: int = 2000) -> None:
         _, flood = load(links[10:], 30_000)
         with c_echo() as address:
             control = paced([connected(address) for _ in range(1000)], 3 * rate, rate)
-        print(f"1,000 bound, idle       {idle / 1024:7.1f} KB per binding   (wanted: <= 40 KB)")
-        print(f"1,000 bound, {rate:,}/s    {micro(steady)}   (wanted: p99 <= 5 ms)")
-        print(f"1,000 C echo, {rate:,}/s   {micro(control)}   (what the machine does to anybody just now)")
-        print(f"1,000 bound, all busy   {micro(flood)}")
+        report.row(f"1,000 bound, {rate:,} calls a second", "us", micro(steady))
+        report.row(f"1,000 C echo, {rate:,} calls a second", "us", micro(control))
+        report.row("1,000 bound, all busy", "us", micro(flood))
+        report.claim("1,000 bound, KB per binding", idle / 1024, at_most=40)
+        report.claim(f"1,000 bound, {rate:,} calls a second, p99, ms", percentile(steady, 99) * 1e3, at_most=5)
 
 
 FLOOD = """
@@ -314,9 +327,9 @@ while True:
 """
 
 
-def flooded(loop: str, count: int = 3000) -> None:
+def flooded(report: Report, count: int) -> None:
     """One honest client while somebody opens connections as fast as they can."""
-    with server(loop) as running:
+    with server() as running:
         (opened,) = running.open(1)
         with connect(opened) as link:
             calm = round_trips(link.fileno(), link.fileno(), count)
@@ -325,12 +338,15 @@ def flooded(loop: str, count: int = 3000) -> None:
                 time.sleep(0.5)
                 stormy = round_trips(link.fileno(), link.fileno(), count)
                 flood.kill()
-    print(f"calm / under a flood    {micro(calm)} / {micro(stormy)}   (wanted: p99 <= 5 ms)")
+    report.row("one client, calm", "us", micro(calm))
+    report.row("one client, under a flood of connections", "us", micro(stormy))
+    report.claim("under a flood of connections, p99, ms", percentile(stormy, 99) * 1e3, at_most=5)
 
 
-def start_up(loop: str, count: int = 40) -> None:
+def start_up(report: Report, count: int) -> None:
+    """From the start of a relay to its tools, beside a bare interpreter."""
     spans, sizes, floor = [], [], []
-    with server(loop) as running:
+    with server() as running:
         for opened in running.open(count):
             start = time.perf_counter()
             with relay(opened) as process:
@@ -344,25 +360,28 @@ def start_up(loop: str, count: int = 40) -> None:
             start = time.perf_counter()
             subprocess.run([sys.executable, "-I", "-S", "-E", "-c", ""], check=True)
             floor.append(time.perf_counter() - start)
-    size = statistics.median(sizes) / 2**20
-    print(f"relay: start to tools   {micro(spans)}   USS {size:.2f} MB   (wanted: <= 10 ms, <= 4 MB)")
-    print(
-        f"an empty interpreter    {micro(floor)}   relay: {statistics.median(spans) / statistics.median(floor):.2f} x"
-    )
+    report.row("relay, start to tools", "ms", [span * 1e3 for span in spans])
+    report.row("an empty interpreter", "ms", [span * 1e3 for span in floor])
+    report.row("relay, memory of its own", "MB", [size / 2**20 for size in sizes])
+    report.claim("relay: start to tools, ms", statistics.median(spans) * 1e3, at_most=10)
+    report.claim("relay: MB of its own", statistics.median(sizes) / 2**20, at_most=4)
 
 
-def main(loop: str) -> None:
-    print(f"loop: {loop}, python {sys.version.split()[0]}")
-    start_up(loop)
-    latency(loop)
-    throughput(loop)
-    thousand(loop)
-    flooded(loop)
+def percentile(values: list[float], share: int) -> float:
+    """The value that so many percent do not exceed."""
+    return statistics.quantiles(values, n=100)[share - 1]
+
+
+def run(quick: bool) -> Report:
+    """The figures of this file."""
+    report = Report("the bridge: what a tool call costs")
+    start_up(report, 10 if quick else 40)
+    latency(report, 1000 if quick else 5000)
+    throughput(report, 20_000 if quick else 100_000)
+    thousand(report)
+    flooded(report, 1000 if quick else 3000)
+    return report
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["serve"]:
-        run = uvloop.run if sys.argv[2] == "uvloop" else asyncio.run
-        run(serve(sys.argv[3]))
-    else:
-        main(sys.argv[1] if len(sys.argv) > 1 else "uvloop")
+    uvloop.run(serve(sys.argv[1]))

@@ -28,6 +28,9 @@ class Headline:
     unit: str
     bars: tuple[tuple[str, float], ...]
     ratio: float
+    spread: float = 0.0
+    """Of the ratio over the rounds, or of our bar where there are no rounds to pair: half the distance between the
+    quartiles, as a share of the median."""
 
     @property
     def slug(self) -> str:
@@ -36,7 +39,7 @@ class Headline:
 
     def __str__(self) -> str:
         rest = ", ".join(f"{label} {value:.3g}" for label, value in self.bars)
-        return f"{self.ratio:7.2f} x  {self.name} ({self.unit}: {rest})"
+        return f"{self.ratio:7.2f} x  +-{self.spread:4.0%}  {self.name} ({self.unit}: {rest})"
 
 
 def fallen(headlines: Sequence[Headline], baseline: Mapping[str, float]) -> list[str]:
@@ -80,7 +83,7 @@ def chart(headline: Headline) -> str:
             f'aria-label="{escape(headline.name)}. {escape(told)}" font-family="system-ui, sans-serif" font-size="13">',
             "<style>text{fill:#1f2933}@media (prefers-color-scheme:dark){text{fill:#e4e7eb}}</style>",
             f'<text x="0" y="18" font-size="15" font-weight="600">{escape(headline.name)}</text>',
-            f'<text x="{WIDTH}" y="18" text-anchor="end">{headline.ratio:.3g} x better</text>',
+            f'<text x="{WIDTH}" y="18" text-anchor="end">{headline.ratio:.3g} x</text>',
             *rows,
             "</svg>",
             "",

@@ -86,9 +86,25 @@ class Report:
         """Add a promise and what was measured for it."""
         self.claims.append(Claim(name, value, at_most, at_least))
 
-    def headline(self, name: str, unit: str, bars: Mapping[str, float], ratio: float) -> None:
+    def headline(self, name: str, unit: str, bars: Mapping[str, float], ratio: float, spread: float = 0.0) -> None:
         """Add a comparison for strangers: our bar first, and how many times better it is than what counts."""
-        self.headlines.append(Headline(name, unit, tuple(bars.items()), ratio))
+        self.headlines.append(Headline(name, unit, tuple(bars.items()), ratio, spread))
+
+    def compare(
+        self, name: str, unit: str, found: Mapping[str, Sequence[float]], *, against: str, more: bool = False
+    ) -> None:
+        """Rows and a headline from samples, ours first; `more` where the larger figure is the better one.
+
+        Samples of the same number were taken side by side, so their ratio is that of the rounds."""
+        for label, samples in found.items():
+            self.row(f"{name}: {label}", unit, samples)
+        ours, theirs = next(iter(found.values())), found[against]
+        if len(ours) == len(theirs):
+            pairs = [(a / b if more else b / a) for a, b in zip(ours, theirs, strict=True)]
+        else:
+            pairs = [median(ours) / median(theirs) if more else median(theirs) / median(ours)]
+        spread = Row(name, unit, tuple(pairs if len(pairs) > 1 else ours)).spread
+        self.headline(name, unit, {label: median(samples) for label, samples in found.items()}, median(pairs), spread)
 
 
 def interleave(cases: Mapping[str, Sample], *, rounds: int, warmup: int = 1) -> dict[str, list[float]]:

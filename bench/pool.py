@@ -5,70 +5,19 @@ overhead only. All of it runs in a network namespace with loopback only, where t
 `bench/_pool/`; `python -m bench.pool [--quick] [SCENE ...]` plays single ones.
 """
 
-import json
-import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
-from bench.headlines import Headline
-from bench.measure import Claim, Report, Row
-from tests.agents.offline import way_in
-from tests.agents.pins import PINS, InstallFailed, cache_folder, install
-from tests.clients.pins import ACPX
-
-ROOT = Path(__file__).resolve().parents[1]
-BOUND = 900.0
-"""Seconds; a bench that hangs is killed."""
+from bench._pool.alone import played
+from bench.measure import Report
+from tests.agents.pins import PINS, cache_folder, install
 
 
 def run(quick: bool, scenes: Sequence[str] = ()) -> Report:
     """Play the scenes in a process of their own, without a network."""
     pin = next(pin for pin in PINS if pin.provider == "gemini-acp")
     home = install(pin, cache_folder(), lambda line: print(line, file=sys.stderr))
-    rival = rival_home()
-    way = way_in()
-    with tempfile.TemporaryDirectory(prefix="ostler-bench-") as folder:
-        report = Path(folder) / "report.json"
-        plan = {
-            "folder": folder,
-            "install": str(home),
-            "acpx": None if rival is None else str(rival),
-            "report": str(report),
-            "quick": quick,
-            "alone": way is not None,
-            "scenes": list(scenes),
-        }
-        subprocess.run(
-            [*(way or ()), sys.executable, "-m", "bench._pool", json.dumps(plan)], cwd=ROOT, check=True, timeout=BOUND
-        )
-        found = restored(json.loads(report.read_text()))
-    if rival is None:
-        found.notes.append("acpx could not be installed and is not compared")
-    if way is None:
-        found.notes.append("no network namespace is allowed here: the agents had the network of this machine")
-    return found
-
-
-def rival_home() -> Path | None:
-    """Where acpx is; None on a machine that cannot have it."""
-    try:
-        return install(ACPX, cache_folder(), lambda line: print(line, file=sys.stderr))
-    except InstallFailed as failed:
-        print(f"acpx: {failed}", file=sys.stderr)
-        return None
-
-
-def restored(kept: dict[str, Any]) -> Report:
-    """The report that the other process wrote."""
-    rows = [Row(row["name"], row["unit"], tuple(row["samples"])) for row in kept["rows"]]
-    claims = [Claim(**claim) for claim in kept["claims"]]
-    headlines = [
-        Headline(one["name"], one["unit"], tuple(map(tuple, one["bars"])), one["ratio"]) for one in kept["headlines"]
-    ]
-    return Report(kept["title"], rows, claims, kept["notes"], headlines)
+    return played("bench._pool", {"install": str(home), "quick": quick, "scenes": list(scenes)})
 
 
 def main() -> int:

@@ -133,6 +133,7 @@ def run(quick: bool) -> Report:
         ours = samples["ostler peer"]
         if not long_every:
             report.claim("framing and decode of a text update, us", report.rows[0].median, at_most=2.0)
+            report.compare("A text update from bytes to message, CPU", "us", samples, against="acp sdk reader")
         loop = samples["json readline loop"]
         report.claim(f"faster than the json loop ({label}), times", ratio(loop, ours), at_least=1.0)
         report.claim(f"faster than the sdk ({label}), times", ratio(samples["acp sdk reader"], ours), at_least=3.0)

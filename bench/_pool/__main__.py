@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from bench._pool import claims, crowd, death, first_prompt, sequence
+from bench._pool import claims, crowd, death, first_prompt, memory, sequence
 from bench._pool.ground import Ground, open_house
 from bench._pool.plain import PlainSession
 from bench.measure import Report
@@ -24,6 +24,7 @@ async def scenes(ground: Ground, report: Report, chosen: list[str]) -> None:
         "claims": lambda: claims.run(ground, report),
         "first": lambda: first_prompt.run(ground, report),
         "crowd": lambda: crowd.run(ground, report),
+        "memory": lambda: memory.run(ground, report),
         "sequence": lambda: sequence.run(ground, report),
         "death": lambda: death.run(ground, report),
     }

@@ -38,12 +38,6 @@ async def run(ground: Ground, report: Report) -> None:
         {"pool on": ours.p95, "pool off": sorted(off)[int(len(off) * 0.95)] * 1e3, "plain client": theirs.p95},
         theirs.p95 / ours.p95,
     )
-    report.headline(
-        f"Memory of {few} gemini sessions with tools",
-        "MB",
-        {"one shared process": one / MIB, f"{few} processes": separate_memory / MIB},
-        separate_memory / one,
-    )
     report.row(f"{few} sessions with tools, one shared process", "MB PSS", [one / MIB])
     report.row(f"{few} sessions with tools, {few} processes", "MB PSS", [separate_memory / MIB])
     if not ground.quick:

@@ -13,6 +13,7 @@ import signal
 from dataclasses import dataclass, field
 from time import perf_counter
 
+from bench._pool.crowd import apart
 from bench._pool.ground import Ground, House, first_text, open_house
 from bench.measure import Report
 from ostler.pool import Lease, Limits, PoolSettings, TransportKey, WarmKey
@@ -106,6 +107,10 @@ async def one(ground: Ground, report: Report, key: TransportKey) -> None:
     name = f"kill -9, {key.provider}, {attached} attached"
     report.row(f"{name}: a cold start at that minute", "ms", [cold * 1e3])
     report.row(f"{name}: until all have answered", "ms", [took * 1e3])
+    if key == ground.key:
+        anew, _ = await apart(ground, attached, 1)
+        bars = {"pool": took * 1e3, "one cold start": cold * 1e3, "plain client, each anew": max(anew) * 1e3}
+        report.headline(f"{name}, until all have answered", "ms", bars, max(anew) / took)
     report.claim(f"{name}: failed turns of {running} running", lost, at_most=running, at_least=running)
     report.claim(f"{name}: sessions with their history", whole, at_least=attached)
     report.claim(f"{name}: sessions with somebody else's history", mixed, at_most=0)

@@ -53,6 +53,8 @@ class Ground:
     quick: bool
     acpx: Path | None = None
     """Where the rival is installed, if it could be."""
+    provider: str = GEMINI
+    model: str = MODEL
     homes: int = 0
 
     @property
@@ -62,13 +64,15 @@ class Ground:
 
     @property
     def key(self) -> TransportKey:
-        return TransportKey(GEMINI, MODEL, self.work)
+        return TransportKey(self.provider, self.model, self.work)
 
     def settings(self, home: str = "home") -> ProviderSettings:
-        """gemini on this HOME."""
+        """The agent on this HOME."""
         folder = self.folder / home
         folder.mkdir(exist_ok=True)
-        return RECIPES[GEMINI](Place(self.install, folder, self.llm)).settings
+        if self.provider not in RECIPES:
+            return ProviderSettings(home=str(folder))
+        return RECIPES[self.provider](Place(self.install, folder, self.llm)).settings
 
     def primed_home(self) -> str:
         """A copy of the HOME that was used once."""
@@ -78,8 +82,8 @@ class Ground:
         return name
 
     def launch(self, home: str = "home") -> Launch:
-        """The command and environment of one gemini."""
-        return launch(load()[GEMINI], self.settings(home), self.key, os.environ)
+        """The command and environment of one process."""
+        return launch(load()[self.provider], self.settings(home), self.key, os.environ)
 
 
 class Openings(Counts):
@@ -102,11 +106,11 @@ class House:
     bridge: Bridge
     watched: Openings = field(default_factory=Openings)
 
-    def publish(self, lease: Lease, who: str) -> None:
+    def publish(self, lease: Lease, who: str, tools: ToolSet = TOOLS) -> None:
         """Give a seat its tools."""
         ticket = lease.ticket
         assert ticket is not None
-        ticket.publish(TOOLS.definitions, whoami, who)  # type: ignore[attr-defined] # the bridge's ticket can
+        ticket.publish(tools.definitions, whoami, who)  # type: ignore[attr-defined] # the bridge's ticket can
 
     def pids(self) -> list[int]:
         """The agent processes that the pool knows."""
@@ -130,14 +134,14 @@ class House:
 async def open_house(
     ground: Ground, settings: PoolSettings, *, traits: Mapping[str, object] | None = None, demo: tuple[str, ...] = ()
 ) -> AsyncIterator[House]:
-    """A started house; `traits` change the declaration of gemini for this scene."""
+    """A started house; `traits` change the declaration of the agent for this scene."""
     folder = Path(mkdtemp(prefix="house-", dir=ground.folder))
     bridge = Bridge(BridgeSettings(data_directory=folder))
     await bridge.start()
     known: dict[str, Provider] = dict(load())
     if traits:
-        known[GEMINI] = replace(known[GEMINI], **traits)  # type: ignore[arg-type] # names of its own fields
-    mine = {GEMINI: ground.settings(), "demo": ProviderSettings(args=demo)}
+        known[ground.provider] = replace(known[ground.provider], **traits)  # type: ignore[arg-type] # names of its own fields
+    mine = {"demo": ProviderSettings(args=demo), ground.provider: ground.settings()}
     watched = Openings()
     try:
         async with open_pool(

@@ -24,17 +24,23 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """The server and the sessions behind it."""
 
     host: str = "127.0.0.1"
+    """The address to listen on. Anything but loopback wants a key."""
     port: Port = 8787
+    """0 takes a free one."""
     uds: str | None = None
     """A unix socket to listen on instead of host and port."""
     body_limit: Count = 10 * 1024 * 1024
+    """Bytes of a request's body; more is 413."""
     default_model: str = "demo/demo"
+    """For requests that name no model: an alias of `[models]`, `provider/model`, or a provider."""
     default_cwd: str | None = None
     """Where agents work when a request names no directory; None: `work/` in the data folder."""
     responses_max: Count = 10_000
+    """Stored responses that can be read again or gone on from; the oldest give way."""
     seats_max: Count = 64
     """Seats that sessions hold; of those between two turns the least recently used is given back first."""
     seat_idle: Seconds = 900.0
+    """A session without a turn for so long gives its seat back; its next turn takes another, with its history."""
     sessions_max: Count = 10_000
     """Sessions kept in memory; the rest are read from the store when they are asked for."""
     queue_max: Count = 16
@@ -52,6 +58,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     on_disconnect: str = "cancel"
     """What becomes of a foreground turn whose client left: cancel, or continue."""
     drain: Seconds = 20.0
+    """How long running turns may go on after SIGTERM; then they are stored as incomplete."""
     keepalive: Seconds = 15.0
     """Between comments on a silent stream."""
     client_patience: Seconds = 120.0
@@ -59,7 +66,9 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     stream_replay: Count = 256
     """Ended streams that are kept for clients that come back for the rest."""
     replay_bytes: Count = 64 * 1024 * 1024
+    """Bytes that these may take together; the oldest give way."""
     commands_on_openai_api: bool = False
+    """Whether slash commands are obeyed on the OpenAI API too, and not only on chat faces."""
     mirrors: bool = True
     """Whether each session is also kept as a file of JSON lines, for people and tools to read."""
 
@@ -68,28 +77,41 @@ class WarmSettings(Struct, frozen=True, kw_only=True):
     """A key whose seats are kept ready from the start on."""
 
     model: str
+    """An alias of `[models]`, or `provider/model`."""
     cwd: str | None = None
+    """Where its agents work; None: the default directory."""
     seats: Count = 1
+    """How many seats, each an opened session that nobody has yet."""
 
 
 class PoolSettings(Struct, frozen=True, kw_only=True):
     """The processes."""
 
     enabled: bool = True
+    """false: every session gets a process of its own. `OSTLER_TRANSPORT_POOL_ENABLED` sets it too, and wins."""
     max_processes: Count = 8
+    """Agent processes at once, of all keys together."""
     max_processes_per_key: Count = 3
+    """Of those, how many one (provider, model, directory) may have."""
     max_queue: Count = 1000
+    """Turns that may wait for a seat; one more is 429."""
     idle_after: Seconds = 900.0
+    """A process without sessions for so long ends, unless it is kept warm."""
     max_age: Seconds = 6 * 3600.0
+    """A process is replaced at about this age; its successor is up before it goes."""
     memory_budget: Count | None = None
+    """Bytes of memory for all agent processes and what they started; None: no budget."""
     claim_deadline: Seconds = 120.0
+    """How long a turn may wait for a seat; then it is refused."""
     fallback: bool = True
+    """After a failed start, try once more with a process of the session's own."""
     start_late_after: Seconds = 25.0
     """A start that takes longer, and longer than its provider's others, turns `/readyz` red before it has failed. To be
     raised where agents need more for their first start."""
     prewarm: bool = False
     """Keep a seat of the default model ready from the start on."""
     warm: list[WarmSettings] = field(default_factory=list)
+    """Keys whose seats are kept ready, as `[[pool.warm]]`."""
     roots: list[str] = field(default_factory=list)
     """Directories that agents may work below; empty: any."""
     permissions: str | None = None
@@ -105,22 +127,33 @@ class ProviderSection(Struct, frozen=True, kw_only=True):
     """One provider as this gateway uses it; what is not set here is the provider's own."""
 
     command: list[str] | None = None
+    """The program and its first arguments, instead of what is found on PATH. The provider `acp` needs it."""
     args: list[str] = field(default_factory=list)
+    """More arguments, behind the provider's own."""
     env: dict[str, str] = field(default_factory=dict)
+    """Environment of the agent, on top of the provider's own; never printed."""
     pass_env: list[str] = field(default_factory=list)
+    """Names let through from the gateway's environment, besides those that the provider names."""
     home: str | None = None
+    """HOME of the agents, an absolute path; None: the gateway's."""
     approval: str | None = None
+    """Who is asked before an agent acts: ask (our policy), auto (nobody), agent (as its own configuration says). None:
+    auto, or ask where `pool.permissions` is set."""
     tool_channel: str | None = None
     """How its agents reach tools: relay, http, acp or dynamic_tools, as far as the provider has them."""
     start_deadline: Seconds | None = None
+    """From the start of a process to its answered handshake."""
     open_deadline: Seconds | None = None
+    """For the agent to open or load a session."""
 
 
 class KeySettings(Struct, frozen=True, kw_only=True):
     """One API key, known by its digest only."""
 
     name: str
+    """Its owner; sessions of different owners never see each other."""
     sha256: str
+    """64 lowercase hex digits; `ostler key new NAME` makes a key and prints this."""
     models: list[str] = field(default_factory=list)
     """`provider/model` or `provider/*`; empty: all."""
     admin: bool = False
@@ -128,8 +161,11 @@ class KeySettings(Struct, frozen=True, kw_only=True):
     permissions: str | None = None
     """What agents hear from this key: allow, deny or ask; with a rule for the model, the narrower of the two."""
     roots: list[str] = field(default_factory=list)
+    """Directories that this key's agents may work below; empty: those of `pool.roots`."""
     concurrency: Count | None = None
+    """Requests that it may have running; None: `auth.concurrency`."""
     per_minute: Count | None = None
+    """Requests in a minute; None: `auth.per_minute`."""
 
 
 class AuthSettings(Struct, frozen=True, kw_only=True):
@@ -138,14 +174,17 @@ class AuthSettings(Struct, frozen=True, kw_only=True):
     api_key: str | None = None
     """One key for a person on their own machine; `OSTLER_API_KEY` sets it too. It is not an operator's."""
     keys: list[KeySettings] = field(default_factory=list)
+    """Keys of several people, as `[[auth.keys]]`."""
     key_file: str | None = None
     """A file of its owner alone with more `[[keys]]`; None: `keys.toml` in the data folder, if there is one."""
     allowed_hosts: list[str] = field(default_factory=list)
     """Host names besides the loopback ones that a gateway without keys answers to."""
     cors_origins: list[str] = field(default_factory=list)
+    """Origins whose pages may call the API from a browser."""
     concurrency: Count = 64
     """Requests that one key may have running."""
     per_minute: Count = 6000
+    """Requests that one key may make in a minute."""
 
 
 class ToolSettings(Struct, frozen=True, kw_only=True):
@@ -159,33 +198,42 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
     http_port: Port = 0
     """Of the HTTP tool channel on loopback, which runs where a provider's `tool_channel` is http; 0: any free one."""
     call_deadline: Seconds = 3600.0
+    """How long one call of a tool may take."""
 
 
 class HindsightSettings(Struct, frozen=True, kw_only=True):
     """The memory provider `hindsight`: a Hindsight server."""
 
     url: str = "http://127.0.0.1:8888"
+    """Of the server."""
     api_key: str | None = None
+    """Its key, if it wants one."""
     bank: str = "ostler"
     """Banks are named after it, one for each user."""
     retain_every: Count = 3
     """Turns of a session that are sent together."""
     timeout: Seconds = 60.0
+    """For one request to it."""
 
 
 class HonchoSettings(Struct, frozen=True, kw_only=True):
     """The memory provider `honcho`: a Honcho server."""
 
     url: str = "http://127.0.0.1:8000"
+    """Of the server."""
     api_key: str | None = None
+    """Its key, if it wants one."""
     workspace: str = "ostler"
+    """The workspace on that server."""
     timeout: Seconds = 60.0
+    """For one request to it."""
 
 
 class MemorySettings(Struct, frozen=True, kw_only=True):
     """What is remembered from one conversation to the next."""
 
     enabled: bool = True
+    """false: nothing is remembered and nothing recalled."""
     providers: list[str] = field(default_factory=lambda: ["embedded"])
     """In the order in which they are called: embedded, hindsight, honcho, or one of another package."""
     openai_api: bool = False
@@ -198,7 +246,9 @@ class MemorySettings(Struct, frozen=True, kw_only=True):
     recall_chars: Count = 4000
     """How much of it is put before a message."""
     hindsight: HindsightSettings = field(default_factory=HindsightSettings)
+    """For the provider `hindsight`."""
     honcho: HonchoSettings = field(default_factory=HonchoSettings)
+    """For the provider `honcho`."""
     options: dict[str, dict[str, str]] = field(default_factory=dict)
     """For providers of other packages, by their names; never printed."""
 
@@ -207,9 +257,13 @@ class ResetOverride(Struct, frozen=True, kw_only=True):
     """What is different on one platform; what is not set here is as in `[resets]`."""
 
     mode: str | None = None
+    """none, idle, daily, or both."""
     idle: Age | None = None
+    """Seconds without a message after which a session is over."""
     at_hour: Hour | None = None
+    """The hour at which yesterday's sessions are over."""
     notify: bool | None = None
+    """Whether the first answer afterwards says so."""
 
 
 class ResetSettings(Struct, frozen=True, kw_only=True):
@@ -228,12 +282,14 @@ class ResetSettings(Struct, frozen=True, kw_only=True):
     check_every: Seconds = 60.0
     """How often sessions are looked for that are over and have no new message."""
     platforms: dict[str, ResetOverride] = field(default_factory=dict)
+    """Other words for one platform, as `[resets.platforms.<name>]`."""
 
 
 class LogSettings(Struct, frozen=True, kw_only=True):
     """What is written to stderr."""
 
     level: str = "info"
+    """The least that is written."""
     format: str = "text"
     """text or json."""
     levels: dict[str, str] = field(default_factory=dict)
@@ -246,6 +302,7 @@ class MetricsSettings(Struct, frozen=True, kw_only=True):
     """What is counted, and who may read it."""
 
     enabled: bool = True
+    """false: nothing is counted, and there is no `/metrics`."""
     token: str | None = None
     """Opens `/metrics` and nothing else. Without it whoever may use the gateway may read them."""
     places: dict[str, str] = field(default_factory=dict)

@@ -1,14 +1,22 @@
 """What `examples/` shows is run, and what cannot be run here is checked by the tool of its trade."""
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+from ostler.pool.providers import load
+from tests.agents.pins import PINS
+from tests.support.prometheus import tool
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
 
 
 @pytest.mark.parametrize("name", ["embed_async.py", "embed_threads.py"])
@@ -42,8 +50,39 @@ def test_the_units_are_sound(tmp_path: Path) -> None:
 
 
 def test_the_image_is_sound() -> None:
-    judge = shutil.which("hadolint")
+    judge = shutil.which("hadolint", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if judge is None:
-        pytest.skip("hadolint is not here")
+        pytest.skip("hadolint is not here: it is made for Linux on x86-64")
     done = subprocess.run([judge, EXAMPLES / "Dockerfile"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_image_has_the_agent_that_was_measured() -> None:
+    (pinned,) = re.findall(r"@google/gemini-cli@([\d.]+)", (EXAMPLES / "Dockerfile").read_text())
+    (pin,) = (pin for pin in PINS if pin.provider == "gemini-acp")
+    assert pinned == load()["gemini-acp"].measured == pin.version
+
+
+def test_prometheus_takes_its_example_with_our_alerts() -> None:
+    done = subprocess.run(
+        [tool("promtool"), "check", "config", EXAMPLES / "prometheus.yml"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rules = [group["rules"] for group in yaml.safe_load((ROOT / "metrics/alerts.yml").read_text())["groups"]]
+    assert f"{sum(map(len, rules))} rules found" in done.stdout
+
+
+def test_grafana_is_given_the_prometheus_and_every_dashboard() -> None:
+    provisioning = EXAMPLES / "grafana/provisioning"
+    (source,) = yaml.safe_load((provisioning / "datasources/ostler.yml").read_text())["datasources"]
+    assert (source["type"], source["isDefault"]) == ("prometheus", True)
+    text = (provisioning / "dashboards/ostler.yml").read_text()
+    (folder,) = yaml.safe_load(text)["providers"]
+    # Grafana resolves variables in the files that it is provisioned with; the comment says what this one is set to.
+    assert folder["options"]["path"] == "$OSTLER_DASHBOARDS"
+    (named,) = re.findall(r"OSTLER_DASHBOARDS=\$PWD/(\S+)", text)
+    boards = [json.loads(path.read_text()) for path in (ROOT / named).glob("*.json")]
+    assert boards
+    for board in boards:
+        (asked,) = (each for each in board["templating"]["list"] if each["type"] == "datasource")
+        assert asked["query"] == source["type"]

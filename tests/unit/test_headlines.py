@@ -1,10 +1,16 @@
 """Headlines of the benches: what counts as fallen, and charts that are what they say."""
 
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from subprocess import run
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from bench._table import BEGIN, END, NoPlace, put, table
 from bench.headlines import SLACK, Headline, chart, fallen
+from bench.measure import Report
 
 ONE = Headline("First text & more", "ms", (("ours", 8.0), ("<theirs>", 800.0)), 100.0)
 
@@ -30,3 +36,51 @@ def test_a_chart_is_sound_and_its_bars_are_as_long_as_their_figures() -> None:
     assert bars[1] / bars[0] == pytest.approx(100, rel=0.05)
     assert root.attrib["aria-label"] == "First text & more. ours: 8 ms; <theirs>: 800 ms"
     assert ONE.slug == "first-text-more"
+
+
+KEPT = {
+    "command": "python -m bench",
+    "quick": False,
+    "machine": {"cpu": "CPU", "cores": "2", "kernel": "Linux 6", "python": "CPython 3.11", "load": "0.1 0.2 0.3"},
+    "benches": {"one": {"headlines": [asdict(ONE)]}},
+}
+
+
+def test_the_table_says_what_the_run_found_and_how_to_make_it_again() -> None:
+    about, _, *lines = table(KEPT).splitlines()
+    assert about.startswith("`python -m bench` on 2 cores of CPU")
+    assert "quick" not in about
+    assert lines[-1] == "| First text & more (ms) | ours **8.00** | <theirs> 800 | 100 × |"
+    assert "quick" in table({**KEPT, "quick": True})
+
+
+def test_the_table_is_written_between_its_marks_and_nothing_else_changes(tmp_path: Path) -> None:
+    file = tmp_path / "README.md"
+    file.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    put(file, KEPT)
+    assert file.read_text() == f"before\n{BEGIN}\n{table(KEPT)}\n{END}\nafter\n"
+    file.write_text("no marks")
+    with pytest.raises(NoPlace):
+        put(file, KEPT)
+
+
+@pytest.mark.parametrize(("more", "ratio"), [(False, 4.0), (True, 0.25)])
+def test_a_comparison_pairs_the_rounds(more: bool, ratio: float) -> None:
+    report = Report("x")
+    report.compare("what", "ms", {"ours": [1.0, 2.0, 3.0], "theirs": [4.0, 8.0, 12.0]}, against="theirs", more=more)
+    (headline,) = report.headlines
+    assert (headline.ratio, headline.spread) == (ratio, 0.0)
+    assert headline.bars == (("ours", 2.0), ("theirs", 8.0))
+    assert [row.name for row in report.rows] == ["what: ours", "what: theirs"]
+
+
+def test_without_pairs_the_medians_are_compared() -> None:
+    report = Report("x")
+    report.compare("what", "ms", {"ours": [1.0, 2.0, 3.0], "theirs": [4.0, 6.0]}, against="theirs")
+    assert report.headlines[0].ratio == 2.5
+
+
+def test_a_quick_run_is_no_baseline() -> None:
+    done = run([sys.executable, "-m", "bench", "--quick", "--keep"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "no baseline" in done.stderr

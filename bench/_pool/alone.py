@@ -1,0 +1,60 @@
+"""Scenes in a process of their own, without a network where the system allows that; their report comes back as data."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.headlines import Headline
+from bench.measure import Claim, Report, Row
+from tests.agents.offline import way_in
+from tests.agents.pins import InstallFailed, Pin, cache_folder, install
+from tests.clients.pins import ACPX
+
+ROOT = Path(__file__).resolve().parents[2]
+BOUND = 900.0
+"""Seconds; a bench that hangs is killed."""
+
+
+def played(module: str, plan: Mapping[str, object]) -> Report:
+    """Run `module` with this plan, a scratch folder and the rival."""
+    rival = home_of(ACPX)
+    way = way_in()
+    with tempfile.TemporaryDirectory(prefix="ostler-bench-") as folder:
+        report = Path(folder) / "report.json"
+        whole = {
+            "folder": folder,
+            "acpx": None if rival is None else str(rival),
+            "report": str(report),
+            "alone": way is not None,
+            **plan,
+        }
+        subprocess.run(
+            [*(way or ()), sys.executable, "-m", module, json.dumps(whole)], cwd=ROOT, check=True, timeout=BOUND
+        )
+        found = restored(json.loads(report.read_text()))
+    if rival is None:
+        found.notes.append("acpx could not be installed and is not compared")
+    if way is None:
+        found.notes.append("no network namespace is allowed here: the agents had the network of this machine")
+    return found
+
+
+def home_of(pin: Pin) -> Path | None:
+    """Where it is installed, now at the latest; None on a machine that cannot have it."""
+    try:
+        return install(pin, cache_folder(), lambda line: print(line, file=sys.stderr))
+    except InstallFailed as failed:
+        print(f"{pin.provider}: {failed}", file=sys.stderr)
+        return None
+
+
+def restored(kept: dict[str, Any]) -> Report:
+    """The report that the other process wrote."""
+    rows = [Row(row["name"], row["unit"], tuple(row["samples"])) for row in kept["rows"]]
+    claims = [Claim(**claim) for claim in kept["claims"]]
+    headlines = [Headline(**{**one, "bars": tuple(map(tuple, one["bars"]))}) for one in kept["headlines"]]
+    return Report(kept["title"], rows, claims, kept["notes"], headlines)
