@@ -329,7 +329,8 @@ class Session:
 
     def _undress(self) -> None:
         worn, self._outfit = self._outfit, None
-        if worn is not None and worn[1] is not NOTHING:
+        # At a forced end the crew is gone before the last session: whoever made the tool servers ends them then.
+        if worn is not None and worn[1] is not NOTHING and not self._house.crew.disbanded:
             self._house.crew.start(worn[1].close(), f"tools of {self.id}")
 
     async def _work(self) -> None:

@@ -28,6 +28,8 @@ from ostler.gateway.terminal.http import Line
 from ostler.pool.crew import Crew
 
 LOG_FILE = "chat.log"
+FAREWELL = 5.0
+"""Seconds that turns of other terminals get when this one is closed."""
 
 
 @asynccontextmanager
@@ -52,9 +54,12 @@ async def own_gateway(loaded: Loaded, environ: Mapping[str, str], *, prewarm: bo
         try:
             yield Line(address_of(listener))
         finally:
+            # Other terminals may talk to this gateway: what is being said to them is not cut off in the middle.
+            await gateway.sessions.drain(min(FAREWELL, settings.gateway.drain))
             for server in servers:
                 server.should_exit = True
             await asyncio.wait(serving)
+            await crew.disband()
 
 
 def log_to(loaded: Loaded) -> None:
