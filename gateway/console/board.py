@@ -180,7 +180,8 @@ def failure_facts(view: FailureView) -> JsonObject:
     """The last failure of a key, with the agent's last words."""
     lines = [excerpt(line, LONGEST) for line in view.stderr[-LINES:]]
     text = view.text.partition("; last stderr lines: ")[0] if lines else view.text
-    return {"key": view.key, "kind": view.kind, "text": excerpt(text, LONGEST), "stderr": lines}
+    facts = {"key": view.key, "kind": view.kind, "text": excerpt(text, LONGEST), "stderr": lines}
+    return {**facts, "age": round(view.ago, 1)}
 
 
 def by_warmth(claims: Counter[tuple[str, str, str, str]]) -> dict[str, int]:

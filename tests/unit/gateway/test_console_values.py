@@ -139,7 +139,7 @@ def evil_state() -> dict[str, Any]:
             "ms": dict.fromkeys((*PHASES, "total"), 1.0)}  # fmt: skip
     census = {"processes": 1, "max_processes": 8, "leased": 1, "parked": 1, "waiting": 1, "memory": 5,
               "memory_budget": None}  # fmt: skip
-    failure = {"key": EVIL, "kind": EVIL, "text": EVIL, "stderr": [EVIL]}
+    failure = {"key": EVIL, "kind": EVIL, "text": EVIL, "stderr": [EVIL], "age": 90.0}
     return {"ready": True, "draining": False, "paused": False, "enabled": True, "running_turns": 0, "uptime": 1.0,
             "census": census, "claims": {EVIL: 1}, "keys": [key], "turns": [turn], "failed_turns": [turn],
             "failures": [failure]}  # fmt: skip
