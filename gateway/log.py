@@ -40,7 +40,7 @@ class Redaction:
         return line if self._pattern is None else self._pattern.sub(HIDDEN, line)
 
 
-class Lines(structlog.stdlib.ProcessorFormatter):
+class LogLines(structlog.stdlib.ProcessorFormatter):
     """One line a record, without secrets."""
 
     def __init__(self, redaction: Redaction, *, form: str, colours: bool) -> None:
@@ -97,7 +97,7 @@ def set_up(settings: Settings) -> None:
     """For the whole process; called once, by a command."""
     given, redaction = settings.log, checked(settings)
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Lines(redaction, form=given.format, colours=sys.stderr.isatty()))
+    handler.setFormatter(LogLines(redaction, form=given.format, colours=sys.stderr.isatty()))
     logging.basicConfig(level=LEVELS[given.level], handlers=[handler], force=True)
     for name, level in given.levels.items():
         logging.getLogger(name).setLevel(LEVELS[level])

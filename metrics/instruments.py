@@ -104,6 +104,11 @@ class TurnInstruments:
         self.tokens = shelf.counter(
             "ostler_turn_tokens_total", "Tokens as agents report them; not all do.", P, M, "direction"
         )
+        self.cut = shelf.counter(
+            "ostler_turn_histories_cut_total",
+            "Turns whose agent was not told the whole conversation, because its prompt has a limit.",
+            P,
+        )
         self.sessions = shelf.gauge("ostler_sessions", "Sessions in memory: running a turn, or resting.", "state")
 
 

@@ -25,6 +25,11 @@ class Crew:
     def __len__(self) -> int:
         return len(self._tasks)
 
+    @property
+    def disbanded(self) -> bool:
+        """Whether nothing can be started any more."""
+        return self._disbanded
+
     def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run `work` until it ends; its owner is this crew, the returned task may be cancelled."""
         if self._disbanded:

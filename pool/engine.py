@@ -237,7 +237,8 @@ class Engine:
 
     def failure(self, key: PoolKey) -> PoolError | None:
         """The last start or open failure of a key."""
-        return self.roster.failures.get(key)
+        failed = self.roster.failures.get(key)
+        return None if failed is None else failed.error
 
     def forget_resume(self, wish: SeatWish) -> None:
         """A wish that names one session is of use to one claim only."""

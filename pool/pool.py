@@ -357,7 +357,7 @@ class TransportPool:
 
     def snapshot(self) -> "PoolSnapshot":
         """What the pool holds, as plain data."""
-        return snapshot(self._engine, enabled=self._settings.enabled)
+        return snapshot(self._engine, enabled=self._settings.enabled, now=self._clock())
 
     def under_way(self) -> list[UnderWay]:
         """The starts and opens that have not ended yet, and for how long they have lasted."""

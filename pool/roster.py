@@ -82,6 +82,14 @@ class Chair:
     taken: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The last start or open of a key that failed, or the last death."""
+
+    error: PoolError
+    at: float
+
+
 class Work(Enum):
     """What takes its time."""
 
@@ -105,8 +113,8 @@ class Roster:
     slots: dict[SlotId, Running] = field(default_factory=dict)
     chairs: dict[SeatId, Chair] = field(default_factory=dict)
     tenures: dict[LeaseId, Tenure] = field(default_factory=dict)
-    failures: dict[PoolKey, PoolError] = field(default_factory=dict)
-    """The last start or open failure of a key, typed: what a refusal of the core quotes."""
+    failures: dict[PoolKey, Failure] = field(default_factory=dict)
+    """By key, typed: what a refusal of the core quotes."""
 
     def transport(self, slot: SlotId) -> Transport | None:
         """The process of a slot, if it is up."""

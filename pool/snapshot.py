@@ -37,6 +37,8 @@ class FailureView:
     key: str
     kind: str
     text: str
+    ago: float
+    """Seconds."""
     stderr: tuple[str, ...] = ()
     """The agent's last words, redacted when they were read."""
 
@@ -55,7 +57,7 @@ class PoolSnapshot:
         return {field.name: plain_value(getattr(self, field.name)) for field in fields(self)}
 
 
-def snapshot(engine: Engine, *, enabled: bool) -> PoolSnapshot:
+def snapshot(engine: Engine, *, enabled: bool, now: float) -> PoolSnapshot:
     """Look at everything at once."""
     processes = []
     for running in engine.roster.slots.values():
@@ -76,8 +78,8 @@ def snapshot(engine: Engine, *, enabled: bool) -> PoolSnapshot:
             )
         )
     failures = tuple(
-        FailureView(str(key), type(error).__name__, str(error), last_words(error))
-        for key, error in engine.roster.failures.items()
+        FailureView(str(key), type(each.error).__name__, str(each.error), now - each.at, last_words(each.error))
+        for key, each in engine.roster.failures.items()
     )
     return PoolSnapshot(enabled, engine.core.snapshot(), tuple(processes), failures)
 

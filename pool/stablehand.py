@@ -30,7 +30,7 @@ from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.ports import ToolPort, ToolSet, ToolTicket
 from ostler.pool.process.errors import Survivors
 from ostler.pool.provider import CloseVerb
-from ostler.pool.roster import Chair, PoolKey, Roster, Running
+from ostler.pool.roster import Chair, Failure, PoolKey, Roster, Running
 from ostler.pool.session import AgentSession
 from ostler.pool.transport import Transport
 
@@ -89,7 +89,7 @@ class Stablehand:
     def not_launched(self, slot: SlotId, key: PoolKey, error: PoolError | ValueError) -> None:
         """A start that cannot even be put together any more: the program or a setting is gone."""
         if isinstance(error, PoolError):
-            self._roster.failures[key] = error
+            self._roster.failures[key] = Failure(error, self._clock())
         self._observer.started(key.key.provider, "failed", Phase.SPAWN.value, 0.0)
         self._tell(events.SlotStartFailed(slot, Phase.SPAWN.value, str(error), self._chance(), retryable=False))
         self._tell(events.SlotGone(slot))
@@ -123,7 +123,7 @@ class Stablehand:
         phase = error.phase.value if isinstance(error, AgentStartFailed) else "spawn"
         if not running.stopping:
             if isinstance(error, PoolError):
-                self._roster.failures[running.key] = error
+                self._roster.failures[running.key] = Failure(error, self._clock())
             self._observer.started(running.launch.provider.name, "failed", phase, self._clock() - running.begun)
             self._tell(
                 events.SlotStartFailed(
@@ -138,7 +138,7 @@ class Stablehand:
 
     def _tell_death(self, running: Running, lost: TransportLost) -> None:
         if not running.stopping:
-            self._roster.failures[running.key] = lost
+            self._roster.failures[running.key] = Failure(lost, self._clock())
             self._tell(events.SlotDied(running.slot, str(lost)))
 
     async def stop_slot(self, running: Running, *, hard: bool) -> None:
@@ -196,7 +196,7 @@ class Stablehand:
         self._roster.chairs.pop(chair.seat, None)
         if running is not None:
             if isinstance(error, PoolError):
-                self._roster.failures[running.key] = error
+                self._roster.failures[running.key] = Failure(error, self._clock())
             self._observer.opened(running.launch.provider.name, "failed", self._clock() - chair.begun)
         self._tell(events.SeatOpenFailed(chair.seat, str(error) or type(error).__name__))
         # The core closes what was opening, and there is nothing left that could answer it later.

@@ -19,7 +19,7 @@ from ostler.gateway.api.answers import SSE, document
 from ostler.gateway.api.body import read_object
 from ostler.gateway.api.errors import ApiError, bad, invalid
 from ostler.gateway.api.routes import Endpoint, Row
-from ostler.gateway.console.board import Board
+from ostler.gateway.console.board import Board, Watch
 from ostler.gateway.console.errors import ConsoleError
 from ostler.gateway.console.operator import Done, Named, Operator
 from ostler.pool.errors import BadDirectory, PoolClosed, PoolError
@@ -103,11 +103,10 @@ class Admin:
 
     async def events(self, _request: Request) -> Response:
         """GET /admin/events"""
-        self._board.require_room()
-        return StreamingResponse(self._frames(), headers=SSE)
+        return StreamingResponse(self._frames(self._board.watch()), headers=SSE)
 
-    async def _frames(self) -> AsyncIterator[bytes]:
-        async for state in self._board.watch():
+    async def _frames(self, watch: Watch) -> AsyncIterator[bytes]:
+        async for state in watch:
             yield b"event: state\ndata: " + orjson.dumps(state) + b"\n\n"
 
 

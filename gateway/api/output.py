@@ -16,7 +16,9 @@ from typing import Any
 import orjson
 
 from ostler.gateway.sessions.calls import AskedCall
+from ostler.gateway.sessions.prompt import CUT
 from ostler.pool.events import (
+    Other,
     PermissionAnswered,
     PermissionAsked,
     Plan,
@@ -91,7 +93,7 @@ class Output:
             case Usage():
                 self.usage = event
             case _:
-                return
+                self._tell_cut(event)
 
     def call(self, call: AskedCall) -> None:
         """Something for the client to answer."""
@@ -241,6 +243,13 @@ class Output:
         word = "cancelled" if event.option is None else event.option.name
         facts: JsonObject = {"kind": "permission", "title": title, "decision": word, "by": event.by}
         self._tell(f"Permission for {title}: {word} ({event.by})", facts)
+
+    def _tell_cut(self, event: TurnEvent) -> None:
+        """That the agent was not told everything. Whatever else comes is nothing for clients."""
+        if isinstance(event, Other) and event.kind == CUT:
+            left_out = event.raw["left_out"]
+            text = f"The conversation is too long for the agent: its {left_out} oldest entries were left out."
+            self._tell(text, {"kind": "history_cut", "left_out": left_out})
 
     def _tell(self, text: str, activity: JsonObject) -> None:
         """A whole reasoning item at once."""

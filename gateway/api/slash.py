@@ -3,12 +3,13 @@
 Rules:
 - Only a request whose whole question is one text is a command. It runs in the conversation that the request leads to:
   a slug, a previous response, or none yet.
+- Commands of one conversation are carried out in the order in which they came.
 - A command that moves the conversation moves its slug. The reply is a response like any other, and going on from it is
   going on where the command led.
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ostler.gateway.api.errors import ApiError, bad
 from ostler.gateway.api.keys import Caller
@@ -18,7 +19,8 @@ from ostler.gateway.errors import Refused, StoreError
 from ostler.gateway.faces.conversation import Conversation
 from ostler.gateway.faces.hall import Hall
 from ostler.gateway.faces.keys import SessionKey
-from ostler.gateway.records import TurnCommit
+from ostler.gateway.lines import Lines
+from ostler.gateway.records import SessionRecord, TurnCommit
 from ostler.gateway.sessions.ask import Ask
 from ostler.gateway.sessions.faults import fault
 from ostler.gateway.sessions.outcome import Outcome, Status
@@ -47,6 +49,7 @@ class Slash:
 
     commands: Registry
     hall: Hall
+    lines: Lines = field(default_factory=Lines)
 
     async def obey(self, parts: list[PromptPart], target: Target, caller: Caller) -> Obeyed | None:
         """Run the command that the question is; None for text."""
@@ -56,11 +59,18 @@ class Slash:
         if target.fork is not None:
             raise bad("a command acts on the end of a conversation: this response is not its latest",
                       "previous_response_id")  # fmt: skip
-        conversation = await self._conversation(target, caller)
-        reply = await self._run(words, conversation)
-        session = await conversation.begun()
-        if target.slug is not None:
-            await conversation.store.set_conversation(target.slug, None, session.id, owner=caller.name)
+        house = self.hall.sessions.house
+        name = target.session.id if target.session is not None else house.ids.make("request")
+        key = SessionKey(caller.name, f"api:{name}" if target.slug is None else f"api:slug:{target.slug}", PLATFORM)
+        async with self.lines.stand(key.stored):
+            conversation = await self._conversation(key, await self._present(target, caller), caller)
+            reply = await self._run(words, conversation)
+            session = await conversation.begun()
+            if target.slug is not None:
+                await conversation.store.set_conversation(target.slug, None, session.id, owner=caller.name)
+        return await self._obeyed(session, reply, conversation)
+
+    async def _obeyed(self, session: SessionRecord, reply: Reply, conversation: Conversation) -> Obeyed:
         key = await conversation.transport_key()
         if reply.ask is not None:
             return Obeyed(session.id, reply.ask.ask(key, conversation.rule(key)), None)
@@ -75,13 +85,16 @@ class Slash:
         except (Refused, ApiError) as error:
             return Reply(str(error))
 
-    async def _conversation(self, target: Target, caller: Caller) -> Conversation:
+    async def _present(self, target: Target, caller: Caller) -> SessionRecord | None:
+        """Where the conversation is now: a command that came before may have moved its slug."""
+        store = self.hall.sessions.house.store
+        row = None if target.slug is None else await store.get_conversation(target.slug, owner=caller.name)
+        return target.session if row is None or row.session_id is None else await store.live_end(row.session_id)
+
+    async def _conversation(self, key: SessionKey, session: SessionRecord | None, caller: Caller) -> Conversation:
         """The API's conversation as a key that leads to its session, which is all that commands know."""
-        session, house = target.session, self.hall.sessions.house
-        name = session.id if session is not None else house.ids.make("request")
-        key = SessionKey(caller.name, f"api:{name}" if target.slug is None else f"api:slug:{target.slug}", PLATFORM)
         if session is not None:
-            await house.store.set_route(key.stored, session.id, platform=PLATFORM)
+            await self.hall.sessions.house.store.set_route(key.stored, session.id, platform=PLATFORM)
         return Conversation(self.hall, key, caller, session, session.id if session else None)
 
 

@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from weakref import WeakSet
 
 from ostler.bridge.redaction import excerpt
 from ostler.gateway.console.errors import TooManyWatchers
@@ -51,7 +52,7 @@ class Board:
     def __init__(self, lookout: Lookout) -> None:
         self._lookout = lookout
         self._born = lookout.clock()
-        self._watchers = 0
+        self._watchers: WeakSet[Watch] = WeakSet()
         self._seen: tuple[float, JsonObject] | None = None
 
     def state(self) -> JsonObject:
@@ -80,23 +81,31 @@ class Board:
             "failures": [failure_facts(view) for view in snapshot.failures],
         }
 
-    async def watch(self) -> AsyncIterator[JsonObject]:
-        """The state, again and again, until the gateway has nothing left to do. Raises `TooManyWatchers`."""
-        self.require_room()
-        self._watchers += 1
-        try:
-            last, said_at = None, self._lookout.clock()
-            while True:
-                state = self._glance()
-                steady = without_ages(state)
-                if steady != last or self._lookout.clock() - said_at >= SAY_EVERY:
-                    last, said_at = steady, self._lookout.clock()
-                    yield state
-                if state["draining"] and not state["running_turns"]:
-                    return
-                await asyncio.sleep(LOOK_EVERY)
-        finally:
-            self._watchers -= 1
+    def watch(self) -> "Watch":
+        """A place among those who look, taken at once: a stream that has begun can say no error any more. Raises
+        `TooManyWatchers`."""
+        if len(self._watchers) >= WATCHERS:
+            raise TooManyWatchers(WATCHERS)
+        watch = Watch(self)
+        self._watchers.add(watch)
+        return watch
+
+    def leave(self, watch: "Watch") -> None:
+        """Its place is free. One that nobody has any more need not say so: it may never have been looked through."""
+        self._watchers.discard(watch)
+
+    async def states(self) -> AsyncIterator[JsonObject]:
+        """The state, again and again, until the gateway has nothing left to do."""
+        last, said_at = None, self._lookout.clock()
+        while True:
+            state = self._glance()
+            steady = without_ages(state)
+            if steady != last or self._lookout.clock() - said_at >= SAY_EVERY:
+                last, said_at = steady, self._lookout.clock()
+                yield state
+            if state["draining"] and not state["running_turns"]:
+                return
+            await asyncio.sleep(LOOK_EVERY)
 
     def _glance(self) -> JsonObject:
         """One look for all who watch: thirty of them cost what one does."""
@@ -105,10 +114,19 @@ class Board:
             self._seen = (now, self.state())
         return self._seen[1]
 
-    def require_room(self) -> None:
-        """Raise `TooManyWatchers` where `watch` would: a stream that has begun can say no error any more."""
-        if self._watchers >= WATCHERS:
-            raise TooManyWatchers(WATCHERS)
+
+class Watch:
+    """One who looks. Made by `Board.watch`."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    async def __aiter__(self) -> AsyncIterator[JsonObject]:
+        try:
+            async for state in self._board.states():
+                yield state
+        finally:
+            self._board.leave(self)
 
 
 def key_facts(view: KeyView, processes: dict[int, ProcessView]) -> JsonObject:
@@ -162,7 +180,8 @@ def failure_facts(view: FailureView) -> JsonObject:
     """The last failure of a key, with the agent's last words."""
     lines = [excerpt(line, LONGEST) for line in view.stderr[-LINES:]]
     text = view.text.partition("; last stderr lines: ")[0] if lines else view.text
-    return {"key": view.key, "kind": view.kind, "text": excerpt(text, LONGEST), "stderr": lines}
+    facts = {"key": view.key, "kind": view.kind, "text": excerpt(text, LONGEST), "stderr": lines}
+    return {**facts, "age": round(view.ago, 1)}
 
 
 def by_warmth(claims: Counter[tuple[str, str, str, str]]) -> dict[str, int]:

@@ -18,7 +18,7 @@ from ostler.gateway.api.admin import facts_of
 from ostler.gateway.api.answers import SSE, caller_of, document
 from ostler.gateway.api.application import guarded
 from ostler.gateway.api.errors import ApiError, bad, reply
-from ostler.gateway.console.board import Board
+from ostler.gateway.console.board import Board, Watch
 from ostler.gateway.console.entrance import LOGIN, fields
 from ostler.gateway.console.errors import ConsoleError
 from ostler.gateway.console.guests import COOKIE, Guests
@@ -69,10 +69,10 @@ class Pages:
         """GET /status/events"""
         self._require_operator(request)
         try:
-            self._board.require_room()
+            watch = self._board.watch()
         except ConsoleError as error:
             raise ApiError(error.status, str(error), code=error.code) from error
-        return StreamingResponse(self._frames(), headers=SSE)
+        return StreamingResponse(self._frames(watch), headers=SSE)
 
     async def act(self, request: Request) -> Response:
         """POST /act: a form, from a script or without one."""
@@ -121,8 +121,8 @@ class Pages:
         if not caller_of(request).admin:
             raise ApiError(403, "this key is not an operator's", code="not_an_operator")
 
-    async def _frames(self) -> AsyncIterator[bytes]:
-        async for state in self._board.watch():
+    async def _frames(self, watch: Watch) -> AsyncIterator[bytes]:
+        async for state in watch:
             if self._drawn is None or self._drawn[0] is not state:
                 frame = {"html": live(state, self._token), "time": state["time"]}
                 self._drawn = (state, b"event: live\ndata: " + orjson.dumps(frame) + b"\n\n")

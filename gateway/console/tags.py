@@ -172,7 +172,10 @@ def timeline(turns: Sequence[JsonObject]) -> str:
 
 def failures(state: JsonObject) -> str:
     """What went wrong, with the agents' last words."""
-    items = [failure(fault["key"], fault["kind"], fault["text"], fault["stderr"]) for fault in state["failures"]]
+    items = [
+        failure(fault["key"], f"{fault['kind']}, {duration(fault['age'])} ago", fault["text"], fault["stderr"])
+        for fault in state["failures"]
+    ]
     items += [
         failure(f"{turn['provider']}/{turn['model']}", f"turn at {clock_time(turn['at'])}", turn["error"], [])
         for turn in state["failed_turns"]

@@ -53,7 +53,7 @@ def state_lines(state: JsonObject, turns: int = 0) -> list[str]:
     if state["spares"]:
         lines += ["", "spares", *indented(table(PROCESS_HEADS, [process_cells(one) for one in state["spares"]]))]
     for fault in state["failures"]:
-        lines += ["", f"last failure of {fault['key']}: {fault['text']}"]
+        lines += ["", f"last failure of {fault['key']}, {duration(fault['age'])} ago: {fault['text']}"]
     if turns and state["turns"]:
         lines += ["", *table(TURN_HEADS, [turn_cells(turn) for turn in state["turns"][:turns]])]
     return lines

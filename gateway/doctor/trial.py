@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ostler.bridge.errors import BridgeError
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
 from ostler.gateway.doctor.canary import TOOLS, Bird, sing
@@ -46,7 +47,7 @@ async def try_agent(report: AgentReport, bench: Bench) -> AgentReport:
     except TimeoutError:
         text = f"it was not done within {bench.patience:.0f} s"
         return worse(report, Finding(Level.FAULT, text, "try it by hand; --patience gives it longer"))
-    except PoolError as error:
+    except (PoolError, BridgeError) as error:
         return worse(report, Finding(Level.FAULT, str(error), "mend what the message names, then run this again"))
 
 
@@ -89,7 +90,7 @@ async def measure(pool: TransportPool, report: AgentReport, bench: Bench) -> Age
             began = bench.clock()
             try:
                 verdict = await sing(*birds)
-            except PoolError as error:
+            except (PoolError, BridgeError) as error:
                 return worse(opened, Finding(Level.FAULT, str(error), "mend what the message names"))
             turns = sum(len(bird.said) for bird in birds)
             spent = (bench.clock() - began) / max(1, turns) * MILLISECONDS

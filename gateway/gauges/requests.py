@@ -26,7 +26,7 @@ class Meter:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = Answer(self._into, send)
+        answer = Departure(self._into, send)
         began = self._clock()
         try:
             await self._app(scope, answer.hearing(receive), answer.send)
@@ -40,7 +40,7 @@ class Meter:
                 self._into.requests.of(method, route, str(answer.status)).add()
 
 
-class Answer:
+class Departure:
     """One answer on its way out."""
 
     def __init__(self, into: GatewayInstruments, send: Send) -> None:

@@ -26,6 +26,8 @@ class TurnGauges:
         self.turns.turns.of(provider, transport, outcome.status.value).add()
         if outcome.status is Status.FAILED:
             self.turns.failures.of(provider, outcome.code).add()
+        if report.left_out:
+            self.turns.cut.of(provider).add()
         self._count_tokens(key, outcome)
         if not timings.reached:
             return

@@ -58,6 +58,11 @@ class EmbeddedMemory(MemoryProvider):
         notes = self._book.search(question, user=user, limit=OFFERED, besides=session_id)
         return "\n".join(map(line_of, notes))
 
+    def on_turn_start(self, question: str, *, session_id: str, user: str) -> None:
+        del question, user
+        # What the turn before forgot was a matter of its own question; it was cancelled or failed, and is not told.
+        self._forgetting.discard(session_id)
+
     def sync_turn(self, question: str, answer: str, *, session_id: str, user: str) -> None:
         del answer
         if session_id in self._forgetting:
@@ -67,6 +72,7 @@ class EmbeddedMemory(MemoryProvider):
             self._hear(question, session_id, user)
 
     def on_session_end(self, transcript: Sequence[Spoken], *, session_id: str, user: str) -> None:
+        self._forgetting.discard(session_id)
         for message in transcript:
             if message.role == "user":
                 self._hear(message.text, session_id, user)

@@ -7,6 +7,7 @@ Rules:
   or gone back to since the pass began: a pass may be long, so each is looked at again when it is its turn.
 - One that cannot be finalised costs the others nothing. After `PATIENCE` passes it is marked all the same, with a
   warning: what fails three times would fail for ever.
+- A pass also closes the function calls that their clients never answered, also those of an earlier life.
 - The clock on the wall is asked, never waited for: it may step. The timer only says how often.
 """
 
@@ -46,6 +47,8 @@ class Expiry:
     async def check(self) -> int:
         """One pass. How many sessions were finalised."""
         done, now = 0, self._house.wall()
+        for call in await self._store.expire_parked(now):
+            log.debug("call %s of session %s was never answered by its client", call.call_id, call.session_id)
         for group in self._policies.groups():
             edge = group.policy.over_before(now)
             if edge is None:

@@ -2,7 +2,7 @@
 message itself.
 
 Rules: pure. The transcript is the first block and never the only one. History that does not fit the agent's limit
-loses its oldest messages, never the newest.
+loses its oldest messages, never the newest, and says so in their place; the client is told by an event (`CUT`).
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,8 @@ from ostler.wire.transcript import build_transcript
 RESERVE = 1000
 """Characters of a limit that are left for the header and the quoting."""
 RESULT = "function_call_output"
+CUT = "ostler/history_cut"
+"""Comes once the prompt has left that does not hold the whole conversation; `left_out` says how much is missing."""
 INSTRUCTIONS = "[instructions] Follow these in every answer of this session:\n{text}\n[end of instructions]"
 ROLE_LINES = {Role.USER: "user", Role.ASSISTANT: "assistant", Role.TOOL: "tool", Role.SYSTEM: "assistant"}
 
@@ -59,8 +61,17 @@ def compose(
     hint = [TextPart(ask.hint)] if ask.hint else []
     body: list[PromptPart] = [*background, *told, *hint, *ask.parts]
     kept = fitting(earlier, body, provider)
+    left_out = len(earlier) - len(kept)
+    if left_out:
+        kept = [("assistant", cut_note(left_out)), *kept]
     preamble = [TextPart(build_transcript(kept))] if kept else []
-    return [*preamble, *body], len(earlier) - len(kept)
+    return [*preamble, *body], left_out
+
+
+def cut_note(left_out: int) -> str:
+    """In place of what is missing."""
+    entries = "entry" if left_out == 1 else f"{left_out} entries"
+    return f"[the oldest {entries} of this conversation did not fit and can not be seen here]"
 
 
 def fitting(lines: Sequence[Line], body: Sequence[PromptPart], provider: Provider) -> list[Line]:

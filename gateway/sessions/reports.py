@@ -30,6 +30,8 @@ class TurnReport:
     facts: Mapping[str, object]
     timings: Timings
     origin: Origin
+    left_out: int = 0
+    """Lines of the conversation that did not fit the prompt."""
 
 
 class TurnObserver(Protocol):

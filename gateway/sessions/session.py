@@ -27,7 +27,7 @@ from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.ledger import Ledger
 from ostler.gateway.sessions.outcome import Outcome, Status, Stop, failed, outcome_of, stopped
 from ostler.gateway.sessions.permits import Rule, of_function
-from ostler.gateway.sessions.prompt import compose
+from ostler.gateway.sessions.prompt import CUT, compose
 from ostler.gateway.sessions.reports import TurnReport
 from ostler.gateway.sessions.scribe import Nobody, Scribe
 from ostler.gateway.sessions.seat import Seat
@@ -272,6 +272,7 @@ class Session:
         provider = house.providers[ask.key.provider]
         parts, left_out = compose(ask, history, provider, fresh=fresh, instructions=untold, recalled=recalled)
         if left_out:
+            turn.left_out = left_out
             log.warning("session %s: %d old messages do not fit the prompt and are left out", self.id, left_out)
         began = house.clock()
         seat.offer(kit, context)
@@ -282,6 +283,8 @@ class Session:
             raise TypeError("sessions run on the pool's own loop")
         seat.instructions = untold or seat.instructions
         turn.ride(agent)
+        if left_out:
+            turn.put(Other(CUT, {"left_out": left_out}))
         return agent
 
     async def _listen(self, turn: Turn, agent: AgentTurn) -> Outcome:
@@ -312,7 +315,7 @@ class Session:
         if turn.desk is not None:
             turn.desk.close("the turn is over")
         facts = turn.timings.report(self.id, turn.id)
-        report = TurnReport(self.id, turn.id, turn.ask.key, outcome, facts, turn.timings, turn.origin)
+        report = TurnReport(self.id, turn.id, turn.ask.key, outcome, facts, turn.timings, turn.origin, turn.left_out)
         self._house.turns.turn_ended(report)
         if turn.agent is None:
             await self._ledger.take_back(turn)
@@ -329,7 +332,8 @@ class Session:
 
     def _undress(self) -> None:
         worn, self._outfit = self._outfit, None
-        if worn is not None and worn[1] is not NOTHING:
+        # At a forced end the crew is gone before the last session: whoever made the tool servers ends them then.
+        if worn is not None and worn[1] is not NOTHING and not self._house.crew.disbanded:
             self._house.crew.start(worn[1].close(), f"tools of {self.id}")
 
     async def _work(self) -> None:

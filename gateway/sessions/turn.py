@@ -45,6 +45,8 @@ class Turn:
     """The texts of the answers that are over."""
     size: int = 0
     """About what the present answer takes in memory."""
+    left_out: int = 0
+    """Lines of the conversation that its agent could not be told."""
     asked: int | None = None
     """The id of the user's message, once it is stored."""
     desk: Desk | None = None

@@ -31,7 +31,7 @@ class Unreachable(GatewayError):
 
 
 @dataclass
-class Answer:
+class Arrival:
     """The parts of an answer as its parser meets them."""
 
     status: int = 0
@@ -60,7 +60,7 @@ class Reply:
     address: str
     status: int
     headers: Mapping[str, str]
-    _answer: Answer
+    _answer: Arrival
     _parser: "httptools.HttpResponseParser"
     _reader: asyncio.StreamReader
 
@@ -126,7 +126,7 @@ async def connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWri
 
 async def head_of(reader: asyncio.StreamReader, address: str) -> Reply:
     """Read until the headers are there."""
-    answer = Answer()
+    answer = Arrival()
     parser = httptools.HttpResponseParser(answer)
     while not answer.begun:
         await feed(reader, parser, address)

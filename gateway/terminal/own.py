@@ -22,12 +22,14 @@ from ostler.gateway.config.load import Loaded
 from ostler.gateway.config.settings import AuthSettings
 from ostler.gateway.console.socket import Familiar, listening
 from ostler.gateway.listener import address_of, listen_unix
-from ostler.gateway.log import Lines, checked
+from ostler.gateway.log import LogLines, checked
 from ostler.gateway.serving import Server
 from ostler.gateway.terminal.http import Line
 from ostler.pool.crew import Crew
 
 LOG_FILE = "chat.log"
+FAREWELL = 5.0
+"""Seconds that turns of other terminals get when this one is closed."""
 
 
 @asynccontextmanager
@@ -52,9 +54,12 @@ async def own_gateway(loaded: Loaded, environ: Mapping[str, str], *, prewarm: bo
         try:
             yield Line(address_of(listener))
         finally:
+            # Other terminals may talk to this gateway: what is being said to them is not cut off in the middle.
+            await gateway.sessions.drain(min(FAREWELL, settings.gateway.drain))
             for server in servers:
                 server.should_exit = True
             await asyncio.wait(serving)
+            await crew.disband()
 
 
 def log_to(loaded: Loaded) -> None:
@@ -62,5 +67,5 @@ def log_to(loaded: Loaded) -> None:
     loaded.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = os.open(loaded.data_dir / LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     handler = logging.StreamHandler(os.fdopen(file, "a", encoding="utf-8"))
-    handler.setFormatter(Lines(checked(loaded.settings), form=loaded.settings.log.format, colours=False))
+    handler.setFormatter(LogLines(checked(loaded.settings), form=loaded.settings.log.format, colours=False))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

@@ -157,6 +157,8 @@ SESSIONS = Board(
               both(PHASES, "provider", "{{provider}}", f'{P}, phase="queue"'), "s"),
         Panel("Tokens", "As agents report them.",
               (Query(rate("ostler_turn_tokens_total", "direction"), "{{direction}}"),), "ops"),
+        Panel("Histories that were cut", "Turns whose agent was not told the whole conversation.",
+              (Query(rare("ostler_turn_histories_cut_total", "provider"), "{{provider}}"),), "ops"),
         Panel("Requests", "By status.",
               (Query(rate("ostler_http_requests_total", "status", ""), "{{status}}"),), "reqps", stacked=True),
         Panel("Request duration", "To the last byte; a stream lasts as long as its turn.",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ostler.pool import Limits, PoolSettings, ToolSet
-from ostler.pool.errors import PoolPaused
+from ostler.pool.errors import AgentStartFailed, PoolPaused
 from ostler.pool.events import Finished, Reason
 from tests.support.pools import alive, demo_settings, open_stable, say
 
@@ -167,3 +167,15 @@ async def test_a_spare_serves_a_directory_that_nobody_foresaw(tmp_path: Path) ->
         assert await say(second, "hello") == "echo: hello"
         for lease in (first, second):
             lease.release()
+
+
+async def test_a_failure_in_the_snapshot_says_how_long_ago_it_was(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, "--refuse-initialize", fallback=False) as stable:
+        with pytest.raises(AgentStartFailed):
+            await stable.pool.lease(stable.key())
+        (failed,) = stable.pool.snapshot().failures
+        assert failed.kind == "AgentStartFailed"
+        before = failed.ago
+        assert 0 <= before < stable.settings.claim_deadline
+        await asyncio.sleep(0)
+        assert stable.pool.snapshot().failures[0].ago > before

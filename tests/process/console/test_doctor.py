@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,11 @@ from typing import Any
 import psutil
 import pytest
 
+from ostler.bridge.server import Bridge
+from ostler.bridge.settings import BridgeSettings
+from ostler.gateway.doctor.report import AgentReport, Level
+from ostler.gateway.doctor.trial import Bench, try_agent
+from ostler.pool.configuration import PoolSettings
 from tests.support.serve_command import environment, is_demo
 from tests.support.stable import PRELUDE
 from tests.support.waiting import eventually
@@ -205,3 +211,20 @@ def test_a_secret_of_the_environment_is_nowhere_in_the_report(tmp_path: Path, in
     done = doctor(tmp_path, "gemini-acp", "--json", PATH=installed, GEMINI_API_KEY=key)
     assert done.returncode == 1
     assert key not in done.stdout + done.stderr
+
+
+async def test_a_bridge_that_cannot_be_opened_is_a_finding_and_no_traceback(tmp_path: Path) -> None:
+    blank = AgentReport("demo", "demo", wanted=True, installed=True, model="demo")
+    settings = PoolSettings()
+    bench = Bench(
+        tmp_path, settings, environment(tmp_path, {}), time.monotonic, lambda: "word", print, 30, canary=False
+    )
+    other = Bridge(BridgeSettings(data_directory=tmp_path))
+    await other.start()
+    try:
+        found = await try_agent(blank, bench)
+    finally:
+        await other.stop()
+    (finding,) = found.findings
+    assert (finding.level, "another gateway serves" in finding.what) == (Level.FAULT, True)
+    assert not found.healthy

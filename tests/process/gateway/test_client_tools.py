@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.support.ears import Wall
 from tests.support.served import SESSION, Served, serving, text_of
 from tests.support.waiting import eventually
 
@@ -146,3 +147,18 @@ async def test_a_function_without_a_description_is_given_one(served: Served) -> 
     assert session.seating.seat is not None
     (tool,) = session.seating.seat.tools
     assert tool["description"] == "The client's function get_weather."
+
+
+async def test_calls_that_no_client_ever_answered_are_closed_also_those_of_an_earlier_life(tmp_path: Path) -> None:
+    wall = Wall()
+    async with serving(tmp_path / "data", wall=wall) as served:
+        await served.ask(CALL, tools=TOOLS, conversation="x")
+        states = "select state from parked_calls"
+        await served.gateway.expiry.check()
+        assert served.rows(states) == [("waiting",)]
+    async with serving(tmp_path / "data", wall=wall) as served:
+        assert served.rows(states) == [("waiting",)]
+        wall.now += served.gateway.sessions.house.settings.client_tool_deadline + 1
+        await served.gateway.expiry.check()
+        assert served.rows(states) == [("expired",)]
+        assert await served.say("go on", conversation="x") == "echo: go on"

@@ -138,3 +138,14 @@ async def test_agents_reach_tools_over_http_where_it_is_configured(tmp_path: Pat
         assert SESSION_ID.findall(text_of(answer.json())) == [answer.headers[SESSION]]
         (server,) = served.frames("session/new")[-1]["params"]["mcpServers"]
         assert (server["type"], server["url"][:17]) == ("http", "http://127.0.0.1:")
+
+
+async def test_a_session_lets_go_of_its_tools_although_its_crew_is_gone(tmp_path: Path) -> None:
+    """As at a forced end: who made the tool servers ends them then, and nothing is left to raise."""
+    async with serving(tmp_path / "data", tools__own=["*"]) as served:
+        answer = await served.ask("hello")
+        session = served.gateway.sessions.find(answer.headers[SESSION])
+        assert session is not None
+        await served.gateway.sessions.house.crew.disband()
+        session.let_go()
+        assert session.seating.seat is None

@@ -1,5 +1,6 @@
 """D19: on the OpenAI API a slash is text, unless the configuration says otherwise."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -74,3 +75,13 @@ async def test_d19_commands_stream_and_unknown_ones_name_the_nearest(obeying: Se
     )
     assert "No session yet" in chat.json()["choices"][0]["message"]["content"]
     assert obeying.prompts()[-1] != "/status"
+
+
+async def test_commands_at_once_are_done_one_after_another(obeying: Served) -> None:
+    first, _ = await asked(obeying, "u1", conversation="crowded")
+    moved = await asyncio.gather(*(asked(obeying, "/new", conversation="crowded") for _ in range(4)))
+    sessions = [session for session, _ in moved]
+    assert len({first, *sessions}) == 5
+    query = "select id from sessions where ended_at is null and id in (?, ?, ?, ?, ?)"
+    ((alive,),) = obeying.rows(query, first, *sessions)
+    assert (await asked(obeying, "u2", conversation="crowded"))[0] == alive

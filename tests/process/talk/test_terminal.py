@@ -207,6 +207,22 @@ def test_a_second_terminal_uses_the_gateway_of_the_first(tmp_path: Path) -> None
         assert "this one): own words" in second.stdout
 
 
+def test_what_is_being_said_to_another_terminal_is_not_cut_off_by_closing_the_first(tmp_path: Path) -> None:
+    with terminal(tmp_path) as tty:
+        tty.until(PROMPT)
+        line = chat_line(tmp_path, "--once", "begun\n!sleep 1\nend")
+        with subprocess.Popen(
+            line, cwd=tmp_path, env=environment(tmp_path, {}), stdout=subprocess.PIPE, text=True
+        ) as other:
+            assert other.stdout is not None
+            heard = other.stdout.readline()
+            tty.press(CTRL_D)
+            heard += other.stdout.read()
+            assert other.wait(30) == 0
+        assert tty.ends() == 0
+    assert heard.split() == ["echo:", "begun", "echo:", "end"]
+
+
 @pytest.mark.parametrize("arguments", [["--model", "demo", "--cwd", "."]])
 def test_a17_model_and_directory_are_taken_from_the_command_line(tmp_path: Path, arguments: list[str]) -> None:
     said = script(tmp_path, *arguments, "--once", "/status")

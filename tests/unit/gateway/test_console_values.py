@@ -3,14 +3,15 @@
 import itertools
 import re
 from html.parser import HTMLParser
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ostler.gateway.api.keys import Caller, KeyRing, digest, key_ring
 from ostler.gateway.config.settings import AuthSettings, KeySettings
-from ostler.gateway.console.board import without_ages
+from ostler.gateway.console.board import WATCHERS, Board, Lookout, without_ages
 from ostler.gateway.console.entrance import fields, own_page
+from ostler.gateway.console.errors import TooManyWatchers
 from ostler.gateway.console.guests import HOURS, MOST, Guests, cookie_of
 from ostler.gateway.console.shell import Shell, hashed
 from ostler.gateway.console.socket import familiar
@@ -138,7 +139,7 @@ def evil_state() -> dict[str, Any]:
             "ms": dict.fromkeys((*PHASES, "total"), 1.0)}  # fmt: skip
     census = {"processes": 1, "max_processes": 8, "leased": 1, "parked": 1, "waiting": 1, "memory": 5,
               "memory_budget": None}  # fmt: skip
-    failure = {"key": EVIL, "kind": EVIL, "text": EVIL, "stderr": [EVIL]}
+    failure = {"key": EVIL, "kind": EVIL, "text": EVIL, "stderr": [EVIL], "age": 90.0}
     return {"ready": True, "draining": False, "paused": False, "enabled": True, "running_turns": 0, "uptime": 1.0,
             "census": census, "claims": {EVIL: 1}, "keys": [key], "turns": [turn], "failed_turns": [turn],
             "failures": [failure]}  # fmt: skip
@@ -170,3 +171,19 @@ def test_ages_are_no_change() -> None:
 
 def test_columns_are_as_wide_as_they_must_be() -> None:
     assert table(("A", "LONG"), [("xxx", "y")]) == ["A    LONG", "xxx  y"]
+
+
+def test_a_place_among_those_who_look_is_taken_at_once_and_free_when_nobody_has_it() -> None:
+    """A stream that was never begun (its client left first) has no end that could give its place back."""
+    nothing = cast("Any", None)
+    board = Board(Lookout(nothing, nothing, nothing, "1", lambda: 0.0, lambda: 0.0))
+    watches = [board.watch() for _ in range(WATCHERS)]
+    with pytest.raises(TooManyWatchers):
+        board.watch()
+    watches.pop()
+    watches.append(board.watch())
+    board.leave(watches[0])
+    board.leave(watches[0])
+    watches.append(board.watch())
+    with pytest.raises(TooManyWatchers):
+        board.watch()

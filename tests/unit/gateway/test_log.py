@@ -11,7 +11,7 @@ import pytest
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.settings import AuthSettings, LogSettings, MetricsSettings, ProviderSection, Settings
 from ostler.gateway.correlation import NONE, ORIGIN, Origin, on_behalf_of, origin_of
-from ostler.gateway.log import Lines, Redaction, secrets_in, set_up
+from ostler.gateway.log import LogLines, Redaction, secrets_in, set_up
 
 SECRETS = ["sk-the-key-of-a-person", "a-token-for-prometheus", "value-of-an-agents-key"]
 SETTINGS = Settings(
@@ -28,7 +28,7 @@ def record(text: str, **extra: object) -> logging.LogRecord:
 
 
 def as_json(made: logging.LogRecord, *patterns: str) -> dict[str, object]:
-    line = Lines(Redaction(secrets_in(SETTINGS), patterns), form="json", colours=False).format(made)
+    line = LogLines(Redaction(secrets_in(SETTINGS), patterns), form="json", colours=False).format(made)
     found: dict[str, object] = json.loads(line)
     return found
 
@@ -59,7 +59,7 @@ def test_a_line_says_what_when_and_on_whose_behalf() -> None:
 
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_w11_no_secret_of_the_configuration_gets_into_a_line_by_any_way(form: str) -> None:
-    lines = Lines(Redaction(secrets_in(SETTINGS), ["c[a-z]t"]), form=form, colours=False)
+    lines = LogLines(Redaction(secrets_in(SETTINGS), ["c[a-z]t"]), form=form, colours=False)
     try:
         int(f"refused {SECRETS[2]}")
     except ValueError:

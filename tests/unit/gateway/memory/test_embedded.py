@@ -99,6 +99,19 @@ async def test_what_was_forgotten_comes_back_neither_at_the_end_nor_by_the_words
     assert "4711" in memory.prefetch("code of the door?", session_id="q", **ANNA)
 
 
+async def test_what_a_turn_forgot_that_was_never_told_is_not_held_against_the_next_question(
+    memory: EmbeddedMemory,
+) -> None:
+    memory.sync_turn("The code of the door is 4711", "ok", session_id="p", **ANNA)
+    memory.on_turn_start("forget the code of the door", session_id="p", **ANNA)
+    assert "forgotten" in await use(memory, "p", "anna", "forget", note=1)
+    # That turn was cancelled: nobody tells how it ended.
+    bicycle = "The red bicycle stands in the cellar"
+    memory.on_turn_start(bicycle, session_id="p", **ANNA)
+    memory.sync_turn(bicycle, "ok", session_id="p", **ANNA)
+    assert "bicycle" in memory.prefetch("red bicycle cellar", session_id="q", **ANNA)
+
+
 def test_a_switch_that_takes_nothing_back_forgets_nothing(memory: EmbeddedMemory) -> None:
     memory.sync_turn("The red bicycle stands in the cellar", "ok", session_id="p", **ANNA)
     memory.on_session_switch("q", parent_session_id="p", reset=True, reason="new_session", **ANNA)

@@ -70,6 +70,7 @@ async def test_calls_behind_one_that_hangs_are_counted_while_they_wait_and_when_
         await eventually(lambda: watch.calls["prov", "queue_prefetch", Told.LOST], "calls are lost")
         assert running.memories.undone()["prov"] >= MOST_WAITING - 1
         gate.set()
+        await eventually(lambda: not running.memories.undone()["prov"], "the rest is done")
     ended = sum(count for (_, call, _), count in watch.calls.items() if call in {"sync_turn", "queue_prefetch"})
     assert ended == 2 * MOST_WAITING
     assert running.memories.undone() == {"prov": 0}
