@@ -251,6 +251,11 @@ class SqliteStore:
     async def history(self, session_id: str, *, last: int | None = None, after: int = 0) -> list[MessageRecord]:
         return await self._readers.run(lambda db: messages.history(db, session_id, last, after))
 
+    async def page(
+        self, session_id: str, limit: int, *, newest: bool, after: int | None = None
+    ) -> list[MessageRecord] | None:
+        return await self._readers.run(lambda db: messages.page(db, session_id, limit, newest=newest, after=after))
+
     async def items(
         self, session_id: str, limit: int, *, newest: bool, after: str | None = None
     ) -> list[JsonObject] | None:

@@ -22,6 +22,24 @@ async def test_rh1_what_was_appended_is_there_after_a_restart_as_it_was_said(pla
         assert (message.active, message.compacted) == (True, False)
 
 
+async def test_a_transcript_is_paged(store: Store) -> None:
+    for name in ("sess_p", "sess_q"):
+        await store.create_session(NewSession(name))
+    ids = [(await store.append("sess_p", [said(str(number))]))[0] for number in range(7)]
+    (other,) = await store.append("sess_q", [said("other")])
+    await store.deactivate_from("sess_p", ids.pop())
+    for newest in (False, True):
+        expected = ids[::-1] if newest else ids
+        for limit in (1, 2, 6, 7):
+            for place, after in enumerate([None, *expected]):
+                page = await store.page("sess_p", limit, newest=newest, after=after)
+                assert page is not None
+                assert [message.id for message in page] == expected[place:][:limit]
+        for unknown in (other, 0, 10**18 - 1):
+            assert await store.page("sess_p", 3, newest=newest, after=unknown) is None
+    assert await store.page("sess_nobody", 3, newest=True) == []
+
+
 async def test_the_items_of_a_transcript_are_paged_and_found(store: Store) -> None:
     await store.create_session(NewSession("sess_p"))
     await store.create_session(NewSession("sess_q"))
