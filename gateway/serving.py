@@ -79,6 +79,8 @@ async def opened(stack: AsyncExitStack, loaded: Loaded, environ: Mapping[str, st
     `LAST_PATIENCE` after that (a tool server that does not answer) is called off.
     """
     loop = asyncio.get_running_loop()
+    if signals.told.is_set():
+        return None
     try:
         async with asyncio.timeout(None) as limit:
             signals.at_end = lambda: limit.reschedule(loop.time() + LAST_PATIENCE)
