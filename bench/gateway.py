@@ -75,11 +75,9 @@ def streams(report: Report, running: Running, folder: Path, count: int, deltas: 
     report.claim("streams that were told everything", heard.whole + brisk.gaps.whole, at_least=2 * count)
     added = percentile(heard.seconds, 99) - percentile(alone.seconds, 99)
     report.claim(f"gap added p99, {count} streams (ms)", added * 1000, at_most=50)
-    report.row(
-        f"CPU per delta with its share of waking up, {count} streams, {1 / SLOW:.0f}/s each", "us", [slow.amid.each]
-    )
-    report.row(f"the same, {1 / BRISK:.0f}/s each", "us", [brisk.amid.each])
-    report.row(f"the same with its share of the whole turn, {deltas} deltas a turn", "us", [slow.whole.each])
+    report.row(f"CPU of a delta and of waking up for it, {count} streams of {1 / SLOW:g}/s", "us", [slow.amid.each])
+    report.row(f"CPU of a delta and of waking up for it, {count} streams of {1 / BRISK:g}/s", "us", [brisk.amid.each])
+    report.row(f"CPU of whole turns, by their {deltas} deltas", "us", [slow.whole.each])
     # Few streams are too few deltas to tell two loads apart: then it is no claim.
     bound = 40 if count == STREAMS else None
     report.claim(f"gateway CPU of one delta more, {count} streams (us)", (brisk.amid - slow.amid).each, at_most=bound)

@@ -20,6 +20,8 @@ from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
 from ostler.bridge.server import Bridge
+from ostler.gateway.api.keeping import Keys
+from ostler.gateway.api.keys import key_ring
 from ostler.gateway.api.resource import incomplete
 from ostler.gateway.api.wants import Places, look_below
 from ostler.gateway.assembly.crew import log_death
@@ -28,7 +30,7 @@ from ostler.gateway.assembly.tools import bridge_settings, equipped, open_tool_c
 from ostler.gateway.assembly.web import Console, build_admin, build_app
 from ostler.gateway.config.asking import permits_of
 from ostler.gateway.config.check import check, work_folder
-from ostler.gateway.config.load import Loaded
+from ostler.gateway.config.load import Loaded, fresh_auth
 from ostler.gateway.console.board import Board, Lookout
 from ostler.gateway.console.operator import Operator
 from ostler.gateway.console.turns import RecentTurns
@@ -72,6 +74,7 @@ class Gateway:
     app: ASGIApp
     admin: ASGIApp
     """What the admin socket serves."""
+    keys: Keys
     sessions: Sessions
     pool: TransportPool
     bridge: Bridge
@@ -161,10 +164,12 @@ async def open_gateway(
         hall = Hall(sessions, Places(models, work, directories, house.permits), policies)
         lookout = Lookout(sessions, readiness, recent, version("ostler"), *clocks)
         console = Console(Board(lookout), Operator(pool, models, work, outfits))
-        app = build_app(loaded, hall, readiness, console, counts)
+        keys = Keys(key_ring(settings.auth), lambda: key_ring(fresh_auth(loaded)), crew.start)
+        app = build_app(loaded, hall, readiness, console, counts, keys=keys)
         expiry = Expiry(sessions, policies, settings.resets.check_every)
         house.crew.start(expiry.run(), "expiry")
-        yield Gateway(app, build_admin(loaded, console), sessions, pool, bridge, store, memories, readiness, expiry)
+        admin = build_admin(loaded, console)
+        yield Gateway(app, admin, keys, sessions, pool, bridge, store, memories, readiness, expiry)
 
 
 async def close_unfinished(store: Store) -> None:

@@ -1,15 +1,15 @@
 """Serve until told to stop, then leave in good order.
 
 Rules: SIGTERM or SIGINT begins the drain: new work is refused with 503 while running turns end, then what is left is
-stopped and stored, then the listener closes. A second signal ends the wait.
+stopped and stored, then the listener closes. A second signal ends the wait. One that comes before we serve ends the
+start. SIGHUP reads the keys again.
 """
 
 import asyncio
 import logging
-import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from typing import Self
 
 import uvicorn
@@ -19,11 +19,12 @@ from ostler.gateway.api.protocol import JsonHttp
 from ostler.gateway.app import Gateway, open_gateway
 from ostler.gateway.config.load import Loaded
 from ostler.gateway.console.socket import Familiar, listening
+from ostler.gateway.signals import Signals
 from ostler.gateway.systemd import notify
 
 log = logging.getLogger(__name__)
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 FAREWELL = 5
+LAST_PATIENCE = 5.0
 
 
 class Server(uvicorn.Server):
@@ -51,35 +52,59 @@ class Server(uvicorn.Server):
         yield
 
 
-async def serve(loaded: Loaded, environ: Mapping[str, str], listener: socket.socket, ready: Callable[[], None]) -> None:
+async def serve(
+    loaded: Loaded, environ: Mapping[str, str], listener: socket.socket, ready: Callable[[], None], signals: Signals
+) -> None:
     """The life of a gateway."""
-    async with open_gateway(loaded, environ) as gateway:
+    signals.attach()
+    async with AsyncExitStack() as stack:
+        gateway = await opened(stack, loaded, environ, signals)
+        if gateway is None:
+            log.info("told to stop in the middle of the start")
+            return
+        signals.attach(gateway.keys.reload_soon)
         with listening(loaded.data_dir) as admin:
             servers = (Server.of(gateway.app), Server.of(gateway.admin, Familiar))
             async with asyncio.TaskGroup() as group:
                 for server, place in zip(servers, (listener, admin), strict=True):
                     group.create_task(server.serve(sockets=[place]))
                 ready()
-                group.create_task(until_told(gateway, servers, loaded.settings.gateway.drain, environ))
+                group.create_task(until_told(gateway, servers, loaded.settings.gateway.drain, environ, signals))
 
 
-async def until_told(gateway: Gateway, servers: Sequence[Server], drain: float, environ: Mapping[str, str]) -> None:
-    """Wait for the first signal, drain, close."""
+async def opened(stack: AsyncExitStack, loaded: Loaded, environ: Mapping[str, str], signals: Signals) -> Gateway | None:
+    """The gateway; None where we are told to stop meanwhile.
+
+    A start that is under way is finished, so that everything is closed by whoever opened it; one that takes longer than
+    `LAST_PATIENCE` after that (a tool server that does not answer) is called off.
+    """
     loop = asyncio.get_running_loop()
-    told, again = asyncio.Event(), asyncio.Event()
+    if signals.told.is_set():
+        return None
+    try:
+        async with asyncio.timeout(None) as limit:
+            signals.at_end = lambda: limit.reschedule(loop.time() + LAST_PATIENCE)
+            gateway = await stack.enter_async_context(open_gateway(loaded, environ))
+    except TimeoutError:
+        if not signals.told.is_set():
+            raise
+        return None
+    finally:
+        signals.at_end = None
+    return None if signals.told.is_set() else gateway
 
-    def heard() -> None:
-        (again if told.is_set() else told).set()
 
-    for number in SIGNALS:
-        loop.add_signal_handler(number, heard)
+async def until_told(
+    gateway: Gateway, servers: Sequence[Server], drain: float, environ: Mapping[str, str], signals: Signals
+) -> None:
+    """Wait for the first signal, drain, close."""
     notify(environ, "READY=1")
-    await told.wait()
+    await signals.told.wait()
     notify(environ, "STOPPING=1")
     log.info("stopping: %d turns may end within %.1f s", gateway.sessions.running, drain)
     async with asyncio.TaskGroup() as group:
         waiting = group.create_task(gateway.sessions.drain(drain))
-        impatient = group.create_task(cut_short(again, waiting))
+        impatient = group.create_task(cut_short(signals.again, waiting))
         await asyncio.wait([waiting])
         impatient.cancel()
     for server in servers:

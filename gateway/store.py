@@ -122,6 +122,21 @@ class Transcripts(Protocol):
         """The transcript: active messages in the order of their ids; with `last` only the newest ones, with `after`
         only those behind that id."""
 
+    async def page(
+        self, session_id: str, limit: int, *, newest: bool, after: int | None = None
+    ) -> list[MessageRecord] | None:
+        """So many messages of the transcript, the newest or the oldest first, behind the one with the id `after`; None
+        where there is no such message."""
+
+    async def items(
+        self, session_id: str, limit: int, *, newest: bool, after: str | None = None
+    ) -> list[JsonObject] | None:
+        """So many items of the transcript, the newest or the oldest first, behind the one with the id `after`; None
+        where there is no such item."""
+
+    async def item(self, session_id: str, item_id: str) -> JsonObject | None:
+        """One item of the transcript."""
+
     async def audit(self, session_id: str) -> list[MessageRecord]:
         """Every message that was ever stored, active or not."""
 

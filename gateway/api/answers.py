@@ -1,10 +1,12 @@
 """What the routes have in common: who asks, JSON answers, pages, and what becomes of a turn whose client leaves."""
 
+from dataclasses import dataclass
+
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ostler.gateway.api.errors import bad
+from ostler.gateway.api.errors import ApiError, bad
 from ostler.gateway.api.keys import Caller
 from ostler.gateway.api.limits import Place
 from ostler.wire.json import JsonObject
@@ -50,8 +52,18 @@ def number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS else None
 
 
-def page(items: list[JsonObject], request: Request) -> JsonObject:
-    """A list as the API pages it: `order`, `after`, `limit`."""
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Which part of a list is asked for."""
+
+    limit: int
+    newest: bool
+    """Whether the newest comes first."""
+    after: str | None
+
+
+def page_of(request: Request) -> Page:
+    """As the API pages: `order`, `after`, `limit`."""
     query = request.query_params
     limit = number(query.get("limit", "20"))
     if limit is None or not 1 <= limit <= 100:
@@ -59,14 +71,24 @@ def page(items: list[JsonObject], request: Request) -> JsonObject:
     order = query.get("order", "desc")
     if order not in ("asc", "desc"):
         raise bad("order must be asc or desc", "order")
-    listed = items if order == "asc" else items[::-1]
-    after = query.get("after")
-    if after is not None:
-        places = [place for place, item in enumerate(listed) if item.get("id") == after]
+    return Page(limit, order == "desc", query.get("after"))
+
+
+def page(items: list[JsonObject], request: Request) -> JsonObject:
+    """The part of a whole list, oldest first, that is asked for."""
+    wanted = page_of(request)
+    listed = items[::-1] if wanted.newest else items
+    if wanted.after is not None:
+        places = [place for place, item in enumerate(listed) if item.get("id") == wanted.after]
         if not places:
-            raise bad(f"there is no item {after[:100]!r} here", "after")
+            raise no_such_item(wanted.after)
         listed = listed[places[0] + 1 :]
-    data = listed[:limit]
+    return paged(listed, wanted)
+
+
+def paged(listed: list[JsonObject], wanted: Page) -> JsonObject:
+    """A page, of what begins with it: one entry more than it holds says that there is more."""
+    data = listed[: wanted.limit]
     return {
         "object": "list",
         "data": data,
@@ -74,3 +96,8 @@ def page(items: list[JsonObject], request: Request) -> JsonObject:
         "last_id": data[-1].get("id") if data else None,
         "has_more": len(listed) > len(data),
     }
+
+
+def no_such_item(after: str) -> ApiError:
+    """A page cannot begin behind what is not there."""
+    return bad(f"there is no item {after[:100]!r} here", "after")

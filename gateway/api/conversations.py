@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ostler.gateway.api.answers import caller_of, document, page
+from ostler.gateway.api.answers import caller_of, document, no_such_item, page_of, paged
 from ostler.gateway.api.body import Metadata, read_object
 from ostler.gateway.api.errors import bad, invalid, missing
 from ostler.gateway.api.items import read_input
@@ -82,7 +82,13 @@ class Conversations:
 
     async def items(self, request: Request) -> Response:
         """GET /v1/conversations/{slug}/items"""
-        return document(page(await self._items(await self._row(request)), request))
+        wanted, session_id = page_of(request), await self._live(await self._row(request))
+        found: list[JsonObject] | None = []
+        if session_id is not None:
+            found = await self._store.items(session_id, wanted.limit + 1, newest=wanted.newest, after=wanted.after)
+        if found is None or (session_id is None and wanted.after is not None):
+            raise no_such_item(wanted.after or "")
+        return document(paged(found, wanted))
 
     async def add_items(self, request: Request) -> Response:
         """POST /v1/conversations/{slug}/items"""
@@ -97,11 +103,11 @@ class Conversations:
 
     async def item(self, request: Request) -> Response:
         """GET /v1/conversations/{slug}/items/{item}"""
-        wanted = request.path_params["item"]
-        for item in await self._items(await self._row(request)):
-            if item.get("id") == wanted:
-                return document(item)
-        raise missing(f"there is no item {wanted[:100]!r} in this conversation", "item_id")
+        wanted, session_id = request.path_params["item"], await self._live(await self._row(request))
+        item = None if session_id is None else await self._store.item(session_id, wanted)
+        if item is None:
+            raise missing(f"there is no item {wanted[:100]!r} in this conversation", "item_id")
+        return document(item)
 
     async def _row(self, request: Request) -> ConversationRecord:
         slug = slug_of(request.path_params["slug"]) or ""
@@ -110,13 +116,12 @@ class Conversations:
             raise missing(f"there is no conversation {slug[:100]!r}", "conversation_id")
         return row
 
-    async def _items(self, row: ConversationRecord) -> list[JsonObject]:
-        """Everything that was said, oldest first."""
+    async def _live(self, row: ConversationRecord) -> str | None:
+        """The session where the conversation is now."""
         if row.session_id is None:
-            return []
+            return None
         live = await self._store.live_end(row.session_id)
-        messages = await self._store.history(live.id if live else row.session_id)
-        return [item for message in messages for item in message.items]
+        return live.id if live else row.session_id
 
     def _messages(self, items: list[dict[str, Any]]) -> list[NewMessage]:
         """Items as messages of a transcript, in order."""

@@ -1,12 +1,18 @@
 """Every request has a name: the client's (`X-Request-Id`) or ours. It stands in every log line and goes back with the
-answer. Plain ASGI: see `door`."""
+answer. Plain ASGI: see `door`.
 
+It is the outermost, so what nobody else has answered is answered here: a fault of ours, and still an envelope.
+"""
+
+import logging
 from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ostler.gateway.api.errors import reply, translated
 from ostler.gateway.correlation import on_behalf_of, origin_of
 
+log = logging.getLogger(__name__)
 HEADER = b"x-request-id"
 
 
@@ -24,10 +30,20 @@ class Correlated:
         origin = origin_of(dict(scope["headers"]), self._new_id())
         named = (HEADER, origin.request_id.encode("latin-1"))
 
+        begun = False
+
         async def outward(message: Message) -> None:
+            nonlocal begun
             if message["type"] == "http.response.start":
+                begun = True
                 message["headers"] = [*message.get("headers", ()), named]
             await send(message)
 
         with on_behalf_of(origin):
-            await self._app(scope, receive, outward)
+            try:
+                await self._app(scope, receive, outward)
+            except Exception as error:
+                if begun:
+                    raise
+                log.exception("%s %s failed", scope["method"], scope["path"])
+                await reply(translated(error))(scope, receive, outward)

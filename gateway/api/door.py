@@ -18,7 +18,7 @@ from typing import Protocol
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ostler.gateway.api.errors import ApiError, reply
-from ostler.gateway.api.keys import Caller, KeyRing, digest, host_names
+from ostler.gateway.api.keys import Caller, Ring, digest, host_names
 from ostler.gateway.api.limits import Limits, Place, TooManyRequests
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
@@ -77,7 +77,7 @@ class Door:
         self,
         app: ASGIApp,
         *,
-        ring: KeyRing,
+        ring: Ring,
         allowed_hosts: Sequence[str],
         cors_origins: Sequence[str],
         body_limit: int,
@@ -112,7 +112,8 @@ class Door:
         try:
             caller = self._admit(scope, headers, origin)
         except ApiError as error:
-            refused = reply(error) if self._entrance is None else self._entrance.turned_away(scope, error)
+            entrance = None if self._ring.open else self._entrance
+            refused = reply(error) if entrance is None else entrance.turned_away(scope, error)
             await refused(scope, self._bounded(receive), outward)
             return
         await self._serve(scope, self._bounded(receive), outward, caller)

@@ -124,8 +124,3 @@ async def on_http_exception(_request: Request, error: Exception) -> Response:
     }
     problem = ApiError(error.status_code, texts.get(error.status_code, error.detail))
     return reply(problem, error.headers)
-
-
-async def on_error(_request: Request, error: Exception) -> Response:
-    """One of ours, or what msgspec found."""
-    return reply(translated(error))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Protocol
 
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.settings import AuthSettings
@@ -64,6 +65,17 @@ class KeyRing:
         return found
 
 
+class Ring(Protocol):
+    """The keys in force."""
+
+    @property
+    def open(self) -> bool: ...
+    @property
+    def anyone(self) -> Caller: ...
+    def caller(self, key: str) -> Caller | None: ...
+    def holder(self, given: bytes) -> Caller | None: ...
+
+
 def digest(key: str) -> bytes:
     """What is kept of a key. A key is long and random, so a plain digest cannot be reversed."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
@@ -78,7 +90,7 @@ def key_ring(settings: AuthSettings) -> KeyRing:
         caller = Caller(
             key.name,
             tuple(key.models),
-            tuple(str(Path(root).resolve()) for root in key.roots),
+            tuple(canonical(root, key.name) for root in key.roots),
             key.concurrency or settings.concurrency,
             key.per_minute or settings.per_minute,
             key.admin,
@@ -88,6 +100,14 @@ def key_ring(settings: AuthSettings) -> KeyRing:
     # Without keys whoever gets in may run agents already; to steer them is no more than that.
     anyone = Caller(concurrency=settings.concurrency, per_minute=settings.per_minute, admin=not entries)
     return KeyRing(tuple(entries), anyone)
+
+
+def canonical(root: str, name: str) -> str:
+    """Where a root really is; it need not be there yet."""
+    try:
+        return str(Path(root).resolve())
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ConfigError(f"auth.keys {name!r}", f"the root {root!r} leads nowhere: {error}") from error
 
 
 def check_exposure(host: str, uds: str | None, settings: AuthSettings) -> None:

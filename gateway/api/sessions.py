@@ -15,7 +15,17 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ostler.gateway.api.answers import SESSION_HEADER, caller_of, document, page, place_of, stays
+from ostler.gateway.api.answers import (
+    SESSION_HEADER,
+    caller_of,
+    document,
+    no_such_item,
+    page_of,
+    paged,
+    place_of,
+    stays,
+)
+from ostler.gateway.api.answers import number as whole_number
 from ostler.gateway.api.body import read_json
 from ostler.gateway.api.errors import bad, invalid, missing, of_outcome, reply
 from ostler.gateway.api.feed import Feed
@@ -102,8 +112,14 @@ class SessionRoutes:
     async def messages(self, request: Request) -> Response:
         """GET /v1/sessions/{key}/messages"""
         session = await self._session(request)
-        said = [stored_document(message) for message in await self._store.history(session.id)]
-        return document(page(said, request), session.id)
+        wanted = page_of(request)
+        after = None if wanted.after is None else whole_number(wanted.after)
+        if wanted.after is not None and after is None:
+            raise no_such_item(wanted.after)
+        found = await self._store.page(session.id, wanted.limit + 1, newest=wanted.newest, after=after)
+        if found is None:
+            raise no_such_item(wanted.after or "")
+        return document(paged([stored_document(message) for message in found], wanted), session.id)
 
     async def _session(self, request: Request) -> SessionRecord:
         """The session that the key leads to; a session id is a name for it as well."""

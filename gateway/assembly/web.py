@@ -16,7 +16,8 @@ from ostler.gateway.api.door import Door
 from ostler.gateway.api.feed import Feeds
 from ostler.gateway.api.health import Health
 from ostler.gateway.api.intake import Intake
-from ostler.gateway.api.keys import Caller, KeyRing, key_ring
+from ostler.gateway.api.keeping import Keys
+from ostler.gateway.api.keys import Caller, KeyRing
 from ostler.gateway.api.models import ModelList
 from ostler.gateway.api.prefixes import Prefixes
 from ostler.gateway.api.repeats import Repeats
@@ -50,7 +51,9 @@ class Console:
     operator: Operator
 
 
-def build_app(loaded: Loaded, hall: Hall, readiness: Readiness, console: Console, gauges: Gauges | Silence) -> ASGIApp:
+def build_app(
+    loaded: Loaded, hall: Hall, readiness: Readiness, console: Console, gauges: Gauges | Silence, *, keys: Keys
+) -> ASGIApp:
     """The HTTP side."""
     sessions, places = hall.sessions, hall.places
     settings, store = loaded.settings, sessions.house.store
@@ -70,8 +73,8 @@ def build_app(loaded: Loaded, hall: Hall, readiness: Readiness, console: Console
         models=ModelList(places.models, int(time.time())),
         health=Health(sessions, readiness),
     )
-    ring, clock, token = key_ring(auth), time.monotonic, secrets.token_urlsafe(24)
-    shell, guests = Shell(), Guests(ring, clock, lambda: secrets.token_urlsafe(32))
+    clock, token = time.monotonic, secrets.token_urlsafe(24)
+    shell, guests = Shell(), Guests(keys, clock, lambda: secrets.token_urlsafe(32))
     front = Front(
         api=application([*rows, *gauges.rows()], version("ostler")),
         admin=Gate(application(Admin(console.board, console.operator).rows(), version("ostler")), token),
@@ -79,12 +82,12 @@ def build_app(loaded: Loaded, hall: Hall, readiness: Readiness, console: Console
     )
     door = Door(
         front,
-        ring=ring,
+        ring=keys,
         allowed_hosts=auth.allowed_hosts,
         cors_origins=auth.cors_origins,
         body_limit=gateway.body_limit,
         clock=clock,
-        entrance=None if ring.open else SignIn(guests, shell, clock),
+        entrance=SignIn(guests, shell, clock),
         scrape_token=settings.metrics.token,
     )
     ids = sessions.house.ids

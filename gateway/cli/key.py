@@ -56,4 +56,5 @@ def make(name: str, taken: list[str], file: Path | None) -> None:
         )
     else:
         append(file, table)
-        print(f"{key}\n\nThis is the only time it is shown. Its digest is in {file}; restart the gateway to use it.")
+        print(f"{key}\n\nThis is the only time it is shown. Its digest is in {file}.")
+        print("A running gateway reads it when it gets SIGHUP, or at its next start.")

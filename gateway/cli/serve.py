@@ -9,12 +9,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ostler.gateway.signals import Signals
+
 SUMMARY = "run the gateway"
+SIGNALS = """
+SIGTERM or SIGINT: stop; running turns may end (gateway.drain), a second one ends the wait. SIGHUP: read the keys again.
+Exit codes: 0 stopped by a signal, also in the middle of the start; 1 cannot start; 2 called wrongly.
+"""
 
 
 def arguments(argv: list[str]) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="ostler serve", description="Run the gateway until SIGTERM.")
+    parser = argparse.ArgumentParser(
+        prog="ostler serve",
+        description="Run the gateway until SIGTERM.",
+        epilog=SIGNALS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--host", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, help="port to listen on (8787; 0 takes a free one)")
     parser.add_argument("--uds", metavar="PATH", help="listen on a unix socket instead")
@@ -27,18 +38,23 @@ def run(argv: list[str]) -> int:
     """Serve; 1 when the gateway cannot start."""
     given = arguments(argv)
 
-    from ostler.gateway.errors import GatewayError  # noqa: PLC0415 - `ostler serve --help` needs none of this
+    from ostler.gateway.signals import Signals  # noqa: PLC0415 - `ostler serve --help` needs none of this
+
+    signals = Signals()
+    signals.install()
+
+    from ostler.gateway.errors import GatewayError  # noqa: PLC0415 - see above
     from ostler.pool.errors import PoolError  # noqa: PLC0415 - see above
 
     try:
-        start(given)
+        start(given, signals)
     except (GatewayError, PoolError) as error:
         print(f"ostler: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def start(given: argparse.Namespace) -> None:
+def start(given: argparse.Namespace, signals: "Signals") -> None:
     """Read the configuration, take the address, serve."""
     from ostler.gateway.importing import importing  # noqa: PLC0415 - see above
 
@@ -58,12 +74,19 @@ def start(given: argparse.Namespace) -> None:
     settings = loaded.settings
     log.set_up(settings)
     check_exposure(settings.gateway.host, settings.gateway.uds, settings.auth)
-    listener = inherited_socket(os.environ)
+    if signals.told.is_set():
+        return
+    listener, made = inherited_socket(os.environ), None
     if listener is None:
-        uds = settings.gateway.uds
-        listener = listen_unix(as_path(uds)) if uds else listen(settings.gateway)
+        made = as_path(settings.gateway.uds) if settings.gateway.uds else None
+        listener = listen_unix(made) if made else listen(settings.gateway)
     ready = partial(greet, address_of(listener), loaded.data_dir, configured=loaded.file is not None)
-    uvloop.run(serve(loaded, os.environ, listener, ready))
+    try:
+        uvloop.run(serve(loaded, os.environ, listener, ready, signals))
+    finally:
+        if made is not None:
+            made.unlink(missing_ok=True)
+        listener.close()
 
 
 def as_path(text: str) -> "Path":

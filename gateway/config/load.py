@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from ostler.gateway.config.errors import ConfigError, UnknownKey
 from ostler.gateway.config.key_file import key_file, keys_of, read_document
-from ostler.gateway.config.settings import CHOICES, RULES, KeySettings, Settings
+from ostler.gateway.config.settings import CHOICES, RULES, AuthSettings, KeySettings, Settings
 from ostler.gateway.data_folder import data_folder
 from ostler.pool.flag import pool_enabled
 
@@ -37,6 +37,8 @@ class Loaded:
     settings: Settings
     data_dir: Path
     file: Path | None
+    configured: AuthSettings
+    """Who may ask, without the key file."""
 
 
 def load(
@@ -58,10 +60,21 @@ def load(
     settings = convert(document, place)
     enabled = pool_enabled(environ, configured=settings.pool.enabled)
     settings = msgspec.structs.replace(settings, pool=msgspec.structs.replace(settings.pool, enabled=enabled))
+    configured = settings.auth
     settings = with_key_file(settings, folder)
     check_choices(settings, place)
     check_keys_of_auth(settings, place)
-    return Loaded(settings, folder, file)
+    return Loaded(settings, folder, file, configured)
+
+
+def fresh_auth(loaded: Loaded) -> AuthSettings:
+    """Who may ask by the key file as it is now."""
+    before = msgspec.structs.replace(loaded.settings, auth=loaded.configured)
+    settings = with_key_file(before, loaded.data_dir)
+    place = str(key_file(settings.auth, loaded.data_dir))
+    check_choices(settings, place)
+    check_keys_of_auth(settings, place)
+    return settings.auth
 
 
 def find_file(environ: Mapping[str, str], given: str | None, folder: Path) -> Path | None:

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ostler.gateway.api.keys import Caller, KeyRing, digest
+from ostler.gateway.api.keys import Caller, Ring, digest
 
 HOURS = 12 * 3600.0
 MOST = 256
@@ -28,7 +28,7 @@ class Guest:
 class Guests:
     """Those who are signed in."""
 
-    ring: KeyRing
+    ring: Ring
     clock: Callable[[], float]
     token: Callable[[], str]
     _guests: OrderedDict[bytes, Guest] = field(default_factory=OrderedDict)

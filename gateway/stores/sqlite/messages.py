@@ -78,6 +78,18 @@ def history(db: Connection, session_id: str, last: int | None, after: int = 0) -
     return [record(row) for row in reversed(all_rows(db, sql + " DESC LIMIT ?", (session_id, after, last)))]
 
 
+def page(db: Connection, session_id: str, limit: int, *, newest: bool, after: int | None) -> list[MessageRecord] | None:
+    start = (2**63 - 1 if newest else -1) if after is None else after
+    if (
+        after is not None
+        and one_row(db, f"SELECT 1 FROM messages WHERE {ACTIVE} AND id = ?", (session_id, after)) is None
+    ):
+        return None
+    beyond = "id < ? ORDER BY id DESC" if newest else "id > ? ORDER BY id"
+    sql = f"SELECT {COLUMNS} FROM messages m WHERE {ACTIVE} AND {beyond} LIMIT ?"
+    return [record(row) for row in all_rows(db, sql, (session_id, start, limit))]
+
+
 def audit(db: Connection, session_id: str) -> list[MessageRecord]:
     sql = f"SELECT {COLUMNS} FROM messages m WHERE session_id = ? ORDER BY id"
     return [record(row) for row in all_rows(db, sql, (session_id,))]

@@ -41,6 +41,7 @@ from ostler.gateway.stores.sqlite import (
     children,
     conversations,
     idempotency,
+    items,
     messages,
     parked,
     responses,
@@ -249,6 +250,20 @@ class SqliteStore:
 
     async def history(self, session_id: str, *, last: int | None = None, after: int = 0) -> list[MessageRecord]:
         return await self._readers.run(lambda db: messages.history(db, session_id, last, after))
+
+    async def page(
+        self, session_id: str, limit: int, *, newest: bool, after: int | None = None
+    ) -> list[MessageRecord] | None:
+        return await self._readers.run(lambda db: messages.page(db, session_id, limit, newest=newest, after=after))
+
+    async def items(
+        self, session_id: str, limit: int, *, newest: bool, after: str | None = None
+    ) -> list[JsonObject] | None:
+        return await self._readers.run(lambda db: items.page(db, session_id, limit, newest=newest, after=after))
+
+    async def item(self, session_id: str, item_id: str) -> JsonObject | None:
+        found = await self._readers.run(lambda db: items.find(db, session_id, item_id))
+        return None if found is None else found[1]
 
     async def audit(self, session_id: str) -> list[MessageRecord]:
         return await self._readers.run(lambda db: messages.audit(db, session_id))

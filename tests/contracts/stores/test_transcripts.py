@@ -22,6 +22,47 @@ async def test_rh1_what_was_appended_is_there_after_a_restart_as_it_was_said(pla
         assert (message.active, message.compacted) == (True, False)
 
 
+async def test_a_transcript_is_paged(store: Store) -> None:
+    for name in ("sess_p", "sess_q"):
+        await store.create_session(NewSession(name))
+    ids = [(await store.append("sess_p", [said(str(number))]))[0] for number in range(7)]
+    (other,) = await store.append("sess_q", [said("other")])
+    await store.deactivate_from("sess_p", ids.pop())
+    for newest in (False, True):
+        expected = ids[::-1] if newest else ids
+        for limit in (1, 2, 6, 7):
+            for place, after in enumerate([None, *expected]):
+                page = await store.page("sess_p", limit, newest=newest, after=after)
+                assert page is not None
+                assert [message.id for message in page] == expected[place:][:limit]
+        for unknown in (other, 0, 10**18 - 1):
+            assert await store.page("sess_p", 3, newest=newest, after=unknown) is None
+    assert await store.page("sess_nobody", 3, newest=True) == []
+
+
+async def test_the_items_of_a_transcript_are_paged_and_found(store: Store) -> None:
+    await store.create_session(NewSession("sess_p"))
+    await store.create_session(NewSession("sess_q"))
+    named = [{"type": "message", "id": f'i"{number}', "n": number} for number in range(11)]
+    for first, last in ((0, 1), (1, 4), (4, 4), (4, 5), (5, 10)):
+        await store.append("sess_p", [NewMessage("user", named[first:last], 'i"7 is only a word here')])
+    (undone,) = await store.append("sess_p", [NewMessage("user", named[10:], "")])
+    await store.deactivate_from("sess_p", undone)
+    assert await store.items("sess_q", 5, newest=True) == []
+
+    for newest in (False, True):
+        expected = named[:10][::-1] if newest else named[:10]
+        for limit in (1, 2, 3, 9, 10, 11):
+            assert await store.items("sess_p", limit, newest=newest) == expected[:limit]
+            for place, item in enumerate(expected):
+                page = await store.items("sess_p", limit, newest=newest, after=item["id"])
+                assert page == expected[place + 1 :][:limit]
+        for unknown in ("i", 'i"10', "nothing"):
+            assert await store.items("sess_p", 3, newest=newest, after=unknown) is None
+    assert [await store.item("sess_p", item["id"]) for item in named] == [*named[:10], None]
+    assert await store.item("sess_q", named[0]["id"]) is None
+
+
 async def test_rh6_ids_grow_over_sessions_and_concurrent_writers(store: Store) -> None:
     for n in range(4):
         await store.create_session(NewSession(f"sess_{n}"))

@@ -350,3 +350,22 @@ async def test_a24_a_seat_that_cannot_be_given_back_is_a_warning_and_no_more(
         assert served.gateway.pool.snapshot().core.census.leased == 0
         assert served.gateway.sessions.find(p) is None
         assert await chat.text("!recall\nnew") == "\necho: new"
+
+
+async def test_what_was_said_is_paged(served: Served) -> None:
+    path = "/v1/sessions/pages"
+    for number in range(3):
+        await served.http.post(f"{path}/messages", json={"text": f"word{number}"})
+
+    async def page(**query: str | int) -> httpx.Response:
+        return await served.http.get(f"{path}/messages", params=query)
+
+    whole = (await page(order="asc")).json()["data"]
+    assert [said["text"] for said in whole] == [f"{who}word{n}" for n in range(3) for who in ("", "echo: ")]
+    first = (await page(order="asc", limit=4)).json()
+    assert (first["data"], first["has_more"], first["last_id"]) == (whole[:4], True, whole[3]["id"])
+    rest = (await page(order="asc", limit=4, after=first["last_id"])).json()
+    assert (rest["data"], rest["has_more"]) == (whole[4:], False)
+    assert (await page(limit=2)).json()["data"] == whole[:3:-1]
+    for unknown in ("no", "999999", "", "9" * 30):
+        assert (await page(after=unknown)).status_code == 400

@@ -1,0 +1,65 @@
+"""The keys in force, and how they are read again while the gateway serves.
+
+Rules:
+- A reading that fails changes nothing: the old keys hold, and the log says why. So does one that finds no keys where
+  there were some: a gateway does not become everybody's because a file was emptied.
+- Readings are made on a thread, one after another, so that the last one to begin is the one that counts.
+- Who came in before keeps what runs; a key that is gone opens nothing any more, nor does the cookie that stood for it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ostler.gateway.api.keys import Caller, KeyRing
+from ostler.gateway.config.errors import ConfigError
+
+log = logging.getLogger(__name__)
+Start = Callable[[Coroutine[Any, Any, None], str], object]
+
+
+class Keys:
+    """A `Ring`. `read` makes a fresh one, on any thread."""
+
+    def __init__(self, ring: KeyRing, read: Callable[[], KeyRing], start: Start) -> None:
+        self._ring = ring
+        self._read = read
+        self._start = start
+        self._one_by_one = asyncio.Lock()
+
+    @property
+    def open(self) -> bool:
+        """Whether no key is asked for."""
+        return self._ring.open
+
+    @property
+    def anyone(self) -> Caller:
+        """Who it is that needs no key."""
+        return self._ring.anyone
+
+    def caller(self, key: str) -> Caller | None:
+        """Whose key this is."""
+        return self._ring.caller(key)
+
+    def holder(self, given: bytes) -> Caller | None:
+        """By a key's digest."""
+        return self._ring.holder(given)
+
+    def reload_soon(self) -> None:
+        """Read them again, beside what is under way."""
+        self._start(self.reload(), "the keys are read again")
+
+    async def reload(self) -> None:
+        """Read them again."""
+        async with self._one_by_one:
+            try:
+                fresh = await asyncio.to_thread(self._read)
+            except ConfigError as error:
+                log.error("the keys stay as they were: %s", error)  # noqa: TRY400 - the error says it all
+                return
+            if fresh.open and not self._ring.open:
+                log.error("the keys stay as they were: there are none any more; restart to serve without keys")
+                return
+            self._ring = fresh
+            log.info("the keys were read again: %d are in force", len(fresh.entries))
