@@ -4,7 +4,6 @@ import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Self
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -21,6 +20,7 @@ from ostler.gateway.gauges.scrape import Scrape
 from ostler.gateway.gauges.store import StoreGauges
 from ostler.gateway.gauges.turns import TurnGauges
 from ostler.gateway.models import Models
+from ostler.gateway.release import version
 from ostler.gateway.sessions.reports import NoTurnObserver, TurnObserver
 from ostler.gateway.stores.watch import NoWatch as NoStoreWatch
 from ostler.gateway.stores.watch import StoreWatch
