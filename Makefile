@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-WORKERS ?= 4
+# More than there are cores: most of what tests do is wait for processes.
+WORKERS ?= 6
 
 .PHONY: setup serve test check cover agents bench bench-check soak crash fuzz lock format dist screenshots dashboards reference prometheus clean
 

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 
@@ -44,6 +43,7 @@ from ostler.gateway.ids import Ids
 from ostler.gateway.memory.memories import Memories
 from ostler.gateway.memory.provider import MakeProvider
 from ostler.gateway.readiness import Readiness
+from ostler.gateway.release import version
 from ostler.gateway.resets.expiry import Expiry
 from ostler.gateway.resets.policies import policies_of
 from ostler.gateway.sessions.house import House

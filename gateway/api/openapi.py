@@ -6,6 +6,7 @@ Rules: made from the table of routes and from the types that read the bodies, on
 import html
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -62,12 +63,22 @@ pre {{ overflow: auto; background: #8881; padding: 1rem }}
 
 
 class Documents:
-    """Both documents, ready as bytes."""
+    """Both documents, made when first asked for: most gateways never are, and each start would pay for it."""
 
     def __init__(self, rows: Sequence[Row], version: str) -> None:
-        document = openapi(rows, version)
-        self._json = orjson.dumps(document)
-        self._page = page(rows, document).encode()
+        self._rows, self._version = rows, version
+
+    @cached_property
+    def _document(self) -> JsonObject:
+        return openapi(self._rows, self._version)
+
+    @cached_property
+    def _json(self) -> bytes:
+        return orjson.dumps(self._document)
+
+    @cached_property
+    def _page(self) -> bytes:
+        return page(self._rows, self._document).encode()
 
     async def openapi(self, _request: Request) -> Response:
         """GET /openapi.json"""

@@ -3,7 +3,6 @@
 import secrets
 import time
 from dataclasses import dataclass
-from importlib.metadata import version
 
 from starlette.types import ASGIApp
 
@@ -41,6 +40,7 @@ from ostler.gateway.faces.hall import Hall
 from ostler.gateway.gauges.gauges import Gauges, Silence
 from ostler.gateway.lines import Lines
 from ostler.gateway.readiness import Readiness
+from ostler.gateway.release import version
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ Rules:
 
 import importlib
 import pkgutil
+from functools import cache
 from importlib.metadata import entry_points
 
 from ostler.gateway.commands.registry import BadCommand, Command, Registry
@@ -18,8 +19,9 @@ GROUP = "ostler.commands"
 NOT_COMMANDS = frozenset({"registry"})
 
 
+@cache
 def load() -> Registry:
-    """Every command there is."""
+    """Every command there is. It looks once in a process, as for providers."""
     found = [name for _, name, _ in pkgutil.iter_modules(__path__) if name not in NOT_COMMANDS]
     modules = [importlib.import_module(f"{__name__}.{name}") for name in found]
     ours = [_checked(module.__name__, module.COMMAND) for module in modules]

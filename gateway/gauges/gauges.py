@@ -4,7 +4,6 @@ import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Self, TypeAlias
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -24,6 +23,7 @@ from ostler.gateway.gauges.turns import TurnGauges
 from ostler.gateway.memory.watch import MemoryWatch
 from ostler.gateway.memory.watch import NoWatch as NoMemoryWatch
 from ostler.gateway.models import Models
+from ostler.gateway.release import version
 from ostler.gateway.sessions.reports import NoTurnObserver, TurnObserver
 from ostler.gateway.stores.watch import NoWatch as NoStoreWatch
 from ostler.gateway.stores.watch import StoreWatch

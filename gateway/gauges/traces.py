@@ -8,11 +8,11 @@ imported only here, when it is wanted.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ostler.gateway.config.errors import ConfigError
+from ostler.gateway.release import version
 from ostler.gateway.sessions.reports import NoTurnObserver, TurnObserver, TurnReport
 from ostler.gateway.sessions.timings import Timings
 

@@ -1,7 +1,8 @@
 """One file for each kind of agent, each with a `PROVIDER`. Adding one is adding a file here, or an entry point outside.
 
 Rules:
-- `load()` is called once, by whoever composes the gateway. Nothing is registered by importing.
+- `load()` is for whoever composes a gateway. Nothing is registered by importing. It looks once in a process: the files
+  of every installed package are read for it, and what is installed does not change under a running program.
 - A package from outside offers providers through the entry point group `ostler.providers`; the object it names is a
   `Provider`. One that does not load is an error with its name in it, not a provider less.
 """
@@ -9,6 +10,7 @@ Rules:
 import importlib
 import pkgutil
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import entry_points
 
 from ostler.pool.provider import Provider, by_name
@@ -20,6 +22,7 @@ class BadProvider(TypeError):
     """A module or an entry point that should name a provider and does not."""
 
 
+@cache
 def load() -> Mapping[str, Provider]:
     """Every provider there is, by name."""
     modules = [importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]

@@ -18,6 +18,7 @@ from threading import Event
 import httpx
 
 from ostler.gateway.data_folder import DATABASE, MIRRORS
+from tests.support.plain_http import NO_AUTHORITIES
 
 CONVERSATIONS = 20
 PATIENCE = 60.0
@@ -46,7 +47,7 @@ class Talker:
 
     def talk(self, base: str, over: Event) -> None:
         """Until it is over, or until the gateway is gone."""
-        with httpx.Client(base_url=base, timeout=PATIENCE, trust_env=False) as http:
+        with httpx.Client(base_url=base, timeout=PATIENCE, trust_env=False, verify=NO_AUTHORITIES) as http:
             try:
                 while not over.is_set():
                     self.say(http)
@@ -92,7 +93,7 @@ class Talker:
 
     def recall(self, base: str) -> list[str]:
         """What its agent knows of it."""
-        with httpx.Client(base_url=base, timeout=PATIENCE, trust_env=False) as http:
+        with httpx.Client(base_url=base, timeout=PATIENCE, trust_env=False, verify=NO_AUTHORITIES) as http:
             answer = http.post(f"/v1/sessions/{self.key}/messages", json={"text": "!recall"})
             answer.raise_for_status()
             return [line for line in answer.json()["text"].splitlines() if not line.startswith("!sleep")]

@@ -11,6 +11,7 @@ from mcp.client.streamable_http import streamable_http_client
 from ostler.bridge.channels.http import HttpChannel
 from ostler.bridge.channels.http_app import HttpSettings
 from ostler.bridge.doors import HttpServerEntry
+from tests.support.plain_http import NO_AUTHORITIES
 
 HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 INITIALIZE = {
@@ -35,7 +36,7 @@ async def running_channel(**settings: Any) -> AsyncIterator[HttpChannel]:
 async def official(entry: HttpServerEntry, **options: Any) -> AsyncIterator[Client]:
     """The official client, as an agent written with it would be one."""
     async with (
-        httpx2.AsyncClient(headers=dict(entry.headers), timeout=20) as http,
+        httpx2.AsyncClient(headers=dict(entry.headers), timeout=20, verify=NO_AUTHORITIES) as http,
         Client(streamable_http_client(entry.url, http_client=http), **options) as client,
     ):
         yield client
@@ -43,5 +44,7 @@ async def official(entry: HttpServerEntry, **options: Any) -> AsyncIterator[Clie
 
 @asynccontextmanager
 async def bare(entry: HttpServerEntry, headers: Mapping[str, str] | None = None) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(headers={**HEADERS, **entry.headers, **(headers or {})}, timeout=20) as http:
+    async with httpx2.AsyncClient(
+        headers={**HEADERS, **entry.headers, **(headers or {})}, timeout=20, verify=NO_AUTHORITIES
+    ) as http:
         yield http

@@ -11,6 +11,8 @@ import httpx2  # the HTTP library of the clients
 from openresponses_types import types
 from pydantic import BaseModel
 
+from tests.support.plain_http import NO_AUTHORITIES
+
 EVENTS: dict[str, type[BaseModel]] = {
     "response.created": types.ResponseCreatedStreamingEvent,
     "response.queued": types.ResponseQueuedStreamingEvent,
@@ -105,7 +107,7 @@ class Court(httpx2.AsyncBaseTransport):
     """HTTP as it is, and a verdict on each body that was read to its end."""
 
     def __init__(self) -> None:
-        self._inner = httpx2.AsyncHTTPTransport()
+        self._inner = httpx2.AsyncHTTPTransport(verify=NO_AUTHORITIES)
         self.judged = 0
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

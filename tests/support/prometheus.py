@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.plain_http import NO_AUTHORITIES
 from tests.support.waiting import eventually, soon, within
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,7 +63,9 @@ async def scraping(folder: Path, target: str) -> AsyncIterator[Prometheus]:
     flags = [f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}"]
     process = started([tool("prometheus"), *flags, f"--web.listen-address=127.0.0.1:{port}"], log)
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as http:
+        async with httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{port}", trust_env=False, verify=NO_AUTHORITIES
+        ) as http:
             await eventually(lambda: b"Server is ready" in log.read_bytes(), "Prometheus serves", 30)
             yield Prometheus(http)
     finally:

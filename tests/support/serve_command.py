@@ -16,6 +16,8 @@ from typing import Any
 import httpx
 import psutil
 
+from tests.support.plain_http import NO_AUTHORITIES
+
 ADDRESS = re.compile(r"http://[^\s;]+")
 
 
@@ -31,7 +33,7 @@ class Command:
 
     def http(self) -> httpx.Client:
         """A client for it."""
-        return httpx.Client(base_url=self.base, timeout=30, trust_env=False)
+        return httpx.Client(base_url=self.base, timeout=30, trust_env=False, verify=NO_AUTHORITIES)
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """Log records of one event."""

@@ -25,6 +25,7 @@ from ostler.gateway.serving import Server
 from ostler.gateway.sessions.witness import Witness
 from ostler.wire.json import JsonObject
 from tests.support.database import look
+from tests.support.plain_http import NO_AUTHORITIES
 
 SESSION = "x-ostler-session-id"
 
@@ -109,7 +110,7 @@ async def serving(
     demo = {"demo": {"args": ["--record", str(record), *flags]}}
     async with (
         gateway_at(folder, demo, environ or {}, settings, wall=wall, witness=witness, memory=memory) as (gateway, base),
-        httpx.AsyncClient(base_url=base, timeout=30, trust_env=False) as http,
+        httpx.AsyncClient(base_url=base, timeout=30, trust_env=False, verify=NO_AUTHORITIES) as http,
     ):
         yield Served(gateway, http, folder, record, base)
 

@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from tests.support.database import look
+from tests.support.plain_http import NO_AUTHORITIES
 from tests.support.serve_command import Command, answering, command, environment, refused
 from tests.support.served import SESSION, events_of, text_of
 
@@ -257,7 +258,8 @@ def test_it_serves_a_unix_socket_and_tells_its_service_manager(tmp_path: Path) -
             assert manager.recv(100) == b"READY=1"
             assert stat.S_IMODE((tmp_path / "s").stat().st_mode) == 0o600
             with httpx.Client(
-                transport=httpx.HTTPTransport(uds=str(tmp_path / "s")), base_url="http://localhost"
+                transport=httpx.HTTPTransport(uds=str(tmp_path / "s"), verify=NO_AUTHORITIES),
+                base_url="http://localhost",
             ) as http:
                 assert text_of(say(http, "hello")) == "echo: hello"
             process.terminate()

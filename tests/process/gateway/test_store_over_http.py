@@ -15,6 +15,7 @@ import pytest
 from ostler.gateway.data_folder import DATABASE
 from ostler.gateway.records import NewMessage, NewSession, Origin
 from tests.support.database import change, look
+from tests.support.plain_http import NO_AUTHORITIES
 from tests.support.serve_command import command, environment
 from tests.support.served import SESSION, Served, serving, text_of
 
@@ -116,7 +117,7 @@ def test_c25_a_kill_leaves_a_response_with_its_slug_or_neither(tmp_path: Path, s
 
 def keep_asking(base: str, answered: dict[str, str], started: threading.Event) -> None:
     """One turn of a new slug after another, until the gateway is gone."""
-    with httpx.Client(base_url=base, timeout=20, trust_env=False) as http:
+    with httpx.Client(base_url=base, timeout=20, trust_env=False, verify=NO_AUTHORITIES) as http:
         for number in range(400):
             body: dict[str, Any] = {"model": "demo", "input": "hi", "conversation": f"c{number}"}
             try:
