@@ -147,7 +147,7 @@ def test_the_three_steps_of_an_agent_are_those_that_it_declares(short: str, gate
 def test_the_table_of_figures_was_written_by_the_program_that_it_names() -> None:
     block = README.read_text().partition(BEGIN)[2].partition(END)[0]
     about, _, head, _, *rows = block.strip().splitlines()
-    assert re.match(r"`python -m bench( --quick)?` on \d+ cores of .+, load [\d.]+ at the start\.", about)
+    assert re.match(r"`python -m bench( \w+)*( --quick)?` on \d+ cores of .+, load [\d.]+ at the start\.", about)
     assert head == "| | ostler | beside it | ratio |"
     assert len(rows) >= 10
     for row in rows:
