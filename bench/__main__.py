@@ -107,7 +107,9 @@ def report_of(name: str, *, quick: bool) -> Report:
 
 
 def conclude(headlines: list[Headline], *, check: bool, keep: bool) -> list[str]:
-    """Draw the headlines; what is worse than it was, where that is asked."""
+    """Draw the headlines, and those alone; what is worse than it was, where that is asked."""
+    for old in RESULTS.parent.glob("*.svg"):
+        old.unlink()
     for headline in headlines:
         (RESULTS.parent / f"{headline.slug}.svg").write_text(chart(headline))
     if headlines:

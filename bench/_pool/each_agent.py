@@ -7,6 +7,8 @@ Rules:
 - Ways take turns, round by round. Each measure waits until the one before is over and calm.
 - Where an agent holds one session for each process or directory there is no warm way. codex app-server speaks no ACP:
   it has no plain client and no acpx, and is compared with the pool switched off.
+- What an agent writes into its answers and is no part of them is not its first word. acpx prints it all the same, so it
+  is not compared there.
 - An agent that fails is named in a note; the others go on.
 """
 
@@ -73,7 +75,7 @@ def ways_of(ground: Ground, on: House, off: House) -> Mapping[str, Way]:
     if acp:
         ways["plain client"] = lambda name: plain(ground, on, name)
     acpx = ground.acpx
-    if acp and acpx is not None:
+    if acp and acpx is not None and provider.strips is None:
         ways["acpx"] = lambda name: rival(ground, acpx, name)
     return ways
 

@@ -7,6 +7,7 @@ agents get; no supervision, no limits, no second thoughts.
 import asyncio
 import json
 import os
+import re
 import signal
 from contextlib import suppress
 from time import perf_counter
@@ -67,16 +68,18 @@ class PlainSession:
         self._session = made["sessionId"]
         await ticket.attached()
 
-    async def first_text(self, prompt: str) -> tuple[float, str]:
-        """When the first piece of the answer came, and the whole answer."""
-        first, said = 0.0, []
+    async def first_text(self, prompt: str, aside: re.Pattern[str] | None = None) -> tuple[float, str]:
+        """When the first piece of the answer came, and the whole answer. `aside` is what an agent writes into it and is
+        no part of it."""
+        first, said = 0.0, list[str]()
 
         def hear(message: dict[str, Any]) -> None:
             nonlocal first
             update = message.get("params", {}).get("update", {})
             if update.get("sessionUpdate") == "agent_message_chunk":
-                first = first or perf_counter()
                 said.append(update["content"].get("text", ""))
+                if aside is None or aside.sub("", "".join(said)).strip():
+                    first = first or perf_counter()
 
         await self._ask(
             "session/prompt", {"sessionId": self._session, "prompt": [{"type": "text", "text": prompt}]}, hear

@@ -29,17 +29,25 @@ def run(argv: list[str]) -> int:
         from ostler.gateway.doctor.visit import Instruments, Visit, examine  # noqa: PLC0415 - see above
         from ostler.gateway.doctor.words import report_lines  # noqa: PLC0415 - see above
         from ostler.gateway.errors import GatewayError  # noqa: PLC0415 - see above
+        from ostler.gateway.models import callings  # noqa: PLC0415 - see above
         from ostler.pool.errors import PoolError  # noqa: PLC0415 - see above
         from ostler.pool.providers import load as providers  # noqa: PLC0415 - see above
 
-    unknown = sorted(set(given.providers) - set(providers()))
+    names = callings(providers())
+    unknown = sorted(set(given.providers) - set(names))
     if unknown:
         print(f"ostler doctor: no such agent: {', '.join(unknown)}; known: {', '.join(providers())}", file=sys.stderr)
         return 2
     try:
         loaded = load(os.environ, config=given.config, data_dir=given.data_dir)
         visit = Visit(
-            loaded, os.environ, given.providers, given.model, given.start, given.start and given.canary, given.patience
+            loaded,
+            os.environ,
+            [names[called] for called in given.providers],
+            given.model,
+            given.start,
+            given.start and given.canary,
+            given.patience,
         )
         report = asyncio.run(examine(visit, Instruments(time.monotonic, word, tell)))
     except (GatewayError, PoolError) as error:
@@ -55,7 +63,7 @@ def run(argv: list[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     """The words of the command."""
     words = argparse.ArgumentParser(prog="ostler doctor", description=SUMMARY)
-    words.add_argument("providers", nargs="*", metavar="AGENT", help="gemini-acp, codex-app-server, ... (all)")
+    words.add_argument("providers", nargs="*", metavar="AGENT", help="gemini, codex-app-server, ... (all)")
     words.add_argument("--model", help="the model to ask (the configured one, else the agent's own choice)")
     words.add_argument("--no-start", dest="start", action="store_false", help="only look, start nothing")
     words.add_argument("--no-canary", dest="canary", action="store_false", help="start, but ask no model anything")
