@@ -85,6 +85,17 @@ async def test_a_restart_between_call_and_output_is_bridged_by_replay(tmp_path: 
         assert "sunny" in prompt
 
 
+async def test_w42_a_turn_that_ended_while_its_client_worked_is_asked_again_with_the_result_once(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", "--call-timeout", "0.2") as served:
+        first = (await served.ask(CALL, tools=TOOLS, conversation="x")).json()
+        await eventually(lambda: "end_turn" in served.record.read_text(), "the agent goes on without the result")
+        # Asked behind the agent's last word on the same pipe, so the gateway has read that when this is answered.
+        assert await served.say("hello", conversation="y") == "echo: hello"
+        second = await served.ask([output(calls_of(first)[0], "sunny")], tools=TOOLS, conversation="x")
+        assert second.status_code == 200, second.text
+        assert served.rows("select text from messages where role = 'tool'") == [("sunny",)]
+
+
 async def test_tools_that_change_between_turns_are_honoured(served: Served) -> None:
     assert await served.say("!tools", tools=TOOLS[:1], conversation="x") == "get_weather"
     assert await served.say("!tools", tools=TOOLS, conversation="x") == "get_time\nget_weather"
