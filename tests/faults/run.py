@@ -97,10 +97,9 @@ class Run:
             )
             if last:
                 await self._end_well(running.end)
-        if not last:
-            # In every other life the next gateway is there before the last one's agents can have gone.
-            if scene.chance.random() < 0.5:
-                await self._nobody_left()
+        # In every other life the next gateway is there before the last one's agents can have gone.
+        if not last and scene.chance.random() < 0.5:
+            await self._nobody_left()
 
     # --- parts of a life ---
 

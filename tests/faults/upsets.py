@@ -7,7 +7,6 @@ checks. One that cannot be done here says so in `left_out` and does nothing.
 import asyncio
 import os
 import shutil
-import signal
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -110,9 +109,7 @@ async def read_nothing(scene: Scene) -> None:
 
     def held() -> bool:
         with suppress(psutil.NoSuchProcess):
-            return any(
-                one.raddr and one.raddr.port in mine for one in psutil.Process(scene.pid).net_connections("tcp")
-            )
+            return any(one.raddr and one.raddr.port in mine for one in psutil.Process(scene.pid).net_connections("tcp"))
         return False
 
     await scene.until(lambda: not held(), f"{SLOW} clients that read nothing are cut off", CUT_OFF)
@@ -139,7 +136,7 @@ def request(host: str, document: Mapping[str, object]) -> bytes:
 
 THEIRS = """
 import socket
-clients = [socket.create_connection(({host!r}, {port}), 10) for _ in range({many})]
+clients = [socket.create_connection(({host!r}, {port}), 60) for _ in range({many})]
 for client in clients: client.sendall({asked!r})
 for client in clients: client.recv(100)
 print("open", flush=True)
@@ -178,7 +175,7 @@ async def storm(scene: Scene) -> None:
 
 async def knock(scene: Scene, number: int) -> str:
     """One connection."""
-    asked = f"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode()
+    asked = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
     if number % (STORM // STORM_TURNS) == 0:
         asked = request("localhost", {"model": "demo", "input": f"storm {number}", "store": False})
     try:
@@ -212,4 +209,3 @@ WEIGHTS: Mapping[str, int] = {
     "clock jump": 4, "agent wedged": 1, "slow clients": 1, "half-open TCP": 1, "connection storm": 1,
 }  # fmt: skip
 """How often each is drawn once every one of them has been."""
-

@@ -1,4 +1,4 @@
-"""The agents of a soak: the demo agent in three forms always, real ones offline where `make agents` has installed them."""
+"""The agents of a soak: the demo agent in three forms always, real ones offline where `make agents` installed them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,12 +33,12 @@ def muster(folder: Path, llm: str) -> tuple[list[Hand], dict[str, str]]:
     for pin in PINS:
         if pin.provider not in REAL:
             continue
-        install = pin.home(cache_folder())
+        install, home = pin.home(cache_folder()), folder / f"home-{pin.provider}"
+        if not install.is_dir():
+            absent[pin.provider] = "`make agents` installs it"
+            continue
+        home.mkdir()
         try:
-            if not install.is_dir():
-                raise Unavailable("`make agents` installs it")
-            home = folder / f"home-{pin.provider}"
-            home.mkdir()
             recipe = RECIPES[pin.provider](Place(install, home, llm))
         except Unavailable as reason:
             absent[pin.provider] = str(reason)

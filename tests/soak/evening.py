@@ -1,4 +1,4 @@
-"""An evening: 200 sessions on one gateway process, agents that are replaced all the time, and a look every few seconds."""
+"""An evening: 200 sessions on one gateway process, agents that are replaced all the time, a look every few seconds."""
 
 import asyncio
 import itertools
@@ -35,7 +35,13 @@ P99_GROWTH = 2.0
 LEAST = 900.0
 """Seconds below which a slope says more about the allocator than about us; it is told, not judged."""
 SETTINGS = {
-    "gateway": {"default_model": DEFAULT, "seats_max": 400, "turn_inactivity": 60.0, "responses_max": 5000, "replay_bytes": 1_000_000},
+    "gateway": {
+        "default_model": DEFAULT,
+        "seats_max": 400,
+        "turn_inactivity": 60.0,
+        "responses_max": 5000,
+        "replay_bytes": 1_000_000,
+    },
     "pool": {"max_processes": 12, "max_processes_per_key": 3, "max_age": MAX_AGE, "idle_after": 30.0},
     "auth": {"api_key": API_KEY, "concurrency": 4000, "per_minute": 1_000_000},
     "tools": {"own": ["*"]},
@@ -65,9 +71,7 @@ class Evening:
             self.conversations.append(Conversation(next(chats if chat else others), model))
         with scene.serving("--config", str(config)) as running:
             async with asyncio.TaskGroup() as group:
-                talking = [
-                    group.create_task(one.live(scene.gate, scene.chance, PAUSE)) for one in self.conversations
-                ]
+                talking = [group.create_task(one.live(scene.gate, scene.chance, PAUSE)) for one in self.conversations]
                 async with scene.gate.opened(scene.base) as http:
                     await self._watch(http, seconds)
                 scene.gate.end()
@@ -113,7 +117,8 @@ class Evening:
     def _line(self, at: float) -> str:
         done = sum(len(one.answered) for one in self.conversations)
         agents = len(self.scene.agents())
-        return f"  {at:>5.0f} s  {done:>6} turns  rss {self.rss[-1][1]:.1f} MB  uss {self.uss[-1][1]:.1f} MB  {agents} agents"
+        memory = f"rss {self.rss[-1][1]:.1f} MB  uss {self.uss[-1][1]:.1f} MB"
+        return f"  {at:>5.0f} s  {done:>6} turns  {memory}  {agents} agents"
 
     def _judge(self, seconds: float) -> None:
         scene, verdict = self.scene, judge(self.conversations, self.scene.folder / "data")

@@ -1,4 +1,4 @@
-"""The configuration: whatever stands in the file or in the environment, the start fails with a sentence or not at all."""
+"""The configuration: whatever stands in the file or the environment, the start fails with a sentence or not at all."""
 
 import json
 import os
@@ -32,7 +32,9 @@ class Start:
         environ: dict[str, str] = {}
         if isinstance(document, dict):
             given = document.get("env")
-            environ = {name: text for name, text in pairs(given) if name and "=" not in name and "\0" not in name + text}
+            environ = {
+                name: text for name, text in pairs(given) if name and "=" not in name and "\0" not in name + text
+            }
             frame = as_file(document.get("file"))
         self._file.write_bytes(frame)
         try:
