@@ -109,8 +109,8 @@ class Run:
         async with asyncio.TaskGroup() as group:
             while time.monotonic() < over:
                 name = next(self._upsets)
-                task = group.create_task(UPSETS[name](scene))
                 scene.counts[f"upset: {name}"] += 1
+                task = group.create_task(UPSETS[name](scene))
                 if scene.chance.random() < 0.7:
                     await asyncio.wait([task])
                 await asyncio.sleep(scene.chance.uniform(0.05, 0.8))

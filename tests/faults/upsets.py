@@ -15,12 +15,15 @@ from contextlib import suppress
 import orjson
 import psutil
 
-from tests.faults.ground import HERE, THERE, Cable
+from tests.faults.ground import Cable
 from tests.faults.scene import API_KEY, CLIENT_PATIENCE, Scene
 
 STORM = 1000
 STORM_TURNS = 100
 SLOW = 5
+MUCH = "!stream 40000"
+"""Some megabytes of events: more than the kernel takes for a client, less than what the allocator would never give back.
+"""
 HALF_OPEN = 8
 JUMPS = (3600, -3600, 86_400, -86_400, 40 * 86_400, -40 * 86_400)
 CUT_OFF = CLIENT_PATIENCE * 2 + 15.0
@@ -104,7 +107,7 @@ async def turn_clock(scene: Scene) -> None:
 
 async def read_nothing(scene: Scene) -> None:
     """Clients that ask for much and take none of it: the gateway must end that, and not keep it in memory."""
-    clients = [ask_raw(scene, "127.0.0.1", f"slow-{scene.chance.random()}", "!stream 200000") for _ in range(SLOW)]
+    clients = [ask_raw(scene, "127.0.0.1", f"slow-{scene.chance.random()}", MUCH) for _ in range(SLOW)]
     mine = {client.getsockname()[1] for client in clients}
 
     def held() -> bool:
@@ -149,19 +152,19 @@ async def pull_cable(scene: Scene) -> None:
     if not scene.inside:
         scene.left_out["half-open TCP"] = "no network namespace is allowed here"
         return
-    cable = Cable()
+    cable = Cable(scene.counts["upset: half-open TCP"] % 256)
     try:
         if not cable.laid:
             scene.left_out["half-open TCP"] = "no cable to a second network namespace: `ip` or the right to use it"
             return
         document = {"model": "demo", "input": "hello\n!sleep 60", "stream": True}
-        code = THEIRS.format(host=HERE, port=scene.port, many=HALF_OPEN, asked=request(HERE, document))
+        code = THEIRS.format(host=cable.here, port=scene.port, many=HALF_OPEN, asked=request(cable.here, document))
         said = await asyncio.to_thread(cable.run, code)
         scene.expect(said == "open\n", f"the clients at the other end of the cable said {said!r}")
         cable.pull()
-        lost = scene.connections(THERE)
+        lost = scene.connections(cable.there)
         scene.expect(lost == HALF_OPEN, f"{lost} connections were half open, not {HALF_OPEN}")
-        await scene.until(lambda: not scene.connections(THERE), f"{HALF_OPEN} half-open connections go", CUT_OFF)
+        await scene.until(lambda: not scene.connections(cable.there), f"{HALF_OPEN} half-open connections go", CUT_OFF)
     finally:
         cable.end()
 
