@@ -21,7 +21,7 @@ from tests.faults import canary
 from tests.faults.gate import Gate
 
 SESSION = "x-ostler-session-id"
-FETCH = {"type": "function", "name": "fetch", "parameters": {"type": "object", "properties": {"of": {}}}}
+LOOK_UP = {"type": "function", "name": "look_up", "parameters": {"type": "object", "properties": {"of": {}}}}
 CHAT = "session.message"
 BEGUN = {f"{CHAT}.started", "response.in_progress"}
 ENDED = {f"{CHAT}.completed", "response.completed"}
@@ -131,7 +131,7 @@ class Conversation:
     async def _call(self, http: httpx.AsyncClient, turn: int, question: str) -> None:
         """The agent calls a function of ours, and we answer."""
         arguments = json.dumps({"of": canary.word(self.number, turn, canary.ARGUMENT)})
-        first = await self._post(http, f"{question}\n!call fetch {arguments}")
+        first = await self._post(http, f"{question}\n!call look_up {arguments}")
         if not self._taken(first):
             return
         self.heard.add(turn)
@@ -163,7 +163,7 @@ class Conversation:
     def _request(self, said: Any) -> tuple[str, dict[str, Any]]:
         if self.chat:
             return f"/v1/sessions/{self.name}/messages", {"text": said}
-        return "/v1/responses", {"model": self.model, "input": said, "conversation": self.name, "tools": [FETCH]}
+        return "/v1/responses", {"model": self.model, "input": said, "conversation": self.name, "tools": [LOOK_UP]}
 
     def _taken(self, answer: httpx.Response) -> bool:
         if answer.status_code == 200:
