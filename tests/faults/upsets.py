@@ -22,8 +22,7 @@ STORM = 1000
 STORM_TURNS = 100
 SLOW = 5
 MUCH = "!stream 40000"
-"""Some megabytes of events: more than the kernel takes for a client, less than what the allocator would never give back.
-"""
+"""Ten megabytes of events: more than the kernel takes for a client, less than an allocator would keep for ever."""
 HALF_OPEN = 8
 JUMPS = (3600, -3600, 86_400, -86_400, 40 * 86_400, -40 * 86_400)
 CUT_OFF = CLIENT_PATIENCE * 2 + 15.0
