@@ -83,7 +83,7 @@ async def fill_disk(scene: Scene) -> None:
     if not scene.full_disk:
         scene.left_out["disk full"] = "no disk of our own can be mounted here"
         return
-    ballast = scene.folder / "ballast"
+    ballast = scene.folder / f"ballast-{scene.counts['upset: disk full']}"
     with ballast.open("wb", buffering=0) as file:
         with suppress(OSError):
             os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(scene.folder).free)
