@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # More than there are cores: most of what tests do is wait for processes.
 WORKERS ?= 6
 
-.PHONY: setup serve test check cover agents bench bench-check soak crash fuzz lock format dist screenshots dashboards reference prometheus clean
+.PHONY: setup serve test check cover agents bench bench-check faults soak churn crash fuzz lock format dist screenshots dashboards reference prometheus clean
 
 setup: $(STAMP)
 
@@ -45,18 +45,32 @@ bench: setup
 bench-check: setup
 	$(BIN)/python -m bench --check
 
-# Ten minutes; `make soak SECONDS_OF_SOAK=30` for a look.
-SECONDS_OF_SOAK ?= 600
+# What the world does to a gateway under load: kills, stops, full disks, wrong clocks, lost clients, storms. Ten minutes and
+# the looks between them; then which of the known failures have a test.
+SECONDS_OF_FAULTS ?= 600
+faults: setup
+	$(BIN)/python -m tests.faults --seconds $(SECONDS_OF_FAULTS)
+	$(BIN)/python -m tests.ids --failures
+
+# Half an hour of 200 sessions on one gateway; `make soak SECONDS_OF_SOAK=120` for a look.
+SECONDS_OF_SOAK ?= 1800
 soak: setup
 	$(BIN)/python -m tests.soak --seconds $(SECONDS_OF_SOAK)
+
+# Ten minutes of random life on one pool.
+SECONDS_OF_CHURN ?= 600
+churn: setup
+	$(BIN)/python -m tests.churn --seconds $(SECONDS_OF_CHURN)
 
 # kill -9 at random moments, a full disk, a stopped writer: nothing that was acknowledged may be lost.
 KILLS ?= 200
 crash: setup
 	$(BIN)/python -m tests.soak.crash --kills $(KILLS)
 
+# Ten minutes over all targets.
+SECONDS_OF_FUZZ ?= 600
 fuzz: setup
-	$(BIN)/python -m tests.fuzz
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS_OF_FUZZ)
 
 # The pictures of the README, drawn anew from a real run; needs Chromium.
 screenshots: setup

@@ -199,7 +199,7 @@ class Intake:
             turn = self._sessions.resume(prepared.resumes, writer, list(prepared.outputs))
             if turn is not None:
                 return turn
-            ask = replayed(ask, prepared.outputs)
+            # The turn that waited has ended meanwhile: `ask` is made for that too, it brings the results along.
         session = self._sessions.of(prepared.session_id, prepared.caller.name)
         return self._sessions.start(session, ask, turn_id, writer)
 

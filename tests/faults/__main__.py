@@ -1,4 +1,4 @@
-"""`python -m tests.faults [--seconds N] [--seed N]`: what the world does to a gateway, under load, and what is left then.
+"""`python -m tests.faults [--seconds N] [--seed N]`: what the world does to a gateway under load, and what is left.
 
 1. A gateway that may open 256 files, and more clients than that.
 2. Lives of gateways on one data folder: load, a base, upsets (each kind once, then drawn), rest and comparison with the
@@ -53,7 +53,9 @@ def report(run: Run) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=600.0, help="of life with upsets, about; the rest comes on top")
+    parser.add_argument(
+        "--seconds", type=float, default=600.0, help="of life with upsets, about; the rest comes on top"
+    )
     parser.add_argument("--seed", type=int, default=None, help="a random one by default; it is printed")
     given = parser.parse_args()
     inside = enter()

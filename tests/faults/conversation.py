@@ -21,7 +21,7 @@ from tests.faults import canary
 from tests.faults.gate import Gate
 
 SESSION = "x-ostler-session-id"
-FETCH = {"type": "function", "name": "fetch", "parameters": {"type": "object", "properties": {"of": {}}}}
+LOOK_UP = {"type": "function", "name": "look_up", "parameters": {"type": "object", "properties": {"of": {}}}}
 CHAT = "session.message"
 BEGUN = {f"{CHAT}.started", "response.in_progress"}
 ENDED = {f"{CHAT}.completed", "response.completed"}
@@ -41,6 +41,8 @@ class Conversation:
     """Tool results that were acknowledged."""
     told: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
+    uncalled: str = ""
+    """The last answer of an agent that should have called and did not."""
     seconds: list[tuple[float, float]] = field(default_factory=list)
     """When a turn ended well and how long it took."""
 
@@ -89,7 +91,7 @@ class Conversation:
         self.sent += 1
         question = canary.word(self.number, self.sent, canary.QUESTION)
         answer = await self._post(http, f"{question}\n!recall")
-        return answer.text if answer.status_code == 200 else ""
+        return answer.text if answer.status_code == 200 and answer.json()["status"] == "completed" else ""
 
     async def _recall(self, http: httpx.AsyncClient, turn: int) -> None:
         self.sent -= 1
@@ -129,13 +131,14 @@ class Conversation:
     async def _call(self, http: httpx.AsyncClient, turn: int, question: str) -> None:
         """The agent calls a function of ours, and we answer."""
         arguments = json.dumps({"of": canary.word(self.number, turn, canary.ARGUMENT)})
-        first = await self._post(http, f"{question}\n!call fetch {arguments}")
+        first = await self._post(http, f"{question}\n!call look_up {arguments}")
         if not self._taken(first):
             return
         self.heard.add(turn)
         calls = [item for item in first.json()["output"] if item["type"] == "function_call"]
         if not calls:
             self.told[f"no call, {first.json()['status']}"] += 1
+            self.uncalled = first.text[first.text.find('"output"') :][:500]
             return
         if calls[0]["arguments"].count(canary.word(self.number, turn, canary.ARGUMENT)) != 1:
             self.wrong.append(f"{self.name}: turn {turn} was asked to call {calls[0]['arguments'][:200]}")
@@ -148,10 +151,8 @@ class Conversation:
             self.told[document["status"]] += 1
             if document["status"] == "completed":
                 self.answered.add(turn)
-                # After a restart the turn is asked again from the transcript; then the agent says more than the result.
                 if said not in second.text:
-                    heard = second.text[second.text.find('"output"') :][:700]
-                    self.wrong.append(f"{self.name}: turn {turn} did not hear the result of its tool: {heard}")
+                    self._explain(turn, second.text)
 
     async def _post(self, http: httpx.AsyncClient, said: Any) -> httpx.Response:
         path, body = self._request(said)
@@ -162,7 +163,7 @@ class Conversation:
     def _request(self, said: Any) -> tuple[str, dict[str, Any]]:
         if self.chat:
             return f"/v1/sessions/{self.name}/messages", {"text": said}
-        return "/v1/responses", {"model": self.model, "input": said, "conversation": self.name, "tools": [FETCH]}
+        return "/v1/responses", {"model": self.model, "input": said, "conversation": self.name, "tools": [LOOK_UP]}
 
     def _taken(self, answer: httpx.Response) -> bool:
         if answer.status_code == 200:
@@ -177,6 +178,15 @@ class Conversation:
         text = answer.json().get("text", "")
         if "session_id" in text and answer.headers[SESSION] not in text:
             self.wrong.append(f"{self.name}: the tool took it for another session: {text[:300]}")
+
+    def _explain(self, turn: int, text: str) -> None:
+        """A result that the agent does not repeat: its tool server died under the call, or the agent did, and another
+        one was told the whole conversation. Both say so."""
+        for reason, sign in (("asked again", "the results of your tool calls"), ("tool server gone", "error: ")):
+            if sign in text:
+                self.told[reason] += 1
+                return
+        self.wrong.append(f"{self.name}: turn {turn} did not hear the result of its tool: {text[:700]}")
 
     def look(self, text: str) -> None:
         """Nothing of anybody else's."""

@@ -8,7 +8,8 @@ import httpx
 
 PATIENCE = 90.0
 """Seconds for one answer: far above every deadline of the gateway that is tested."""
-ANY = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+ANY = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=2)
+"""Idle connections are left before the gateway leaves them: a question on one that it just closed would be lost."""
 
 
 class Gate:
@@ -45,11 +46,17 @@ class Gate:
             self._empty.set()
 
     @asynccontextmanager
-    async def opened(self, base: str) -> AsyncIterator[httpx.AsyncClient]:
-        """Everybody talks until the block ends; then the last one is waited for, and no connection is left."""
+    async def aside(self, base: str) -> AsyncIterator[httpx.AsyncClient]:
+        """A way to the gateway that nobody else takes."""
         async with httpx.AsyncClient(
             base_url=base, headers=self._headers, timeout=PATIENCE, trust_env=False, limits=ANY
         ) as http:
+            yield http
+
+    @asynccontextmanager
+    async def opened(self, base: str) -> AsyncIterator[httpx.AsyncClient]:
+        """Everybody talks until the block ends; then the last one is waited for, and no connection is left."""
+        async with self.aside(base) as http:
             self._http = http
             self._open.set()
             try:

@@ -17,7 +17,6 @@ from tests.agents.offline import raise_loopback
 INSIDE = "OSTLER_FAULTS_INSIDE"
 WAYS = (("unshare", "-nm"), ("unshare", "-rnm"))
 DISK = "size=512m"
-HERE, THERE = "10.213.0.1", "10.213.0.2"
 DIES_WITH_PARENT = 1
 
 
@@ -39,7 +38,7 @@ def enter() -> bool:
         return False
     program = shutil.which(way[0]) or way[0]
     again = [*way, sys.executable, "-m", "tests.faults", *sys.argv[1:]]
-    os.execve(program, again, {**os.environ, INSIDE: "1"})  # noqa: S606 - no shell is wanted
+    os.execve(program, again, {**os.environ, INSIDE: "1"})
     return True
 
 
@@ -62,20 +61,29 @@ class Cable:
     route. The process lives on, so its kernel would answer if it heard.
     """
 
-    def __init__(self) -> None:
-        code = f"import sys, ctypes; ctypes.CDLL(None).prctl({DIES_WITH_PARENT}, 9); exec(sys.stdin.readline())"
+    def __init__(self, number: int) -> None:
+        """Two cables of different numbers may be laid at the same time."""
+        self.here, self.there = f"10.213.{number}.1", f"10.213.{number}.2"
+        self._near, self._far = f"near{number}", f"far{number}"
+        code = (
+            f"import sys, ctypes; ctypes.CDLL(None).prctl({DIES_WITH_PARENT}, 9); print('here', flush=True); "
+            "exec(sys.stdin.readline())"
+        )
         self.process = subprocess.Popen(
             ["unshare", "-n", sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
+        assert self.process.stdout is not None
+        # Until it has said so it may still be in our network, where the cable would lead from us to us.
+        there = self.process.stdout.readline() == "here\n"
         pid = str(self.process.pid)
-        self.laid = all(
+        self.laid = there and all(
             run(*line)
             for line in (
-                ("ip", "link", "add", "near", "type", "veth", "peer", "name", "far", "netns", pid),
-                ("ip", "addr", "add", f"{HERE}/24", "dev", "near"),
-                ("ip", "link", "set", "near", "up"),
-                ("nsenter", "-t", pid, "-n", "ip", "addr", "add", f"{THERE}/24", "dev", "far"),
-                ("nsenter", "-t", pid, "-n", "ip", "link", "set", "far", "up"),
+                ("ip", "link", "add", self._near, "type", "veth", "peer", "name", self._far, "netns", pid),
+                ("ip", "addr", "add", f"{self.here}/24", "dev", self._near),
+                ("ip", "link", "set", self._near, "up"),
+                ("nsenter", "-t", pid, "-n", "ip", "addr", "add", f"{self.there}/24", "dev", self._far),
+                ("nsenter", "-t", pid, "-n", "ip", "link", "set", self._far, "up"),
             )
         )
 
@@ -89,7 +97,7 @@ class Cable:
 
     def pull(self) -> None:
         """Nothing passes any more."""
-        run("nsenter", "-t", str(self.process.pid), "-n", "ip", "link", "set", "far", "down")
+        run("nsenter", "-t", str(self.process.pid), "-n", "ip", "link", "set", self._far, "down")
 
     def end(self) -> None:
         """The other machine and the cable are gone."""
@@ -98,10 +106,9 @@ class Cable:
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 pipe.close()
-        run("ip", "link", "del", "near")
+        run("ip", "link", "del", self._near)
 
 
 def run(*line: str) -> bool:
     """Whether a command of the system did what it was asked."""
     return shutil.which(line[0]) is not None and subprocess.run(line, check=False, capture_output=True).returncode == 0
-

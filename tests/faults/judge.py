@@ -44,10 +44,20 @@ class Verdict:
     damaged: list[str] = field(default_factory=list)
     looked_at: Counter[str] = field(default_factory=Counter)
 
+    def by_kind(self) -> dict[str, list[str]]:
+        """All of them."""
+        return {
+            "lost": self.lost,
+            "doubled": self.doubled,
+            "disordered": self.disordered,
+            "leaked": self.leaked,
+            "damaged": self.damaged,
+        }
+
     @property
     def findings(self) -> list[str]:
-        """All of them."""
-        return [*self.damaged, *self.lost, *self.doubled, *self.disordered, *self.leaked]
+        """One after the other."""
+        return [line for lines in self.by_kind().values() for line in lines]
 
 
 def read_folder(folder: Path) -> tuple[list[Row], list[tuple[str, str]], list[str]]:

@@ -86,22 +86,20 @@ class Run:
                 await self._upset(seconds)
             self._compare(base, await self._rest(), "a life with upsets")
             scene.expect(running.process.poll() is None, "the gateway died by itself")
-            async with scene.gate.opened(scene.base) as http:
+            async with scene.gate.opened(scene.base):
                 await asyncio.sleep(scene.chance.uniform(0.2, LOAD_AGAIN))
-                if last:
-                    for one in scene.chance.sample(conversations, SAMPLE):
-                        self._knows(one, canary.turns(await one.recall(http), canary.QUESTION))
-                else:
+                if not last:
                     self._kill(running.end)
+            if last:
+                await self._ask_around(conversations)
             scene.counts["failures of the gateway's own in its log"] += len(
                 [line for line in running.logged if line.get("level") == "error"]
             )
             if last:
                 await self._end_well(running.end)
-        if not last:
-            # In every other life the next gateway is there before the last one's agents can have gone.
-            if scene.chance.random() < 0.5:
-                await self._nobody_left()
+        # In every other life the next gateway is there before the last one's agents can have gone.
+        if not last and scene.chance.random() < 0.5:
+            await self._nobody_left()
 
     # --- parts of a life ---
 
@@ -111,8 +109,8 @@ class Run:
         async with asyncio.TaskGroup() as group:
             while time.monotonic() < over:
                 name = next(self._upsets)
-                task = group.create_task(UPSETS[name](scene))
                 scene.counts[f"upset: {name}"] += 1
+                task = group.create_task(UPSETS[name](scene))
                 if scene.chance.random() < 0.7:
                     await asyncio.wait([task])
                 await asyncio.sleep(scene.chance.uniform(0.05, 0.8))
@@ -163,11 +161,15 @@ class Run:
             flush=True,
         )
 
-    def _knows(self, one: Conversation, known: list[int]) -> None:
+    async def _ask_around(self, conversations: list[Conversation]) -> None:
         """The agent of a conversation knows every question that was answered."""
-        self.scene.counts["agents asked for all they know"] += 1
-        if forgotten := one.answered - set(known):
-            self.scene.broken.append(f"{one.name}: its agent does not know of turns {sorted(forgotten)}")
+        scene = self.scene
+        async with scene.gate.aside(scene.base) as http:
+            for one in scene.chance.sample(conversations, SAMPLE):
+                known = canary.turns(await one.recall(http), canary.QUESTION)
+                scene.counts["agents asked for all they know"] += 1
+                if forgotten := one.answered - set(known):
+                    scene.broken.append(f"{one.name}: its agent knows {known}, and not {sorted(forgotten)}")
 
     # --- ends ---
 
@@ -199,9 +201,7 @@ class Run:
         scene, verdict = self.scene, judge(conversations, self.scene.folder / "data")
         scene.counts.update(verdict.looked_at)
         scene.broken += verdict.findings
-        for kind in ("lost", "doubled", "disordered", "leaked", "damaged"):
-            self.verdict[kind] += len({"lost": verdict.lost, "doubled": verdict.doubled, "leaked": verdict.leaked,
-                                       "disordered": verdict.disordered, "damaged": verdict.damaged}[kind])
+        self.verdict.update({kind: len(lines) for kind, lines in verdict.by_kind().items()})
         for one in conversations:
             scene.counts["messages sent"] += one.sent
             scene.counts.update({f"turns, {what}": many for what, many in one.told.items()})

@@ -5,7 +5,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,6 +62,7 @@ class Scene:
     """Whether network and mounts are ours."""
     full_disk: bool
     """Whether the folder is a disk of its own."""
+    settings: Mapping[str, str] = field(default_factory=lambda: SETTINGS)
     running: Command | None = None
     base: str = ""
     counts: Counter[str] = field(default_factory=Counter)
@@ -83,10 +84,10 @@ class Scene:
         return int(self.base.rpartition(":")[2])
 
     @contextmanager
-    def serving(self, **more: str) -> Iterator[Command]:
+    def serving(self, *arguments: str) -> Iterator[Command]:
         """A gateway on the folder."""
-        environ = {f"OSTLER_{name}": value for name, value in {**SETTINGS, **more}.items()}
-        with command(self.folder, **environ, **self.clock.environ) as running:
+        environ = {f"OSTLER_{name}": value for name, value in self.settings.items()}
+        with command(self.folder, *arguments, **environ, **self.clock.environ) as running:
             self.running, self.base = running, running.base.replace("0.0.0.0", "127.0.0.1")
             try:
                 yield running

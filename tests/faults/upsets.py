@@ -7,7 +7,6 @@ checks. One that cannot be done here says so in `left_out` and does nothing.
 import asyncio
 import os
 import shutil
-import signal
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,12 +15,14 @@ from contextlib import suppress
 import orjson
 import psutil
 
-from tests.faults.ground import HERE, THERE, Cable
+from tests.faults.ground import Cable
 from tests.faults.scene import API_KEY, CLIENT_PATIENCE, Scene
 
 STORM = 1000
 STORM_TURNS = 100
 SLOW = 5
+MUCH = "!stream 40000"
+"""Ten megabytes of events: more than the kernel takes for a client, less than an allocator would keep for ever."""
 HALF_OPEN = 8
 JUMPS = (3600, -3600, 86_400, -86_400, 40 * 86_400, -40 * 86_400)
 CUT_OFF = CLIENT_PATIENCE * 2 + 15.0
@@ -82,7 +83,7 @@ async def fill_disk(scene: Scene) -> None:
     if not scene.full_disk:
         scene.left_out["disk full"] = "no disk of our own can be mounted here"
         return
-    ballast = scene.folder / "ballast"
+    ballast = scene.folder / f"ballast-{scene.counts['upset: disk full']}"
     with ballast.open("wb", buffering=0) as file:
         with suppress(OSError):
             os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(scene.folder).free)
@@ -105,14 +106,12 @@ async def turn_clock(scene: Scene) -> None:
 
 async def read_nothing(scene: Scene) -> None:
     """Clients that ask for much and take none of it: the gateway must end that, and not keep it in memory."""
-    clients = [ask_raw(scene, "127.0.0.1", f"slow-{scene.chance.random()}", "!stream 200000") for _ in range(SLOW)]
+    clients = [ask_raw(scene, "127.0.0.1", f"slow-{scene.chance.random()}", MUCH) for _ in range(SLOW)]
     mine = {client.getsockname()[1] for client in clients}
 
     def held() -> bool:
         with suppress(psutil.NoSuchProcess):
-            return any(
-                one.raddr and one.raddr.port in mine for one in psutil.Process(scene.pid).net_connections("tcp")
-            )
+            return any(one.raddr and one.raddr.port in mine for one in psutil.Process(scene.pid).net_connections("tcp"))
         return False
 
     await scene.until(lambda: not held(), f"{SLOW} clients that read nothing are cut off", CUT_OFF)
@@ -139,7 +138,7 @@ def request(host: str, document: Mapping[str, object]) -> bytes:
 
 THEIRS = """
 import socket
-clients = [socket.create_connection(({host!r}, {port}), 10) for _ in range({many})]
+clients = [socket.create_connection(({host!r}, {port}), 60) for _ in range({many})]
 for client in clients: client.sendall({asked!r})
 for client in clients: client.recv(100)
 print("open", flush=True)
@@ -152,19 +151,19 @@ async def pull_cable(scene: Scene) -> None:
     if not scene.inside:
         scene.left_out["half-open TCP"] = "no network namespace is allowed here"
         return
-    cable = Cable()
+    cable = Cable(scene.counts["upset: half-open TCP"] % 256)
     try:
         if not cable.laid:
             scene.left_out["half-open TCP"] = "no cable to a second network namespace: `ip` or the right to use it"
             return
         document = {"model": "demo", "input": "hello\n!sleep 60", "stream": True}
-        code = THEIRS.format(host=HERE, port=scene.port, many=HALF_OPEN, asked=request(HERE, document))
+        code = THEIRS.format(host=cable.here, port=scene.port, many=HALF_OPEN, asked=request(cable.here, document))
         said = await asyncio.to_thread(cable.run, code)
         scene.expect(said == "open\n", f"the clients at the other end of the cable said {said!r}")
         cable.pull()
-        lost = scene.connections(THERE)
+        lost = scene.connections(cable.there)
         scene.expect(lost == HALF_OPEN, f"{lost} connections were half open, not {HALF_OPEN}")
-        await scene.until(lambda: not scene.connections(THERE), f"{HALF_OPEN} half-open connections go", CUT_OFF)
+        await scene.until(lambda: not scene.connections(cable.there), f"{HALF_OPEN} half-open connections go", CUT_OFF)
     finally:
         cable.end()
 
@@ -178,7 +177,7 @@ async def storm(scene: Scene) -> None:
 
 async def knock(scene: Scene, number: int) -> str:
     """One connection."""
-    asked = f"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode()
+    asked = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
     if number % (STORM // STORM_TURNS) == 0:
         asked = request("localhost", {"model": "demo", "input": f"storm {number}", "store": False})
     try:
@@ -212,4 +211,3 @@ WEIGHTS: Mapping[str, int] = {
     "clock jump": 4, "agent wedged": 1, "slow clients": 1, "half-open TCP": 1, "connection storm": 1,
 }  # fmt: skip
 """How often each is drawn once every one of them has been."""
-

@@ -64,6 +64,8 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed("sleeping_test", "tests/contracts/test_loading.py", "agents write their records by their own clock"),
     Allowed("sleeping_test", "tests/process/test_bridge_attacks.py", "a slow attacker is slow; counters send no event"),
     Allowed("sleeping_test", "tests/soak/*.py", "random moments are the experiment; other processes send no event"),
+    Allowed("sleeping_test", "tests/faults/*.py", "random moments are the experiment; other processes send no event"),
+    Allowed("sleeping_test", "tests/churn/*.py", "random moments are the experiment; other processes send no event"),
     Allowed("sleeping_test", "tests/process/test_bridge_relay.py", "shows that nothing happens for a while"),
 )
 

@@ -1,1 +1,1 @@
-"""Minutes of random life: `make soak`, or `python -m tests.soak --seconds 30`."""
+"""Long runs: an evening of 200 sessions on one gateway (`make soak`), and its sudden deaths (`make crash`)."""

@@ -1,4 +1,4 @@
-"""The configuration: whatever stands in the file or in the environment, the start fails with a sentence or not at all."""
+"""The configuration: whatever stands in the file or the environment, the start fails with a sentence or not at all."""
 
 import json
 import os
@@ -14,6 +14,7 @@ from ostler.gateway.errors import GatewayError
 from ostler.pool.errors import PoolError
 from tests.fuzz.mutate import keys, walk
 from tests.fuzz.target import Target
+from tests.support.toml import written
 
 NO_KEY = ("is no TOML", "cannot be read")
 """Then there is none to name."""
@@ -31,8 +32,10 @@ class Start:
         environ: dict[str, str] = {}
         if isinstance(document, dict):
             given = document.get("env")
-            environ = {name: text for name, text in pairs(given) if name and "=" not in name and "\0" not in name + text}
-            frame = written(document.get("file"))
+            environ = {
+                name: text for name, text in pairs(given) if name and "=" not in name and "\0" not in name + text
+            }
+            frame = as_file(document.get("file"))
         self._file.write_bytes(frame)
         try:
             loaded = load(environ, config=str(self._file), data_dir=self._folder.name)
@@ -78,33 +81,14 @@ def readable(text: str) -> str:
     return os.fsdecode(text.encode("utf-8", "surrogatepass"))
 
 
-def written(document: Any) -> bytes:
-    """A document that is too deep to be written here is a file of brackets."""
+def as_file(document: Any) -> bytes:
+    """One that is no table, or too deep to be written here, is a file of its own kind."""
+    if not isinstance(document, dict):
+        return json.dumps(document).encode()
     try:
-        return toml(document).encode("utf-8", "surrogatepass")
+        return written(document).encode("utf-8", "surrogatepass")
     except RecursionError:
         return b"a = " + b"[" * 2000
-
-
-def toml(document: Any) -> str:
-    """A document as TOML, in inline tables; what TOML has no word for is left out."""
-    if not isinstance(document, dict):
-        return json.dumps(document)
-    return "".join(f"{json.dumps(key, ensure_ascii=False)} = {value(part)}\n" for key, part in document.items())
-
-
-def value(part: Any) -> str:
-    match part:
-        case None:
-            return '""'
-        case dict():
-            return "{" + ", ".join(f"{json.dumps(key, ensure_ascii=False)} = {value(each)}" for key, each in part.items()) + "}"
-        case list():
-            return "[" + ", ".join(map(value, part)) + "]"
-        case str():
-            return json.dumps(part, ensure_ascii=False)
-        case _:
-            return json.dumps(part)
 
 
 TARGET = Target("config", "config", Start, heavy=True)

@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from tests.support.ears import Wall
 from tests.support.served import SESSION, Served, serving, text_of
 from tests.support.waiting import eventually
@@ -84,6 +86,21 @@ async def test_a_restart_between_call_and_output_is_bridged_by_replay(tmp_path: 
         prompt = served.prompts()[-1]
         assert "get_weather" in prompt
         assert "sunny" in prompt
+
+
+async def test_w42_a_turn_that_ended_while_its_client_worked_is_asked_again_with_the_result_once(
+    served: Served,
+) -> None:
+    first = (await served.ask(CALL, tools=TOOLS, conversation="x")).json()
+    for process in psutil.Process().children(recursive=True):
+        if any("relay" in word for word in process.cmdline()):
+            process.kill()  # the agent goes on without the result, and the bridge waits for the relay to come back
+    await eventually(lambda: "end_turn" in served.record.read_text(), "the end of the agent's turn")
+    # Asked behind the agent's last word on the same pipe, so the gateway has read that when this is answered.
+    assert await served.say("hello", conversation="y") == "echo: hello"
+    second = await served.ask([output(calls_of(first)[0], "sunny")], tools=TOOLS, conversation="x")
+    assert second.status_code == 200, second.text
+    assert served.rows("select text from messages where role = 'tool'") == [("sunny",)]
 
 
 async def test_tools_that_change_between_turns_are_honoured(served: Served) -> None:

@@ -1,4 +1,4 @@
-"""The soak in its quick form, on every run: some seconds of random life, a base before and the same base after."""
+"""The churn in its quick form, on every run: some seconds of random life, a base before and the same base after."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.timeout(240)
 def test_some_seconds_of_random_life_break_nothing() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.soak", "--seconds", "9"],
+        [sys.executable, "-m", "tests.churn", "--seconds", "9"],
         cwd=ROOT, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=220,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout

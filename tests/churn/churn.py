@@ -19,7 +19,7 @@ from ostler.pool import Lease, TransportKey
 from ostler.pool.errors import PoolError
 from ostler.pool.events import Finished, Reason, Text
 from ostler.pool.order import SessionMemo
-from tests.soak.world import PROCESSES, TOOLS, World
+from tests.churn.world import PROCESSES, TOOLS, World
 
 SESSIONS = 12
 PATIENCE = 90.0

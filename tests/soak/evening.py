@@ -1,0 +1,159 @@
+"""An evening: 200 sessions on one gateway process, agents that are replaced all the time, a look every few seconds."""
+
+import asyncio
+import itertools
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import psutil
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.faults.clock import WallClock
+from tests.faults.conversation import Conversation
+from tests.faults.gate import Gate
+from tests.faults.judge import judge
+from tests.faults.scene import API_KEY, Scene
+from tests.soak.crew import Hand, document, models
+from tests.soak.growth import Point, is_flat, percentile, settled, slope, windows
+from tests.support.toml import written
+
+SESSIONS = 200
+DEFAULT = "demo/one"
+PAUSE = 6.0
+"""Seconds between two turns of a session, on average: thirty turns a second in all."""
+MAX_AGE = 60.0
+LOOK_EVERY, OPERATE_EVERY = 2.0, 20.0
+WARM_UP = 0.3
+"""The part of the evening before memory is compared: what is loaded, cached and pooled once is no leak."""
+MB_PER_HOUR = 1.0
+STRETCHES, WINDOWS = 10, 6
+P99_GROWTH = 2.0
+LEAST = 900.0
+"""Seconds below which a slope says more about the allocator than about us; it is told, not judged."""
+SETTINGS = {
+    "gateway": {
+        "default_model": DEFAULT,
+        "seats_max": 400,
+        "turn_inactivity": 60.0,
+        "responses_max": 5000,
+        "replay_bytes": 1_000_000,
+    },
+    "pool": {"max_processes": 12, "max_processes_per_key": 3, "max_age": MAX_AGE, "idle_after": 30.0},
+    "auth": {"api_key": API_KEY, "concurrency": 4000, "per_minute": 1_000_000},
+    "tools": {"own": ["*"]},
+}
+
+
+@dataclass
+class Evening:
+    """One run."""
+
+    scene: Scene
+    crew: list[Hand]
+    conversations: list[Conversation] = field(default_factory=list)
+    rss: list[Point] = field(default_factory=list)
+    uss: list[Point] = field(default_factory=list)
+    recycles: Counter[str] = field(default_factory=Counter)
+
+    async def pass_by(self, seconds: float) -> None:
+        """Open, talk, look, end, judge."""
+        scene = self.scene
+        config = scene.folder / "soak.toml"
+        config.write_text(written(document(self.crew, SETTINGS)))
+        # Chats, whose numbers are even, have the default model: other agents are met on /v1/responses.
+        chats, others = itertools.count(0, 2), itertools.count(1, 2)
+        for place, model in enumerate(models(self.crew, SESSIONS)):
+            chat = model == DEFAULT and place % 2 == 0
+            self.conversations.append(Conversation(next(chats if chat else others), model))
+        with scene.serving("--config", str(config)) as running:
+            async with asyncio.TaskGroup() as group:
+                talking = [group.create_task(one.live(scene.gate, scene.chance, PAUSE)) for one in self.conversations]
+                async with scene.gate.opened(scene.base) as http:
+                    await self._watch(http, seconds)
+                scene.gate.end()
+                await asyncio.wait(talking)
+            code = await asyncio.to_thread(running.end, seconds=60)
+            scene.expect(code == 0, f"the gateway ended with {code}")
+            errors = [line for line in running.logged if line.get("level") == "error"]
+            scene.expect(not errors, f"{len(errors)} errors in its log: {errors[:2]}")
+        await scene.until(lambda: not scene.strays(), "no process of the gateway is left", 20.0)
+        scene.broken += scene.strays()
+        self._judge(seconds)
+
+    async def _watch(self, http: httpx.AsyncClient, seconds: float) -> None:
+        scene, began = self.scene, time.monotonic()
+        looked = operated = began
+        while (now := time.monotonic()) < began + seconds:
+            memory = psutil.Process(scene.pid).memory_full_info()
+            self.rss.append((now - began, memory.rss / 2**20))
+            self.uss.append((now - began, memory.uss / 2**20))
+            if now - looked > OPERATE_EVERY:
+                looked = now
+                print(self._line(now - began), flush=True)
+            if now - operated > OPERATE_EVERY * 3:
+                operated = now
+                await self._recycle_one()
+            await asyncio.sleep(LOOK_EVERY)
+        text = (await http.get("/metrics")).text
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                if sample.name == "ostler_pool_recycles_total":
+                    self.recycles[f"{sample.labels['provider']}, {sample.labels['cause']}"] += int(sample.value)
+
+    async def _recycle_one(self) -> None:
+        """What an operator does now and then, over the gateway's own socket."""
+        transport = httpx.AsyncHTTPTransport(uds=str(self.scene.folder / "data" / "admin.sock"))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=30) as admin:
+            shown = (await admin.get("/admin/pool")).json()
+            ready = [each["process"] for key in shown["keys"] for each in key["processes"] if each["state"] == "ready"]
+            if ready:
+                answer = await admin.post("/admin/pool/recycle", json={"process": self.scene.chance.choice(ready)})
+                self.scene.counts[f"operator's recycles, {answer.status_code}"] += 1
+
+    def _line(self, at: float) -> str:
+        done = sum(len(one.answered) for one in self.conversations)
+        agents = len(self.scene.agents())
+        memory = f"rss {self.rss[-1][1]:.1f} MB  uss {self.uss[-1][1]:.1f} MB"
+        return f"  {at:>5.0f} s  {done:>6} turns  {memory}  {agents} agents"
+
+    def _judge(self, seconds: float) -> None:
+        scene, verdict = self.scene, judge(self.conversations, self.scene.folder / "data")
+        scene.counts.update(verdict.looked_at)
+        scene.broken += verdict.findings
+        told: Counter[str] = Counter()
+        for one in self.conversations:
+            told.update({f"turns of {one.model.partition('/')[0]}, {what}": many for what, many in one.told.items()})
+            scene.broken += one.wrong
+        scene.counts.update(told)
+        bad = {what: many for what, many in told.items() if not what.endswith((", completed", ", asked again"))}
+        uncalled = next((one.uncalled for one in self.conversations if one.uncalled), "")
+        scene.expect(not bad, f"turns that went wrong in an evening without faults: {bad} {uncalled}")
+        scene.expect(sum(self.recycles.values()) > 0, "nothing was recycled")
+        self._judge_growth(seconds)
+
+    def _judge_growth(self, seconds: float) -> None:
+        scene = self.scene
+        for name, points in (("rss", self.rss), ("uss", self.uss)):
+            late = [point for point in points if point[0] >= WARM_UP * seconds]
+            rate, floor = slope(late), slope(settled(late, STRETCHES))
+            scene.counts[f"{name}, MB at the end"] = round(points[-1][1])
+            print(f"  {name}: {rate:+.2f} MB/h by all looks, {floor:+.2f} MB/h by the lowest of each stretch")
+            if seconds >= LEAST:
+                scene.expect(floor <= MB_PER_HOUR, f"{name} grows by {floor:.2f} MB/h")
+        turns = sorted(point for one in self.conversations for point in one.seconds)
+        spans = windows(turns, WINDOWS)
+        late = [percentile(span, 0.99) for span in spans]
+        print("  p50/p99 per window, ms: " + "  ".join(
+            f"{percentile(span, 0.5) * 1000:.0f}/{percentile(span, 0.99) * 1000:.0f}" for span in spans))  # fmt: skip
+        scene.expect(is_flat(late[1:], P99_GROWTH), f"the 99th percentile rises: {[round(each, 3) for each in late]}")
+
+
+def evening_in(folder: Path, seed: int, crew: list[Hand]) -> Evening:
+    """One that has not begun."""
+    gate = Gate({"authorization": f"Bearer {API_KEY}"})
+    scene = Scene(folder, random.Random(seed), WallClock(folder), gate, inside=False, full_disk=False, settings={})
+    return Evening(scene, crew)
