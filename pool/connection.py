@@ -112,6 +112,10 @@ class Connection:
     def ended(self) -> bool:
         return self._exit is not None
 
+    def gone(self) -> bool:
+        """Whether the process has ended, be it that nobody was told yet."""
+        return self.ended or (self._process is not None and self._process.has_ended())
+
     def lost(self, phase: Phase) -> TransportLost:
         """The death as an error; a new one for everybody who raises it."""
         ended = self._exit

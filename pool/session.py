@@ -60,6 +60,7 @@ class Host(Protocol):
     def capabilities(self) -> PromptCapabilities: ...
     def wall(self) -> float: ...
     def hold(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]": ...
+    async def wait_lost(self) -> TransportLost: ...
     async def end_session(self, session: "AgentSession") -> bool: ...
 
 
@@ -122,7 +123,8 @@ class AgentSession:
         """Send a prompt.
 
         Raises `SessionBusy`, `SessionEnded`, `PromptTooLarge`, `PromptUnsupported` (nothing was sent), `AgentSilent`
-        (the agent takes no more bytes) or `TransportLost`. What goes wrong later is the turn's `Finished`.
+        (the agent takes no more bytes) or `TransportLost`: of phase idle if the process had ended before anything was
+        sent. What goes wrong later is the turn's `Finished`.
         """
         self._require_free()
         check_prompt(parts, self._provider, self._host.capabilities)
@@ -131,6 +133,7 @@ class AgentSession:
         try:
             await self._quiet()
             await self._host.connection.free_road("prompt", Phase.PROMPT)
+            await self._require_living()
             self.require_good()
             if turn.cancelling:
                 self._release(turn, Finished(Reason.CANCELLED))
@@ -222,6 +225,12 @@ class AgentSession:
         self.require_good()
         if self._turn is not None:
             raise SessionBusy(self.id)
+
+    async def _require_living(self) -> None:
+        """A process may have ended without our having heard of it: what is sent now would be lost, and nobody could
+        tell whether it was heard."""
+        if self._host.connection.gone():
+            raise await self._host.wait_lost()
 
     def require_good(self) -> None:
         """Raise `SessionEnded` for a sealed session."""

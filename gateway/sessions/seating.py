@@ -73,6 +73,11 @@ class Seating:
         self._watching = house.crew.start(self._watch(seat), f"seat of {self._id}")
         return seat
 
+    async def wait_lost(self) -> None:
+        """The process under the seat has ended: returns when the pool knows it too and gives no more seats there."""
+        if self.seat is not None:
+            await self.seat.lease.wait_moved()
+
     async def _lease(self, key: TransportKey, tools: ToolSet | None, resume: SessionMemo | None) -> Lease:
         loop, owner = asyncio.get_running_loop(), self._owner or self._id
         timer: asyncio.TimerHandle | None = None

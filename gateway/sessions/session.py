@@ -34,7 +34,7 @@ from ostler.gateway.sessions.seat import Seat
 from ostler.gateway.sessions.seating import Seating
 from ostler.gateway.sessions.turn import Continuation, Turn
 from ostler.gateway.sessions.workshop import NOTHING, Outfit, SessionContext
-from ostler.pool.errors import PoolError
+from ostler.pool.errors import Phase, PoolError, TransportLost
 from ostler.pool.events import Finished, Other, PermissionAsked
 from ostler.pool.permission import NO, YES, allow, deny, first_of
 from ostler.pool.ports import PermissionChoice
@@ -239,8 +239,17 @@ class Session:
             return failed("internal_error", "the gateway failed; its log says why")
 
     async def _ask(self, turn: Turn, last: int) -> AgentTurn:
-        """Take a seat and put the question there."""
+        """Put the question to an agent; to another one if the first had died before it was asked."""
         kit, context = await self._equip(turn)
+        try:
+            return await self._sit_and_prompt(turn, last, kit, context)
+        except TransportLost as lost:
+            if lost.phase is not Phase.IDLE:
+                raise
+        await self.seating.wait_lost()
+        return await self._sit_and_prompt(turn, last, kit, context)
+
+    async def _sit_and_prompt(self, turn: Turn, last: int, kit: Offer, context: SessionContext) -> AgentTurn:
         seat = await self.seating.attach(turn, last, kit, context)
         turn.timings.sit()
         return await self._prompt(turn, seat, last, kit, context)

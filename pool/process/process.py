@@ -118,6 +118,10 @@ class AgentProcess:
     def is_alive(self) -> bool:
         return not self._ended.is_set()
 
+    def has_ended(self) -> bool:
+        """Also when our loop was not told yet: whoever is about to send what must not be sent in vain asks here."""
+        return self._ended.is_set() or self._child.has_ended()
+
     def write(self, data: bytes) -> None:
         """Buffers without bound: mind `writable`, or await `drain`. Raises `StdinClosed`."""
         self._require_stdin()

@@ -9,6 +9,7 @@ so that signals to the group cannot hit a stranger until `bury` says that the wh
 
 import os
 import resource
+import select
 import signal
 import subprocess
 from collections.abc import Mapping
@@ -35,6 +36,12 @@ class Child:
         stat = read_stat(self.pid)
         # Unless our host program collects all children, it is there as a zombie at least. 0 fits nobody.
         return Identity(self.pid, stat.start if stat else 0)
+
+    def has_ended(self) -> bool:
+        """Asks the kernel, so also of an end that nobody has been told of yet."""
+        look = select.poll()
+        look.register(self.pidfd, select.POLLIN)
+        return bool(look.poll(0))
 
     def status(self) -> int | None:
         """Exit code, or minus the signal; None if somebody else in this program collected it. Only once it

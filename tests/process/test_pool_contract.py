@@ -9,9 +9,18 @@ from pathlib import Path
 import pytest
 
 from ostler.pool import Limits, PoolClosed, TransportKey, UnknownProvider, WarmKey
-from ostler.pool.errors import AgentStartFailed, BadDirectory, BreakerOpen, PoolError, PoolSaturated
+from ostler.pool.errors import (
+    AgentStartFailed,
+    BadDirectory,
+    BreakerOpen,
+    Phase,
+    PoolError,
+    PoolSaturated,
+    TransportLost,
+)
 from ostler.pool.events import Finished, Reason
 from tests.support.pools import alive, open_stable, say
+from tests.support.processes import kill_unheard
 
 
 async def test_e01_the_same_key_is_the_same_transport(tmp_path: Path) -> None:
@@ -181,6 +190,15 @@ async def test_e16_an_idle_process_that_dies_is_replaced(tmp_path: Path) -> None
         after = await stable.pool.get(key)
         assert after is not before
         assert alive(after.pid)
+
+
+async def test_e16_a_prompt_to_a_process_that_has_just_died_is_known_not_to_have_left(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable, await stable.pool.lease(stable.key()) as lease:
+        kill_unheard(lease.pid)
+        with pytest.raises(TransportLost) as lost:
+            await lease.prompt("never heard")
+        assert (lost.value.phase, lost.value.pid, lost.value.exit_code) == (Phase.IDLE, lease.pid, -signal.SIGKILL)
+        assert lease.session.turn is None
 
 
 async def test_e17_a_death_fails_the_running_turns_once_and_nobody_else(tmp_path: Path) -> None:

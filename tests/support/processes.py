@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import select
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -110,6 +112,18 @@ def identify(pid: int) -> ProcessIdentity:
     stat = read_stat(pid)
     assert stat is not None, f"pid {pid} is gone"
     return stat.identity
+
+
+def kill_unheard(pid: int) -> None:
+    """Dead when this returns, and no event loop of ours has had a chance to hear of it."""
+    pin = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(pin, signal.SIGKILL)
+        end = select.poll()
+        end.register(pin, select.POLLIN)
+        assert end.poll(10_000), f"{pid} does not die"
+    finally:
+        os.close(pin)
 
 
 def alive(identity: ProcessIdentity) -> bool:

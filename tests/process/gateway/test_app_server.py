@@ -13,6 +13,7 @@ import httpx
 
 from ostler.gateway.app import Gateway
 from tests.support import app_server
+from tests.support.processes import kill_unheard
 from tests.support.served import events_of, gateway_at, text_of
 from tests.support.waiting import eventually
 
@@ -63,8 +64,7 @@ async def test_e27_e16_after_a_death_in_idleness_the_next_turn_has_the_whole_con
         assert await served.ask("apple", "x") == ("completed", "apple")
         assert await served.ask("pear", "x") == ("completed", "pear")
         (pid,) = served.servers()
-        os.kill(pid, signal.SIGKILL)
-        await eventually(lambda: pid not in served.servers(), "the death being noticed")
+        kill_unheard(pid)
         status, heard = await served.ask("plum", "x")
         assert status == "completed"
         assert [word in heard for word in ("apple", "pear", "plum")] == [True] * 3
