@@ -22,9 +22,12 @@ def table(kept: Mapping[str, Any]) -> str:
     machine = kept["machine"]
     found = [one for bench in kept["benches"].values() for one in bench["headlines"]]
     caveat = " A quick run: few rounds, orders of magnitude only." if kept["quick"] else ""
+    load = machine["load"].split()[0]
+    if float(load) > int(machine["cores"]) / 2:
+        caveat += " The machine was busy with other things: do not judge by this run."
     about = (
         f"`{kept['command']}` on {machine['cores']} cores of {machine['cpu']}, {machine['kernel']}, "
-        f"{machine['python']}, load {machine['load'].split()[0]} at the start.{caveat}"
+        f"{machine['python']}, load {load} at the start.{caveat}"
     )
     lines = [about, "", "| | ostler | beside it | ratio |", "|---|---|---|---|"]
     return "\n".join([*lines, *map(line, found)])

@@ -4,6 +4,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 from subprocess import run
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -38,7 +39,7 @@ def test_a_chart_is_sound_and_its_bars_are_as_long_as_their_figures() -> None:
     assert ONE.slug == "first-text-more"
 
 
-KEPT = {
+KEPT: dict[str, Any] = {
     "command": "python -m bench",
     "quick": False,
     "machine": {"cpu": "CPU", "cores": "2", "kernel": "Linux 6", "python": "CPython 3.11", "load": "0.1 0.2 0.3"},
@@ -51,7 +52,9 @@ def test_the_table_says_what_the_run_found_and_how_to_make_it_again() -> None:
     assert about.startswith("`python -m bench` on 2 cores of CPU")
     assert "quick" not in about
     assert lines[-1] == "| First text & more (ms) | ours **8.00** | <theirs> 800 | 100 × |"
+    assert "busy" not in about
     assert "quick" in table({**KEPT, "quick": True})
+    assert "busy" in table({**KEPT, "machine": {**KEPT["machine"], "load": "5.0 1.0 1.0"}})
 
 
 def test_the_table_is_written_between_its_marks_and_nothing_else_changes(tmp_path: Path) -> None:
