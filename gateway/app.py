@@ -157,7 +157,13 @@ async def open_gateway(
         await close_unfinished(store)
         places = {path: name for name, path in settings.metrics.places.items()}
         census = partial(
-            Census, pool=pool, bridge=bridge.stats, sessions=sessions, readiness=readiness, memories=memories
+            Census,
+            pool=pool,
+            bridge=bridge.stats,
+            sessions=sessions,
+            readiness=readiness,
+            memories=memories,
+            reaped=keeper.reaped,
         )
         stack.enter_context(counts.reading(partial(census, database=folder / DATABASE, places=places)))
         directories = Directories(look_below(wanted.roots, work), time.monotonic)

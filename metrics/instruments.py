@@ -54,6 +54,10 @@ class PoolInstruments:
         self.leaks = shelf.counter(
             "ostler_pool_leaked_seats_total", "Agent sessions that their agent did not end when told to.", P
         )
+        self.reaped = shelf.counter(
+            "ostler_pool_orphans_reaped_total",
+            "Processes that an earlier run left and that this one ended at its start.",
+        )
         self.dropped = shelf.counter(
             "ostler_pool_dropped_updates_total",
             "Messages of agents that belong to no session (stray), to no turn (late), or are no messages (junk).",

@@ -36,6 +36,8 @@ class Census:
     sessions: Sessions
     readiness: Readiness
     memories: Memories
+    reaped: int
+    """Processes that were left by an earlier run."""
     database: Path
     places: Mapping[str, str]
     """Short name by directory."""
@@ -46,6 +48,7 @@ class Census:
         into = self.instruments.pool
         read_processes(into, seen)
         read_keys(into, seen, self.places)
+        into.reaped.of().reach(self.reaped)
         self._read_drops(seen)
         read_bridge(self.instruments.bridge, self.bridge)
         self._read_gateway()

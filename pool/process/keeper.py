@@ -31,8 +31,10 @@ class Stoppable(Protocol):
 class Keeper:
     """Made by `open`. Not for use from other threads than its loop's."""
 
-    def __init__(self, run: Run, ledger: Ledger, guard: Guard, threads: ThreadPoolExecutor) -> None:
+    def __init__(self, run: Run, ledger: Ledger, guard: Guard, threads: ThreadPoolExecutor, reaped: int) -> None:
         self.run = run
+        self.reaped = reaped
+        """Processes that earlier runs had left, and that were ended when this one began."""
         self._ledger = ledger
         self._guard = guard
         self._threads = threads
@@ -49,7 +51,7 @@ class Keeper:
         run = Run.of_this_process(instance_id)
         threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ostler-proc")
         try:
-            await asyncio.get_running_loop().run_in_executor(threads, settle_estates, runtime_dir, run)
+            reaped = await asyncio.get_running_loop().run_in_executor(threads, settle_estates, runtime_dir, run)
             ledger = Ledger.open(runtime_dir, run)
             try:
                 guard = Guard(run, python)
@@ -60,7 +62,7 @@ class Keeper:
         except BaseException:
             threads.shutdown(wait=False)
             raise
-        return cls(run, ledger, guard, threads)
+        return cls(run, ledger, guard, threads, reaped)
 
     @property
     def reaper_pid(self) -> int | None:

@@ -23,21 +23,25 @@ LINGER = 0.3
 REAPER_WITHIN = 5.0
 
 
-def settle_estates(runtime_dir: Path, here: Run) -> None:
-    """End what dead gateways left; what cannot be ended stays recorded for the next start."""
+def settle_estates(runtime_dir: Path, here: Run) -> int:
+    """End what dead gateways left; what cannot be ended stays recorded for the next start. Answers with how many
+    processes had to be told."""
     prepare(runtime_dir)
+    struck = 0
     for estate in find_estates(runtime_dir, here, time.time()):
-        survivors = _settle(estate)
+        family = Family(estate.run.mark, estate.wards, vouched=False, leashes=estate.leashes)
+        survivors = _settle(estate, family)
+        struck += len(family.struck)
         if survivors:
             log.error("%s left processes that cannot be ended: %s", estate.run.name, [s.pid for s in survivors])
         else:
             estate.clear()
+    return struck
 
 
-def _settle(estate: Estate) -> list[Stat]:
+def _settle(estate: Estate, family: Family) -> list[Stat]:
     if not estate.wards and not estate.pending:
         return []
-    family = Family(estate.run.mark, estate.wards, vouched=False, leashes=estate.leashes)
     survivors = family.end(grace=GRACE, bound=BOUND, linger=LINGER if estate.pending else 0.0)
     _await_reapers(estate.run, time.monotonic() + REAPER_WITHIN)
     return survivors

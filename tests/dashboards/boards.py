@@ -209,6 +209,8 @@ AGENTS = Board(
               (Query(total("ostler_pool_breakers_waiting", "provider"), "{{provider}}"),)),
         Panel("Deaths", "Processes that died by themselves.",
               (Query(rare("ostler_pool_deaths_total", "provider"), "{{provider}}"),), "ops"),
+        Panel("Orphans", "Processes that an earlier run of the gateway left and this one ended.",
+              (Query("ostler_pool_orphans_reaped_total", "ended at the start"),)),
         Panel("Memory", "Proportional, of the whole process trees.",
               (Query(total("ostler_pool_agent_memory_bytes", "provider"), "{{provider}}"),), "bytes"),
         Panel("Opened sessions", "By outcome.",

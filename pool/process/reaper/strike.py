@@ -47,6 +47,8 @@ class Family:
         self._wards = set(wards)
         self._vouched = vouched
         self._met: frozenset[Identity] = frozenset()
+        self.struck: frozenset[Identity] = frozenset()
+        """Whom `end` had to signal."""
 
     def include(self, identity: Identity) -> None:
         self._wards = {*self._wards, identity}
@@ -77,6 +79,7 @@ class Family:
             orders = hunt.look(found, clock())
             if orders.over:
                 return [stat for stat in found if not stat.dead]
+            self.struck = self.struck.union(stat.identity for stat, _ in orders.signals)
             for stat, number in orders.signals:
                 send(stat, number)
             time.sleep(SHORT_PAUSE if clock() < began + linger else PAUSE)

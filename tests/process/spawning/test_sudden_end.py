@@ -45,6 +45,7 @@ async def test_w30d_without_a_reaper_the_next_start_settles_the_ledger(tmp_path:
         try:
             assert not any(map(alive, gateway.agents))
             assert marked(gateway.mark) == []
+            assert keeper.reaped >= len(gateway.agents)
             assert [folder.name for folder in spawns_folder(gateway.runtime_dir).iterdir()] == [keeper.run.name]
         finally:
             await keeper.aclose()
