@@ -86,7 +86,7 @@ async def test_a_refused_turn_is_an_unknown_session(stable: Stable) -> None:
 
 
 async def test_an_acp_agent_is_no_app_server(stable: Stable) -> None:
-    script = "import json\nprint(json.dumps({'id': 1, 'result': {'protocolVersion': 1}}), flush=True)\ninput()\ninput()"
+    script = "import json\ninput()\nprint(json.dumps({'id': 1, 'result': {'protocolVersion': 1}}), flush=True)\ninput()"
     with pytest.raises(AgentStartFailed, match="no codex app-server") as caught:
         await server(stable, (sys.executable, "-c", script))
     assert caught.value.phase is Phase.HANDSHAKE
