@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # More than there are cores: most of what tests do is wait for processes.
-WORKERS ?= 6
+WORKERS ?= 8
 
 .PHONY: setup serve test check cover agents bench bench-check faults soak churn crash fuzz lock format dist screenshots dashboards reference prometheus clean
 

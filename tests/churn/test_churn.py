@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.timeout(240)
 def test_some_seconds_of_random_life_break_nothing() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.churn", "--seconds", "9"],
+        [sys.executable, "-m", "tests.churn", "--seconds", "4"],
         cwd=ROOT, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=220,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout

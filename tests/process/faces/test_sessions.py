@@ -17,6 +17,8 @@ from tests.support.database import change
 from tests.support.served import SESSION, Served, serving
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 
 async def test_a01_a02_a07_a08_new_leaves_everything_behind(served: Served, chat: Chat) -> None:
     for number in range(1, 4):

@@ -20,6 +20,7 @@ from tests.support.plain_http import NO_AUTHORITIES
 from tests.support.serve_command import Command, answering, command, environment, refused
 from tests.support.served import SESSION, events_of, text_of
 
+pytestmark = pytest.mark.long
 SLOW = json.dumps({"model": "demo", "input": "begun\n!sleep 60", "conversation": "slow", "stream": True})
 
 

@@ -56,8 +56,17 @@ def starting(folder: Path, **environ: str) -> Iterator["subprocess.Popen[str]"]:
             process.kill()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("moment", ["", "s", "data/gateway.lock", "data/ostler.db", "data/run", "data/admin.sock"])
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [
+        ("", signal.SIGTERM),
+        ("s", signal.SIGINT),
+        ("data/gateway.lock", signal.SIGTERM),
+        ("data/ostler.db", signal.SIGINT),
+        ("data/run", signal.SIGTERM),
+        ("data/admin.sock", signal.SIGINT),
+    ],
+)
 def test_a_start_that_is_told_to_stop_ends_in_good_order(tmp_path: Path, number: int, moment: str) -> None:
     with starting(tmp_path) as process:
         if moment:

@@ -5,12 +5,16 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from ostler.pool.process import Keeper, ProcessIdentity
 from ostler.pool.process.ledger import Run, spawns_folder
 from tests.process.kill_cycles import run_cycles
 from tests.support.gateways import launch, stand_in
 from tests.support.processes import alive, identify, marked
 from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.long
 
 
 async def gone(identities: list[ProcessIdentity], within: float = 5.0) -> None:

@@ -13,6 +13,7 @@ from tests.support.terminal import CTRL_C, CTRL_D, NEW_LINE, TAB, UP, chat_line,
 from tests.support.witness import tree, witness
 
 PROMPT = "›"
+pytestmark = pytest.mark.long
 
 
 def test_a_newcomer_types_one_command_and_gets_answers(tmp_path: Path) -> None:
