@@ -160,6 +160,7 @@ class Stable:
     start_bytes: int = 0
     ceiling_off: bool = False
     memory_retired_at: float | None = None
+    slow_retired_at: float | None = None
 
     @property
     def waiting(self) -> int:

@@ -33,7 +33,8 @@ def key_registered(event: events.KeyRegistered, books: Books) -> Stable | None:
 def _respec(books: Books, stable: Stable, spec: KeySpec) -> None:
     """Another fingerprint is another generation: nothing new goes to the old one."""
     if stable.spec.group != spec.group:
-        stable.start_bytes, stable.ceiling_off, stable.memory_retired_at = 0, False, None
+        stable.start_bytes, stable.ceiling_off = 0, False
+        stable.memory_retired_at = stable.slow_retired_at = None
     stable.spec = spec
     for slot in list(stable.slots.values()):
         if slot.spec.group == spec.group:

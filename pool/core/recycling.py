@@ -73,6 +73,18 @@ def judge_memory(books: Books, slot: Slot, stable: Stable) -> None:
         retire(books, slot, Cause.MEMORY_GROWTH)
 
 
+def judge_open(books: Books, slot: Slot) -> None:
+    """An open takes long. Once that is the process's fault; when its successor is as slow it is the machine's, and one
+    start after the other makes the machine slower still."""
+    stable = slot.stable
+    if slot.retire is not None or stable is None:
+        return
+    before = stable.slow_retired_at
+    if before is None or books.now - before >= books.limits.slow_open_spacing:
+        stable.slow_retired_at = books.now
+        retire(books, slot, Cause.SLOW_OPENS)
+
+
 def judge_silence(books: Books, slot: Slot) -> None:
     """After a missed probe: silent while others answer, or silent for twice as long when it is alone."""
     others = [

@@ -11,7 +11,7 @@ from ostler.pool.core.draining import begin_drain, stop, stop_again
 from ostler.pool.core.failures import open_failed, prove, start_failed
 from ostler.pool.core.opens import close_seat, leak_seat
 from ostler.pool.core.outcomes import refuse
-from ostler.pool.core.recycling import judge_age, judge_seats, retire
+from ostler.pool.core.recycling import judge_age, judge_open, judge_seats
 from ostler.pool.core.reserve import processes_wanted, refill_seconds, target
 from ostler.pool.core.values import Cause, Refusal, SeatState, SlotState
 
@@ -55,7 +55,7 @@ def _refuse_overdue(books: Books) -> None:
 
 def _watch_opening(books: Books, slot: Slot, open_for: float) -> None:
     if open_for >= books.limits.slow_open_after:
-        retire(books, slot, Cause.SLOW_OPENS)
+        judge_open(books, slot)
     else:
         books.alarm(books.now + books.limits.slow_open_after - open_for)
 

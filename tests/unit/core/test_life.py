@@ -195,6 +195,15 @@ def test_w38b_a_slow_open_moves_the_key_to_another_process() -> None:
     assert pool.tick(5.0) == ["note retired slow_opens", "close 4", "start #5 k"]
 
 
+def test_w38b_when_the_next_process_is_as_slow_the_machine_is_to_blame() -> None:
+    pool = ready(slow_open_after=5.0, slow_open_spacing=7.0)
+    assert pool.claim() == ["open 4 on #1"]
+    assert pool.tick(5.0) == ["note retired slow_opens", "close 4", "start #5 k"]
+    assert "open 6 on #5" in pool.started(5)
+    assert pool.tick(5.0) == []
+    assert pool.tick(2.0)[0] == "note retired slow_opens"
+
+
 def test_w27b_a_drain_ends_at_its_deadline() -> None:
     pool = ready(drain_timeout=60.0)
     assert pool.do(events.DrainSlot(SlotId(1))) == ["move 3 operator", "start #4 k"]

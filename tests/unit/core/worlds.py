@@ -26,6 +26,7 @@ def make_limits(rng: random.Random, lib: ModuleType) -> Any:
         max_age=rng.choice((60.0, 4000.0)),
         memory_budget=rng.choice((None, 350, 600)),
         memory_ceiling=rng.choice((None, 150)),
+        slow_open_spacing=rng.choice((1.0, 30.0)),
         memory_recycle_spacing=10.0,
         probe_every=rng.choice((None, 5.0)),
         breaker_after=3,
