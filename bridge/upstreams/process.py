@@ -154,7 +154,7 @@ async def _connected(
     assert popen.stdin is not None  # noqa: S101 - asked for above; tells the type
     assert popen.stdout is not None  # noqa: S101 - as above
     assert popen.stderr is not None  # noqa: S101 - as above
-    transport, stdin = await asyncio.get_running_loop().connect_write_pipe(Stdin, popen.stdin)
+    transport, stdin = await asyncio.get_running_loop().connect_write_pipe(Stdin, _handed_on(popen.stdin))
     pipes.callback(transport.close)
     return stdin, await _reader(popen.stdout, pipes), await _reader(popen.stderr, pipes)
 
@@ -162,7 +162,16 @@ async def _connected(
 async def _reader(pipe: IO[bytes], pipes: contextlib.AsyncExitStack) -> asyncio.StreamReader:
     reader = asyncio.StreamReader(limit=LINE_LIMIT)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), pipe
+        lambda: asyncio.StreamReaderProtocol(reader), _handed_on(pipe)
     )
     pipes.callback(transport.close)
     return reader
+
+
+def _handed_on(pipe: IO[bytes]) -> IO[bytes]:
+    """For the loop, which closes it. uvloop closes the descriptor and then the file object, the same descriptor again
+    or whatever a thread has opened in between: it gets a file object that closes nothing."""
+    if isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop):
+        return pipe
+    with pipe:
+        return os.fdopen(os.dup(pipe.fileno()), pipe.mode, buffering=0, closefd=False)

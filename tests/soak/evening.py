@@ -23,9 +23,11 @@ from tests.support.toml import written
 
 SESSIONS = 200
 DEFAULT = "demo/one"
-PAUSE = 6.0
-"""Seconds between two turns of a session, on average: thirty turns a second in all."""
-MAX_AGE = 60.0
+PAUSE = 8.0
+"""Seconds between two turns of a session, on average: some twenty turns a second in all."""
+MAX_AGE = 150.0
+"""Every seat of a process that goes is opened anew, with a relay of its own: more often than this, and on two cores the
+evening is about nothing else."""
 LOOK_EVERY, OPERATE_EVERY = 2.0, 20.0
 WARM_UP = 0.3
 """The part of the evening before memory is compared: what is loaded, cached and pooled once is no leak."""
