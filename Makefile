@@ -49,7 +49,7 @@ bench-check: setup
 # the looks between them; then which of the known failures have a test.
 SECONDS_OF_FAULTS ?= 600
 faults: setup
-	$(BIN)/python -m tests.faults --seconds $(SECONDS_OF_FAULTS)
+	$(BIN)/python -m tests.faults --seconds $(SECONDS_OF_FAULTS) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.ids --failures
 
 # Half an hour of 200 sessions on one gateway; `make soak SECONDS_OF_SOAK=120` for a look.

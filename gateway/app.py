@@ -170,7 +170,7 @@ async def open_gateway(
         hall = Hall(sessions, Places(models, work, directories, house.permits), policies)
         lookout = Lookout(sessions, readiness, recent, version("ostler"), *clocks)
         console = Console(Board(lookout), Operator(pool, models, work, outfits))
-        keys = Keys(key_ring(settings.auth), lambda: key_ring(fresh_auth(loaded)), crew.start)
+        keys = Keys(key_ring(settings.auth), lambda: key_ring(fresh_auth(loaded)), crew)
         app = build_app(loaded, hall, readiness, console, counts, keys=keys)
         expiry = Expiry(sessions, policies, settings.resets.check_every)
         house.crew.start(expiry.run(), "expiry")

@@ -73,6 +73,19 @@ def listen_unix(path: Path) -> socket.socket:
     return listener
 
 
+def born(path: Path) -> tuple[int, int, int]:
+    """Which file it is, should another one be given its name."""
+    there = path.lstat()
+    return there.st_dev, there.st_ino, there.st_mtime_ns
+
+
+def remove_own(path: Path, ours: tuple[int, int, int]) -> None:
+    """Not that of a successor, who may have found nobody listening and taken the name."""
+    with contextlib.suppress(FileNotFoundError):
+        if born(path) == ours:
+            path.unlink()
+
+
 def remove_stale(path: Path) -> None:
     """A socket file without a listener is what a killed gateway leaves; anything else is not ours to remove."""
     with contextlib.suppress(FileNotFoundError):

@@ -25,7 +25,7 @@ from ostler.pool.keys import TransportKey
 from ostler.pool.observer import Counts
 from ostler.pool.roster import UnderWay, Work
 
-STARTED, OPENED = "started", "opened"
+STARTED, OPENED, LOST = "started", "opened", "lost"
 SEVERAL = 3
 FORGIVEN_AFTER = 300.0
 LATE = 25.0
@@ -144,7 +144,7 @@ class Readiness(Counts):
         opens = self._of(provider).opens
         if outcome == OPENED:
             opens.succeed(self.clock(), seconds)
-        else:
+        elif outcome != LOST:  # with its process, whose end is counted where it belongs
             opens.fail(self.clock(), weight=SEVERAL if opens.overdue(seconds, self.late) else 1)
 
     def noted(self, provider: str, what: str, cause: str) -> None:

@@ -132,7 +132,7 @@ class AgentSession:
         self._sent = self._cancel_said = False
         try:
             await self._quiet()
-            await self._host.connection.free_road("prompt", Phase.PROMPT)
+            await self._host.connection.free_road("prompt", Phase.IDLE)
             await self._require_living()
             self.require_good()
             if turn.cancelling:
@@ -230,7 +230,8 @@ class AgentSession:
         """A process may have ended without our having heard of it: what is sent now would be lost, and nobody could
         tell whether it was heard."""
         if self._host.connection.gone():
-            raise await self._host.wait_lost()
+            await self._host.wait_lost()
+            raise self._host.connection.lost(Phase.IDLE)
 
     def require_good(self) -> None:
         """Raise `SessionEnded` for a sealed session."""

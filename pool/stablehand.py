@@ -197,7 +197,8 @@ class Stablehand:
         if running is not None:
             if isinstance(error, PoolError):
                 self._roster.failures[running.key] = Failure(error, self._clock())
-            self._observer.opened(running.launch.provider.name, "failed", self._clock() - chair.begun)
+            outcome = "lost" if isinstance(error, TransportLost) or running.stopping else "failed"
+            self._observer.opened(running.launch.provider.name, outcome, self._clock() - chair.begun)
         self._tell(events.SeatOpenFailed(chair.seat, str(error) or type(error).__name__))
         # The core closes what was opening, and there is nothing left that could answer it later.
         self._tell(events.SeatClosed(chair.seat, clean))

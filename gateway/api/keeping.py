@@ -9,23 +9,22 @@ Rules:
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from ostler.gateway.api.keys import Caller, KeyRing
 from ostler.gateway.config.errors import ConfigError
+from ostler.pool.crew import Crew
 
 log = logging.getLogger(__name__)
-Start = Callable[[Coroutine[Any, Any, None], str], object]
 
 
 class Keys:
     """A `Ring`. `read` makes a fresh one, on any thread."""
 
-    def __init__(self, ring: KeyRing, read: Callable[[], KeyRing], start: Start) -> None:
+    def __init__(self, ring: KeyRing, read: Callable[[], KeyRing], crew: Crew) -> None:
         self._ring = ring
         self._read = read
-        self._start = start
+        self._crew = crew
         self._one_by_one = asyncio.Lock()
 
     @property
@@ -47,8 +46,9 @@ class Keys:
         return self._ring.holder(given)
 
     def reload_soon(self) -> None:
-        """Read them again, beside what is under way."""
-        self._start(self.reload(), "the keys are read again")
+        """Read them again, beside what is under way; not any more once the gateway ends."""
+        if not self._crew.disbanded:
+            self._crew.start(self.reload(), "the keys are read again")
 
     async def reload(self) -> None:
         """Read them again."""

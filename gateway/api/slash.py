@@ -62,7 +62,8 @@ class Slash:
         house = self.hall.sessions.house
         name = target.session.id if target.session is not None else house.ids.make("request")
         key = SessionKey(caller.name, f"api:{name}" if target.slug is None else f"api:slug:{target.slug}", PLATFORM)
-        async with self.lines.stand(key.stored):
+        # However it is addressed: by its slug, or by a response of it.
+        async with self.lines.stand(target.session.id if target.session is not None else key.stored):
             conversation = await self._conversation(key, await self._present(target, caller), caller)
             reply = await self._run(words, conversation)
             session = await conversation.begun()

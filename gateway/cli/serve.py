@@ -64,7 +64,7 @@ def start(given: argparse.Namespace, signals: "Signals") -> None:
         from ostler.gateway import log  # noqa: PLC0415 - see above
         from ostler.gateway.api.keys import check_exposure  # noqa: PLC0415 - see above
         from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
-        from ostler.gateway.listener import address_of, listen, listen_unix  # noqa: PLC0415 - see above
+        from ostler.gateway.listener import address_of, born, listen, listen_unix, remove_own  # noqa: PLC0415 - see above
         from ostler.gateway.serving import serve  # noqa: PLC0415 - see above
         from ostler.gateway.systemd import inherited_socket  # noqa: PLC0415 - see above
 
@@ -80,12 +80,13 @@ def start(given: argparse.Namespace, signals: "Signals") -> None:
     if listener is None:
         made = as_path(settings.gateway.uds) if settings.gateway.uds else None
         listener = listen_unix(made) if made else listen(settings.gateway)
+    ours = born(made) if made else None
     ready = partial(greet, address_of(listener), loaded.data_dir, configured=loaded.file is not None)
     try:
         uvloop.run(serve(loaded, os.environ, listener, ready, signals))
     finally:
-        if made is not None:
-            made.unlink(missing_ok=True)
+        if made is not None and ours is not None:
+            remove_own(made, ours)
         listener.close()
 
 

@@ -83,6 +83,8 @@ def judge_open(books: Books, slot: Slot) -> None:
     if before is None or books.now - before >= books.limits.slow_open_spacing:
         stable.slow_retired_at = books.now
         retire(books, slot, Cause.SLOW_OPENS)
+    else:
+        books.alarm(before + books.limits.slow_open_spacing)
 
 
 def judge_silence(books: Books, slot: Slot) -> None:
