@@ -3,8 +3,8 @@
 Rules:
 - A signal is noted and never raised: an exception from nowhere would tear whatever is being opened. Who runs looks at
   `told`, in places where it can end.
-- SIGTERM and SIGINT mean: end. The second one ends the wait for running turns. SIGHUP means: read the keys again; before
-  there is anyone to read them it means nothing, and does not kill.
+- SIGTERM and SIGINT mean: end. The second one ends the wait for running turns. SIGHUP means: read the keys again;
+  before there is anyone to read them it means nothing, and does not kill.
 - The handlers are Python's, so agents do not inherit them; a signal that we ignored they would ignore for ever.
 """
 
