@@ -1,7 +1,9 @@
 """HTTP as our listeners speak it: uvicorn's own, but for what it says where no request can be read.
 
-Rules: every answer is the envelope, also to what is no HTTP at all. A head (request line and headers) has a limit; the
-body's is the door's. Into an answer that has begun nothing is written: its connection ends.
+Rules: every answer is the envelope, also to what is no HTTP at all. A head (request line and headers) has a limit, and
+so has what frames a body and what follows it (chunk sizes, trailers); the body's own is the door's. Trailers are read
+and dropped: they never become headers. Nothing is written where it would be taken for another request's answer, or for
+more of one that has begun: the connection ends.
 """
 
 import orjson
@@ -12,47 +14,59 @@ from ostler.gateway.api.errors import ApiError, envelope
 
 HEAD_LIMIT = 64 * 1024
 NO_HTTP = "this is no HTTP request: check the request line, the headers and how the body is cut"
-TOO_LONG = f"the request line and headers are longer than {HEAD_LIMIT} bytes; send less"
+TOO_LONG = f"the request line and headers, or the trailers, are longer than {HEAD_LIMIT} bytes; send less"
 
 
 class JsonHttp(HttpToolsProtocol):
     """One connection."""
 
-    heading = False
-    """Whether a head is being read."""
-    headed = 0
-    """Bytes of it, whole pieces only: one that also has its end is not counted."""
+    heading = True
+    """Whether what comes next is of a head: false from its end to the end of its body and trailers."""
+    bare = 0
+    """Bytes since there was last a body's or the end of a head or request, whole pieces only: the piece that has one
+    of these is not counted, for nobody says where in it they are. A piece is one read of the loop: 256 KiB at most."""
 
     def data_received(self, data: bytes) -> None:
         """More of a request."""
+        self.bare += len(data)
         super().data_received(data)
-        if self.heading:
-            self.headed += len(data)
-            if self.headed > HEAD_LIMIT:
-                self.refuse(ApiError(431, TOO_LONG, code="headers_too_large"))
+        if self.bare > HEAD_LIMIT:
+            self.refuse(ApiError(431, TOO_LONG, code="headers_too_large"))
 
-    def on_message_begin(self) -> None:
-        """The parser has seen the first byte of a request."""
-        super().on_message_begin()
-        self.heading, self.headed = True, 0
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """The parser has read a header, or a trailer: the running request's headers are the same list."""
+        if self.heading:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The parser has seen the end of a head."""
-        self.heading = False
+        """The parser has seen the end of a head; it is one only if uvicorn can read its target."""
         super().on_headers_complete()
+        self.heading, self.bare = False, 0
+
+    def on_body(self, body: bytes) -> None:
+        """The parser has read some of a body."""
+        super().on_body(body)
+        self.bare = 0
+
+    def on_message_complete(self) -> None:
+        """The parser has seen the end of a request."""
+        super().on_message_complete()
+        self.heading, self.bare = True, 0
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words say nothing that helps
         """The parser gave up."""
         self.refuse(ApiError(400, NO_HTTP, code="invalid_http"))
 
     def refuse(self, error: ApiError) -> None:
-        """Say why, where that cannot be taken for the answer to an earlier request, and hang up."""
-        heading, self.heading = self.heading, False
+        """Say why, where that can only be taken for the answer to what is being read, and hang up."""
         if self.transport.is_closing():
             return
         cycle = self.cycle
-        idle = cycle is None or cycle.response_complete
-        if idle or not (heading or cycle.response_started or self.pipeline):
+        if self.heading:
+            unambiguous = cycle is None or cycle.response_complete
+        else:
+            unambiguous = not (cycle.response_started or self.pipeline)
+        if unambiguous:
             self.transport.write(refusal(error))
         self.transport.close()
 

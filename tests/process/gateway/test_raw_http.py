@@ -12,11 +12,16 @@ from ostler.gateway.api.protocol import HEAD_LIMIT
 from ostler.gateway.listener import listen_tcp, listen_unix
 from ostler.gateway.serving import Server
 from tests.support.served import Served
-from tests.support.waiting import soon
+from tests.support.waiting import eventually, soon
 
 HEAD = b"host: localhost\r\ncontent-type: application/json\r\n"
 GOOD = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+CHUNKED = HEAD + b"transfer-encoding: chunked\r\n"
 SLOW = json.dumps({"model": "demo", "input": "begun\n!sleep 60", "stream": True}).encode()
+
+
+def post(body: bytes) -> bytes:
+    return b"POST /v1/responses HTTP/1.1\r\n" + HEAD + b"content-length: %d\r\n\r\n%b" % (len(body), body)
 
 
 class Line:
@@ -101,8 +106,63 @@ async def test_after_a_good_request_the_next_bad_one_is_told_so(line: Line) -> N
 
 
 async def test_nothing_is_written_into_an_answer_that_has_begun(line: Line) -> None:
-    line.writer.write(b"POST /v1/responses HTTP/1.1\r\n" + HEAD + b"content-length: %d\r\n\r\n%b" % (len(SLOW), SLOW))
+    line.writer.write(post(SLOW))
     await line.reader.readuntil(b"output_text.delta")
     line.writer.write(b"nonsense\r\n\r\n")
     rest = await soon(line.reader.read(), "the end of the connection")
     assert b"HTTP/1.1" not in rest
+
+
+FLOODS = pytest.mark.parametrize("flood", [b"x-more: y\r\n", b"y"], ids=["many trailers", "one without an end"])
+
+
+def trailers(flood: bytes) -> bytes:
+    """The end of a chunked body and one byte more than may follow it."""
+    start = b"0\r\n" + (b"" if flood.endswith(b"\n") else b"x: ")
+    return (start + flood * HEAD_LIMIT)[: HEAD_LIMIT + 1]
+
+
+@FLOODS
+async def test_trailers_without_an_end_are_cut_off(line: Line, flood: bytes) -> None:
+    line.writer.write(b"POST /v1/responses HTTP/1.1\r\n" + CHUNKED + b"expect: 100-continue\r\n\r\n")
+    await soon(line.reader.readuntil(b"100 Continue\r\n\r\n"), "the head's being read, apart from what follows")
+    assert is_refusal(await line.answer(trailers(flood)), 431)
+
+
+@FLOODS
+async def test_trailers_without_an_end_are_no_second_request_to_answer(line: Line, flood: bytes) -> None:
+    line.writer.write(b"GET /healthz HTTP/1.1\r\n" + CHUNKED + b"\r\n")
+    await soon(line.reader.readuntil(b"}"), "the answer, which needs no body")
+    assert await line.answer(trailers(flood)) == (b"", {}, b"")
+
+
+async def test_a_broken_body_is_no_second_request_to_answer(line: Line) -> None:
+    line.writer.write(b"GET /healthz HTTP/1.1\r\n" + CHUNKED + b"\r\n")
+    await soon(line.reader.readuntil(b"}"), "the answer, which needs no body")
+    assert await line.answer(b"xyz\r\n") == (b"", {}, b"")
+
+
+async def test_trailers_are_no_headers(line: Line) -> None:
+    ended = CHUNKED + b"connection: close\r\n\r\n0\r\nhost: elsewhere.example\r\nx-request-id: trailed\r\n\r\n"
+    status, headers, _ = await line.answer(b"GET /healthz HTTP/1.1\r\n" + ended)
+    assert status == b"HTTP/1.1 200 OK"
+    assert headers.get(b"x-request-id") != b"trailed"
+
+
+@pytest.mark.parametrize(
+    "second",
+    [b"GET http://h:999999/ HTTP/1.1", b"GET http:// HTTP/1.1", b"CONNECT a:1 HTTP/1.1", b"nonsense"],
+)
+async def test_a_bad_request_is_not_the_answer_to_the_one_before(line: Line, served: Served, second: bytes) -> None:
+    line.writer.write(post(json.dumps({"model": "demo", "input": "!sleep 60"}).encode()))
+    await eventually(lambda: served.frames("session/prompt"), "the first request's turn")
+    assert await line.answer(second + b"\r\nhost: localhost\r\n\r\n") == (b"", {}, b"")
+
+
+async def test_a_head_that_begins_where_a_big_body_ends_is_not_too_long(line: Line) -> None:
+    body = b" " * 150_000
+    first = b"GET /healthz HTTP/1.1\r\n" + HEAD + b"content-length: %d\r\n\r\n" % len(body)
+    line.writer.write(first + body + b"GET /healthz HTTP/1.1\r\nhos")
+    assert b"200 OK" in await soon(line.reader.readuntil(b"}"), "the first answer")
+    status, _, _ = await line.answer(b"t: localhost\r\nconnection: close\r\n\r\n")
+    assert status == b"HTTP/1.1 200 OK"
