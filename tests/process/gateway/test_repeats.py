@@ -181,10 +181,11 @@ async def test_c19_a_turn_that_was_stopped_in_the_queue_is_asked_once_more(
     busy = asyncio.create_task(served.http.post(path, json={**body, **blocking(body)}, headers=name))
     await eventually(lambda: len(served.prompts()) == 1, "the session is at work")
     leaving = asyncio.create_task(post(served, path, body, **name))
-    sessions = served.gateway.sessions
-    await eventually(lambda: sessions.waiting == 1, "the turn stands in the queue")
+    session = served.gateway.sessions.find(served.rows("select id from sessions")[0][0])
+    assert session is not None
+    await eventually(lambda: session.waiting == 1, "the turn stands in the queue")
     leaving.cancel()
-    await eventually(lambda: sessions.waiting == 0, "the client is known to have left")
+    await eventually(lambda: session.waiting == 0, "the client is known to have left")
     busy.cancel()
     answer = await post(served, path, body, **name)
     assert (answer.status_code, "echo: apple" in answer.text) == (200, True)
