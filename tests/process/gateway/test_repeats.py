@@ -10,6 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+from ostler.gateway.api.feed import Feed
+from ostler.gateway.api.repeats import Held, Repeat, Repeats
 from tests.support.served import SESSION, Served, serving
 from tests.support.waiting import eventually, soon
 
@@ -245,3 +247,17 @@ async def test_c19_another_request_with_the_key_of_a_running_one_is_refused_at_o
     refused = await soon(asyncio.create_task(post(served, *SAY)), "the refusal")
     assert (refused.status_code, running.done()) == (422, False)
     running.cancel()
+
+
+async def test_c19_an_end_that_comes_twice_leaves_the_next_request_its_key(served: Served) -> None:
+    repeats = Repeats(served.gateway.store)
+    first, second, third = [Repeat("k", "", "same") for _ in range(3)]
+    assert await repeats.begin(first) is None
+    repeats.end(first)
+    assert await repeats.begin(second) is None
+    repeats.end(first)
+    waiting = asyncio.create_task(repeats.begin(third))
+    repeats.hold(second, Feed(), "sess_1")
+    assert isinstance(await soon(waiting, "the stream of the second"), Held)
+    repeats.end(second)
+    repeats.end(second)
