@@ -230,8 +230,6 @@ class Idempotency(Protocol):
 
     async def recall(self, key: str, *, owner: str = "") -> IdempotencyRecord | None: ...
 
-    async def forget(self, key: str, *, owner: str = "") -> None: ...
-
 
 class Marks(Protocol):
     """Small durable notes of the gateway to its next life, such as the turns that a drain cut off."""

@@ -7,6 +7,7 @@ import orjson
 
 from ostler.gateway.api.errors import envelope, of_outcome
 from ostler.gateway.api.feed import Feed
+from ostler.gateway.api.repeats import is_answer
 from ostler.gateway.api.resource import usage_of
 from ostler.gateway.records import IdempotencyRecord, ResponseRecord
 from ostler.gateway.sessions.calls import AskedCall
@@ -104,12 +105,12 @@ class ChatWriter:
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._counts()}
 
     def _kept(self, outcome: Outcome) -> IdempotencyRecord | None:
-        if self._answer is None:
+        if self._answer is None or not is_answer(outcome, heard=self._heard):
             return None
         if outcome.status is not Status.FAILED:
             return self._answer(200, self.document())
         error = of_outcome(outcome)
-        return self._answer(error.status, envelope(error)) if self._heard else None
+        return self._answer(error.status, envelope(error))
 
     def _finish(self) -> None:
         if self._calls:

@@ -6,6 +6,8 @@ after the end, so that a client whose connection broke can come back for the res
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Self
 
 import orjson
@@ -23,6 +25,9 @@ class Feed:
         self._readers: set[Reader] = set()
         self.size = 0
         self.closed = False
+        self.deserted: Callable[[], None] | None = None
+        """Told when the last client leaves before the end."""
+        self._clients = 0
 
     def write(self, frame: bytes) -> None:
         """One more event."""
@@ -42,6 +47,17 @@ class Feed:
     def follow(self, start: int, keepalive: float) -> "Reader":
         """Everything from frame `start` on, until the end; a comment when nothing comes for a while."""
         return Reader(self, max(0, start), keepalive)
+
+    @contextmanager
+    def attended(self) -> Iterator[None]:
+        """A client is there, for as long as this lasts."""
+        self._clients += 1
+        try:
+            yield
+        finally:
+            self._clients -= 1
+            if not self._clients and not self.closed and self.deserted is not None:
+                self.deserted()
 
     def since(self, place: int) -> list[bytes]:
         """Frames from this place on."""

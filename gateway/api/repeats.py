@@ -2,9 +2,10 @@
 
 Rules:
 - The answer is stored in the same step as the turn it came from. An answer that no agent was heard for (a full pool, a
-  start that failed) is none: who comes again is served anew.
+  start that failed, a stop in the queue) is none, nor is one that its client's leaving or the gateway's end cut off:
+  who comes again is served anew. What a background response is answered with is its receipt, and kept from then on.
 - The same key for anything else (another body, path or session) is a mistake of the client and gets 422.
-- Two at once: the second waits for the first, or reads along where that one streams.
+- Two at once: the second waits for the first, or reads along where that one streams. A stream with a reader goes on.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from ostler.gateway.api.answers import SESSION_HEADER
 from ostler.gateway.api.errors import ApiError, bad
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.records import IdempotencyRecord
+from ostler.gateway.sessions.outcome import Outcome, Status, Stop
 from ostler.gateway.store import Store
 from ostler.wire.json import JsonObject
 
@@ -29,6 +31,8 @@ NAMING = "x-ostler-session"
 """The header that names a chat completion's conversation: a part of what is asked."""
 KEPT = 300.0
 LONGEST = 256
+CUT_OFF = (Stop.DISCONNECT.value, Stop.DRAIN.value)
+"""Ends of which whoever comes again knows nothing, and wants another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ class Held:
 class Running:
     """A first request."""
 
-    fingerprint: str
+    repeat: Repeat
     news: asyncio.Event = field(default_factory=asyncio.Event)
     """Its answer is a stream, or it is over."""
     held: Held | None = None
@@ -86,11 +90,11 @@ class Repeats:
         """The first answer, or its stream; or None: then this is the first request, and `end` must be called."""
         name = (repeat.owner, repeat.key)
         while (running := self._running.get(name)) is not None:
+            check_same(running.repeat.fingerprint, repeat)
             if running.held is not None:
-                check_same(running.fingerprint, repeat)
                 return running.held
             await running.news.wait()
-        self._running[name] = Running(repeat.fingerprint)
+        self._running[name] = Running(repeat)
         try:
             found = await self._store.recall(repeat.key, owner=repeat.owner)
             if found is not None:
@@ -110,8 +114,12 @@ class Repeats:
             running.news.set()
 
     def end(self, repeat: Repeat) -> None:
-        """The request is over, with or without an answer."""
-        self._running.pop((repeat.owner, repeat.key)).news.set()
+        """The request is over, with or without an answer. Idempotent: by now the key may be another request's."""
+        name = (repeat.owner, repeat.key)
+        running = self._running.get(name)
+        if running is not None and running.repeat is repeat:
+            del self._running[name]
+            running.news.set()
 
     @contextmanager
     def beginning(self, repeat: Repeat | None) -> Iterator[None]:
@@ -128,6 +136,11 @@ def check_same(fingerprint: str, repeat: Repeat) -> None:
     """Refuse a key that was used for something else."""
     if fingerprint != repeat.fingerprint:
         raise ApiError(422, "this Idempotency-Key was used for another request", code="idempotency_key_reused")
+
+
+def is_answer(outcome: Outcome, *, heard: bool) -> bool:
+    """Whether this end is what everybody gets who asks with its key."""
+    return outcome.status is Status.COMPLETED or (heard and outcome.reason not in CUT_OFF)
 
 
 def whole(known: IdempotencyRecord) -> Response:

@@ -7,6 +7,7 @@ response, never the agent: a client that leaves, comes back, or never cared chan
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import orjson
@@ -60,17 +61,13 @@ class Responses:
         caller = caller_of(request)
         body = response_body(await read_json(request))
         repeat = await self._repeats.read(request, caller.name)
-        if repeat is None:
-            return await self._start(request, body, caller, None)
-        known = await self._repeats.begin(repeat)
+        known = None if repeat is None else await self._repeats.begin(repeat)
         if isinstance(known, Held):
             return self._stream(known.feed, 0, known.session_id, None)
         if known is not None:
             return self._again(known, caller) if body.stream else whole(known)
-        try:
+        with self._repeats.beginning(repeat):
             return await self._start(request, body, caller, repeat)
-        finally:
-            self._repeats.end(repeat)
 
     async def retrieve(self, request: Request) -> Response:
         """GET /v1/responses/{id}"""
@@ -111,37 +108,39 @@ class Responses:
         staying = bool(body.background) or stays(request, self._settings.on_disconnect)
         prepared = await self._intake.prepare(body, caller)
         feed = Feed() if body.stream or body.background else None
-        writer = self._intake.writer(prepared, feed, repeat if feed is None else None, self._ended)
+        writer = self._intake.writer(prepared, feed, None if body.background else repeat, partial(self._ended, repeat))
         turn = self._intake.begin(prepared, writer.id, writer)
         self._live.turns[writer.id] = (caller.name, turn)
         if feed is None:
             return await self._whole(request, writer, prepared, None if staying else turn)
         self._feeds.add(writer.id, caller.name, feed)
-        if body.background or repeat is not None:
+        if body.background:
             try:
-                promised = await self._promise(writer, body, repeat)
+                promised = await self._promise(writer, repeat)
             except GatewayError:
                 turn.stop(Stop.CLIENT)  # nobody is told of it
                 raise
             if not body.stream:
                 return promised
+        elif repeat is not None:
+            self._repeats.hold(repeat, feed, writer.session_id)
         return self._stream(feed, 0, writer.session_id, None if staying else turn)
 
-    async def _promise(self, writer: ResponseWriter, body: ResponseBody, repeat: Repeat | None) -> Response:
-        """What is told of a response before its end is durable first, and so is the answer to whoever asks twice.
+    async def _promise(self, writer: ResponseWriter, repeat: Repeat | None) -> Response:
+        """The receipt of a background response is durable before it is given, also for whoever asks twice.
 
         Behind `begin`, which may still refuse, and written before anything of the turn, which has not had a moment yet.
         """
-        saves: list[Coroutine[Any, Any, object]] = []
-        if body.background:
-            writer.queue()
-            record = writer.record()
-            saves += [] if record is None else [self._store.save_response(record)]
+        writer.queue()
+        record = writer.record()
+        saves: list[Coroutine[Any, Any, object]] = [] if record is None else [self._store.save_response(record)]
         answer = document(writer.document, writer.session_id)
         if repeat is not None:
             now = self._sessions.house.wall()
             saves.append(self._store.remember(repeat.record(writer.document, writer.session_id, now)))
         await asyncio.gather(*saves)
+        if repeat is not None:
+            self._repeats.end(repeat)
         return answer
 
     def _again(self, known: IdempotencyRecord, caller: Caller) -> Response:
@@ -182,9 +181,11 @@ class Responses:
 
     # --- small things ---
 
-    def _ended(self, response_id: str) -> None:
+    def _ended(self, repeat: Repeat | None, response_id: str) -> None:
         self._live.turns.pop(response_id, None)
         self._feeds.ended(response_id)
+        if repeat is not None:
+            self._repeats.end(repeat)
 
     async def _record(self, request: Request) -> ResponseRecord:
         response_id = request.path_params["id"]

@@ -30,7 +30,7 @@ from ostler.gateway.api.body import read_json
 from ostler.gateway.api.errors import bad, invalid, missing, of_outcome, reply
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.presence import until_gone
-from ostler.gateway.api.repeats import Held, Repeat, Repeats, session_of, whole
+from ostler.gateway.api.repeats import Held, Repeat, Repeats, is_answer, session_of, whole
 from ostler.gateway.api.session_feed import SessionFeed, message_document, told_again
 from ostler.gateway.api.streaming import EventStream
 from ostler.gateway.commands.registry import Kind
@@ -161,11 +161,11 @@ class SessionRoutes:
         return self._stream(listener.feed, said.session_id, None)
 
     def _kept(self, repeat: Repeat, answer: Answer) -> IdempotencyRecord | None:
-        """What a repeated message gets. One that no agent was heard for is sent anew."""
-        outcome, now = answer.outcome or Outcome(Status.FAILED), self._house.wall()
-        if outcome.status is Status.FAILED and not answer.heard:
+        """What a repeated message gets."""
+        if not is_answer(answer.outcome or Outcome(Status.FAILED), heard=answer.heard):
             return None
-        return repeat.record(message_document(Kind.ANSWER, answer.document()), answer.session_id, now)
+        document = message_document(Kind.ANSWER, answer.document())
+        return repeat.record(document, answer.session_id, self._house.wall())
 
     def _again(self, known: IdempotencyRecord | Held, *, stream: bool) -> Response:
         """What was answered first: its stream as it is written, or the whole of it."""

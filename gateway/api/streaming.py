@@ -1,4 +1,6 @@
-"""A streamed answer: the frames of a feed, and what becomes of the turn when their reader leaves."""
+"""A streamed answer: the frames of a feed, and what becomes of the turn when its last reader leaves."""
+
+from functools import partial
 
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -10,20 +12,20 @@ from ostler.gateway.sessions.turn import Turn
 
 
 class EventStream(StreamingResponse):
-    """Frames from `start` on. A reader that leaves before the end stops the turn (None: it goes on)."""
+    """Frames from `start` on. Whoever is the last to leave before the end stops the turn (None: it goes on)."""
 
     def __init__(self, feed: Feed, start: int, keepalive: float, *, session_id: str | None, turn: Turn | None) -> None:
         headers = SSE if session_id is None else {**SSE, SESSION_HEADER: session_id}
         self._reader = feed.follow(start, keepalive)
         super().__init__(self._reader, headers=headers)
         self._feed = feed
-        self._turn = turn
+        if turn is not None:
+            feed.deserted = partial(turn.stop, Stop.DISCONNECT)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Around the whole, and not in the reader: one that is left in the middle is finished by nobody in particular.
         try:
-            await super().__call__(scope, receive, send)
+            with self._feed.attended():
+                await super().__call__(scope, receive, send)
         finally:
             self._reader.close()
-            if self._turn is not None and not self._feed.closed:
-                self._turn.stop(Stop.DISCONNECT)

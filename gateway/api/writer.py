@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from ostler.bridge.redaction import redacted
 from ostler.gateway.api.feed import Feed, frame
 from ostler.gateway.api.output import Output
-from ostler.gateway.api.repeats import Repeat
+from ostler.gateway.api.repeats import Repeat, is_answer
 from ostler.gateway.api.replay import SHAPE
 from ostler.gateway.api.resource import LAST, Heading, conclude, resource, usage_of
 from ostler.gateway.records import ResponseRecord
@@ -95,8 +95,7 @@ class ResponseWriter:
         usage = usage_of(outcome.usage or self._output.usage, self._read, self._output.written)
         conclude(self.document, outcome, usage, int(self._wall()), redacted(outcome.message))
         record = self.record()
-        answered = self.heard or outcome.status is not Status.FAILED
-        repeat = self._repeat if answered else None
+        repeat = self._repeat if is_answer(outcome, heard=self.heard) else None
         answer = None if repeat is None else repeat.record(self.document, self.session_id, self._wall())
         return Kept(self._output.items, record, self._slug if record else None, answer)
 

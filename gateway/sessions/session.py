@@ -320,7 +320,21 @@ class Session:
                 timer.cancel()
 
     async def _finish(self, turn: Turn, outcome: Outcome) -> None:
-        """The end, once: durable, then told."""
+        """The end, once: durable, then told. Whatever fails on the way, the client is not to wait for ever."""
+        try:
+            await self._sum_up(turn, outcome)
+        finally:
+            last = await self._close(turn, outcome)
+            try:
+                self.seating.settle(turn, outcome, last)
+                answered = outcome.status is Status.COMPLETED and last is not None and turn.whole
+                if answered and turn.ask.memorable:
+                    self._house.witness.turn_ended(self.id, turn.ask.text, turn.whole)
+            finally:
+                turn.scribe.publish()
+
+    async def _sum_up(self, turn: Turn, outcome: Outcome) -> None:
+        """Report it; what was never asked is no part of the conversation."""
         if turn.desk is not None:
             turn.desk.close("the turn is over")
         facts = turn.timings.report(self.id, turn.id)
@@ -328,14 +342,6 @@ class Session:
         self._house.turns.turn_ended(report)
         if turn.agent is None:
             await self._ledger.take_back(turn)
-        last = await self._close(turn, outcome)
-        try:
-            self.seating.settle(turn, outcome, last)
-            answered = outcome.status is Status.COMPLETED and last is not None and turn.whole
-            if answered and turn.ask.memorable:
-                self._house.witness.turn_ended(self.id, turn.ask.text, turn.whole)
-        finally:
-            turn.scribe.publish()  # whatever a witness makes of it, the client is not to wait for ever
 
     # --- its parts ---
 

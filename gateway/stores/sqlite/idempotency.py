@@ -33,7 +33,3 @@ def recall(db: Connection, key: str, owner: str, now: float) -> IdempotencyRecor
     sql = f"SELECT {COLUMNS} FROM idempotency WHERE key = ? AND owner = ? AND expires_at > ?"
     row = one_row(db, sql, (key, owner, now))
     return None if row is None else record(row)
-
-
-def forget(db: Connection, key: str, owner: str) -> None:
-    run(db, "DELETE FROM idempotency WHERE key = ? AND owner = ?", (key, owner))

@@ -383,9 +383,6 @@ class SqliteStore:
         now = self._clock()
         return await self._readers.run(lambda db: idempotency.recall(db, key, owner, now))
 
-    async def forget(self, key: str, *, owner: str = "") -> None:
-        await self._write(lambda db: idempotency.forget(db, key, owner))
-
     # Marks and upkeep
 
     async def set_mark(self, name: str, value: JsonObject) -> None:

@@ -150,8 +150,6 @@ async def test_c19_an_answer_is_remembered_until_it_expires_also_over_a_restart(
         place.clock.now += 1
         assert await store.recall("key") is None
         assert await store.remember(later) == later
-        await store.forget("key")
-        assert await store.recall("key") is None
 
 
 async def test_parked_calls_are_answered_once_and_expire(place: Place) -> None:

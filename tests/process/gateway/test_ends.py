@@ -242,6 +242,27 @@ async def test_whoever_fails_to_hear_of_an_end_keeps_no_client_waiting(tmp_path:
         assert (witness.raised, observer.raised) == (2, 2)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_end_that_cannot_be_reported_is_stored_and_told_and_frees_its_key(
+    tmp_path: Path, stream: bool
+) -> None:
+    class Deaf(Ears):
+        """Cannot bear an end."""
+
+        def turn_ended(self, *_: object) -> None:
+            raise ZeroDivisionError
+
+    body = {"model": "demo", "input": "hello", "stream": stream}
+    async with serving(tmp_path / "data") as served:
+        sessions = served.gateway.sessions
+        sessions.house = replace(sessions.house, turns=Deaf())
+        for _ in range(2):
+            asking = served.http.post("/v1/responses", json=body, headers={"idempotency-key": "k"})
+            answer = await soon(asking, "an answer, whatever happens")
+            assert "echo: hello" in answer.text
+        assert len(served.prompts()) == 1
+
+
 async def test_sessions_that_are_only_remembered_are_bounded_the_oldest_first(tmp_path: Path) -> None:
     async with serving(tmp_path / "data", gateway__seats_max=1, gateway__sessions_max=3) as served:
         sessions = []

@@ -2,24 +2,32 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from ostler.gateway.api.feed import Feed
+from ostler.gateway.api.repeats import Held, Repeat, Repeats
 from tests.support.served import SESSION, Served, serving
+from tests.support.waiting import eventually, soon
 
 KEY = {"idempotency-key": "k"}
 CHAT = ("/v1/chat/completions", {"model": "demo", "messages": [{"role": "user", "content": "apple"}]})
 SAY = ("/v1/sessions/me/messages", {"text": "apple"})
-SLOW = "begun\n!sleep 0.3\nover"
+RESPONSE = ("/v1/responses", {"model": "demo", "input": "apple"})
+SLOW = "begun\n!sleep 0.5\nover"
 
 
 def slowly(path: str, body: dict[str, Any]) -> dict[str, Any]:
     """The same request with an answer that takes its time."""
     if "text" in body:
         return {**body, "text": SLOW, "stream": True}
+    if "input" in body:
+        return {**body, "input": SLOW, "stream": True}
     said = [{"role": "user", "content": SLOW}]
     return {**body, "messages": said, "stream": True, "stream_options": {"include_usage": True}}
 
@@ -130,10 +138,126 @@ async def test_c19_a_failure_of_the_agent_is_told_again_and_nothing_is_retried(s
     assert len(served.prompts()) == 1
 
 
-@pytest.mark.parametrize(("path", "body"), [CHAT, SAY, ("/v1/responses", {"model": "demo", "input": "apple"})])
+@pytest.mark.parametrize(("path", "body"), [CHAT, SAY, RESPONSE])
 async def test_c19_what_no_agent_was_heard_for_is_tried_again(tmp_path: Path, path: str, body: dict[str, Any]) -> None:
     async with serving(tmp_path / "data", providers={"demo": {"command": ["/bin/false"]}}) as served:
         refused = [await post(served, path, body) for _ in range(2)]
         assert [answer.status_code for answer in refused] == [503, 503]
     async with serving(tmp_path / "data") as served:
         assert (await post(served, path, body)).status_code == 200
+
+
+@pytest.mark.parametrize(("path", "body"), [CHAT, SAY, RESPONSE])
+async def test_c19_a_stream_no_agent_was_heard_for_is_tried_again(
+    tmp_path: Path, path: str, body: dict[str, Any]
+) -> None:
+    body = {**body, "stream": True}
+    async with serving(tmp_path / "data", providers={"demo": {"command": ["/bin/false"]}}) as served:
+        first, again = [await post(served, path, body) for _ in range(2)]
+        assert "echo: apple" not in first.text
+        assert ids(first.text).isdisjoint(ids(again.text))
+    async with serving(tmp_path / "data") as served:
+        assert "echo: apple" in (await post(served, path, body)).text
+
+
+def ids(stream: str) -> set[str]:
+    """The answers that a stream is about."""
+    events = [json.loads(line[6:]) for line in stream.splitlines() if line.startswith("data: {")]
+    told = [event.get("response") or event.get("message") or event for event in events]
+    return {event["id"] for event in told if "id" in event}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("path", "body", "name"),
+    [
+        (*CHAT, {"x-ostler-session": "me"}),
+        (*SAY, {}),
+        ("/v1/responses", {**RESPONSE[1], "conversation": "me"}, {}),
+    ],
+)
+async def test_c19_a_turn_that_was_stopped_in_the_queue_is_asked_once_more(
+    served: Served, path: str, body: dict[str, Any], name: dict[str, str], stream: bool
+) -> None:
+    body = {**body, "stream": stream}
+    busy = asyncio.create_task(served.http.post(path, json={**body, **blocking(body)}, headers=name))
+    await eventually(lambda: len(served.prompts()) == 1, "the session is at work")
+    leaving = asyncio.create_task(post(served, path, body, **name))
+    session = served.gateway.sessions.find(served.rows("select id from sessions")[0][0])
+    assert session is not None
+    await eventually(lambda: session.waiting == 1, "the turn stands in the queue")
+    leaving.cancel()
+    await eventually(lambda: session.waiting == 0, "the client is known to have left")
+    busy.cancel()
+    answer = await post(served, path, body, **name)
+    assert (answer.status_code, "echo: apple" in answer.text) == (200, True)
+    assert len(served.prompts()) == 2
+
+
+def blocking(body: dict[str, Any]) -> dict[str, Any]:
+    """What keeps the agent of any face at work."""
+    field = next(name for name in ("text", "input", "messages") if name in body)
+    return {field: [{"role": "user", "content": "!sleep 60"}] if field == "messages" else "!sleep 60"}
+
+
+@pytest.mark.parametrize(("path", "body"), [CHAT, SAY, RESPONSE])
+async def test_c19_who_reads_along_is_not_cut_off_when_the_first_client_leaves(
+    served: Served, path: str, body: dict[str, Any]
+) -> None:
+    body = slowly(path, body)
+    async with AsyncExitStack() as first, AsyncExitStack() as second:
+        told, along = [
+            (await each.enter_async_context(served.http.stream("POST", path, json=body, headers=KEY))).aiter_lines()
+            for each in (first, second)
+        ]
+        for lines in (told, along):
+            await until("begun", lines)
+        await first.aclose()
+        rest = "".join([line async for line in along])
+    assert "over" in rest
+    assert "client_disconnected" not in rest
+    assert len(served.prompts()) == 1
+
+
+async def until(word: str, lines: AsyncIterator[str]) -> None:
+    """Read as far as this word."""
+    async for line in lines:
+        if word in line:
+            return
+    raise AssertionError(f"the stream ended without {word!r}")
+
+
+@pytest.mark.parametrize(("path", "body"), [CHAT, SAY, RESPONSE])
+async def test_e17_the_last_reader_of_a_stream_stops_its_turn(served: Served, path: str, body: dict[str, Any]) -> None:
+    body = {**body, **blocking(body), "stream": True}
+    streams = [asyncio.create_task(post(served, path, body)) for _ in range(2)]
+    await eventually(lambda: bool(served.prompts()), "the agent is asked")
+    for stream in streams:
+        assert served.gateway.sessions.running
+        stream.cancel()
+    await eventually(lambda: not served.gateway.sessions.running, "the turn is stopped")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_c19_another_request_with_the_key_of_a_running_one_is_refused_at_once(
+    served: Served, stream: bool
+) -> None:
+    running = asyncio.create_task(post(served, SAY[0], {"text": "!sleep 60", "stream": stream}))
+    await eventually(lambda: bool(served.prompts()), "the first one runs")
+    refused = await soon(asyncio.create_task(post(served, *SAY)), "the refusal")
+    assert (refused.status_code, running.done()) == (422, False)
+    running.cancel()
+
+
+async def test_c19_an_end_that_comes_twice_leaves_the_next_request_its_key(served: Served) -> None:
+    repeats = Repeats(served.gateway.store)
+    first, second, third = [Repeat("k", "", "same") for _ in range(3)]
+    assert await repeats.begin(first) is None
+    repeats.end(first)
+    assert await repeats.begin(second) is None
+    repeats.end(first)
+    waiting = asyncio.create_task(repeats.begin(third))
+    repeats.hold(second, Feed(), "sess_1")
+    assert isinstance(await soon(waiting, "the stream of the second"), Held)
+    repeats.end(second)
+    repeats.end(second)
