@@ -2,8 +2,9 @@
 
 Rules:
 - The answer is stored in the same step as the turn it came from. An answer that no agent was heard for (a full pool, a
-  start that failed, a stop in the queue) is none, nor is one that its client's leaving or the gateway's end cut off:
-  who comes again is served anew. What a background response is answered with is its receipt, and kept from then on.
+  start that failed, a stop in the queue) is none: who comes again is served anew. Once an agent was heard it may have
+  done things, so what came of it is the answer, also where it was cut off. What a background response is answered with
+  is its receipt, and kept from then on.
 - The same key for anything else (another body, path or session) is a mistake of the client and gets 422.
 - Two at once: the second waits for the first, or reads along where that one streams. A stream with a reader goes on.
 """
@@ -22,7 +23,7 @@ from ostler.gateway.api.answers import SESSION_HEADER
 from ostler.gateway.api.errors import ApiError, bad
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.records import IdempotencyRecord
-from ostler.gateway.sessions.outcome import Outcome, Status, Stop
+from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.store import Store
 from ostler.wire.json import JsonObject
 
@@ -31,8 +32,6 @@ NAMING = "x-ostler-session"
 """The header that names a chat completion's conversation: a part of what is asked."""
 KEPT = 300.0
 LONGEST = 256
-CUT_OFF = (Stop.DISCONNECT.value, Stop.DRAIN.value)
-"""Ends of which whoever comes again knows nothing, and wants another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +139,7 @@ def check_same(fingerprint: str, repeat: Repeat) -> None:
 
 def is_answer(outcome: Outcome, *, heard: bool) -> bool:
     """Whether this end is what everybody gets who asks with its key."""
-    return outcome.status is Status.COMPLETED or (heard and outcome.reason not in CUT_OFF)
+    return outcome.status is Status.COMPLETED or heard
 
 
 def whole(known: IdempotencyRecord) -> Response:
