@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-import orjson
-
 from ostler.gateway.api.errors import envelope, of_outcome
 from ostler.gateway.api.feed import Feed
+from ostler.gateway.api.frames import Mould, chunk, chunks_of
 from ostler.gateway.api.repeats import is_answer
 from ostler.gateway.api.resource import usage_of
 from ostler.gateway.records import IdempotencyRecord, ResponseRecord
@@ -52,6 +51,8 @@ class ChatWriter:
         self._texts: list[str] = []
         self._calls: list[JsonObject] = []
         self._usage: Usage | None = None
+        self._moulds: dict[str, Mould] = {}
+        """By the field of the message that the text is."""
 
     def begin(self) -> ResponseRecord | None:
         """Nothing is stored of a completion but the conversation."""
@@ -67,9 +68,9 @@ class ChatWriter:
         match event:
             case Text(text=text):
                 self._texts.append(text)
-                self._chunk({"content": text})
+                self._pour("content", text)
             case Thought(text=text):
-                self._chunk({"reasoning_content": text})
+                self._pour("reasoning_content", text)
             case Usage():
                 self._usage = event
             case _:
@@ -85,7 +86,7 @@ class ChatWriter:
         """Tell the client."""
         outcome = self.outcome or Outcome(Status.FAILED)
         if outcome.status is Status.FAILED:
-            self._write(b"data: %b\n\n" % orjson.dumps(envelope(of_outcome(outcome))))
+            self._write(chunk(envelope(of_outcome(outcome))))
         else:
             if outcome.status is Status.COMPLETED and not self._calls:
                 self._said("".join(self._texts))
@@ -137,13 +138,22 @@ class ChatWriter:
         }
         return {**counts, "estimated": True} if "estimated" in usage else counts
 
+    def _pour(self, name: str, piece: str) -> None:
+        if self.feed is None:
+            return
+        if name not in self._moulds:
+            self._moulds[name] = chunks_of(self._whole(delta_of({name: ""})), name)
+        self.feed.pour(self._moulds[name], piece)
+
     def _chunk(self, delta: JsonObject, reason: str | None = None) -> None:
-        self._frame({"choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}]})
+        self._frame(delta_of(delta, reason))
 
     def _frame(self, fields: JsonObject) -> None:
         if self.feed is not None:
-            chunk = {**self._head, "object": "chat.completion.chunk", **fields}
-            self._write(b"data: %b\n\n" % orjson.dumps(chunk))
+            self.feed.write(chunk(self._whole(fields)))
+
+    def _whole(self, fields: JsonObject) -> JsonObject:
+        return {**self._head, "object": "chat.completion.chunk", **fields}
 
     def _write(self, frame: bytes) -> None:
         if self.feed is not None:
@@ -154,7 +164,7 @@ def told_again(status: int, document: JsonObject, *, include_usage: bool) -> Fee
     """The stream of a completion that is over, from what is kept of it: the same words in fewer chunks."""
     feed = Feed()
     if status != 200:
-        feed.write(b"data: %b\n\n" % orjson.dumps(document))
+        feed.write(chunk(document))
         feed.close()
         return feed
     head = {name: document[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
@@ -164,13 +174,17 @@ def told_again(status: int, document: JsonObject, *, include_usage: bool) -> Fee
     if calls:
         delta["tool_calls"] = [{"index": index, **call} for index, call in enumerate(calls)]
     for part, reason in ((delta, None), ({}, choice["finish_reason"])):
-        told = {"index": 0, "delta": part, "logprobs": None, "finish_reason": reason}
-        feed.write(b"data: %b\n\n" % orjson.dumps({**head, "choices": [told]}))
+        feed.write(chunk({**head, **delta_of(part, reason)}))
     if include_usage:
-        feed.write(b"data: %b\n\n" % orjson.dumps({**head, "choices": [], "usage": document["usage"]}))
+        feed.write(chunk({**head, "choices": [], "usage": document["usage"]}))
     feed.write(DONE)
     feed.close()
     return feed
+
+
+def delta_of(delta: JsonObject, reason: str | None = None) -> JsonObject:
+    """The field of a chunk in which a message grows."""
+    return {"choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}]}
 
 
 def call_entry(call: AskedCall) -> JsonObject:

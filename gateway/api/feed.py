@@ -1,27 +1,34 @@
 """The events of one streamed answer: written once by its turn, read by any number of clients from any place on.
 
-Rules: writing never waits. A reader that falls behind takes what has piled up in one piece. Frames stay for a while
-after the end, so that a client whose connection broke can come back for the rest.
+Rules: writing never waits. A reader that falls behind takes what has piled up many at a time. What was written stays
+for a while after the end, so that a client whose connection broke can come back for the rest.
 """
 
 import asyncio
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self
 
-import orjson
-
-from ostler.wire.json import JsonObject
+from ostler.gateway.api.frames import Mould
 
 KEEPALIVE = b": keepalive\n\n"
+AT_ONCE = 512
+"""Frames that a reader takes together: making all that a slow one has missed would hold up everybody else."""
+PIECE = 72
+"""Bytes that a piece takes besides its characters."""
 
 
 class Feed:
-    """Frames by number: frame n is the event with `sequence_number` n."""
+    """Events by number: frame n is the event with `sequence_number` n."""
 
     def __init__(self) -> None:
-        self._frames: list[bytes] = []
+        self._events: list[bytes | str] = []
+        """Frames, and pieces that are still to become one."""
+        self._moulds: list[Mould] = []
+        self._poured: list[int] = []
+        """From which event on each mould is the one of the pieces."""
         self._readers: set[Reader] = set()
         self.size = 0
         self.closed = False
@@ -31,13 +38,22 @@ class Feed:
 
     def write(self, frame: bytes) -> None:
         """One more event."""
-        self._frames.append(frame)
+        self._events.append(frame)
         self.size += len(frame)
+        self._wake()
+
+    def pour(self, mould: Mould, piece: str) -> None:
+        """One more event, that is the next piece of a text."""
+        if not self._moulds or self._moulds[-1] is not mould:
+            self._moulds.append(mould)
+            self._poured.append(len(self._events))
+        self._events.append(piece)
+        self.size += PIECE + len(piece)
         self._wake()
 
     def skip(self, place: int) -> None:
         """What comes next has this number; readers hold what was before it."""
-        self._frames += [b""] * (place - len(self._frames))
+        self._events += [b""] * (place - len(self._events))
 
     def close(self) -> None:
         """That was the last one."""
@@ -60,8 +76,12 @@ class Feed:
                 self.deserted()
 
     def since(self, place: int) -> list[bytes]:
-        """Frames from this place on."""
-        return self._frames[place:]
+        """The next frames from this place on."""
+        events = self._events[place : place + AT_ONCE]
+        return [
+            event if isinstance(event, bytes) else self._mould(number)(number, event)
+            for number, event in enumerate(events, place)
+        ]
 
     def join(self, reader: "Reader") -> None:
         """From now on it is told of what comes."""
@@ -70,6 +90,9 @@ class Feed:
     def leave(self, reader: "Reader") -> None:
         """It has enough. Idempotent."""
         self._readers.discard(reader)
+
+    def _mould(self, number: int) -> Mould:
+        return self._moulds[bisect_right(self._poured, number) - 1]
 
     def _wake(self) -> None:
         for reader in self._readers:
@@ -133,12 +156,6 @@ class Reader:
             self.wake(False)
             left = self._patience
         self._timer = loop.call_later(left, self._look)
-
-
-def frame(kind: str, number: int, fields: JsonObject) -> bytes:
-    """One event of the Responses API on the wire."""
-    data = orjson.dumps({"type": kind, "sequence_number": number, **fields})
-    return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
 
 class Feeds:

@@ -11,6 +11,7 @@ Rules:
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -33,6 +34,8 @@ from ostler.pool.events import (
 from ostler.wire.json import JsonObject
 
 Emit = Callable[[str, JsonObject], None]
+Begin = Callable[[str, JsonObject], Callable[[str], None]]
+"""A text begins: what each `delta` of it is called, what it says besides. Returned is who takes the pieces."""
 ASKER = "agent"
 """Who asks for permission: nothing of the outside, the agent itself."""
 PIECES_KEPT = 20_000
@@ -40,23 +43,28 @@ SHOWN = 2000
 """Characters of a tool's arguments or result that are shown."""
 
 
+@dataclass(slots=True)
+class Growing:
+    """The item that streams now; always the last one."""
+
+    item: JsonObject
+    say: Callable[[str], None]
+    pieces: list[str] = field(default_factory=list)
+
+
 class Output:
     """The output of one response while it grows."""
 
-    def __init__(self, emit: Emit, new_id: Callable[[str], str], own_functions: Sequence[str]) -> None:
+    def __init__(self, emit: Emit, begin: Begin, new_id: Callable[[str], str], own_functions: Sequence[str]) -> None:
         self.items: list[JsonObject] = []
         self.usage: Usage | None = None
         self.written = 0
         """Characters."""
         self._emit = emit
+        self._begin_text = begin
         self._new_id = new_id
         self._own = named(own_functions)
-        self._open: JsonObject | None = None
-        """The item that streams now; always the last one."""
-        self._delta = ""
-        """The event that one more piece of it is, and what this says besides the piece."""
-        self._place: JsonObject = {}
-        self._pieces: list[str] = []
+        self._open: Growing | None = None
         self.sizes: list[list[int]] | None = []
         """Of the pieces of each item, in characters; None where they are too many to keep."""
         self._cut = 0
@@ -144,11 +152,10 @@ class Output:
 
     def close(self, status: str = "completed") -> None:
         """End the item that streams."""
-        item, self._open = self._open, None
-        if item is None:
+        growing, self._open = self._open, None
+        if growing is None:
             return
-        text, index = "".join(self._pieces), len(self.items) - 1
-        self._pieces.clear()
+        item, text, index = growing.item, "".join(growing.pieces), len(self.items) - 1
         if item["type"] == "message":
             self._close_message(item, index, text, status)
         else:
@@ -157,14 +164,14 @@ class Output:
     # --- what streams ---
 
     def _stream(self, kind: str, text: str) -> None:
-        item = self._open
-        if item is None or item["type"] != kind:
+        growing = self._open
+        if growing is None or growing.item["type"] != kind:
             self.close()
-            item = self._begin(kind)
-        self._pieces.append(text)
+            growing = self._begin(kind)
+        growing.pieces.append(text)
         self._note(len(text))
         self.written += len(text)
-        self._emit(self._delta, {**self._place, "delta": text})
+        growing.say(text)
 
     def _note(self, size: int) -> None:
         """How a stream was cut is kept with the response, as far as that is worth its room."""
@@ -180,23 +187,22 @@ class Output:
         if self.sizes is not None:
             self.sizes.append([])
 
-    def _begin(self, kind: str) -> JsonObject:
+    def _begin(self, kind: str) -> Growing:
         index = len(self.items)
         item = message(self._new_id("msg")) if kind == "message" else reasoning(self._new_id("rs"))
         self._add(item)
-        self._open = item
         self._emit("response.output_item.added", {"output_index": index, "item": {**item}})
-        place = {"item_id": item["id"], "output_index": index}
+        place: JsonObject = {"item_id": item["id"], "output_index": index}
         if kind == "message":
-            self._delta = "response.output_text.delta"
-            self._place = {**place, "content_index": 0, "logprobs": []}
-            self._emit("response.content_part.added", {**place, "content_index": 0, "part": text_part("")})
+            place["content_index"] = 0
+            self._emit("response.content_part.added", {**place, "part": text_part("")})
+            say = self._begin_text("response.output_text.delta", {**place, "logprobs": []})
         else:
-            self._delta = "response.reasoning_summary_text.delta"
-            self._place = {**place, "summary_index": 0}
-            part = {"type": "summary_text", "text": ""}
-            self._emit("response.reasoning_summary_part.added", {**place, "summary_index": 0, "part": part})
-        return item
+            place["summary_index"] = 0
+            self._emit("response.reasoning_summary_part.added", {**place, "part": {"type": "summary_text", "text": ""}})
+            say = self._begin_text("response.reasoning_summary_text.delta", place)
+        self._open = Growing(item, say)
+        return self._open
 
     def _close_message(self, item: JsonObject, index: int, text: str, status: str) -> None:
         place = {"item_id": item["id"], "output_index": index, "content_index": 0}
@@ -254,8 +260,7 @@ class Output:
     def _tell(self, text: str, activity: JsonObject) -> None:
         """A whole reasoning item at once."""
         self.close()
-        item = self._begin("reasoning")
-        item["activity"] = activity
+        self._begin("reasoning").item["activity"] = activity
         self._stream("reasoning", text)
         self.close()
 

@@ -9,7 +9,8 @@ Rules:
 
 from collections.abc import Iterator, Sequence
 
-from ostler.gateway.api.feed import Feed, frame
+from ostler.gateway.api.feed import Feed
+from ostler.gateway.api.frames import frame
 from ostler.gateway.api.output import message, reasoning, text_part
 from ostler.gateway.api.resource import LAST
 from ostler.gateway.sessions.outcome import Status

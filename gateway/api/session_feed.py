@@ -1,12 +1,12 @@
 """A chat face's answer as server-sent events: `session.message.<what>`, numbered from 0, and a feed to follow."""
 
-import orjson
-
 from ostler.gateway.api.feed import Feed
+from ostler.gateway.api.frames import frame, frames_of
 from ostler.gateway.commands.registry import Kind
 from ostler.wire.json import JsonObject
 
 PREFIX = "session.message."
+TEXTS = {what: frames_of(PREFIX + what, {}, "text") for what in ("delta", "thought")}
 
 
 class SessionFeed:
@@ -20,10 +20,11 @@ class SessionFeed:
         """One more event."""
         if self.feed is None:
             return
-        kind = PREFIX + what
-        data = orjson.dumps({"type": kind, "sequence_number": self._number, **payload(what, fields)})
+        if mould := TEXTS.get(what):
+            self.feed.pour(mould, fields["text"])
+        else:
+            self.feed.write(frame(PREFIX + what, self._number, payload(what, fields)))
         self._number += 1
-        self.feed.write(b"event: %b\ndata: %b\n\n" % (kind.encode(), data))
 
 
 def told_again(message: JsonObject) -> Feed:

@@ -5,9 +5,11 @@ Rules: `sequence_number` counts from 0 in steps of 1. The last event is written 
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ostler.bridge.redaction import redacted
-from ostler.gateway.api.feed import Feed, frame
+from ostler.gateway.api.feed import Feed
+from ostler.gateway.api.frames import Mould, frame, frames_of
 from ostler.gateway.api.output import Output
 from ostler.gateway.api.repeats import Repeat, is_answer
 from ostler.gateway.api.replay import SHAPE
@@ -59,7 +61,7 @@ class ResponseWriter:
         self._final = False
         self._numbers = 0
         self._items = 0
-        self._output = Output(self._emit, self._item_id, functions)
+        self._output = Output(self._emit, self._begin_text, self._item_id, functions)
         self._announced = self._started = False
 
     def queue(self) -> None:
@@ -147,4 +149,13 @@ class ResponseWriter:
         if self.feed is None:
             return
         self.feed.write(frame(kind, self._numbers, fields))
+        self._numbers += 1
+
+    def _begin_text(self, kind: str, fields: JsonObject) -> Callable[[str], None]:
+        return partial(self._pour, frames_of(kind, fields, "delta"))
+
+    def _pour(self, mould: Mould, piece: str) -> None:
+        if self.feed is None:
+            return
+        self.feed.pour(mould, piece)
         self._numbers += 1

@@ -19,11 +19,7 @@ from ostler.gateway.sessions.scribe import Kept
 from ostler.pool.events import Other, TurnEvent
 from ostler.wire.json import JsonObject
 
-TOLD = {
-    "response.output_text.delta": "delta",
-    "response.reasoning_summary_text.delta": "thought",
-    "response.output_item.done": "item",
-}
+TEXTS = {"response.output_text.delta": "delta", "response.reasoning_summary_text.delta": "thought"}
 
 
 class Answer:
@@ -53,7 +49,7 @@ class Answer:
         self._kept = kept
         self._read = read
         self._count = 0
-        self._output = Output(self._pass_on, self._item_id, ())
+        self._output = Output(self._pass_on, self._begin_text, self._item_id, ())
 
     @property
     def text(self) -> str:
@@ -120,11 +116,13 @@ class Answer:
         return whole
 
     def _pass_on(self, kind: str, fields: JsonObject) -> None:
-        told = TOLD.get(kind)
-        if told == "item":
-            self._tell(told, fields["item"])
-        elif told is not None:
-            self._tell(told, {"text": fields["delta"]})
+        if kind == "response.output_item.done":
+            self._tell("item", fields["item"])
+
+    def _begin_text(self, kind: str, fields: JsonObject) -> Callable[[str], None]:
+        del fields
+        what = TEXTS[kind]
+        return lambda piece: self._tell(what, {"text": piece})
 
     def _item_id(self, prefix: str) -> str:
         self._count += 1

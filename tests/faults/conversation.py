@@ -10,6 +10,7 @@ Rules:
 
 import asyncio
 import json
+import math
 import random
 from collections import Counter
 from dataclasses import dataclass, field
@@ -54,9 +55,9 @@ class Conversation:
     def name(self) -> str:
         return f"talk-{self.number}"
 
-    async def live(self, gate: Gate, chance: random.Random, pause: float) -> None:
-        """Turn after turn for as long as there is a gateway."""
-        while await gate.enter():
+    async def live(self, gate: Gate, chance: random.Random, pause: float, turns: float = math.inf) -> None:
+        """Turn after turn for as long as there is a gateway, or so many."""
+        while self.sent < turns and await gate.enter():
             try:
                 began = asyncio.get_running_loop().time()
                 if await self.turn(gate.http, chance):

@@ -30,6 +30,11 @@ class Gate:
         assert self._http is not None
         return self._http
 
+    @property
+    def ended(self) -> bool:
+        """Whether nobody comes in any more."""
+        return self._over
+
     async def enter(self) -> bool:
         """Wait until there is a gateway. False when there will be none any more."""
         await self._open.wait()

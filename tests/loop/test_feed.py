@@ -1,10 +1,11 @@
-"""Readers of one stream: each from its place on, all that has piled up in one piece, a comment where nothing comes."""
+"""Readers of one stream: each from its place on, what has piled up many at a time, a comment where nothing comes."""
 
 import asyncio
 
 import pytest
 
-from ostler.gateway.api.feed import KEEPALIVE, Feed
+from ostler.gateway.api.feed import AT_ONCE, KEEPALIVE, Feed
+from ostler.gateway.api.frames import chunks_of, frames_of
 from tests.support.waiting import soon
 
 LONG, SHORT = 60.0, 0.01
@@ -51,3 +52,33 @@ async def test_who_leaves_is_not_waited_for() -> None:
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert await soon(anext(reader), "who comes back has lost nothing") == b"a"
+
+
+async def test_pieces_become_frames_by_the_mould_of_their_text_wherever_a_reader_begins() -> None:
+    feed = Feed()
+    said, thought = (chunks_of({name: ""}, name) for name in ("said", "thought"))
+    feed.write(b"head ")
+    feed.pour(thought, "hm")
+    feed.pour(said, "a")
+    feed.pour(said, '"b"')
+    feed.write(b"tail")
+    feed.pour(thought, "c")
+    feed.close()
+    whole = b"".join([piece async for piece in feed.follow(0, LONG)])
+    frames = [b"head ", b'data: {"thought":"hm"}\n\n', b'data: {"said":"a"}\n\n', b'data: {"said":"\\"b\\""}\n\n']
+    assert whole == b"".join([*frames, b"tail", b'data: {"thought":"c"}\n\n'])
+    for place in range(6):
+        rest = b"".join([piece async for piece in feed.follow(place, LONG)])
+        assert rest == b"".join([*frames, b"tail", b'data: {"thought":"c"}\n\n'][place:])
+
+
+async def test_who_is_far_behind_takes_so_many_at_a_time_with_their_numbers() -> None:
+    feed = Feed()
+    mould = frames_of("delta", {}, "text")
+    for _ in range(AT_ONCE * 2 + 1):
+        feed.pour(mould, "x")
+    feed.close()
+    taken = [piece.count(b"\n\n") async for piece in feed.follow(0, LONG)]
+    assert taken == [AT_ONCE, AT_ONCE, 1]
+    last = [piece async for piece in feed.follow(AT_ONCE * 2, LONG)]
+    assert last == [b'event: delta\ndata: {"type":"delta","sequence_number":1024,"text":"x"}\n\n']

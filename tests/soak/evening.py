@@ -5,6 +5,7 @@ import itertools
 import random
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +26,8 @@ SESSIONS = 200
 DEFAULT = "demo/one"
 PAUSE = 8.0
 """Seconds between two turns of a session, on average: some twenty turns a second in all."""
+TURNS = 30
+"""Of one conversation: some five minutes, so that after the warm-up they are of all lengths at any time."""
 MAX_AGE = 150.0
 """Every seat of a process that goes is opened anew, with a relay of its own: more often than this, and on two cores the
 evening is about nothing else."""
@@ -68,12 +71,12 @@ class Evening:
         config.write_text(written(document(self.crew, SETTINGS)))
         # Chats, whose numbers are even, have the default model: other agents are met on /v1/responses.
         chats, others = itertools.count(0, 2), itertools.count(1, 2)
-        for place, model in enumerate(models(self.crew, SESSIONS)):
-            chat = model == DEFAULT and place % 2 == 0
-            self.conversations.append(Conversation(next(chats if chat else others), model))
+        talking: list[asyncio.Task[None]] = []
         with scene.serving("--config", str(config)) as running:
             async with asyncio.TaskGroup() as group:
-                talking = [group.create_task(one.live(scene.gate, scene.chance, PAUSE)) for one in self.conversations]
+                for place, model in enumerate(models(self.crew, SESSIONS)):
+                    numbers = chats if model == DEFAULT and place % 2 == 0 else others
+                    talking.append(group.create_task(self._one_after_the_other(numbers, model)))
                 async with scene.gate.opened(scene.base) as http:
                     await self._watch(http, seconds)
                 scene.gate.end()
@@ -85,6 +88,16 @@ class Evening:
         await scene.until(lambda: not scene.strays(), "no process of the gateway is left", 20.0)
         scene.broken += scene.strays()
         self._judge(seconds)
+
+    async def _one_after_the_other(self, numbers: Iterator[int], model: str) -> None:
+        """A conversation, then another one in its place: one that lasts all evening has more to tell each new agent
+        than it had the last one, and what that costs would look like a leak."""
+        scene, turns = self.scene, self.scene.chance.uniform(1, TURNS)
+        while not scene.gate.ended:
+            one = Conversation(next(numbers), model)
+            self.conversations.append(one)
+            await one.live(scene.gate, scene.chance, PAUSE, turns)
+            turns = TURNS
 
     async def _watch(self, http: httpx.AsyncClient, seconds: float) -> None:
         scene, began = self.scene, time.monotonic()
