@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from ostler.gateway.api.frames import chunk, chunks_of, frame, frames_of
 
-TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(['"delta":""', '\\"delta":""', "%d", "\n\n"])
+TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
+    ['"delta":""', '\\"delta":""', "%d", "\n\n"]
+)
 FIELDS = st.dictionaries(TEXTS.filter(lambda name: name != "delta"), TEXTS | st.integers(0, 9) | st.lists(TEXTS))
 
 
