@@ -113,6 +113,9 @@ class ToolTicket(Protocol):
     def owned_by(self, owner: Any) -> None:
         """Only descendants of this process (an `Identity`) may use the token."""
 
+    def witnessed_by(self, agent_session: str) -> None:
+        """The agent's own id of the session: a call that states another one is refused."""
+
     async def attached(self) -> None:
         """Returns when the agent has come, by any channel, and was told the tools. The caller adds the deadline."""
 

@@ -214,6 +214,9 @@ class Provider:
     tokens_in_argv: bool = False
     """The agent puts the environment of tool servers into the arguments of a child, where every user of the machine can
     read it: the token is then protected by the socket's directory and the peer check alone."""
+    states_session: bool = False
+    """With each call by relay or HTTP the agent states its own id of the session, as `threadId` or `sessionId` in
+    `_meta`. The bridge then refuses a call whose token is another session's."""
     tool_channel: ToolChannel = ToolChannel.RELAY
     """What is used when the settings name none."""
     tool_channels: frozenset[ToolChannel] = frozenset({ToolChannel.RELAY})

@@ -232,6 +232,8 @@ class Stablehand:
                 ticket.owned_by(transport.identity)
             session = await enter(SeatOrder(cwd=cwd, policy=chair.policy, ticket=ticket))
             if ticket is not None:
+                if transport.provider.states_session:
+                    ticket.witnessed_by(session.id)
                 await self._require_relay(transport, chair, ticket, session)
         except BaseException:
             if ticket is not None:

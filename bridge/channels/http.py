@@ -6,7 +6,6 @@ public face can expose it. An agent is given the address and a bearer token, bot
 
 import asyncio
 import contextlib
-import ipaddress
 import socket
 from collections.abc import Iterator
 from functools import partial
@@ -22,12 +21,14 @@ from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.tokens import TokenSource, secret_token
 
 FAREWELL: Final = 2
+HOSTS: Final = ("localhost", "127.0.0.1", "::1")
+"""The names by which a request may call this machine; a server at another loopback address would refuse them all."""
 
 
 class NotLoopback(BridgeError):
     def __init__(self, host: str) -> None:
         self.host = host
-        super().__init__(f"the HTTP tool channel listens on loopback addresses only, not on {host}")
+        super().__init__(f"the HTTP tool channel listens on {', '.join(HOSTS)} only, not on {host}")
 
 
 class HttpNotRunning(BridgeError):
@@ -53,7 +54,7 @@ class _Server(uvicorn.Server):
 
 class HttpChannel:
     def __init__(self, settings: HttpSettings, *, name: str = "ostler", tokens: TokenSource = secret_token) -> None:
-        if settings.host != "localhost" and not ipaddress.ip_address(settings.host).is_loopback:
+        if settings.host not in HOSTS:
             raise NotLoopback(settings.host)
         self.app = HttpApp(settings, tokens=tokens)
         self._settings = settings

@@ -105,6 +105,11 @@ class Upstreams:
     def shared(self) -> Sequence[Upstream]:
         return tuple(self._shared)
 
+    @property
+    def own(self) -> Sequence[Upstream]:
+        """Those of single sessions."""
+        return tuple(self._own)
+
     async def start(self) -> None:
         """Starts them all and waits until each has been tried once. One that fails is tried again in the background."""
         for upstream in self._shared:
@@ -126,7 +131,10 @@ class Upstreams:
                 upstream.start()
             await _all(upstream.tried() for upstream in own)
         except asyncio.CancelledError:
-            await _all(upstream.stop() for upstream in own)
+            try:
+                await _all(upstream.stop() for upstream in own)
+            finally:
+                self._own.difference_update(own)
             raise
         return SessionUpstreams(shared, own, closed=lambda: self._own.difference_update(own))
 

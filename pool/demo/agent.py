@@ -329,6 +329,7 @@ class Agent:
             asked=self._asked,
             servers=lambda: home.servers,
             call_timeout=self._flags.call_timeout,
+            stated=None if self._flags.share_tools else self._flags.claim_session or session.id,
         )
         raise self._answer_later(number, lambda: self._run(number, session, turn))
 

@@ -10,7 +10,7 @@ SWITCHES = {
     "refuse-close": "answer session/close with an error",
     "no-close": "neither advertise nor know session/close",
     "no-load": "neither advertise nor know session/load and session/resume",
-    "share-tools": "let the first tool server of a name answer for every session",
+    "share-tools": "let the first tool server of a name answer for every session, unnamed",
     "ignore-eof": "stay alive when stdin ends",
     "ignore-term": "ignore SIGTERM",
     "mcp-http": "take tool servers over HTTP too",
@@ -24,6 +24,7 @@ VALUES = {
     "exit-after": "N  exit with code 1 when a session after the Nth is asked for",
     "fail-first-starts": "N  exit with code 1 on the first N starts, counted in --fail-state",
     "fail-state": "FILE  where starts are counted",
+    "claim-session": "ID  state this session with every tool call, and not the one that calls",
     "call-timeout": "SECONDS  how long a tool may take (600)",
     "state-dir": "DIR  where conversations are kept for session/load",
     "record": "FILE  append every frame and tool list to FILE as JSON lines (holds secrets; mode 0600)",
@@ -55,6 +56,7 @@ class Flags:
         self.call_timeout = _seconds(given, "call-timeout", 600)
         self.exit_after = _count(given, "exit-after")
         self.fail_first_starts = _count(given, "fail-first-starts") or 0
+        self.claim_session = given.get("claim-session")
         self.fail_state = given.get("fail-state")
         self.state_dir = given.get("state-dir")
         self.record = given.get("record")

@@ -43,6 +43,8 @@ def _names(turn: Turn, server: McpServer) -> list[str]:
 def _call(turn: Turn, server: McpServer, name: str, arguments: dict[str, object]) -> dict[str, object]:
     tag = f"result {turn.outlet.next_id()}"
     params: dict[str, object] = {"name": name, "arguments": arguments}
+    if turn.stated is not None:
+        params["_meta"] = {"sessionId": turn.stated}
     number = server.request("tools/call", params, lambda frame: turn.deliver(tag, frame))
     answered = False
     try:

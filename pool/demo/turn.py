@@ -52,7 +52,9 @@ class Turn:
         asked: dict[object, Callable[[dict[str, object]], None]],
         servers: Callable[[], list[McpServer]],
         call_timeout: float,
+        stated: str | None,
     ) -> None:
+        """`stated`: the session that tool servers are told with each call; None: nothing is."""
         self.session = session
         self.prompt = prompt
         self.earlier = earlier
@@ -60,6 +62,7 @@ class Turn:
         self.asked = asked
         self.servers = servers
         self.call_timeout = call_timeout
+        self.stated = stated
         self.cancelled = False
         self.late = False
         self.said: list[str] = []

@@ -55,6 +55,7 @@ PROVIDER = Provider(
     seats_per_process=15,
     parallel_opens=4,
     load=TRUSTED,
+    states_session=True,
     close=CloseVerb.SESSION_CLOSE,
     tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),

@@ -53,6 +53,7 @@ PROVIDER = Provider(
     seats_per_process=50,
     parallel_opens=8,
     load=TRUSTED,
+    states_session=True,
     close=CloseVerb.UNSUBSCRIBE_ARCHIVE,
     tool_channel=ToolChannel.DYNAMIC_TOOLS,
     tool_channels=frozenset({ToolChannel.DYNAMIC_TOOLS, ToolChannel.RELAY}),

@@ -31,6 +31,7 @@ PROVIDER = Provider(
     parallel_opens=8,
     load=TRUSTED,
     tool_news=ToolNews.AT_ONCE,
+    states_session=True,
     close=CloseVerb.SESSION_CLOSE,
     tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP, ToolChannel.ACP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),

@@ -38,6 +38,16 @@ async def test_wm8_a_session_is_ready_when_its_relay_has_told_the_tools(yard: Ya
     assert "tool-canary" in (await say(session, CALL)).text
 
 
+async def test_w02_the_session_is_stated_with_a_call_as_declared(yard: Yard, provider: Provider) -> None:
+    ticket = yard.tools("peek", word="tool-canary")
+    session = await yard.open(await yard.start(channel=ToolChannel.RELAY), ticket=ticket)
+    assert "tool-canary" in (await say(session, CALL)).text
+    (meta,) = ticket.stated
+    stated = meta.get("threadId", meta.get("sessionId")) == session.id
+    assert stated or not provider.states_session
+    assert provider.states_session or not (stated and provider.measured), "it could be declared"
+
+
 async def test_wm8_a_tool_server_that_never_comes_fails_the_open(yard: Yard) -> None:
     transport = await yard.start(channel=ToolChannel.RELAY, deadlines=replace(DEADLINES, tools=1.5))
     ticket = yard.tools("peek")

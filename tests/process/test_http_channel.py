@@ -476,7 +476,7 @@ async def test_f12_stopped_it_serves_nothing_and_opens_nothing(bridge: Bridge) -
 
 
 def test_it_listens_on_loopback_only() -> None:
-    for host in ("0.0.0.0", "192.0.2.1", "::"):
+    for host in ("0.0.0.0", "192.0.2.1", "::", "127.0.0.2", "here.example"):
         with pytest.raises(NotLoopback):
             HttpChannel(HttpSettings(host=host))
 

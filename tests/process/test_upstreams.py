@@ -51,6 +51,18 @@ async def upstreams(*settings: UpstreamSettings) -> AsyncIterator[Upstreams]:
         await running.stop()
 
 
+async def test_w34a_a_session_that_is_given_up_while_its_servers_start_leaves_none() -> None:
+    silent = UpstreamSettings(name="silent", command=("sleep", "60"), per_session=True)
+    async with upstreams(silent) as servers:
+        opening = asyncio.create_task(servers.open(provider="demo", session="s"))
+        await asyncio.sleep(0)
+        assert servers.own
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        assert servers.own == ()
+
+
 def call(name: str, **arguments: Any) -> ToolCall:
     return ToolCall(name, arguments, "call-1", None, lambda *_: None, lambda *_: None)
 

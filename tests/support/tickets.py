@@ -60,6 +60,7 @@ class PlainTicket:
     definitions: Sequence[JsonObject] = (ECHO,)
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     owners: list[Any] = field(default_factory=list)
+    witnesses: list[str] = field(default_factory=list)
     calls: list[tuple[str, JsonObject]] = field(default_factory=list)
     revoked: bool = False
 
@@ -75,6 +76,9 @@ class PlainTicket:
 
     def owned_by(self, owner: Any) -> None:
         self.owners.append(owner)
+
+    def witnessed_by(self, agent_session: str) -> None:
+        self.witnesses.append(agent_session)
 
     async def attached(self) -> None:
         await self.ready.wait()

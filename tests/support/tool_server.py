@@ -59,7 +59,8 @@ def answer(tools: Tools, frame: dict[str, Any]) -> None:
         tools.ready = True
         tools.tell({"listed": True})
     elif method == "tools/call":
-        tools.tell({"call": number, "name": params["name"], "arguments": params.get("arguments") or {}})
+        asked = {"name": params["name"], "arguments": params.get("arguments") or {}, "meta": params.get("_meta") or {}}
+        tools.tell({"call": number, **asked})
     elif method == "ping":
         say({"id": number, "result": {}})
     elif number is not None:

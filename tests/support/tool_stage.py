@@ -57,12 +57,18 @@ class StageTicket:
     listed: asyncio.Event = field(default_factory=asyncio.Event)
     called: asyncio.Event = field(default_factory=asyncio.Event)
     owner: Any = None
+    stated: list[JsonObject] = field(default_factory=list)
+    """What came beside the arguments of each call."""
+    witness: str | None = None
     revoked: bool = False
     _wires: list[asyncio.StreamWriter] = field(default_factory=list)
     _listeners: list[Callable[[], None]] = field(default_factory=list)
 
     def owned_by(self, owner: Any) -> None:
         self.owner = owner
+
+    def witnessed_by(self, agent_session: str) -> None:
+        self.witness = agent_session
 
     async def attached(self) -> None:
         await self.listed.wait()
@@ -141,6 +147,7 @@ class Stage:
             writer.close()
 
     async def _call(self, ticket: StageTicket, frame: JsonObject, writer: asyncio.StreamWriter) -> None:
+        ticket.stated.append(frame["meta"])
         result = await ticket.call(frame["name"], frame["arguments"], call_id=str(frame["call"]))
         send(writer, {"id": frame["call"], "result": {"content": list(result.content), "isError": result.is_error}})
 

@@ -41,6 +41,14 @@ async def test_rb7_b23_own_tools_run_here_and_know_whose_session_calls(tmp_path:
         assert served.starts() == 1
 
 
+async def test_w02_a_call_whose_agent_states_another_session_is_refused_whatever_its_token(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", "--claim-session", "somebody-else", tools__own=["*"]) as served:
+        answer = await served.ask(INFO)
+        said = text_of(answer.json())
+        assert said.startswith("error: ")
+        assert SESSION_ID.findall(said) == []
+
+
 async def test_functions_of_the_client_and_tools_of_ours_are_merged_and_routed(tmp_path: Path) -> None:
     settings = {"tools__own": ["session_*"], "tools__mcp": {"small": {**SERVER, "allow": ["echo", "whoami"]}}}
     async with serving(tmp_path / "data", **settings) as served:
