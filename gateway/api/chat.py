@@ -6,7 +6,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ostler.gateway.api.answers import SESSION_HEADER, caller_of, document, stays
+from ostler.gateway.api.answers import SESSION_HEADER, caller_of, document, place_of, stays
 from ostler.gateway.api.body import read_json
 from ostler.gateway.api.chat_body import ChatBody, as_response_body, chat_body
 from ostler.gateway.api.chat_writer import ChatWriter, told_again
@@ -36,13 +36,15 @@ class Chat:
         body = chat_body(await read_json(request))
         caller = caller_of(request)
         staying = stays(request, self._settings.on_disconnect)
+        named = as_response_body(body, request.headers.get(NAMING))
+        if self._intake.asks(named):
+            place_of(request).take()
         repeat = await self._repeats.read(request, caller.name)
         known = None if repeat is None else await self._repeats.begin(repeat)
         if known is not None:
             return self._again(known, body)
         with self._repeats.beginning(repeat):
             self._sessions.check_open()
-            named = as_response_body(body, request.headers.get(NAMING))
             prepared = await self._intake.prepare(named, caller, resends=True)
             writer = self._writer(prepared, body, repeat)
             turn = self._intake.begin(prepared, writer.id, writer)

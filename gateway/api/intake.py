@@ -89,6 +89,10 @@ class Intake:
         self._places = places
         self._ids = sessions.house.ids
 
+    def asks(self, body: ResponseBody) -> bool:
+        """Whether an agent may be put to work by this request."""
+        return self._slash is None or body.input is None or self._slash.asks(body.input)
+
     async def prepare(self, body: ResponseBody, caller: Caller, *, resends: bool = False) -> Prepared:
         """Understand it whole; then, and only then, make the session if there is none.
 

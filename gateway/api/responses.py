@@ -14,7 +14,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ostler.gateway.api.answers import SESSION_HEADER, caller_of, document, number, page, stays
+from ostler.gateway.api.answers import SESSION_HEADER, caller_of, document, number, page, place_of, stays
 from ostler.gateway.api.body import ResponseBody, read_json, response_body
 from ostler.gateway.api.errors import ApiError, bad, missing, of_outcome, reply
 from ostler.gateway.api.feed import Feed, Feeds
@@ -60,6 +60,8 @@ class Responses:
         """POST /v1/responses"""
         caller = caller_of(request)
         body = response_body(await read_json(request))
+        if self._intake.asks(body):
+            place_of(request).take()
         repeat = await self._repeats.read(request, caller.name)
         known = None if repeat is None else await self._repeats.begin(repeat)
         if isinstance(known, Held):
