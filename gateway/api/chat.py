@@ -13,7 +13,6 @@ from ostler.gateway.api.chat_writer import ChatWriter, told_again
 from ostler.gateway.api.errors import of_outcome, reply
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.intake import Intake, Prepared
-from ostler.gateway.api.presence import until_gone
 from ostler.gateway.api.repeats import NAMING, Held, Repeat, Repeats, session_of, whole
 from ostler.gateway.api.streaming import EventStream
 from ostler.gateway.records import IdempotencyRecord
@@ -40,7 +39,7 @@ class Chat:
         if self._intake.asks(named):
             place_of(request).take()
         repeat = await self._repeats.read(request, caller.name)
-        known = None if repeat is None else await self._repeats.begin(repeat)
+        known = None if repeat is None else await self._repeats.begin(repeat, request)
         if known is not None:
             return self._again(known, body)
         with self._repeats.beginning(repeat):
@@ -52,7 +51,7 @@ class Chat:
             if repeat is not None:
                 self._repeats.hold(repeat, writer.feed, prepared.session_id)
             return self._stream(writer.feed, prepared.session_id, None if staying else turn)
-        await until_gone(request, writer.done, None if staying else turn)
+        await self._repeats.audience(repeat).attend(request, writer.done, None if staying else turn)
         outcome = writer.outcome or Outcome(Status.FAILED)
         if outcome.status is Status.FAILED:
             return reply(of_outcome(outcome), {SESSION_HEADER: prepared.session_id})

@@ -6,7 +6,8 @@ Rules:
   done things, so what came of it is the answer, also where it was cut off. What a background response is answered with
   is its receipt, and kept from then on.
 - The same key for anything else (another body, path or session) is a mistake of the client and gets 422.
-- Two at once: the second waits for the first, or reads along where that one streams. A stream with a reader goes on.
+- Two at once: the second waits for the first, or reads along where that one streams. The turn goes on while either is
+  there.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from starlette.responses import Response
 from ostler.gateway.api.answers import SESSION_HEADER
 from ostler.gateway.api.errors import ApiError, bad
 from ostler.gateway.api.feed import Feed
+from ostler.gateway.api.presence import Audience
 from ostler.gateway.records import IdempotencyRecord
 from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.store import Store
@@ -66,6 +68,7 @@ class Running:
     news: asyncio.Event = field(default_factory=asyncio.Event)
     """Its answer is a stream, or it is over."""
     held: Held | None = None
+    audience: Audience = field(default_factory=Audience)
 
 
 class Repeats:
@@ -85,14 +88,14 @@ class Repeats:
         asked = [request.url.path, request.headers.get(NAMING), hashlib.sha256(await request.body()).hexdigest()]
         return Repeat(key, owner, hashlib.sha256(orjson.dumps(asked)).hexdigest())
 
-    async def begin(self, repeat: Repeat) -> IdempotencyRecord | Held | None:
+    async def begin(self, repeat: Repeat, request: Request) -> IdempotencyRecord | Held | None:
         """The first answer, or its stream; or None: then this is the first request, and `end` must be called."""
         name = (repeat.owner, repeat.key)
         while (running := self._running.get(name)) is not None:
             check_same(running.repeat.fingerprint, repeat)
             if running.held is not None:
                 return running.held
-            await running.news.wait()
+            await running.audience.attend(request, running.news)
         self._running[name] = Running(repeat)
         try:
             found = await self._store.recall(repeat.key, owner=repeat.owner)
@@ -111,6 +114,11 @@ class Repeats:
         if running is not None:
             running.held = Held(feed, session_id)
             running.news.set()
+
+    def audience(self, repeat: Repeat | None) -> Audience:
+        """Who waits for the answer of this first request, itself included."""
+        running = None if repeat is None else self._running.get((repeat.owner, repeat.key))
+        return Audience() if running is None or running.repeat is not repeat else running.audience
 
     def end(self, repeat: Repeat) -> None:
         """The request is over, with or without an answer. Idempotent: by now the key may be another request's."""

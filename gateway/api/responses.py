@@ -18,9 +18,8 @@ from ostler.gateway.api.answers import SESSION_HEADER, caller_of, document, numb
 from ostler.gateway.api.body import ResponseBody, read_json, response_body
 from ostler.gateway.api.errors import ApiError, bad, missing, of_outcome, reply
 from ostler.gateway.api.feed import Feed, Feeds
-from ostler.gateway.api.intake import Intake, Prepared
+from ostler.gateway.api.intake import Intake
 from ostler.gateway.api.keys import Caller
-from ostler.gateway.api.presence import until_gone
 from ostler.gateway.api.repeats import Held, Repeat, Repeats, session_of, whole
 from ostler.gateway.api.replay import ended, public, replay
 from ostler.gateway.api.streaming import EventStream
@@ -63,7 +62,7 @@ class Responses:
         if self._intake.asks(body):
             place_of(request).take()
         repeat = await self._repeats.read(request, caller.name)
-        known = None if repeat is None else await self._repeats.begin(repeat)
+        known = None if repeat is None else await self._repeats.begin(repeat, request)
         if isinstance(known, Held):
             return self._stream(known.feed, 0, known.session_id, None)
         if known is not None:
@@ -114,7 +113,9 @@ class Responses:
         turn = self._intake.begin(prepared, writer.id, writer)
         self._live.turns[writer.id] = (caller.name, turn)
         if feed is None:
-            return await self._whole(request, writer, prepared, None if staying else turn)
+            audience = self._repeats.audience(repeat)
+            await audience.attend(request, writer.done, None if staying else turn)
+            return self._whole(writer)
         self._feeds.add(writer.id, caller.name, feed)
         if body.background:
             try:
@@ -154,12 +155,11 @@ class Responses:
             raise ApiError(409, text, param="Idempotency-Key", code="stream_gone")
         return self._stream(feed, 0, session_of(known), None)
 
-    async def _whole(self, request: Request, writer: ResponseWriter, prepared: Prepared, turn: Turn | None) -> Response:
-        """The finished response; or, where the client leaves first, nobody to give it to."""
-        await until_gone(request, writer.done, turn)
+    def _whole(self, writer: ResponseWriter) -> Response:
+        """The finished response."""
         outcome = writer.outcome
         if outcome is not None and outcome.status is Status.FAILED and not writer.heard:
-            return reply(of_outcome(outcome), {SESSION_HEADER: prepared.session_id})
+            return reply(of_outcome(outcome), {SESSION_HEADER: writer.session_id})
         return document(writer.document, writer.session_id)
 
     def _stream(self, feed: Feed, start: int, session_id: str | None, turn: Turn | None) -> Response:

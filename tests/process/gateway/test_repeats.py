@@ -9,8 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import Request
 
 from ostler.gateway.api.feed import Feed
+from ostler.gateway.api.presence import WATCH
 from ostler.gateway.api.repeats import Held, Repeat, Repeats
 from tests.support.served import SESSION, Served, serving
 from tests.support.waiting import eventually, soon
@@ -238,6 +240,47 @@ async def test_e17_the_last_reader_of_a_stream_stops_its_turn(served: Served, pa
     await eventually(lambda: not served.gateway.sessions.running, "the turn is stopped")
 
 
+def waiting() -> int:
+    """Clients of whole answers: the gateway runs on our loop."""
+    return sum(task.get_name() == WATCH for task in asyncio.all_tasks())
+
+
+async def two_who_wait(served: Served, path: str, body: dict[str, Any]) -> list["asyncio.Task[httpx.Response]"]:
+    """The first one's turn runs, and the second waits for it."""
+    both = []
+    for number in (1, 2):
+        both.append(asyncio.create_task(post(served, path, body)))
+        await eventually(lambda number=number: waiting() == number and served.prompts(), f"{number} wait")
+    return both
+
+
+@pytest.mark.parametrize(("path", "body"), [CHAT, SAY, RESPONSE])
+async def test_c19_who_waits_gets_the_answer_when_the_first_client_leaves(
+    served: Served, path: str, body: dict[str, Any]
+) -> None:
+    first, second = await two_who_wait(served, path, {**slowly(path, body), "stream": False})
+    first.cancel()
+    await eventually(lambda: waiting() < 2, "the first is known to have left")
+    answer = await second
+    assert (answer.status_code, "over" in answer.text) == (200, True)
+    assert len(served.prompts()) == 1
+
+
+@pytest.mark.parametrize("first_leaves_first", [True, False])
+@pytest.mark.parametrize(("path", "body"), [CHAT, SAY, RESPONSE])
+async def test_e17_the_last_one_who_waits_stops_the_turn(
+    served: Served, path: str, body: dict[str, Any], first_leaves_first: bool
+) -> None:
+    both = await two_who_wait(served, path, {**body, **blocking(body)})
+    early, late = both if first_leaves_first else reversed(both)
+    early.cancel()
+    await eventually(lambda: waiting() == 1, "one has left")
+    assert served.gateway.sessions.running
+    late.cancel()
+    await eventually(lambda: not served.gateway.sessions.running, "the turn is stopped")
+    assert len(served.prompts()) == 1
+
+
 @pytest.mark.parametrize("stream", [False, True])
 async def test_c19_another_request_with_the_key_of_a_running_one_is_refused_at_once(
     served: Served, stream: bool
@@ -250,13 +293,13 @@ async def test_c19_another_request_with_the_key_of_a_running_one_is_refused_at_o
 
 
 async def test_c19_an_end_that_comes_twice_leaves_the_next_request_its_key(served: Served) -> None:
-    repeats = Repeats(served.gateway.store)
+    repeats, here = Repeats(served.gateway.store), Request({"type": "http"}, asyncio.Event().wait)
     first, second, third = [Repeat("k", "", "same") for _ in range(3)]
-    assert await repeats.begin(first) is None
+    assert await repeats.begin(first, here) is None
     repeats.end(first)
-    assert await repeats.begin(second) is None
+    assert await repeats.begin(second, here) is None
     repeats.end(first)
-    waiting = asyncio.create_task(repeats.begin(third))
+    waiting = asyncio.create_task(repeats.begin(third, here))
     repeats.hold(second, Feed(), "sess_1")
     assert isinstance(await soon(waiting, "the stream of the second"), Held)
     repeats.end(second)
