@@ -1,13 +1,13 @@
 """From a request of the Responses API to a turn of a session, in two steps: look and check, then begin."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from ostler.gateway.api.body import ResponseBody
 from ostler.gateway.api.content import word_of
 from ostler.gateway.api.errors import bad
 from ostler.gateway.api.feed import Feed
-from ostler.gateway.api.items import Conversation, Entry, read_input
+from ostler.gateway.api.items import Conversation, Entry, named, read_input
 from ostler.gateway.api.keys import Caller
 from ostler.gateway.api.prefixes import Prefixes, digest_of
 from ostler.gateway.api.references import resolved
@@ -101,8 +101,8 @@ class Intake:
         """
         check(body)
         given = await resolved(body.input, self._sessions.house.store, caller.name)
-        said = read_input(given, self._ids.make)
         target = await self._finder.find(body, caller.name)
+        said = read_input(given, self._ids.make, await self._taken(given, target))
         obeyed = await self._slash.obey(said.parts, target, caller) if self._slash is not None else None
         if obeyed is not None:
             return self._obeyed(obeyed, body, said, target, caller)
@@ -136,6 +136,12 @@ class Intake:
         kind = {} if wish is None else {PERMISSIONS: wish}
         opened = await self._finder.open(target, key, caller.name, keep_slug=store, metadata=kind)
         return replace(prepared, session_id=opened)
+
+    async def _taken(self, given: str | list[JsonObject], target: Target) -> Collection[str]:
+        """Ids that the client gives to items and the conversation has already, as of one who sends all of it again."""
+        ids = named(given)
+        known = self._sessions.house.store.known_items
+        return await known(target.session.id, ids) if ids and target.session is not None else ()
 
     def _obeyed(
         self, obeyed: Obeyed, body: ResponseBody, said: Conversation, target: Target, caller: Caller

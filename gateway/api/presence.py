@@ -23,14 +23,15 @@ class Audience:
         self._there = 0
         self._turn: Turn | None = None
 
-    async def attend(self, request: Request, done: asyncio.Event, turn: Turn | None = None) -> None:
-        """Wait for `done`, with the client or without it. `turn` is what the last one to leave stops."""
+    async def attend(self, request: Request, done: asyncio.Event, turn: Turn | None = None) -> bool:
+        """Wait for `done`, with the client or without it; whether it is still there. `turn` is what the last one to
+        leave stops."""
         self._turn = turn or self._turn
         self._there += 1
         async with asyncio.TaskGroup() as group:
             watch = group.create_task(self._until_gone(request), name=WATCH)
             await done.wait()
-            watch.cancel()
+            return watch.cancel()
 
     async def _until_gone(self, request: Request) -> None:
         """The body was read before, so all that can come is the disconnect."""

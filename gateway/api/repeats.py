@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import orjson
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from ostler.gateway.api.answers import SESSION_HEADER
@@ -95,7 +95,8 @@ class Repeats:
             check_same(running.repeat.fingerprint, repeat)
             if running.held is not None:
                 return running.held
-            await running.audience.attend(request, running.news)
+            if not await running.audience.attend(request, running.news):
+                raise ClientDisconnect  # where the first one has left no answer, none is made for nobody
         self._running[name] = Running(repeat)
         try:
             found = await self._store.recall(repeat.key, owner=repeat.owner)

@@ -14,7 +14,17 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ostler.gateway.api.answers import SESSION_HEADER, caller_of, document, number, page, place_of, stays
+from ostler.gateway.api.answers import (
+    SESSION_HEADER,
+    caller_of,
+    document,
+    no_such_item,
+    number,
+    page_of,
+    paged,
+    place_of,
+    stays,
+)
 from ostler.gateway.api.body import ResponseBody, read_json, response_body
 from ostler.gateway.api.errors import ApiError, bad, missing, of_outcome, reply
 from ostler.gateway.api.feed import Feed, Feeds
@@ -99,8 +109,14 @@ class Responses:
 
     async def input_items(self, request: Request) -> Response:
         """GET /v1/responses/{id}/input_items"""
-        record = await self._record(request)
-        return document(page(list(record.input_items), request))
+        wanted, name, owner = page_of(request), request.path_params["id"], caller_of(request).name
+        found = await self._store.input_items(
+            name, wanted.limit + 1, newest=wanted.newest, after=wanted.after, owner=owner
+        )
+        if found is None:
+            await self._record(request)
+            raise no_such_item(wanted.after or "")
+        return document(paged(found, wanted))
 
     # --- starting ---
 
