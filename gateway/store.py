@@ -226,6 +226,11 @@ class ParkedCalls(Protocol):
     async def answer(self, call_id: str, output: object) -> ParkedCall | None:
         """The call as it was before: only one that was waiting is now answered. None for an unknown one."""
 
+    async def parked_call(self, call_id: str) -> ParkedCall | None: ...
+
+    async def give_up(self, call_ids: Sequence[str]) -> None:
+        """Expire those of them that wait: whoever was asked need not answer any more."""
+
     async def parked(self, session_id: str | None = None, *, waiting: bool = True) -> list[ParkedCall]:
         """Calls of a session (of all), oldest first."""
 

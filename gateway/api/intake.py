@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from ostler.gateway.api.body import ResponseBody
 from ostler.gateway.api.content import word_of
+from ostler.gateway.api.decisions import Decisions
 from ostler.gateway.api.errors import bad
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.items import Conversation, Entry, named, read_input
@@ -86,6 +87,7 @@ class Intake:
         self._slash = slash
         self._prefixes = prefixes
         self._finder = finder
+        self._decisions = Decisions(sessions)
         self._places = places
         self._ids = sessions.house.ids
 
@@ -106,6 +108,7 @@ class Intake:
         obeyed = await self._slash.obey(said.parts, target, caller) if self._slash is not None else None
         if obeyed is not None:
             return self._obeyed(obeyed, body, said, target, caller)
+        await self._decisions.check(said.outputs, caller.name)
         waiting = self._waiting(said, target, caller)
         if not said.question and not said.outputs:
             raise bad("input has no message of the user", "input")
@@ -132,6 +135,7 @@ class Intake:
         session = self._sessions.find(target.session.id) if target.session else None
         if session is not None:
             session.check_room()
+        await self._decisions.claim(said.outputs)
         store = body.store is not False
         kind = {} if wish is None else {PERMISSIONS: wish}
         opened = await self._finder.open(target, key, caller.name, keep_slug=store, metadata=kind)
@@ -209,6 +213,7 @@ class Intake:
             turn = self._sessions.resume(prepared.resumes, writer, list(prepared.outputs))
             if turn is not None:
                 return turn
+            self._decisions.refuse(prepared.outputs)
             # The turn that waited has ended meanwhile: `ask` is made for that too, it brings the results along.
         session = self._sessions.of(prepared.session_id, prepared.caller.name)
         return self._sessions.start(session, ask, turn_id, writer)

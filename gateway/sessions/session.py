@@ -408,8 +408,12 @@ class Session:
         if came is None:
             desk.close("the turn was stopped" if turn.stopped else "the client did not answer in time")
             turn.scribe = Nobody()
+            if turn.stopped is not Stop.DRAIN:  # our next life asks again
+                await self._ledger.give_up(calls)
             return
         turn.scribe = came.scribe
+        answered = {output.call_id for output in came.outputs}
+        await self._ledger.give_up([call for call in calls if call.call_id not in answered])
         await self._ledger.take_results(turn, came)
         for output in came.outputs:
             desk.answer(output.call_id, CallResult(tuple(output.content), is_error=output.refused))

@@ -380,6 +380,12 @@ class SqliteStore:
         text = write_json(output)
         return await self._write(lambda db: parked.answer(db, call_id, text))
 
+    async def parked_call(self, call_id: str) -> ParkedCall | None:
+        return await self._readers.run(lambda db: parked.one(db, call_id))
+
+    async def give_up(self, call_ids: Sequence[str]) -> None:
+        await self._write(lambda db: parked.give_up(db, call_ids))
+
     async def parked(self, session_id: str | None = None, *, waiting: bool = True) -> list[ParkedCall]:
         return await self._readers.run(lambda db: parked.listed(db, session_id, waiting))
 
