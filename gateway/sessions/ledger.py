@@ -110,6 +110,8 @@ class Ledger:
     async def give_up(self, calls: Sequence[AskedCall]) -> None:
         """Questions for permission that were settled without their client: it is told so if it answers still."""
         asked = [call.call_id for call in calls if call.permission is not None]
+        if not asked:
+            return
         try:
             await self._store.give_up(asked)
         except StoreError as error:
