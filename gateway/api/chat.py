@@ -49,7 +49,7 @@ class Chat:
             turn = self._intake.begin(prepared, writer.id, writer)
         if writer.feed is not None:
             if repeat is not None:
-                self._repeats.hold(repeat, writer.feed, prepared.session_id)
+                self._repeats.hold(repeat, writer.feed, prepared.session_id, turn)
             return self._stream(writer.feed, prepared.session_id, None if staying else turn)
         await self._repeats.audience(repeat).attend(request, writer.done, None if staying else turn)
         outcome = writer.outcome or Outcome(Status.FAILED)

@@ -26,6 +26,7 @@ from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.presence import Audience
 from ostler.gateway.records import IdempotencyRecord
 from ostler.gateway.sessions.outcome import Outcome, Status
+from ostler.gateway.sessions.turn import Turn
 from ostler.gateway.store import Store
 from ostler.wire.json import JsonObject
 
@@ -58,6 +59,7 @@ class Held:
 
     feed: Feed
     session_id: str
+    turn: Turn
 
 
 @dataclass(eq=False, slots=True)
@@ -67,6 +69,7 @@ class Running:
     repeat: Repeat
     news: asyncio.Event = field(default_factory=asyncio.Event)
     """Its answer is a stream, or it is over."""
+    over: asyncio.Event = field(default_factory=asyncio.Event)
     held: Held | None = None
     audience: Audience = field(default_factory=Audience)
 
@@ -93,9 +96,11 @@ class Repeats:
         name = (repeat.owner, repeat.key)
         while (running := self._running.get(name)) is not None:
             check_same(running.repeat.fingerprint, repeat)
-            if running.held is not None:
-                return running.held
-            if not await running.audience.attend(request, running.news):
+            held = running.held
+            if held is not None and held.turn.stopped is None:
+                return held
+            # A stream that was stopped is left to its end: who comes now need not share the fate of who left.
+            if not await running.audience.attend(request, running.news if held is None else running.over):
                 raise ClientDisconnect  # where the first one has left no answer, none is made for nobody
         self._running[name] = Running(repeat)
         try:
@@ -109,11 +114,11 @@ class Repeats:
             self.end(repeat)
         return found
 
-    def hold(self, repeat: Repeat, feed: Feed, session_id: str) -> None:
+    def hold(self, repeat: Repeat, feed: Feed, session_id: str, turn: Turn) -> None:
         """The answer is a stream: whoever comes until its end reads along."""
         running = self._running.get((repeat.owner, repeat.key))
         if running is not None:
-            running.held = Held(feed, session_id)
+            running.held = Held(feed, session_id, turn)
             running.news.set()
 
     def audience(self, repeat: Repeat | None) -> Audience:
@@ -128,6 +133,7 @@ class Repeats:
         if running is not None and running.repeat is repeat:
             del self._running[name]
             running.news.set()
+            running.over.set()
 
     @contextmanager
     def beginning(self, repeat: Repeat | None) -> Iterator[None]:

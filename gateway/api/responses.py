@@ -142,7 +142,7 @@ class Responses:
             if not body.stream:
                 return promised
         elif repeat is not None:
-            self._repeats.hold(repeat, feed, writer.session_id)
+            self._repeats.hold(repeat, feed, writer.session_id, turn)
         return self._stream(feed, 0, writer.session_id, None if staying else turn)
 
     async def _promise(self, writer: ResponseWriter, repeat: Repeat | None) -> Response:

@@ -86,7 +86,7 @@ class SessionRoutes:
             await self._repeats.audience(repeat).attend(request, exchange.answer.done, turn)
             return self._whole(exchange)
         if repeat is not None:
-            self._repeats.hold(repeat, listener.feed, exchange.session_id)
+            self._repeats.hold(repeat, listener.feed, exchange.session_id, exchange.turn)
         return self._stream(listener.feed, exchange.session_id, turn)
 
     async def all(self, request: Request) -> Response:

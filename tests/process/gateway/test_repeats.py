@@ -14,6 +14,12 @@ from starlette.requests import Request
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.presence import WATCH
 from ostler.gateway.api.repeats import Held, Repeat, Repeats
+from ostler.gateway.sessions.ask import Ask
+from ostler.gateway.sessions.outcome import Stop
+from ostler.gateway.sessions.scribe import Nobody
+from ostler.gateway.sessions.timings import Timings
+from ostler.gateway.sessions.turn import Turn
+from ostler.pool.keys import TransportKey
 from tests.support.served import SESSION, Served, serving
 from tests.support.waiting import eventually, soon
 
@@ -240,7 +246,7 @@ async def test_e17_the_last_reader_of_a_stream_stops_its_turn(served: Served, pa
     await eventually(lambda: not served.gateway.sessions.running, "the turn is stopped")
 
 
-def waiting() -> int:
+def waiting_clients() -> int:
     """Clients of whole answers: the gateway runs on our loop."""
     return sum(task.get_name() == WATCH for task in asyncio.all_tasks())
 
@@ -250,7 +256,7 @@ async def two_who_wait(served: Served, path: str, body: dict[str, Any]) -> list[
     both = []
     for number in (1, 2):
         both.append(asyncio.create_task(post(served, path, body)))
-        await eventually(lambda number=number: waiting() == number and served.prompts(), f"{number} wait")
+        await eventually(lambda number=number: waiting_clients() == number and served.prompts(), f"{number} wait")
     return both
 
 
@@ -260,7 +266,7 @@ async def test_c19_who_waits_gets_the_answer_when_the_first_client_leaves(
 ) -> None:
     first, second = await two_who_wait(served, path, {**slowly(path, body), "stream": False})
     first.cancel()
-    await eventually(lambda: waiting() < 2, "the first is known to have left")
+    await eventually(lambda: waiting_clients() < 2, "the first is known to have left")
     answer = await second
     assert (answer.status_code, "over" in answer.text) == (200, True)
     assert len(served.prompts()) == 1
@@ -274,7 +280,7 @@ async def test_e17_the_last_one_who_waits_stops_the_turn(
     both = await two_who_wait(served, path, {**body, **blocking(body)})
     early, late = both if first_leaves_first else reversed(both)
     early.cancel()
-    await eventually(lambda: waiting() == 1, "one has left")
+    await eventually(lambda: waiting_clients() == 1, "one has left")
     assert served.gateway.sessions.running
     late.cancel()
     await eventually(lambda: not served.gateway.sessions.running, "the turn is stopped")
@@ -292,6 +298,11 @@ async def test_c19_another_request_with_the_key_of_a_running_one_is_refused_at_o
     running.cancel()
 
 
+def a_turn() -> Turn:
+    """One that runs nowhere."""
+    return Turn("t", Ask(TransportKey("demo", "demo", "/"), (), "", ()), Nobody(), Timings(lambda: 0.0))
+
+
 async def test_c19_an_end_that_comes_twice_leaves_the_next_request_its_key(served: Served) -> None:
     repeats, here = Repeats(served.gateway.store), Request({"type": "http"}, asyncio.Event().wait)
     first, second, third = [Repeat("k", "", "same") for _ in range(3)]
@@ -300,7 +311,20 @@ async def test_c19_an_end_that_comes_twice_leaves_the_next_request_its_key(serve
     assert await repeats.begin(second, here) is None
     repeats.end(first)
     waiting = asyncio.create_task(repeats.begin(third, here))
-    repeats.hold(second, Feed(), "sess_1")
+    repeats.hold(second, Feed(), "sess_1", a_turn())
     assert isinstance(await soon(waiting, "the stream of the second"), Held)
     repeats.end(second)
+    repeats.end(second)
+
+
+async def test_c19_nobody_joins_a_stream_that_was_stopped(served: Served) -> None:
+    repeats, here, turn = Repeats(served.gateway.store), Request({"type": "http"}, asyncio.Event().wait), a_turn()
+    first, second = [Repeat("k", "", "same") for _ in range(2)]
+    assert await repeats.begin(first, here) is None
+    repeats.hold(first, Feed(), "sess_1", turn)
+    turn.stop(Stop.DISCONNECT)
+    waiting = asyncio.create_task(repeats.begin(second, here))
+    await eventually(lambda: waiting_clients() == 1, "the second waits")
+    repeats.end(first)
+    assert await soon(waiting, "the key") is None
     repeats.end(second)
