@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI
 
+from ostler.gateway.api.decisions import Decisions, Settled
+from ostler.gateway.api.items import Names, decision_of
 from ostler.gateway.config.check import check
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.load import load
@@ -235,6 +237,23 @@ async def test_f22_of_two_answers_at_once_one_counts(tmp_path: Path) -> None:
         )
         assert sorted(answer.status_code for answer in both) == [200, 409]
         assert len(served.prompts()) == 1
+
+
+async def test_f22_what_is_decided_between_the_look_and_the_answer_is_decided(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", pool__permissions="ask") as served:
+        first = await asked(served, "!ask remove it\n!sleep 60", conversation="x")
+        question, decisions = first["question"], Decisions(served.gateway.sessions)
+        answer = [decision_of(decision(question, approve=True), "input[0]", Names(str, ()))]
+        await decisions.check(answer, "")
+        session = served.gateway.sessions.find(first["session"])
+        assert session is not None
+        assert session.answer_permission(question["id"], allow=False)
+        with pytest.raises(Settled, match=question["id"]):
+            decisions.refuse(answer)
+        with pytest.raises(Settled, match=question["id"]):
+            await decisions.check(answer, "")
+        await decisions.check(answer, "somebody else")
+        session.stop_all(Stop.CLIENT)
 
 
 async def test_f22_the_answer_to_a_turn_that_was_stopped_is_refused(tmp_path: Path) -> None:

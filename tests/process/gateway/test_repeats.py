@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.presence import WATCH
@@ -328,3 +328,20 @@ async def test_c19_nobody_joins_a_stream_that_was_stopped(served: Served) -> Non
     repeats.end(first)
     assert await soon(waiting, "the key") is None
     repeats.end(second)
+
+
+async def test_c19_for_who_has_left_nothing_is_begun(served: Served) -> None:
+    async def leave() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    repeats, here = Repeats(served.gateway.store), Request({"type": "http"}, asyncio.Event().wait)
+    first, second, third = [Repeat("k", "", "same") for _ in range(3)]
+    assert await repeats.begin(first, here) is None
+    waiting = asyncio.create_task(repeats.begin(second, Request({"type": "http"}, leave)))
+    for _ in range(5):
+        await asyncio.sleep(0)  # it begins to wait, and its client leaves
+    repeats.end(first)
+    with pytest.raises(ClientDisconnect):
+        await soon(waiting, "the second")
+    assert await repeats.begin(third, here) is None
+    repeats.end(third)
