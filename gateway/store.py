@@ -137,6 +137,9 @@ class Transcripts(Protocol):
     async def item(self, session_id: str, item_id: str) -> JsonObject | None:
         """One item of the transcript."""
 
+    async def known_items(self, session_id: str, ids: Sequence[str]) -> set[str]:
+        """Those of the ids that items of the transcript have."""
+
     async def audit(self, session_id: str) -> list[MessageRecord]:
         """Every message that was ever stored, active or not."""
 
@@ -173,6 +176,12 @@ class Responses(Protocol):
 
     async def get_response(self, response_id: str, *, owner: str = "") -> ResponseRecord | None:
         """And count it as used. None where it was evicted, deleted, cannot be read, or is another owner's."""
+
+    async def input_items(
+        self, response_id: str, limit: int, *, newest: bool, after: str | None = None, owner: str = ""
+    ) -> list[JsonObject] | None:
+        """So many of the items that a response was made from, as `items`; and count it as used. None also where
+        `get_response` finds none."""
 
     async def delete_response(self, response_id: str, *, owner: str = "") -> bool: ...
 
@@ -216,6 +225,11 @@ class ParkedCalls(Protocol):
 
     async def answer(self, call_id: str, output: object) -> ParkedCall | None:
         """The call as it was before: only one that was waiting is now answered. None for an unknown one."""
+
+    async def parked_call(self, call_id: str) -> ParkedCall | None: ...
+
+    async def give_up(self, call_ids: Sequence[str]) -> None:
+        """Expire those of them that wait: whoever was asked need not answer any more."""
 
     async def parked(self, session_id: str | None = None, *, waiting: bool = True) -> list[ParkedCall]:
         """Calls of a session (of all), oldest first."""

@@ -1,1 +1,1 @@
-"""Bytes to messages and back. A leaf: imports nothing of ours, does no I/O, reads no clock."""
+"""Bytes to messages and back. A leaf: imports nothing of ours, reads no clock, and does no I/O outside of `pipes`."""

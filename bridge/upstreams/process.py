@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Final, cast
 
 from ostler.bridge.redaction import excerpt
+from ostler.wire.pipes import handed
 
 LEASH: Final = Path(__file__).with_name("leash.py").resolve()
 LINE_LIMIT: Final = 32 * 1024 * 1024
@@ -154,24 +155,23 @@ async def _connected(
     assert popen.stdin is not None  # noqa: S101 - asked for above; tells the type
     assert popen.stdout is not None  # noqa: S101 - as above
     assert popen.stderr is not None  # noqa: S101 - as above
-    transport, stdin = await asyncio.get_running_loop().connect_write_pipe(Stdin, _handed_on(popen.stdin))
+    # Below the transports, so that a loop that refuses one of them closes those it has taken first.
+    raw = pipes.enter_context(contextlib.ExitStack())
+    for end in (popen.stdin, popen.stdout, popen.stderr):
+        raw.callback(end.close)
+    with handed(popen.stdin) as pipe:
+        transport, stdin = await asyncio.get_running_loop().connect_write_pipe(Stdin, pipe)
     pipes.callback(transport.close)
-    return stdin, await _reader(popen.stdout, pipes), await _reader(popen.stderr, pipes)
+    stdout, stderr = await _reader(popen.stdout, pipes), await _reader(popen.stderr, pipes)
+    raw.pop_all()
+    return stdin, stdout, stderr
 
 
-async def _reader(pipe: IO[bytes], pipes: contextlib.AsyncExitStack) -> asyncio.StreamReader:
+async def _reader(end: IO[bytes], pipes: contextlib.AsyncExitStack) -> asyncio.StreamReader:
     reader = asyncio.StreamReader(limit=LINE_LIMIT)
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), _handed_on(pipe)
-    )
+    with handed(end) as pipe:
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
     pipes.callback(transport.close)
     return reader
-
-
-def _handed_on(pipe: IO[bytes]) -> IO[bytes]:
-    """For the loop, which closes it. uvloop closes the descriptor and then the file object, the same descriptor again
-    or whatever a thread has opened in between: it gets a file object that closes nothing."""
-    if isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop):
-        return pipe
-    with pipe:
-        return os.fdopen(os.dup(pipe.fileno()), pipe.mode, buffering=0, closefd=False)

@@ -74,18 +74,6 @@ def page_of(request: Request) -> Page:
     return Page(limit, order == "desc", query.get("after"))
 
 
-def page(items: list[JsonObject], request: Request) -> JsonObject:
-    """The part of a whole list, oldest first, that is asked for."""
-    wanted = page_of(request)
-    listed = items[::-1] if wanted.newest else items
-    if wanted.after is not None:
-        places = [place for place, item in enumerate(listed) if item.get("id") == wanted.after]
-        if not places:
-            raise no_such_item(wanted.after)
-        listed = listed[places[0] + 1 :]
-    return paged(listed, wanted)
-
-
 def paged(listed: list[JsonObject], wanted: Page) -> JsonObject:
     """A page, of what begins with it: one entry more than it holds says that there is more."""
     data = listed[: wanted.limit]

@@ -6,14 +6,13 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ostler.gateway.api.answers import SESSION_HEADER, caller_of, document, stays
+from ostler.gateway.api.answers import SESSION_HEADER, caller_of, document, place_of, stays
 from ostler.gateway.api.body import read_json
 from ostler.gateway.api.chat_body import ChatBody, as_response_body, chat_body
 from ostler.gateway.api.chat_writer import ChatWriter, told_again
 from ostler.gateway.api.errors import of_outcome, reply
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.intake import Intake, Prepared
-from ostler.gateway.api.presence import until_gone
 from ostler.gateway.api.repeats import NAMING, Held, Repeat, Repeats, session_of, whole
 from ostler.gateway.api.streaming import EventStream
 from ostler.gateway.records import IdempotencyRecord
@@ -36,21 +35,23 @@ class Chat:
         body = chat_body(await read_json(request))
         caller = caller_of(request)
         staying = stays(request, self._settings.on_disconnect)
+        named = as_response_body(body, request.headers.get(NAMING))
+        if self._intake.asks(named):
+            place_of(request).take()
         repeat = await self._repeats.read(request, caller.name)
-        known = None if repeat is None else await self._repeats.begin(repeat)
+        known = None if repeat is None else await self._repeats.begin(repeat, request)
         if known is not None:
             return self._again(known, body)
         with self._repeats.beginning(repeat):
             self._sessions.check_open()
-            named = as_response_body(body, request.headers.get(NAMING))
             prepared = await self._intake.prepare(named, caller, resends=True)
             writer = self._writer(prepared, body, repeat)
             turn = self._intake.begin(prepared, writer.id, writer)
         if writer.feed is not None:
             if repeat is not None:
-                self._repeats.hold(repeat, writer.feed, prepared.session_id)
+                self._repeats.hold(repeat, writer.feed, prepared.session_id, turn)
             return self._stream(writer.feed, prepared.session_id, None if staying else turn)
-        await until_gone(request, writer.done, None if staying else turn)
+        await self._repeats.audience(repeat).attend(request, writer.done, None if staying else turn)
         outcome = writer.outcome or Outcome(Status.FAILED)
         if outcome.status is Status.FAILED:
             return reply(of_outcome(outcome), {SESSION_HEADER: prepared.session_id})

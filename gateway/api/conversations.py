@@ -4,6 +4,7 @@ Rules: a conversation that was never made is 404. What is listed are the stored 
 as the API pages them. Deleting a conversation forgets the name; its responses stay readable.
 """
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import msgspec
@@ -14,7 +15,7 @@ from starlette.responses import Response
 from ostler.gateway.api.answers import caller_of, document, no_such_item, page_of, paged
 from ostler.gateway.api.body import Metadata, read_object
 from ostler.gateway.api.errors import bad, invalid, missing
-from ostler.gateway.api.items import read_input
+from ostler.gateway.api.items import named, read_input
 from ostler.gateway.api.target import PLATFORM, slug_of
 from ostler.gateway.ids import Ids
 from ostler.gateway.records import ConversationRecord, NewMessage, NewSession, Role, new_session_id
@@ -53,7 +54,7 @@ class Conversations:
     async def create(self, request: Request) -> Response:
         """POST /v1/conversations"""
         body = typed(await read_object(request), NewConversation)
-        messages = self._messages(body.items or [])
+        messages = self._messages(body.items or [], ())
         owner, slug = caller_of(request).name, self._ids.make("conv")
         session = NewSession(new_session_id(self._ids.random_bytes), platform=PLATFORM, owner=owner)
         row = await self._store.claim_conversation(slug, session, owner=owner)
@@ -92,10 +93,11 @@ class Conversations:
 
     async def add_items(self, request: Request) -> Response:
         """POST /v1/conversations/{slug}/items"""
-        messages = self._messages(typed(await read_object(request), NewItems).items)
+        given = typed(await read_object(request), NewItems).items
         row = await self._row(request)
         if row.session_id is None:
             raise missing(f"conversation {row.slug!r} has no session any more; use a new name", "conversation")
+        messages = self._messages(given, await self._store.known_items(row.session_id, named(given)))
         await self._store.append(row.session_id, messages)
         data = [item for message in messages for item in message.items]
         ends = {"first_id": data[0].get("id"), "last_id": data[-1].get("id")} if data else {}
@@ -123,9 +125,9 @@ class Conversations:
         live = await self._store.live_end(row.session_id)
         return live.id if live else row.session_id
 
-    def _messages(self, items: list[dict[str, Any]]) -> list[NewMessage]:
+    def _messages(self, items: list[dict[str, Any]], taken: Iterable[str]) -> list[NewMessage]:
         """Items as messages of a transcript, in order."""
-        said = read_input(items, self._ids.make)
+        said = read_input(items, self._ids.make, taken)
         if said.instructions:
             raise bad("items of a conversation are messages and results; send instructions with a response", "items")
         results = [(Role.TOOL, output.text, output.item) for output in said.outputs]

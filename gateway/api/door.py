@@ -27,9 +27,8 @@ WRONG_KEY = "send a valid key as 'Authorization: Bearer KEY'"
 METERED = frozenset({"POST"})
 ALWAYS = "/cancel"
 """Who has as many turns running as they may must be able to stop one."""
-MAYBE = re.compile(r"/v1/sessions/[\s\S]*/messages")
-"""Where only the route knows whether an agent is asked: it takes the place itself (`Place`). What stops a turn or
-answers its question is needed most when there is no place left."""
+FACE = re.compile(r"/v1/sessions/[\s\S]*/messages")
+OPENAI = frozenset({"/v1/responses", "/v1/chat/completions"})
 ASKED = (
     "authorization",
     "content-type",
@@ -84,8 +83,10 @@ class Door:
         clock: Callable[[], float],
         entrance: Entrance | None = None,
         scrape_token: str | None = None,
+        commanded: bool = False,
     ) -> None:
-        """`scrape_token`: what opens /metrics, and only that; without one it is opened like any other route."""
+        """`scrape_token`: what opens /metrics, and only that; without one it is opened like any other route.
+        `commanded`: whether commands are obeyed on the OpenAI API."""
         self._app = app
         self._entrance = entrance
         self._scraper = None if scrape_token is None else digest(scrape_token)
@@ -95,6 +96,7 @@ class Door:
         self._body_limit = body_limit
         self._clock = clock
         self._limits = Limits()
+        self._commanded = commanded
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -125,7 +127,7 @@ class Door:
             await self._app(scope, receive, send)
             return
         try:
-            if not MAYBE.fullmatch(scope["path"]):
+            if not self._may_command(scope["path"]):
                 place.take()
             place.count()
         except TooManyRequests as error:
@@ -136,6 +138,11 @@ class Door:
             await self._app(scope, receive, send)
         finally:
             place.give_back()
+
+    def _may_command(self, path: str) -> bool:
+        """Where only the route knows whether an agent is asked: it takes the place itself. A command that stops a turn
+        or answers its question is needed most when there is no place left."""
+        return (self._commanded and path in OPENAI) or FACE.fullmatch(path) is not None
 
     def _admit(self, scope: Scope, headers: Headers, origin: str) -> Caller:
         length = headers.get(b"content-length", b"0")

@@ -1,13 +1,14 @@
 """From a request of the Responses API to a turn of a session, in two steps: look and check, then begin."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from ostler.gateway.api.body import ResponseBody
 from ostler.gateway.api.content import word_of
+from ostler.gateway.api.decisions import Decisions
 from ostler.gateway.api.errors import bad
 from ostler.gateway.api.feed import Feed
-from ostler.gateway.api.items import Conversation, Entry, read_input
+from ostler.gateway.api.items import Conversation, Entry, named, read_input
 from ostler.gateway.api.keys import Caller
 from ostler.gateway.api.prefixes import Prefixes, digest_of
 from ostler.gateway.api.references import resolved
@@ -86,8 +87,13 @@ class Intake:
         self._slash = slash
         self._prefixes = prefixes
         self._finder = finder
+        self._decisions = Decisions(sessions)
         self._places = places
         self._ids = sessions.house.ids
+
+    def asks(self, body: ResponseBody) -> bool:
+        """Whether an agent may be put to work by this request."""
+        return self._slash is None or body.input is None or self._slash.asks(body.input)
 
     async def prepare(self, body: ResponseBody, caller: Caller, *, resends: bool = False) -> Prepared:
         """Understand it whole; then, and only then, make the session if there is none.
@@ -97,11 +103,12 @@ class Intake:
         """
         check(body)
         given = await resolved(body.input, self._sessions.house.store, caller.name)
-        said = read_input(given, self._ids.make)
         target = await self._finder.find(body, caller.name)
+        said = read_input(given, self._ids.make, await self._taken(given, target))
         obeyed = await self._slash.obey(said.parts, target, caller) if self._slash is not None else None
         if obeyed is not None:
             return self._obeyed(obeyed, body, said, target, caller)
+        await self._decisions.check(said.outputs, caller.name)
         waiting = self._waiting(said, target, caller)
         if not said.question and not said.outputs:
             raise bad("input has no message of the user", "input")
@@ -128,10 +135,17 @@ class Intake:
         session = self._sessions.find(target.session.id) if target.session else None
         if session is not None:
             session.check_room()
+        await self._decisions.claim(said.outputs)
         store = body.store is not False
         kind = {} if wish is None else {PERMISSIONS: wish}
         opened = await self._finder.open(target, key, caller.name, keep_slug=store, metadata=kind)
         return replace(prepared, session_id=opened)
+
+    async def _taken(self, given: str | list[JsonObject], target: Target) -> Collection[str]:
+        """Ids that the client gives to items and the conversation has already, as of one who sends all of it again."""
+        ids = named(given)
+        known = self._sessions.house.store.known_items
+        return await known(target.session.id, ids) if ids and target.session is not None else ()
 
     def _obeyed(
         self, obeyed: Obeyed, body: ResponseBody, said: Conversation, target: Target, caller: Caller
@@ -199,6 +213,7 @@ class Intake:
             turn = self._sessions.resume(prepared.resumes, writer, list(prepared.outputs))
             if turn is not None:
                 return turn
+            self._decisions.refuse(prepared.outputs)
             # The turn that waited has ended meanwhile: `ask` is made for that too, it brings the results along.
         session = self._sessions.of(prepared.session_id, prepared.caller.name)
         return self._sessions.start(session, ask, turn_id, writer)

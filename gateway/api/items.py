@@ -1,10 +1,12 @@
 """Input items of the Responses API, sorted into what a session needs: earlier messages, results of calls, the question.
 
-Rules: a message without `type` is a message. System and developer messages are instructions. The question is the last
-run of user messages; whatever stands before it is context that comes along.
+Rules:
+- A message without `type` is a message. System and developer messages are instructions. The question is the last run of
+  user messages; whatever stands before it is context that comes along.
+- Every item has an id that no other item of its conversation has: pages are found by it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,44 +39,67 @@ class Conversation:
         return words_of(self.parts)
 
 
-def read_input(given: str | Sequence[JsonObject], new_id: Callable[[str], str]) -> Conversation:
-    """Sort the items. Ids are given to those that have none."""
+class Names:
+    """The ids of one input's items: their own; a new one where there is none, or another item has the same."""
+
+    def __init__(self, new_id: Callable[[str], str], taken: Iterable[str]) -> None:
+        self._new_id = new_id
+        self._taken = set(taken)
+
+    def of(self, item: JsonObject, prefix: str) -> str:
+        """The id of an item."""
+        given = word(item, "id")
+        name = given if given and given not in self._taken else self._new_id(prefix)
+        self._taken.add(name)
+        return name
+
+
+def named(given: str | Sequence[JsonObject]) -> list[str]:
+    """The ids that the client has given."""
+    names = () if isinstance(given, str) else (word(item, "id") for item in given)
+    return [name for name in names if name]
+
+
+def read_input(
+    given: str | Sequence[JsonObject], new_id: Callable[[str], str], taken: Iterable[str] = ()
+) -> Conversation:
+    """Sort the items. Ids are given to those that have none, or one that is `taken`."""
     items = [{"type": "message", "role": "user", "content": given}] if isinstance(given, str) else given
-    found = Conversation()
+    found, names = Conversation(), Names(new_id, taken)
     for place, item in enumerate(items):
-        add(found, item, f"input[{place}]", new_id)
+        add(found, item, f"input[{place}]", names)
     return found
 
 
-def add(found: Conversation, item: JsonObject, param: str, new_id: Callable[[str], str]) -> None:
+def add(found: Conversation, item: JsonObject, param: str, names: Names) -> None:
     """One more item."""
     kind = item.get("type", "message")
     match kind:
         case "message":
-            add_message(found, item, param, new_id)
+            add_message(found, item, param, names)
         case "function_call":
             settle(found)
-            call = {**item, "id": word(item, "id") or new_id("fc"), "status": word(item, "status") or "completed"}
+            call = {**item, "id": names.of(item, "fc"), "status": word(item, "status") or "completed"}
             for name in ("call_id", "name", "arguments"):
                 if not isinstance(item.get(name), str):
                     raise bad(f"{param}.{name} must be a string", f"{param}.{name}")
             found.entries.append((Role.ASSISTANT, "", call))
         case "function_call_output":
             settle(found)
-            found.outputs.append(output_of(item, param, new_id))
+            found.outputs.append(output_of(item, param, names))
         case "mcp_approval_request":
             settle(found)
             found.entries.append((Role.ASSISTANT, "", item))
         case "mcp_approval_response":
             settle(found)
-            found.outputs.append(decision_of(item, param, new_id))
+            found.outputs.append(decision_of(item, param, names))
         case "reasoning":
             return
         case _:
             raise bad(f"{param}: an input item of type {kind!r} is not supported", f"{param}.type", "unsupported_item")
 
 
-def add_message(found: Conversation, item: JsonObject, param: str, new_id: Callable[[str], str]) -> None:
+def add_message(found: Conversation, item: JsonObject, param: str, names: Names) -> None:
     """A message of somebody."""
     role, parts = item.get("role"), parts_of(item.get("content"), f"{param}.content")
     if role in ("system", "developer"):
@@ -82,7 +107,7 @@ def add_message(found: Conversation, item: JsonObject, param: str, new_id: Calla
         return
     if role not in ("user", "assistant"):
         raise bad(f"{param}.role must be user, assistant, system or developer", f"{param}.role")
-    stored = stored_message(item, str(role), new_id)
+    stored = stored_message(item, str(role), names)
     if role == "assistant":
         settle(found)
         found.entries.append((Role.ASSISTANT, words_of(parts), stored))
@@ -93,7 +118,7 @@ def add_message(found: Conversation, item: JsonObject, param: str, new_id: Calla
     found.parts += parts
 
 
-def stored_message(item: JsonObject, role: str, new_id: Callable[[str], str]) -> JsonObject:
+def stored_message(item: JsonObject, role: str, names: Names) -> JsonObject:
     """The message as the API lists it."""
     content = item.get("content")
     kind = "input_text" if role == "user" else "output_text"
@@ -101,7 +126,7 @@ def stored_message(item: JsonObject, role: str, new_id: Callable[[str], str]) ->
     parts = [{"type": kind, "text": content, **extra}] if isinstance(content, str) else content
     return {
         "type": "message",
-        "id": word(item, "id") or new_id("msg"),
+        "id": names.of(item, "msg"),
         "role": role,
         "status": "completed",
         "content": parts,
@@ -137,7 +162,7 @@ def merged(messages: Sequence[JsonObject]) -> list[Any]:
     return [part for message in messages for part in message["content"]]
 
 
-def output_of(item: JsonObject, param: str, new_id: Callable[[str], str]) -> Output:
+def output_of(item: JsonObject, param: str, names: Names) -> Output:
     """The result of a call."""
     call_id, output = item.get("call_id"), item.get("output")
     if not isinstance(call_id, str) or not call_id:
@@ -145,11 +170,11 @@ def output_of(item: JsonObject, param: str, new_id: Callable[[str], str]) -> Out
     if not isinstance(output, str | list):
         raise bad(f"{param}.output must be a string or a list of content parts", f"{param}.output")
     parts = parts_of(output, f"{param}.output")
-    stored = {**item, "id": word(item, "id") or new_id("fco"), "status": word(item, "status") or "completed"}
+    stored = {**item, "id": names.of(item, "fco"), "status": word(item, "status") or "completed"}
     return Output(call_id, words_of(parts), stored, [{"type": "text", "text": words_of(parts)}])
 
 
-def decision_of(item: JsonObject, param: str, new_id: Callable[[str], str]) -> Output:
+def decision_of(item: JsonObject, param: str, names: Names) -> Output:
     """The answer to a question for permission."""
     asked, approve, reason = item.get("approval_request_id"), item.get("approve"), item.get("reason")
     if not isinstance(asked, str) or not asked:
@@ -158,5 +183,5 @@ def decision_of(item: JsonObject, param: str, new_id: Callable[[str], str]) -> O
         raise bad(f"{param}.approve must be true or false", f"{param}.approve")
     words = "permission granted" if approve else "permission refused"
     text = f"{words}: {reason}" if isinstance(reason, str) and reason else words
-    stored = {**item, "id": item.get("id") or new_id("mcprr")}
+    stored = {**item, "id": names.of(item, "mcprr")}
     return Output(asked, text, stored, [{"type": "text", "text": text}], refused=not approve)

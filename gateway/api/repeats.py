@@ -6,7 +6,8 @@ Rules:
   done things, so what came of it is the answer, also where it was cut off. What a background response is answered with
   is its receipt, and kept from then on.
 - The same key for anything else (another body, path or session) is a mistake of the client and gets 422.
-- Two at once: the second waits for the first, or reads along where that one streams. A stream with a reader goes on.
+- Two at once: the second waits for the first, or reads along where that one streams. The turn goes on while either is
+  there.
 """
 
 import asyncio
@@ -16,14 +17,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import orjson
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from ostler.gateway.api.answers import SESSION_HEADER
 from ostler.gateway.api.errors import ApiError, bad
 from ostler.gateway.api.feed import Feed
+from ostler.gateway.api.presence import Audience
 from ostler.gateway.records import IdempotencyRecord
 from ostler.gateway.sessions.outcome import Outcome, Status
+from ostler.gateway.sessions.turn import Turn
 from ostler.gateway.store import Store
 from ostler.wire.json import JsonObject
 
@@ -56,6 +59,7 @@ class Held:
 
     feed: Feed
     session_id: str
+    turn: Turn
 
 
 @dataclass(eq=False, slots=True)
@@ -65,7 +69,9 @@ class Running:
     repeat: Repeat
     news: asyncio.Event = field(default_factory=asyncio.Event)
     """Its answer is a stream, or it is over."""
+    over: asyncio.Event = field(default_factory=asyncio.Event)
     held: Held | None = None
+    audience: Audience = field(default_factory=Audience)
 
 
 class Repeats:
@@ -85,14 +91,17 @@ class Repeats:
         asked = [request.url.path, request.headers.get(NAMING), hashlib.sha256(await request.body()).hexdigest()]
         return Repeat(key, owner, hashlib.sha256(orjson.dumps(asked)).hexdigest())
 
-    async def begin(self, repeat: Repeat) -> IdempotencyRecord | Held | None:
+    async def begin(self, repeat: Repeat, request: Request) -> IdempotencyRecord | Held | None:
         """The first answer, or its stream; or None: then this is the first request, and `end` must be called."""
         name = (repeat.owner, repeat.key)
         while (running := self._running.get(name)) is not None:
             check_same(running.repeat.fingerprint, repeat)
-            if running.held is not None:
-                return running.held
-            await running.news.wait()
+            held = running.held
+            if held is not None and held.turn.stopped is None:
+                return held
+            # A stream that was stopped is left to its end: who comes now need not share the fate of who left.
+            if not await running.audience.attend(request, running.news if held is None else running.over):
+                raise ClientDisconnect  # where the first one has left no answer, none is made for nobody
         self._running[name] = Running(repeat)
         try:
             found = await self._store.recall(repeat.key, owner=repeat.owner)
@@ -105,12 +114,17 @@ class Repeats:
             self.end(repeat)
         return found
 
-    def hold(self, repeat: Repeat, feed: Feed, session_id: str) -> None:
+    def hold(self, repeat: Repeat, feed: Feed, session_id: str, turn: Turn) -> None:
         """The answer is a stream: whoever comes until its end reads along."""
         running = self._running.get((repeat.owner, repeat.key))
         if running is not None:
-            running.held = Held(feed, session_id)
+            running.held = Held(feed, session_id, turn)
             running.news.set()
+
+    def audience(self, repeat: Repeat | None) -> Audience:
+        """Who waits for the answer of this first request, itself included."""
+        running = None if repeat is None else self._running.get((repeat.owner, repeat.key))
+        return Audience() if running is None or running.repeat is not repeat else running.audience
 
     def end(self, repeat: Repeat) -> None:
         """The request is over, with or without an answer. Idempotent: by now the key may be another request's."""
@@ -119,6 +133,7 @@ class Repeats:
         if running is not None and running.repeat is repeat:
             del self._running[name]
             running.news.set()
+            running.over.set()
 
     @contextmanager
     def beginning(self, repeat: Repeat | None) -> Iterator[None]:

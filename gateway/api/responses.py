@@ -14,13 +14,22 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ostler.gateway.api.answers import SESSION_HEADER, caller_of, document, number, page, stays
+from ostler.gateway.api.answers import (
+    SESSION_HEADER,
+    caller_of,
+    document,
+    no_such_item,
+    number,
+    page_of,
+    paged,
+    place_of,
+    stays,
+)
 from ostler.gateway.api.body import ResponseBody, read_json, response_body
 from ostler.gateway.api.errors import ApiError, bad, missing, of_outcome, reply
 from ostler.gateway.api.feed import Feed, Feeds
-from ostler.gateway.api.intake import Intake, Prepared
+from ostler.gateway.api.intake import Intake
 from ostler.gateway.api.keys import Caller
-from ostler.gateway.api.presence import until_gone
 from ostler.gateway.api.repeats import Held, Repeat, Repeats, session_of, whole
 from ostler.gateway.api.replay import ended, public, replay
 from ostler.gateway.api.streaming import EventStream
@@ -60,8 +69,10 @@ class Responses:
         """POST /v1/responses"""
         caller = caller_of(request)
         body = response_body(await read_json(request))
+        if self._intake.asks(body):
+            place_of(request).take()
         repeat = await self._repeats.read(request, caller.name)
-        known = None if repeat is None else await self._repeats.begin(repeat)
+        known = None if repeat is None else await self._repeats.begin(repeat, request)
         if isinstance(known, Held):
             return self._stream(known.feed, 0, known.session_id, None)
         if known is not None:
@@ -98,8 +109,14 @@ class Responses:
 
     async def input_items(self, request: Request) -> Response:
         """GET /v1/responses/{id}/input_items"""
-        record = await self._record(request)
-        return document(page(list(record.input_items), request))
+        wanted, name, owner = page_of(request), request.path_params["id"], caller_of(request).name
+        found = await self._store.input_items(
+            name, wanted.limit + 1, newest=wanted.newest, after=wanted.after, owner=owner
+        )
+        if found is None:
+            await self._record(request)
+            raise no_such_item(wanted.after or "")
+        return document(paged(found, wanted))
 
     # --- starting ---
 
@@ -112,7 +129,9 @@ class Responses:
         turn = self._intake.begin(prepared, writer.id, writer)
         self._live.turns[writer.id] = (caller.name, turn)
         if feed is None:
-            return await self._whole(request, writer, prepared, None if staying else turn)
+            audience = self._repeats.audience(repeat)
+            await audience.attend(request, writer.done, None if staying else turn)
+            return self._whole(writer)
         self._feeds.add(writer.id, caller.name, feed)
         if body.background:
             try:
@@ -123,7 +142,7 @@ class Responses:
             if not body.stream:
                 return promised
         elif repeat is not None:
-            self._repeats.hold(repeat, feed, writer.session_id)
+            self._repeats.hold(repeat, feed, writer.session_id, turn)
         return self._stream(feed, 0, writer.session_id, None if staying else turn)
 
     async def _promise(self, writer: ResponseWriter, repeat: Repeat | None) -> Response:
@@ -152,12 +171,11 @@ class Responses:
             raise ApiError(409, text, param="Idempotency-Key", code="stream_gone")
         return self._stream(feed, 0, session_of(known), None)
 
-    async def _whole(self, request: Request, writer: ResponseWriter, prepared: Prepared, turn: Turn | None) -> Response:
-        """The finished response; or, where the client leaves first, nobody to give it to."""
-        await until_gone(request, writer.done, turn)
+    def _whole(self, writer: ResponseWriter) -> Response:
+        """The finished response."""
         outcome = writer.outcome
         if outcome is not None and outcome.status is Status.FAILED and not writer.heard:
-            return reply(of_outcome(outcome), {SESSION_HEADER: prepared.session_id})
+            return reply(of_outcome(outcome), {SESSION_HEADER: writer.session_id})
         return document(writer.document, writer.session_id)
 
     def _stream(self, feed: Feed, start: int, session_id: str | None, turn: Turn | None) -> Response:

@@ -29,7 +29,6 @@ from ostler.gateway.api.answers import number as whole_number
 from ostler.gateway.api.body import read_json
 from ostler.gateway.api.errors import bad, invalid, missing, of_outcome, reply
 from ostler.gateway.api.feed import Feed
-from ostler.gateway.api.presence import until_gone
 from ostler.gateway.api.repeats import Held, Repeat, Repeats, is_answer, session_of, whole
 from ostler.gateway.api.session_feed import SessionFeed, message_document, told_again
 from ostler.gateway.api.streaming import EventStream
@@ -72,7 +71,7 @@ class SessionRoutes:
         if self._face.asks(body.text):
             place_of(request).take()
         repeat = await self._repeats.read(request, caller.name)
-        known = None if repeat is None else await self._repeats.begin(repeat)
+        known = None if repeat is None else await self._repeats.begin(repeat, request)
         if known is not None:
             return self._again(known, stream=bool(body.stream))
         listener = SessionFeed(Feed() if body.stream else None)
@@ -84,9 +83,10 @@ class SessionRoutes:
                 return await self._said(exchange, listener, repeat)
         turn = None if staying else exchange.turn
         if listener.feed is None:
-            return await self._whole(request, exchange, turn)
+            await self._repeats.audience(repeat).attend(request, exchange.answer.done, turn)
+            return self._whole(exchange)
         if repeat is not None:
-            self._repeats.hold(repeat, listener.feed, exchange.session_id)
+            self._repeats.hold(repeat, listener.feed, exchange.session_id, exchange.turn)
         return self._stream(listener.feed, exchange.session_id, turn)
 
     async def all(self, request: Request) -> Response:
@@ -176,9 +176,8 @@ class SessionRoutes:
         feed = told_again(orjson.loads(known.body))
         return self._stream(feed, session_of(known), None)
 
-    async def _whole(self, request: Request, asked: Asked, turn: Turn | None) -> Response:
+    def _whole(self, asked: Asked) -> Response:
         answer = asked.answer
-        await until_gone(request, answer.done, turn)
         outcome = answer.outcome or Outcome(Status.FAILED)
         if outcome.status is Status.FAILED and not answer.heard:
             return reply(of_outcome(outcome), {SESSION_HEADER: asked.session_id})

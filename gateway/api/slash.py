@@ -9,9 +9,11 @@ Rules:
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ostler.gateway.api.errors import ApiError, bad
+from ostler.gateway.api.items import read_input
 from ostler.gateway.api.keys import Caller
 from ostler.gateway.api.target import PLATFORM, Target
 from ostler.gateway.commands.registry import Call, Registry, Reply, Words, parse
@@ -28,6 +30,7 @@ from ostler.gateway.sessions.turn import Turn
 from ostler.gateway.store import Store
 from ostler.pool.events import Text
 from ostler.pool.prompt import PromptPart, TextPart
+from ostler.wire.json import JsonObject
 
 log = logging.getLogger(__name__)
 
@@ -51,9 +54,17 @@ class Slash:
     hall: Hall
     lines: Lines = field(default_factory=Lines)
 
+    def asks(self, given: str | Sequence[JsonObject]) -> bool:
+        """Whether an agent may be put to work by this input: a command that asks none is heard whoever else is."""
+        try:
+            said = read_input(given, str)
+        except ApiError:
+            return True  # with a reference in it, or wrong: whoever understands it whole will see
+        return self.commands.asks(called(said.parts))
+
     async def obey(self, parts: list[PromptPart], target: Target, caller: Caller) -> Obeyed | None:
         """Run the command that the question is; None for text."""
-        words = parse(parts[0].text) if len(parts) == 1 and isinstance(parts[0], TextPart) else None
+        words = called(parts)
         if words is None:
             return None
         if target.fork is not None:
@@ -97,6 +108,11 @@ class Slash:
         if session is not None:
             await self.hall.sessions.house.store.set_route(key.stored, session.id, platform=PLATFORM)
         return Conversation(self.hall, key, caller, session, session.id if session else None)
+
+
+def called(parts: Sequence[PromptPart]) -> Words | None:
+    """The command that a question is."""
+    return parse(parts[0].text) if len(parts) == 1 and isinstance(parts[0], TextPart) else None
 
 
 async def write_down(store: Store, turn: Turn, session_id: str, owner: str, reply: str) -> None:

@@ -20,6 +20,7 @@ from ostler.gateway.records import (
     MessageRecord,
     NewSession,
     Origin,
+    ParkState,
     SessionChange,
     SessionRecord,
     new_session_id,
@@ -118,8 +119,9 @@ class Finder:
         return Target(session, fork=tuple(history[: places[-1] + 1]))
 
     async def _waits(self, session_id: str, response_id: str) -> bool:
-        """Whether the response handed out calls that are still open."""
-        return any(call.response_id == response_id for call in await self._store.parked(session_id))
+        """Whether the response handed out calls that its client has not answered: it knows of nothing since."""
+        asked = await self._store.parked(session_id, waiting=False)
+        return any(call.response_id == response_id and call.state != ParkState.ANSWERED for call in asked)
 
     async def _called(self, slug: str, owner: str) -> Target:
         """The session of a slug."""

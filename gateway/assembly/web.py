@@ -89,6 +89,7 @@ def build_app(
         clock=clock,
         entrance=SignIn(guests, shell, clock),
         scrape_token=settings.metrics.token,
+        commanded=gateway.commands_on_openai_api,
     )
     ids = sessions.house.ids
     return Correlated(gauges.around(door), lambda: ids.make("req"))

@@ -100,6 +100,11 @@ class Registry:
     def __iter__(self) -> Iterator[Command]:
         return iter(self._commands)
 
+    def asks(self, words: Words | None) -> bool:
+        """Whether an agent may be put to work by this: by text, or by a command that asks."""
+        command = None if words is None else self.find(words.name)
+        return words is None or (command is not None and command.asks)
+
     @property
     def names(self) -> list[str]:
         """Every word that is understood, aliases too."""

@@ -35,9 +35,7 @@ class Face:
 
     def asks(self, text: str) -> bool:
         """Whether an agent may be put to work by this message."""
-        words = parse(text)
-        command = None if words is None else self.commands.find(words.name)
-        return words is None or (command is not None and command.asks)
+        return self.commands.asks(parse(text))
 
     async def receive(self, message: Message, tell: Tell) -> Exchange:
         """Take a message. `tell` hears how the answer grows, if there is one."""

@@ -5,7 +5,8 @@ Rules:
 - Only `prefetch` goes beside the errands, in threads of its own: a turn must not wait until earlier turns are written
   down. It does wait, within its limit, for a pending switch to the session that it asks for.
 - A prefetch that is late is left: its turn goes on without it, and nobody is asked again until it has come back.
-- The inbox is bounded. A provider that hangs loses errands, each with a warning, and not our memory.
+- The inbox is bounded. A provider that hangs loses errands, each with a warning, and not our memory. Its end is none
+  of them: however many wait, `close` comes behind them.
 - The threads are daemons: one that hangs does not hold up our end.
 """
 
@@ -111,8 +112,7 @@ class Lane:
             self._watch.told(self.name, errand.what, Told.LOST, 0.0)
             errand.done.set_result(None)
             return
-        self._posted += 1
-        self._inbox.put(errand)
+        self._put(errand)
 
     async def prefetch(self, question: str, session_id: str, user: str, deadline: float) -> str:
         """What it knows, or "" where it fails or takes longer than to this moment of the loop's clock."""
@@ -140,7 +140,7 @@ class Lane:
     async def close(self) -> None:
         """Do what is left, then let the provider close, then end the thread."""
         last = Errand("close", "", lambda provider, _: provider.close(), self._clock())
-        self.post(last)
+        self._put(last)
         self._inbox.put(None)
         await asyncio.wrap_future(last.done)
 
@@ -148,6 +148,10 @@ class Lane:
         """Do nothing more, although it is not closed."""
         self._abandoned = True
         self._inbox.put(None)
+
+    def _put(self, errand: Errand) -> None:
+        self._posted += 1
+        self._inbox.put(errand)
 
     # --- the waiting ---
 

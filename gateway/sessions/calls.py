@@ -64,6 +64,7 @@ class Desk:
         """Whether the client takes several calls at once."""
         self.calls: dict[str, AskedCall] = {}
         """Unanswered ones, in the order they came."""
+        self._handed: set[str] = set()
 
     async def dispatch(self, call: ToolCall, /) -> CallResult:
         """Park a call until the client has answered it."""
@@ -80,7 +81,7 @@ class Desk:
         arguments = written(question.tool_call.get("rawInput", {}))
         asked = AskedCall(self._new_id("mcpr"), question.title or "permission", arguments, answer, permission=question)
         if not hands_over:
-            asked.handed = True
+            self._hand(asked)
             self._put(Other(PERMISSION, {"id": asked.call_id, "title": asked.name, "arguments": asked.arguments}))
         said = await self._park(asked)
         return None if self._closed is not None else not said.is_error
@@ -119,8 +120,12 @@ class Desk:
         """The calls the client gets now."""
         taken = self.fresh if self._parallel else self.fresh[:1]
         for call in taken:
-            call.handed = True
+            self._hand(call)
         return taken
+
+    def settled(self, call_id: str) -> bool:
+        """Whether somebody was asked this and nobody waits for the answer any more."""
+        return call_id in self._handed and call_id not in {call.call_id for call in self.waiting}
 
     def missing(self, answered: Iterable[str]) -> list[str]:
         """Ids of handed-out calls that an answer leaves open."""
@@ -149,6 +154,10 @@ class Desk:
         for call in tuple(self.calls.values()):
             if not call.answer.done():
                 call.answer.set_result(CallResult.error(f"{call.name}: {why}"))
+
+    def _hand(self, call: AskedCall) -> None:
+        call.handed = True
+        self._handed.add(call.call_id)
 
     def _ready(self) -> None:
         self._gathering = None

@@ -107,6 +107,16 @@ class Ledger:
             await self._store.answer(output.call_id, output.text)
         await self._begin(turn, [NewMessage(Role.TOOL, [output.item], output.text) for output in came.outputs])
 
+    async def give_up(self, calls: Sequence[AskedCall]) -> None:
+        """Questions for permission that were settled without their client: it is told so if it answers still."""
+        asked = [call.call_id for call in calls if call.permission is not None]
+        if not asked:
+            return
+        try:
+            await self._store.give_up(asked)
+        except StoreError as error:
+            log.warning("session %s: its store takes %s for open still: %s", self._id, ", ".join(asked), error)
+
     async def last(self) -> int:
         """The id of the last message, 0 where there is none."""
         messages = await self._store.history(self._id, last=1)

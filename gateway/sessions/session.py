@@ -13,23 +13,23 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
-from ostler.bridge.calls import CallResult
 from ostler.bridge.offer import Offer
 from ostler.bridge.session_facts import SessionFacts
 from ostler.bridge.settings import SERVER_NAME
 from ostler.gateway.correlation import on_behalf_of
 from ostler.gateway.errors import GatewayError
 from ostler.gateway.sessions.ask import Output
-from ostler.gateway.sessions.calls import ALIVE, READY, AskedCall, Desk, Permission
+from ostler.gateway.sessions.calls import ALIVE, READY, Desk, Permission
 from ostler.gateway.sessions.errors import OutputsMissing, SessionBusy, SessionQueueFull
 from ostler.gateway.sessions.faults import fault
+from ostler.gateway.sessions.handover import SIGNS_OF_LIFE, Handover
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.ledger import Ledger
 from ostler.gateway.sessions.outcome import Outcome, Status, Stop, failed, outcome_of, stopped
 from ostler.gateway.sessions.permits import Rule, of_function
 from ostler.gateway.sessions.prompt import CUT, compose
 from ostler.gateway.sessions.reports import TurnReport
-from ostler.gateway.sessions.scribe import Nobody, Scribe
+from ostler.gateway.sessions.scribe import Scribe
 from ostler.gateway.sessions.seat import Seat
 from ostler.gateway.sessions.seating import Seating
 from ostler.gateway.sessions.turn import Continuation, Turn
@@ -41,9 +41,6 @@ from ostler.pool.ports import PermissionChoice
 from ostler.pool.turn import Turn as AgentTurn
 
 log = logging.getLogger(__name__)
-
-SIGNS_OF_LIFE = 8
-"""Per inactivity limit, while the client works on a call."""
 
 
 class Session:
@@ -65,6 +62,7 @@ class Session:
         """Whether its conversation has left it."""
         self._house = house
         self._ledger = Ledger(session_id, owner, house)
+        self._handover = Handover(house, self._ledger)
         self._rested = rested
         self._outfit: tuple[tuple[str, bool], Outfit] | None = None
         """The tools that are not its client's, and the provider they were chosen for."""
@@ -184,7 +182,7 @@ class Session:
         if turn is None or turn.desk is None or rule is Rule.DENY:
             return await deny(agent_session, asked)
         said: bool | None = None
-        # Of a question that is handed over, the wait for the client's next request is the deadline (`_client`).
+        # Of a question that is handed over, the wait for the client's next request is the deadline (`Handover`).
         with suppress(TimeoutError):
             async with asyncio.timeout(None if turn.ask.hands_over else permits.deadline):
                 said = await turn.desk.permit(asked, hands_over=turn.ask.hands_over)
@@ -311,7 +309,7 @@ class Session:
                     elif kind is not Other:
                         turn.take(event)
                     elif event.kind == READY:  # type: ignore[union-attr] # narrowed by kind
-                        await self._hand_over(turn)
+                        await self._handover.to_client(turn)
                     elif event.kind != ALIVE:  # type: ignore[union-attr] # narrowed by kind
                         turn.take(event)
             raise RuntimeError("an agent's turn ended without an end")
@@ -392,44 +390,3 @@ class Session:
             log.exception("the end of turn %s of session %s is not stored by a fault of the gateway", turn.id, self.id)
             turn.scribe.close(failed("internal_error", "the gateway failed; its log says why"), [])
             return None
-
-    async def _hand_over(self, turn: Turn) -> None:
-        """Give the client the calls that wait, end this answer, and go on with the request that brings the results."""
-        desk = turn.desk
-        calls = desk.hand_over() if desk is not None else []
-        if desk is None or not calls:
-            return
-        turn.timings.tool_called()
-        coming = turn.next = asyncio.get_running_loop().create_future()
-        await self._ledger.close_answer(turn, Outcome(Status.COMPLETED), calls)
-        turn.scribe.publish()
-        came = await self._client(coming, desk, self._patience(calls))
-        turn.next = None
-        if came is None:
-            desk.close("the turn was stopped" if turn.stopped else "the client did not answer in time")
-            turn.scribe = Nobody()
-            return
-        turn.scribe = came.scribe
-        await self._ledger.take_results(turn, came)
-        for output in came.outputs:
-            desk.answer(output.call_id, CallResult(tuple(output.content), is_error=output.refused))
-        desk.announce()
-
-    async def _client(
-        self, coming: "asyncio.Future[Continuation | None]", desk: Desk, patience: float
-    ) -> Continuation | None:
-        """The client's next request, within the deadline. The agent is waiting for us meanwhile, it is not silent."""
-        settings = self._house.settings
-        step = settings.turn_inactivity / SIGNS_OF_LIFE
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + patience
-        while not coming.done() and (left := deadline - loop.time()) > 0:
-            await asyncio.wait([coming], timeout=min(step, left))
-            desk.still_here()
-        return coming.result() if coming.done() else None
-
-    def _patience(self, calls: Sequence[AskedCall]) -> float:
-        """How long the client has for what it was handed."""
-        kinds = {call.permission is not None for call in calls}
-        limits = {True: self._house.permits.deadline, False: self._house.settings.client_tool_deadline}
-        return min(limits[kind] for kind in kinds)

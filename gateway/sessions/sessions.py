@@ -102,6 +102,12 @@ class Sessions:
                 return session.id if session.owner == owner else None
         return None
 
+    def settled(self, session_id: str, call_id: str) -> bool:
+        """Whether the turn that runs has asked this and does not wait for the answer any more."""
+        session = self._table.get(session_id)
+        desk = None if session is None or session.turn is None else session.turn.desk
+        return desk is not None and desk.settled(call_id)
+
     def check_outputs(self, session_id: str, call_ids: list[str]) -> None:
         """Raise `OutputsMissing` where `resume` would."""
         session = self._table.get(session_id)

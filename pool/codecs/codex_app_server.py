@@ -9,8 +9,7 @@ Rules:
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -27,23 +26,13 @@ from ostler.pool.codec import (
     ToolWanted,
     Wanted,
 )
+from ostler.pool.codecs.codex_news import READERS, Thread
 from ostler.pool.events import (
     Finished,
-    ModelChanged,
     Other,
     PermissionAsked,
     PermissionOption,
-    Plan,
-    PlanStep,
     Reason,
-    Text,
-    Thought,
-    ToolEnded,
-    ToolStarted,
-    ToolStatus,
-    ToolUpdated,
-    TurnEvent,
-    Usage,
 )
 from ostler.pool.order import SeatOrder
 from ostler.pool.ports import ToolResult
@@ -67,17 +56,6 @@ SAFETY: Mapping[Approval, JsonObject] = {
     Approval.AUTO: {"approvalPolicy": "never", "sandbox": "danger-full-access"},
     Approval.AGENT: {},
 }
-STOPS: Mapping[str, Reason] = {
-    "completed": Reason.DONE,
-    "interrupted": Reason.CANCELLED,
-    "failed": Reason.FAILED,
-}
-STATUSES: Mapping[Any, ToolStatus] = {
-    "inProgress": ToolStatus.RUNNING,
-    "completed": ToolStatus.COMPLETED,
-    "failed": ToolStatus.FAILED,
-    "declined": ToolStatus.FAILED,
-}
 APPROVALS = (
     PermissionOption("accept", "Allow once", "allow_once"),
     PermissionOption("acceptForSession", "Allow for this session", "allow_always"),
@@ -94,18 +72,6 @@ ASKING: Mapping[str, tuple[str, Sequence[PermissionOption]]] = {
     "item/permissions/requestApproval": (PERMISSIONS, APPROVALS),
     "mcpServer/elicitation/request": (ELICITATION, ELICITATIONS),
 }
-
-
-@dataclass(slots=True)
-class Thread:
-    """What must be remembered of one thread."""
-
-    turn: str | None = None
-    running: bool = False
-    """The agent has said that the turn runs. Named in an answer, but not yet running, it cannot be interrupted."""
-    past: str | None = None
-    spoken: set[str] = field(default_factory=set)
-    """Answers of the running turn that came in pieces: their whole text is not repeated."""
 
 
 class CodexCodec:
@@ -308,115 +274,3 @@ def _content(block: JsonObject) -> JsonObject:
             return {"type": "inputAudio", "audioUrl": f"data:{mime};base64,{data}"}
         case _:
             return {"type": "inputText", "text": orjson.dumps(block).decode()}
-
-
-def _delta(thread: Thread, params: JsonObject) -> TurnEvent:
-    thread.spoken.add(params["itemId"])
-    return Text(_needed(params["delta"]))
-
-
-def _thought(_thread: Thread, params: JsonObject) -> TurnEvent:
-    return Thought(_needed(params["delta"]))
-
-
-def _turn_started(thread: Thread, params: JsonObject) -> TurnEvent:
-    if params["turn"]["id"] != thread.past:
-        thread.turn, thread.running = _needed(params["turn"]["id"]), True
-    return Other("turn/started", params)
-
-
-def _turn_completed(thread: Thread, params: JsonObject) -> TurnEvent:
-    turn = params["turn"]
-    if turn["id"] == thread.past or (thread.turn is not None and turn["id"] != thread.turn):
-        return Other("turn/completed", params)
-    thread.past, thread.turn, thread.running = turn["id"], None, False
-    error = turn.get("error")
-    message = error.get("message") if type(error) is dict else None
-    return Finished(STOPS.get(turn["status"], Reason.FAILED), message if type(message) is str else "")
-
-
-def _plan(_thread: Thread, params: JsonObject) -> TurnEvent:
-    steps = {"inProgress": "in_progress"}
-    return Plan(
-        [PlanStep(_needed(step["step"]), _needed(steps.get(step["status"], step["status"]))) for step in params["plan"]]
-    )
-
-
-def _usage(_thread: Thread, params: JsonObject) -> TurnEvent:
-    usage = params["tokenUsage"]
-    last, size = usage["last"], _count(usage.get("modelContextWindow"))
-    taken, given, total = (_count(last[name]) for name in ("inputTokens", "outputTokens", "totalTokens"))
-    return Usage(taken, given, total, total, size)
-
-
-def _model(_thread: Thread, params: JsonObject) -> TurnEvent:
-    return ModelChanged(_needed(params["toModel"]))
-
-
-def _output(_thread: Thread, params: JsonObject) -> TurnEvent:
-    return ToolUpdated(_needed(params["itemId"]), status=ToolStatus.RUNNING, output=params["delta"])
-
-
-def _progress(_thread: Thread, params: JsonObject) -> TurnEvent:
-    return ToolUpdated(_needed(params["itemId"]), status=ToolStatus.RUNNING, output=params["message"])
-
-
-def _item_started(_thread: Thread, params: JsonObject) -> TurnEvent:
-    item = params["item"]
-    kind, title, arguments = TOOLS[item["type"]](item)
-    return ToolStarted(
-        _needed(item["id"]), _needed(title), kind, arguments, STATUSES.get(item.get("status"), ToolStatus.RUNNING)
-    )
-
-
-def _item_completed(thread: Thread, params: JsonObject) -> TurnEvent:
-    item = params["item"]
-    if item["type"] == "agentMessage":
-        # Some answers come whole: without pieces before it, this is the only time the text is said.
-        if item["id"] in thread.spoken or not item["text"]:
-            return Other("item/completed", params)
-        return Text(_needed(item["text"]))
-    if item["type"] not in TOOLS:
-        return Other("item/completed", params)
-    status = STATUSES.get(item.get("status"), ToolStatus.COMPLETED)
-    output = next((item[name] for name in OUTPUTS if item.get(name) is not None), None)
-    return ToolEnded(_needed(item["id"]), status, output)
-
-
-OUTPUTS = ("aggregatedOutput", "result", "error", "contentItems", "changes", "results")
-Described = tuple[str, str, Any]
-"""Kind, title and arguments of a call."""
-
-TOOLS: Mapping[str, Callable[[JsonObject], Described]] = {
-    "commandExecution": lambda item: ("execute", item["command"], {"command": item["command"], "cwd": item.get("cwd")}),
-    "fileChange": lambda item: ("edit", "change files", item.get("changes")),
-    "mcpToolCall": lambda item: ("other", item["tool"], item.get("arguments")),
-    "dynamicToolCall": lambda item: ("other", item["tool"], item.get("arguments")),
-    "collabAgentToolCall": lambda item: ("other", str(item["tool"]), item.get("prompt")),
-    "webSearch": lambda item: ("search", item["query"], {"query": item["query"]}),
-}
-
-READERS: Mapping[str, Callable[[Thread, JsonObject], TurnEvent]] = {
-    "item/agentMessage/delta": _delta,
-    "item/reasoning/textDelta": _thought,
-    "item/reasoning/summaryTextDelta": _thought,
-    "item/started": _item_started,
-    "item/completed": _item_completed,
-    "item/commandExecution/outputDelta": _output,
-    "item/mcpToolCall/progress": _progress,
-    "turn/started": _turn_started,
-    "turn/completed": _turn_completed,
-    "turn/plan/updated": _plan,
-    "thread/tokenUsage/updated": _usage,
-    "model/rerouted": _model,
-}
-
-
-def _needed(value: Any) -> str:
-    if type(value) is not str:
-        raise TypeError("a text was expected")
-    return value
-
-
-def _count(value: Any) -> int | None:
-    return value if type(value) is int else None

@@ -1,14 +1,11 @@
-"""The three pipe ends of a child on the loop. Every end is closed exactly once, by its transport.
-
-uvloop closes the descriptor of a pipe and then the file object that it was given, which is the same descriptor again:
-if a thread has opened anything in between, that is closed under it (seen: a listing of `/proc` that failed with EBADF
-under load). So a loop that closes by itself is given a file object that does not.
-"""
+"""The three pipe ends of a child on the loop. Every end is closed exactly once, by its transport."""
 
 import asyncio
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import IO
+
+from ostler.wire.pipes import handed
 
 
 class Inflow(asyncio.Protocol):
@@ -65,18 +62,19 @@ class Pipes:
         """To be shielded: cancelled halfway, an end would have two owners or none."""
         loop = asyncio.get_running_loop()
         stdin, stdout, stderr = self._raw
-        self._stdout, _ = await loop.connect_read_pipe(lambda: self.inflow, handed_to(loop, stdout))
-        self._disown(loop, stdout)
-        self._stderr, _ = await loop.connect_read_pipe(lambda: self.errors, handed_to(loop, stderr))
-        self._disown(loop, stderr)
-        self._stdin, _ = await loop.connect_write_pipe(lambda: self.outflow, handed_to(loop, stdin))
-        self._disown(loop, stdin)
+        with self._disowned(stdout) as pipe:
+            self._stdout, _ = await loop.connect_read_pipe(lambda: self.inflow, pipe)
+        with self._disowned(stderr) as pipe:
+            self._stderr, _ = await loop.connect_read_pipe(lambda: self.errors, pipe)
+        with self._disowned(stdin) as pipe:
+            self._stdin, _ = await loop.connect_write_pipe(lambda: self.outflow, pipe)
 
-    def _disown(self, loop: asyncio.AbstractEventLoop, end: IO[bytes]) -> None:
-        """Its transport has it now, or a copy of it."""
+    @contextmanager
+    def _disowned(self, end: IO[bytes]) -> Iterator[IO[bytes]]:
+        """Ours to close until its transport has it."""
+        with handed(end) as pipe:
+            yield pipe
         self._raw.remove(end)
-        if closes_descriptors(loop):
-            end.close()
 
     @property
     def drained(self) -> bool:
@@ -113,15 +111,3 @@ class Pipes:
         # With bytes still buffered, close() waits for a reader that is gone; without any, asyncio's abort()
         # after a close() fails.
         return stdin.is_closing() and stdin.get_write_buffer_size() == 0
-
-
-def closes_descriptors(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether the loop closes what it watches by itself. Those of asyncio leave that to the file object."""
-    return not isinstance(loop, asyncio.BaseEventLoop)
-
-
-def handed_to(loop: asyncio.AbstractEventLoop, end: IO[bytes]) -> IO[bytes]:
-    """A file object that closes nothing, on a descriptor of its own, for a loop that closes that."""
-    if not closes_descriptors(loop):
-        return end
-    return os.fdopen(os.dup(end.fileno()), end.mode, buffering=0, closefd=False)

@@ -1,5 +1,7 @@
 """The pool's contract with the other dialect: app-server processes, alone and beside those of another provider."""
 
+import asyncio
+import json
 import os
 import signal
 import sys
@@ -119,17 +121,31 @@ async def test_e27_two_providers_are_two_processes_whose_sessions_never_mix(tmp_
 
 
 async def test_e08_the_boot_is_over_when_get_returns(tmp_path: Path) -> None:
-    """On the agent's own clock, which is ours: the first prompt costs no more than opening a session."""
+    """On the agents' own clock, which is ours. What is asked for is 300 ms behind a boot of 2 s. On a machine that runs
+    twenty tests at once both take longer, so it is their proportion that counts, and the best of some: what a machine
+    does to one of them is nothing that get has left undone."""
     async with open_stable(tmp_path, "--boot-delay", str(BOOT)) as stable:
+        keys = [stable.key(f"work{number}") for number in range(4)]
         began = time.monotonic()
-        transport = await stable.pool.get(stable.key())
-        returned = time.monotonic()
-        async with await stable.pool.lease(stable.key()) as lease:
-            assert await say(lease, "hello") == "echo: hello"
-            assert lease.pid == transport.pid
-        turn = agent_turns(stable.record)["hello"]
-        assert began + BOOT <= turn.up <= returned < turn.prompted
-        assert len(stable.starts()) == 1
-        # What is asked for is 300 ms. A machine that runs twenty tests at once may take longer, but a second boot
-        # or handshake would cost all of it again.
-        assert turn.prompted - returned < BOOT
+        transports = await asyncio.gather(*map(stable.pool.get, keys))
+        booted = time.monotonic()
+        left = []
+        for number, key in enumerate(keys):
+            asked = time.monotonic()
+            async with await stable.pool.lease(key) as lease:
+                assert await say(lease, f"hello {number}") == f"echo: hello {number}"
+                assert lease.pid == transports[number].pid
+            turn = agent_turns(stable.record)[f"hello {number}"]
+            assert began + BOOT <= turn.up <= booted <= asked < turn.prompted
+            assert set(asked_of(stable.record, turn.pid, behind=turn.up)) == {"session/new", "session/prompt"}
+            left.append(turn.prompted - asked)
+        assert len(stable.starts()) == len(keys)
+        assert min(left) < (booted - began) * 0.3 / BOOT
+
+
+def asked_of(record: Path, pid: int, *, behind: float) -> list[str]:
+    """What an agent was asked for from this moment on, without what only ends."""
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    mine = [line for line in lines if line["pid"] == pid and line["event"] == "in" and line["at"] > behind]
+    methods = [line["frame"].get("method") for line in mine]
+    return [method for method in methods if method not in (None, "session/close")]

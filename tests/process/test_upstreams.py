@@ -18,14 +18,17 @@ import uvloop
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.offer import Offer
 from ostler.bridge.server import Bridge
+from ostler.bridge.upstreams.process import environment, running
 from ostler.bridge.upstreams.remote import Remote
 from ostler.bridge.upstreams.settings import UpstreamSettings
 from ostler.bridge.upstreams.shared import SessionUpstreams, Upstreams
 from ostler.bridge.upstreams.upstream import Upstream
 from ostler.wire.json import JsonObject
 from tests.support.http_tools import running_channel
+from tests.support.refusing_loops import KINDS, Refused, refusing
 from tests.support.relays import Echo, Held, relay, running_bridge, tool
 from tests.support.waiting import soon
+from tests.support.witness import open_files
 
 SMALL = (sys.executable, "-I", "-S", str(Path(__file__).parents[1] / "support" / "small_server.py"))
 
@@ -186,6 +189,23 @@ def test_stopping_leaves_no_process_behind_on_either_loop(loop: Any) -> None:
         server, stubborn = runner.run(scene())
         runner.run(ended(server))
         runner.run(ended(stubborn))
+
+
+@pytest.mark.parametrize("taken", [0, 1, 2])
+@pytest.mark.parametrize("kind", KINDS, ids=["asyncio", "uvloop"])
+def test_w33a_a_server_whose_pipes_the_loop_refuses_leaves_nothing(
+    kind: type[asyncio.AbstractEventLoop], taken: int
+) -> None:
+    async def scene() -> None:
+        with pytest.raises(Refused):
+            async with running(SMALL, env=environment({}), cwd=None):
+                raise AssertionError("it runs")
+
+    before = len(open_files())
+    for _ in range(3):
+        with asyncio.Runner(loop_factory=refusing(kind, taken)) as runner:
+            runner.run(scene())
+    assert len(open_files()) <= before
 
 
 async def test_a_helper_that_got_away_does_not_hold_up_the_stop() -> None:

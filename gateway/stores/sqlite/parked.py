@@ -26,10 +26,21 @@ def park(db: Connection, rows: Sequence[Sequence[object]]) -> None:
 
 
 def answer(db: Connection, call_id: str, output: str) -> ParkedCall | None:
-    row = one_row(db, f"SELECT {COLUMNS} FROM parked_calls WHERE call_id = ?", (call_id,))
+    found = one(db, call_id)
     sql = "UPDATE parked_calls SET state = ?, output = ? WHERE call_id = ? AND state = ?"
     run(db, sql, (str(ParkState.ANSWERED), output, call_id, str(ParkState.WAITING)))
+    return found
+
+
+def one(db: Connection, call_id: str) -> ParkedCall | None:
+    row = one_row(db, f"SELECT {COLUMNS} FROM parked_calls WHERE call_id = ?", (call_id,))
     return None if row is None else record(row)
+
+
+def give_up(db: Connection, call_ids: Sequence[str]) -> None:
+    for call_id in call_ids:
+        sql = "UPDATE parked_calls SET state = ? WHERE call_id = ? AND state = ?"
+        run(db, sql, (str(ParkState.EXPIRED), call_id, str(ParkState.WAITING)))
 
 
 def listed(db: Connection, session_id: str | None, waiting: bool) -> list[ParkedCall]:

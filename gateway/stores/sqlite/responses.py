@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from ostler.gateway.records import ResponseRecord
 from ostler.gateway.stores.sqlite.connection import Connection, Row, all_rows, one_row, run, value
-from ostler.gateway.stores.sqlite.json import read_json, read_objects, write_json
-from ostler.wire.json import Undecodable
+from ostler.gateway.stores.sqlite.json import read_json, read_object, read_objects, write_json
+from ostler.wire.json import JsonObject, Undecodable
 
 COLUMNS = "id, session_id, owner, status, body, input_items, previous_response_id, slug, created_at"
 NEXT_USE = "(SELECT ifnull(max(used), 0) + 1 FROM responses)"
@@ -17,6 +17,7 @@ SAVE = (
     "previous_response_id = excluded.previous_response_id, slug = excluded.slug, used = excluded.used, "
     "size = excluded.size"
 )
+INPUT = "FROM responses r, json_each(r.input_items) i WHERE r.id = ? AND r.owner = ? AND i.type = 'object'"
 
 
 def row_of(response: ResponseRecord) -> Row:
@@ -73,6 +74,27 @@ def touch(db: Connection, response_id: str) -> None:
     """The most recently used one needs no writing."""
     newest = "SELECT max(used) FROM responses"
     run(db, f"UPDATE responses SET used = {NEXT_USE} WHERE id = ? AND used < ({newest})", (response_id,))
+
+
+def input_items(
+    db: Connection, response_id: str, owner: str, limit: int, *, newest: bool, after: str | None
+) -> list[JsonObject] | None:
+    """A page of them, as of the items of a transcript; None where the response or `after` is not there."""
+    named = (response_id, owner)
+    if not value(db, "SELECT json_valid(body) AND json_valid(input_items) FROM responses WHERE id = ? AND owner = ?",
+                 named):  # fmt: skip
+        return None
+    start: int | None = -1
+    if after is not None:
+        farthest = "min" if newest else "max"
+        start = value(db, f"SELECT {farthest}(i.key) {INPUT} AND i.value ->> '$.id' = ?", (*named, after))
+    elif newest:
+        start = 2**63 - 1
+    if start is None:
+        return None
+    beyond = "i.key < ? ORDER BY i.key DESC" if newest else "i.key > ? ORDER BY i.key"
+    rows = all_rows(db, f"SELECT i.value {INPUT} AND {beyond} LIMIT ?", (*named, start, limit))
+    return [read_object(text) for (text,) in rows]
 
 
 def delete(db: Connection, response_id: str, owner: str) -> bool:

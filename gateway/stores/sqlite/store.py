@@ -265,6 +265,9 @@ class SqliteStore:
         found = await self._readers.run(lambda db: items.find(db, session_id, item_id))
         return None if found is None else found[1]
 
+    async def known_items(self, session_id: str, ids: Sequence[str]) -> set[str]:
+        return await self._readers.run(lambda db: items.known(db, session_id, ids))
+
     async def audit(self, session_id: str) -> list[MessageRecord]:
         return await self._readers.run(lambda db: messages.audit(db, session_id))
 
@@ -301,6 +304,16 @@ class SqliteStore:
 
     async def get_response(self, response_id: str, *, owner: str = "") -> ResponseRecord | None:
         found = await self._readers.run(lambda db: responses.get(db, response_id, owner))
+        if found is not None:
+            self._touch(response_id)
+        return found
+
+    async def input_items(
+        self, response_id: str, limit: int, *, newest: bool, after: str | None = None, owner: str = ""
+    ) -> list[JsonObject] | None:
+        found = await self._readers.run(
+            lambda db: responses.input_items(db, response_id, owner, limit, newest=newest, after=after)
+        )
         if found is not None:
             self._touch(response_id)
         return found
@@ -366,6 +379,12 @@ class SqliteStore:
     async def answer(self, call_id: str, output: object) -> ParkedCall | None:
         text = write_json(output)
         return await self._write(lambda db: parked.answer(db, call_id, text))
+
+    async def parked_call(self, call_id: str) -> ParkedCall | None:
+        return await self._readers.run(lambda db: parked.one(db, call_id))
+
+    async def give_up(self, call_ids: Sequence[str]) -> None:
+        await self._write(lambda db: parked.give_up(db, call_ids))
 
     async def parked(self, session_id: str | None = None, *, waiting: bool = True) -> list[ParkedCall]:
         return await self._readers.run(lambda db: parked.listed(db, session_id, waiting))

@@ -1,6 +1,7 @@
 """Conversations and responses: a slug never loses its session, whatever is evicted."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -73,6 +74,43 @@ async def test_rc9_responses_are_bounded_by_their_bytes_too_and_the_newest_is_ke
     assert kept == ["resp_9", "resp_8", "resp_7", "resp_6"]
     await store.save_response(response("resp_huge", pad="x" * 2 * FEW_BYTES))
     assert [found.id for found in await store.list_responses()] == ["resp_huge"]
+
+
+async def test_the_input_items_of_a_response_are_paged(store: Store) -> None:
+    named = [{"type": "message", "id": f'i"{number}', "n": number} for number in range(9)]
+    await store.save_response(replace(response("resp_p", owner="ann"), input_items=tuple(named)))
+    await store.save_response(response("resp_q", owner="ann"))
+    for newest in (False, True):
+        expected = named[::-1] if newest else named
+        for limit in (1, 3, 8, 9, 10):
+            for place, after in enumerate([None, *(str(item["id"]) for item in expected)]):
+                page = await store.input_items("resp_p", limit, newest=newest, after=after, owner="ann")
+                assert page == expected[place:][:limit]
+        assert await store.input_items("resp_p", 3, newest=newest, after='i"10', owner="ann") is None
+        assert await store.input_items("resp_p", 3, newest=newest, owner="bob") is None
+        assert await store.input_items("resp_q", 3, newest=newest, owner="ann") == []
+        assert await store.input_items("resp_no", 3, newest=newest, owner="ann") is None
+
+
+@pytest.mark.parametrize("newest", [False, True])
+async def test_a_walk_over_input_items_of_one_id_ends(store: Store, newest: bool) -> None:
+    named = tuple({"type": "message", "id": name, "n": number} for number, name in enumerate("abcabacca"))
+    await store.save_response(replace(response("resp_p"), input_items=named))
+    places: list[int] = []
+    after: str | None = None
+    while page := await store.input_items("resp_p", 2, newest=newest, after=after):
+        places += [item["n"] for item in page]
+        after = page[-1]["id"]
+        assert len(places) <= len(named)
+    assert places == sorted(set(places), reverse=newest)
+
+
+async def test_c24_what_was_listed_survives_the_next_eviction(store: Store) -> None:
+    for n in range(FEW_RESPONSES):
+        await store.save_response(response(f"resp_{n}"))
+    assert await store.input_items("resp_0", 5, newest=True) == []
+    await store.save_response(response("resp_new"))
+    assert await store.get_response("resp_0") is not None
 
 
 async def test_a_response_is_replaced_found_by_session_and_slug_and_deleted_once(store: Store) -> None:

@@ -1,12 +1,14 @@
 """Messages: in order, once, never destroyed; rewrites that happened or did not; search."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from ostler.gateway.errors import UnknownMessage, UnknownSession
 from ostler.gateway.records import MessageCounts, NewMessage, NewSession, SessionQuery
 from ostler.gateway.store import Store
+from ostler.wire.json import JsonObject
 from tests.support.stores import Place, said, texts, with_turns
 
 
@@ -61,6 +63,35 @@ async def test_the_items_of_a_transcript_are_paged_and_found(store: Store) -> No
             assert await store.items("sess_p", 3, newest=newest, after=unknown) is None
     assert [await store.item("sess_p", item["id"]) for item in named] == [*named[:10], None]
     assert await store.item("sess_q", named[0]["id"]) is None
+
+
+async def walked(page: Callable[[str | None], Awaitable[list[JsonObject] | None]]) -> list[JsonObject]:
+    """Everything that somebody gets to see who goes from page to page."""
+    seen: list[JsonObject] = []
+    after = None
+    for _ in range(100):
+        found = await page(after)
+        assert found is not None
+        if not found:
+            return seen
+        seen += found
+        after = found[-1]["id"]
+    raise AssertionError("the pages have no end")
+
+
+@pytest.mark.parametrize("newest", [False, True])
+@pytest.mark.parametrize("limit", [1, 2, 3, 4])
+async def test_a_walk_over_items_of_one_id_ends(store: Store, newest: bool, limit: int) -> None:
+    await store.create_session(NewSession("sess_p"))
+    named = [{"type": "message", "id": name, "n": number} for number, name in enumerate("abcabacca")]
+    for first, last in ((0, 2), (2, 3), (3, 7), (7, 9)):
+        await store.append("sess_p", [NewMessage("user", named[first:last], "")])
+    seen = await walked(lambda after: store.items("sess_p", limit, newest=newest, after=after))
+    places = [item["n"] for item in seen]
+    assert places == sorted(set(places), reverse=newest)
+
+    assert await store.known_items("sess_p", ["a", "d", 'c"', "b"]) == {"a", "b"}
+    assert await store.known_items("sess_q", ["a"]) == set()
 
 
 async def test_rh6_ids_grow_over_sessions_and_concurrent_writers(store: Store) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Literal
 from urllib.parse import quote
 
 import openai
@@ -43,6 +44,27 @@ async def test_items_are_listed_in_order_and_by_page(client: openai.AsyncOpenAI,
     assert len(set(ids)) == 6
     one = await client.conversations.items.retrieve(str(ids[2]), conversation_id="fruit")
     assert one.id == ids[2]
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+async def test_items_that_a_client_gives_one_id_are_all_listed_once(
+    client: openai.AsyncOpenAI, served: Served, order: Literal["asc", "desc"]
+) -> None:
+    twice = [{"type": "message", "id": "mine", "role": role, "content": "one"} for role in ("user", "assistant")]
+    question = {"type": "message", "id": "mine", "role": "user", "content": "two"}
+    first = await served.ask([*twice, question], conversation="x")
+    await served.ask([*twice, {**question, "content": "three"}], conversation="x")
+    await served.http.post("/v1/conversations/x/items", json={"items": [{**question, "content": "four"}] * 2})
+    ids = []
+    async for item in client.conversations.items.list("x", order=order, limit=1):
+        ids.append(item.id)
+        assert len(ids) <= 11
+    assert len(ids) == len(set(ids)) == 10
+    listed = []
+    async for given in client.responses.input_items.list(first.json()["id"], order=order, limit=1):
+        listed.append(given.id)
+        assert len(listed) <= 3
+    assert len(set(listed)) == 3
 
 
 @pytest.mark.parametrize("slug", ["a:b", "a/b", "ä ö", "items"])

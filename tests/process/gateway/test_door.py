@@ -1,7 +1,7 @@
 """What the door lets in: keys, hosts, origins, sizes, rates; and that every refusal is an envelope."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -119,7 +119,8 @@ async def test_a_key_has_so_many_requests_at_once_and_in_a_minute(tmp_path: Path
         assert int(second.headers["retry-after"]) >= 1
         running.cancel()
         await eventually(lambda: bool(served.frames("session/cancel")), "the first request is over")
-        answers = [await served.http.post("/v1/responses", json=body, headers=bearer()) for _ in range(4)]
+        # Those that come before its place is free again are refused for that, and not counted.
+        answers = [await served.http.post("/v1/responses", json=body, headers=bearer()) for _ in range(9)]
         assert answers[-1].status_code == 429
 
 
@@ -140,6 +141,57 @@ async def test_commands_are_heard_where_a_key_has_no_place_left_for_a_turn(tmp_p
         assert (await say("now")).status_code == 200
         answers = [await say("/status") for _ in range(4)]
         assert answers[-1].status_code == 429
+
+
+def as_response(text: str) -> tuple[str, dict[str, Any]]:
+    return "/v1/responses", {"model": "demo", "input": text, "conversation": "x"}
+
+
+def as_items(text: str) -> tuple[str, dict[str, Any]]:
+    content = [{"type": "input_text", "text": text}]
+    return "/v1/responses", {"model": "demo", "input": [{"role": "user", "content": content}], "conversation": "x"}
+
+
+def as_chat(text: str) -> tuple[str, dict[str, Any]]:
+    before = [{"role": "user", "content": "/stop"}, {"role": "assistant", "content": "Nothing is running."}]
+    return "/v1/chat/completions", {"model": "demo", "messages": [*before, {"role": "user", "content": text}]}
+
+
+@pytest.mark.parametrize("worded", [as_response, as_items, as_chat])
+async def test_commands_on_the_openai_api_are_heard_where_a_key_has_no_place_left(
+    tmp_path: Path, worded: Callable[[str], tuple[str, dict[str, Any]]]
+) -> None:
+    keys = [keyed(concurrency=1, per_minute=20)]
+    async with serving(tmp_path / "data", auth__keys=keys, gateway__commands_on_openai_api=True) as served:
+
+        async def say(text: str) -> httpx.Response:
+            path, body = worded(text)
+            return await served.http.post(path, json=body, headers={**bearer(), "x-ostler-session": "x"})
+
+        running = asyncio.create_task(say("begun\n!sleep 60"))
+        await eventually(lambda: bool(served.prompts()), "the turn runs")
+        for refused in (await say("more"), await say("/retry"), await say("/etc/hosts")):
+            assert (refused.status_code, is_envelope(refused)) == (429, True)
+        for command in ("/status", "/nonsense", "/stop"):
+            assert (await say(command)).status_code == 200
+        assert (await running).status_code == 200
+        assert (await say("now")).status_code == 200
+        assert len(served.prompts()) == 2
+
+
+async def test_what_only_ends_with_a_command_takes_a_place(tmp_path: Path) -> None:
+    keys = [keyed(concurrency=1, per_minute=20)]
+    async with serving(tmp_path / "data", auth__keys=keys, gateway__commands_on_openai_api=True) as served:
+        running = asyncio.create_task(
+            served.http.post("/v1/responses", json={"model": "demo", "input": "!sleep 60"}, headers=bearer())
+        )
+        await eventually(lambda: bool(served.prompts()), "the turn runs")
+        asked, stop = {"role": "user", "content": "more"}, {"role": "user", "content": "/stop"}
+        aside = {"role": "developer", "content": "be kind"}
+        for items in ([asked, stop], [asked, aside, stop], [{"type": "item_reference", "id": "msg_1"}, stop]):
+            refused = await served.http.post("/v1/responses", json={"model": "demo", "input": items}, headers=bearer())
+            assert refused.status_code == 429
+        running.cancel()
 
 
 async def test_a_page_of_an_allowed_origin_may_send_and_read_every_header_of_ours(tmp_path: Path) -> None:

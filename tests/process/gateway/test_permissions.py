@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI
 
+from ostler.gateway.api.decisions import Decisions, Settled
+from ostler.gateway.api.items import Names, decision_of
 from ostler.gateway.config.check import check
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.load import load
 from ostler.gateway.sessions.ask import Ask
+from ostler.gateway.sessions.outcome import Stop
 from ostler.gateway.sessions.permits import Rule
 from ostler.gateway.sessions.scribe import Nobody
 from ostler.pool.keys import TransportKey
@@ -201,6 +204,113 @@ async def test_a_decision_for_an_unknown_question_is_refused(tmp_path: Path) -> 
         assert (shapeless.status_code, shapeless.json()["error"]["param"]) == (400, "input[0].approve")
 
 
+async def settled(served: Served, question: dict[str, Any], **fields: Any) -> bool:
+    """Whether a decision is refused because nobody waits for it, by its name and with a way on."""
+    prompts = len(served.prompts())
+    late = await served.ask([decision(question, approve=True)], **fields)
+    error = late.json().get("error") or {}
+    return (late.status_code, error.get("code"), error.get("param"), len(served.prompts()) - prompts) == (
+        409,
+        "approval_settled",
+        "input",
+        0,
+    ) and all(words in error["message"] for words in (question["id"], "send a message"))
+
+
+@pytest.mark.parametrize("approve", [True, False])
+async def test_f22_a_question_that_was_answered_is_answered_no_more(tmp_path: Path, approve: bool) -> None:
+    async with serving(tmp_path / "data", pool__permissions="ask") as served:
+        first = await asked(served, conversation="x")
+        await served.ask([decision(first["question"], approve=approve)], conversation="x")
+        assert await settled(served, first["question"], conversation="x")
+        assert await settled(served, first["question"], previous_response_id=first["response"]["id"])
+        # Of a client that brings the conversation along, too: the question is a part of what it sends.
+        alone = await served.ask([first["question"], decision(first["question"], approve=True)])
+        assert (alone.status_code, alone.json()["error"]["code"]) == (409, "approval_settled")
+
+
+async def test_f22_of_two_answers_at_once_one_counts(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", pool__permissions="ask") as served:
+        first = await asked(served, "!ask remove it\n!sleep 0.2", conversation="x")
+        both = await asyncio.gather(
+            *(served.ask([decision(first["question"], approve=yes)], conversation="x") for yes in (True, False))
+        )
+        assert sorted(answer.status_code for answer in both) == [200, 409]
+        assert len(served.prompts()) == 1
+
+
+async def test_f22_what_is_decided_between_the_look_and_the_answer_is_decided(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", pool__permissions="ask") as served:
+        first = await asked(served, "!ask remove it\n!sleep 60", conversation="x")
+        question, decisions = first["question"], Decisions(served.gateway.sessions)
+        answer = [decision_of(decision(question, approve=True), "input[0]", Names(str, ()))]
+        await decisions.check(answer, "")
+        session = served.gateway.sessions.find(first["session"])
+        assert session is not None
+        assert session.answer_permission(question["id"], allow=False)
+        with pytest.raises(Settled, match=question["id"]):
+            decisions.refuse(answer)
+        with pytest.raises(Settled, match=question["id"]):
+            await decisions.check(answer, "")
+        await decisions.check(answer, "somebody else")
+        session.stop_all(Stop.CLIENT)
+
+
+async def test_f22_the_answer_to_a_turn_that_was_stopped_is_refused(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", pool__permissions="ask") as served:
+        first = await asked(served, conversation="x")
+        assert await served.say("hello", conversation="x") == "echo: hello"
+        assert await settled(served, first["question"], conversation="x")
+        assert await settled(served, first["question"], previous_response_id=first["response"]["id"])
+
+
+async def test_f22_silence_was_the_answer(tmp_path: Path) -> None:
+    settings = {"pool__permissions": "ask", "pool__permission_deadline": 0.2}
+    async with serving(tmp_path / "data", **settings) as served:
+        first = await asked(served, conversation="x")
+        await eventually(lambda: not served.gateway.sessions.running, "the turn goes on and ends")
+        assert await settled(served, first["question"], conversation="x")
+        # Its client has seen nothing since: it goes on in the same conversation, not in a branch of it.
+        again = await served.ask("hello", previous_response_id=first["response"]["id"])
+        assert (text_of(again.json()), again.headers[SESSION]) == ("echo: hello", first["session"])
+
+
+async def test_f22_what_was_decided_on_another_face_is_decided(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", pool__permissions="ask") as served:
+        first = await asked(served, "!ask remove it\n!sleep 60", conversation="x")
+        session = served.gateway.sessions.find(first["session"])
+        assert session is not None
+        assert session.answer_permission(first["question"]["id"], allow=True)
+        assert await settled(served, first["question"], conversation="x")
+        session.stop_all(Stop.CLIENT)
+        await eventually(lambda: not served.gateway.sessions.running, "the turn is over")
+        assert await settled(served, first["question"], conversation="x")
+
+
+async def test_f22_a_restart_in_good_order_leaves_the_question_open(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", pool__permissions="ask") as served:
+        first = await asked(served, conversation="x")
+        await served.gateway.sessions.drain(5)
+    async with serving(tmp_path / "data", pool__permissions="ask") as served:
+        second = await served.ask([decision(first["question"], approve=True)], conversation="x")
+        assert (second.status_code, second.headers[SESSION]) == (200, first["session"])
+        assert "granted" in served.prompts()[-1]
+
+
+async def test_f22_a_decision_of_somebody_else_is_unknown(tmp_path: Path) -> None:
+    keys = [{"name": name, "sha256": digest} for name, digest in KEYS.items()]
+    async with serving(tmp_path / "data", auth__keys=keys, pool__permissions="ask") as served:
+        mine, theirs = [{"authorization": f"Bearer {name}"} for name in ("one", "two")]
+        body = {"model": "demo", "conversation": "x"}
+        first = await served.http.post("/v1/responses", json={**body, "input": "!ask"}, headers=mine)
+        (question,) = questions_of(first.json())
+        answer = [decision(question, approve=True)]
+        for _ in range(2):
+            foreign = await served.http.post("/v1/responses", json={**body, "input": answer}, headers=theirs)
+            assert foreign.status_code == 400
+            await served.http.post("/v1/responses", json={**body, "input": answer}, headers=mine)
+
+
 async def test_calls_and_questions_of_one_turn_come_one_after_another(tmp_path: Path) -> None:
     async with serving(tmp_path / "data", pool__permissions="ask") as served:
         first = await asked(served, f"!ask first\n{CALL}", tools=TOOLS, conversation="x")
@@ -268,6 +378,9 @@ def test_z3_a_kill_between_what_was_handed_out_and_its_answer_is_bridged_by_repl
         assert [words in prompt for words in said] == [True, True]
         again = http.post("/v1/responses", json={**body, "input": "hello"})
         assert text_of(again.json()) == "echo: hello"
+        late = http.post("/v1/responses", json={**body, "input": answers})
+        refused = (late.json()["error"] or {}).get("code") if late.status_code == 409 else None
+        assert refused == ("approval_settled" if kind == "question" else None)
 
 
 async def test_w06_a_yes_of_one_turn_is_not_in_force_in_the_next(tmp_path: Path) -> None:

@@ -9,9 +9,17 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import ClientDisconnect, Request
 
 from ostler.gateway.api.feed import Feed
+from ostler.gateway.api.presence import WATCH
 from ostler.gateway.api.repeats import Held, Repeat, Repeats
+from ostler.gateway.sessions.ask import Ask
+from ostler.gateway.sessions.outcome import Stop
+from ostler.gateway.sessions.scribe import Nobody
+from ostler.gateway.sessions.timings import Timings
+from ostler.gateway.sessions.turn import Turn
+from ostler.pool.keys import TransportKey
 from tests.support.served import SESSION, Served, serving
 from tests.support.waiting import eventually, soon
 
@@ -238,6 +246,47 @@ async def test_e17_the_last_reader_of_a_stream_stops_its_turn(served: Served, pa
     await eventually(lambda: not served.gateway.sessions.running, "the turn is stopped")
 
 
+def waiting_clients() -> int:
+    """Clients of whole answers: the gateway runs on our loop."""
+    return sum(task.get_name() == WATCH for task in asyncio.all_tasks())
+
+
+async def two_who_wait(served: Served, path: str, body: dict[str, Any]) -> list["asyncio.Task[httpx.Response]"]:
+    """The first one's turn runs, and the second waits for it."""
+    both = []
+    for number in (1, 2):
+        both.append(asyncio.create_task(post(served, path, body)))
+        await eventually(lambda number=number: waiting_clients() == number and served.prompts(), f"{number} wait")
+    return both
+
+
+@pytest.mark.parametrize(("path", "body"), [CHAT, SAY, RESPONSE])
+async def test_c19_who_waits_gets_the_answer_when_the_first_client_leaves(
+    served: Served, path: str, body: dict[str, Any]
+) -> None:
+    first, second = await two_who_wait(served, path, {**slowly(path, body), "stream": False})
+    first.cancel()
+    await eventually(lambda: waiting_clients() < 2, "the first is known to have left")
+    answer = await second
+    assert (answer.status_code, "over" in answer.text) == (200, True)
+    assert len(served.prompts()) == 1
+
+
+@pytest.mark.parametrize("first_leaves_first", [True, False])
+@pytest.mark.parametrize(("path", "body"), [CHAT, SAY, RESPONSE])
+async def test_e17_the_last_one_who_waits_stops_the_turn(
+    served: Served, path: str, body: dict[str, Any], first_leaves_first: bool
+) -> None:
+    both = await two_who_wait(served, path, {**body, **blocking(body)})
+    early, late = both if first_leaves_first else reversed(both)
+    early.cancel()
+    await eventually(lambda: waiting_clients() == 1, "one has left")
+    assert served.gateway.sessions.running
+    late.cancel()
+    await eventually(lambda: not served.gateway.sessions.running, "the turn is stopped")
+    assert len(served.prompts()) == 1
+
+
 @pytest.mark.parametrize("stream", [False, True])
 async def test_c19_another_request_with_the_key_of_a_running_one_is_refused_at_once(
     served: Served, stream: bool
@@ -249,15 +298,50 @@ async def test_c19_another_request_with_the_key_of_a_running_one_is_refused_at_o
     running.cancel()
 
 
+def a_turn() -> Turn:
+    """One that runs nowhere."""
+    return Turn("t", Ask(TransportKey("demo", "demo", "/"), (), "", ()), Nobody(), Timings(lambda: 0.0))
+
+
 async def test_c19_an_end_that_comes_twice_leaves_the_next_request_its_key(served: Served) -> None:
-    repeats = Repeats(served.gateway.store)
+    repeats, here = Repeats(served.gateway.store), Request({"type": "http"}, asyncio.Event().wait)
     first, second, third = [Repeat("k", "", "same") for _ in range(3)]
-    assert await repeats.begin(first) is None
+    assert await repeats.begin(first, here) is None
     repeats.end(first)
-    assert await repeats.begin(second) is None
+    assert await repeats.begin(second, here) is None
     repeats.end(first)
-    waiting = asyncio.create_task(repeats.begin(third))
-    repeats.hold(second, Feed(), "sess_1")
+    waiting = asyncio.create_task(repeats.begin(third, here))
+    repeats.hold(second, Feed(), "sess_1", a_turn())
     assert isinstance(await soon(waiting, "the stream of the second"), Held)
     repeats.end(second)
     repeats.end(second)
+
+
+async def test_c19_nobody_joins_a_stream_that_was_stopped(served: Served) -> None:
+    repeats, here, turn = Repeats(served.gateway.store), Request({"type": "http"}, asyncio.Event().wait), a_turn()
+    first, second = [Repeat("k", "", "same") for _ in range(2)]
+    assert await repeats.begin(first, here) is None
+    repeats.hold(first, Feed(), "sess_1", turn)
+    turn.stop(Stop.DISCONNECT)
+    waiting = asyncio.create_task(repeats.begin(second, here))
+    await eventually(lambda: waiting_clients() == 1, "the second waits")
+    repeats.end(first)
+    assert await soon(waiting, "the key") is None
+    repeats.end(second)
+
+
+async def test_c19_for_who_has_left_nothing_is_begun(served: Served) -> None:
+    async def leave() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    repeats, here = Repeats(served.gateway.store), Request({"type": "http"}, asyncio.Event().wait)
+    first, second, third = [Repeat("k", "", "same") for _ in range(3)]
+    assert await repeats.begin(first, here) is None
+    waiting = asyncio.create_task(repeats.begin(second, Request({"type": "http"}, leave)))
+    for _ in range(5):
+        await asyncio.sleep(0)  # it begins to wait, and its client leaves
+    repeats.end(first)
+    with pytest.raises(ClientDisconnect):
+        await soon(waiting, "the second")
+    assert await repeats.begin(third, here) is None
+    repeats.end(third)

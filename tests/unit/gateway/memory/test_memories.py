@@ -208,7 +208,11 @@ async def test_the_inbox_of_a_provider_that_hangs_is_bounded(tmp_path: Path, cap
             running.memories.session_rewound("p")
         await eventually(running.memories._inbox.empty, "everything is handed over")
         assert lane.undone == MOST_WAITING
+        closing = asyncio.create_task(running.close())
+        await eventually(lambda: lane.undone > MOST_WAITING, "its own end is behind all that waits")
         gate.set()
+        await soon(closing, "the end")
+    assert prov.calls()[-1].what == "close"
     assert len(warnings(caplog)) >= 10
 
 
