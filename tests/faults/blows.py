@@ -12,6 +12,7 @@ from tests.faults.scene import Scene, words
 
 WEDGED_FOR = 18.0
 """Seconds: more than the gateway waits for a sign of life of a turn."""
+FALLS_ASLEEP = 0.2
 GONE = 10.0
 
 
@@ -47,31 +48,34 @@ async def kill_one(scene: Scene, found: list[psutil.Process]) -> bool:
 
 async def stop_one(scene: Scene, found: list[psutil.Process]) -> bool:
     """Longer than an answer takes, shorter than the gateway's patience; the other way round is `wedge_agent`."""
-    return bool(found) and await asleep(scene.chance.choice(found), scene.chance.uniform(0.3, 3.0))
+    return await asleep(scene, found, scene.chance.uniform(0.3, 3.0))
 
 
 async def wedge_agent(scene: Scene) -> bool:
     """One that sessions sit on does not come back in time: its turns must fail by themselves, the others go on."""
     seated = await scene.seated()
-    found = [one for one in scene.agents() if seated.get(one.pid)]
-    return bool(found) and await asleep(scene.chance.choice(found), WEDGED_FOR)
+    return await asleep(scene, [one for one in scene.agents() if seated.get(one.pid)], WEDGED_FOR)
 
 
 async def stop_gateway(scene: Scene) -> bool:
     """As when a laptop sleeps."""
-    return await asleep(psutil.Process(scene.pid), scene.chance.uniform(0.3, 2.0))
+    return await asleep(scene, [psutil.Process(scene.pid)], scene.chance.uniform(0.3, 2.0))
 
 
-async def asleep(process: psutil.Process, seconds: float) -> bool:
-    """Whether it was seen to sleep, and nobody woke it before its time; to be killed in one's sleep is no waking."""
+async def asleep(scene: Scene, found: list[psutil.Process], seconds: float) -> bool:
+    """One of these that is awake sleeps. Whether it did, to the end or until somebody killed it in its sleep."""
+    awake = [one for one in found if words(one) and not is_stopped(one)]
+    if not awake:
+        return False
+    process = scene.chance.choice(awake)
     try:
         process.suspend()
     except psutil.NoSuchProcess:
         return False
     try:
-        await asyncio.sleep(seconds / 2)
+        await asyncio.sleep(FALLS_ASLEEP)
         slept = is_stopped(process)
-        await asyncio.sleep(seconds / 2)
+        await asyncio.sleep(seconds - FALLS_ASLEEP)
         return slept and (is_stopped(process) or not words(process))
     finally:
         with suppress(psutil.NoSuchProcess):

@@ -16,7 +16,7 @@ from tests.faults.conversation import Conversation
 from tests.faults.gate import Gate
 from tests.faults.judge import judge
 from tests.faults.scene import API_KEY, Scene, Weight, open_files
-from tests.faults.upsets import UPSETS, WEIGHTS, upset
+from tests.faults.upsets import UPSETS, WEIGHTS, upset, without_effect
 from tests.support.serve_command import Command
 from tests.support.tally import Tally
 
@@ -120,12 +120,15 @@ class Run:
                 await asyncio.sleep(scene.chance.uniform(0.05, 0.8))
 
     def _draw(self) -> Iterator[str]:
-        """Every kind once, in random order; then by weight."""
+        """Every kind once, in random order; then by weight, and in between those again that did nothing so far."""
+        chance = self.scene.chance
         first = [*UPSETS]
-        self.scene.chance.shuffle(first)
+        chance.shuffle(first)
         yield from first
         while True:
-            yield self.scene.chance.choices([*WEIGHTS], [*WEIGHTS.values()])[0]
+            if idle := without_effect(self.scene):
+                yield chance.choice(idle)
+            yield chance.choices([*WEIGHTS], [*WEIGHTS.values()])[0]
 
     def _kill(self, running: Command) -> None:
         scene = self.scene

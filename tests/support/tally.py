@@ -57,8 +57,8 @@ class Tally:
 
     def last_line(self, told: Iterable[str], seconds: float) -> str:
         """The run in a line."""
-        counts = ", ".join(f"{self.counts[name]:,} {name}" for name in told)
-        without = f", without {', '.join(self.left_out)}" if self.left_out else ""
+        counts = "; ".join(f"{self.counts[name]:,} {name}" for name in told)
+        without = f"; without {', '.join(self.left_out)}" if self.left_out else ""
         return f"{self.name}: {len(self.broken)} breaks in {seconds:.0f} s with seed {self.seed}: {counts}{without}"
 
 

@@ -12,7 +12,7 @@ def tally() -> Tally:
 
 def test_the_last_line_names_the_seed_and_the_counts_those_of_nought_too(tally: Tally) -> None:
     tally.counts.update({"sent": 12_345, "quiet": 7})
-    assert tally.last_line(("sent", "lost"), 61.4) == "storm: 0 breaks in 61 s with seed 42: 12,345 sent, 0 lost"
+    assert tally.last_line(("sent", "lost"), 61.4) == "storm: 0 breaks in 61 s with seed 42: 12,345 sent; 0 lost"
 
 
 def test_a_run_without_a_break_ends_well(tally: Tally, capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +50,7 @@ def test_what_was_left_out_is_told_with_its_reason(tally: Tally, capsys: pytest.
     assert tally.close() == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "LEFT OUT  disk full: no disk can be mounted here"
-    assert said[-1].endswith(", without disk full")
+    assert said[-1].endswith("; without disk full")
 
 
 def test_the_first_line_names_the_seed_drawn_or_given(capsys: pytest.CaptureFixture[str]) -> None:
