@@ -3,8 +3,8 @@
 `--check` fails where a headline fell against the committed baseline; `--keep` makes this run the baseline. Both compare
 or keep ratios only. `--table FILE` runs nothing: it writes the last run's headlines between the marks in that file.
 
-A bench is a module `bench/<name>.py` with `def run(quick: bool) -> Report` (`bench/measure.py`). One without `run` is a
-program of its own: it is started as `python -m bench.<name>`, what it prints is its report, its exit code its claim.
+A bench is a module `bench/<name>.py` with `def run(quick: bool) -> Report` (`bench/measure.py`). One that breaks does
+not stop the others; the run fails at its end, and is no baseline.
 """
 
 import argparse
@@ -17,13 +17,17 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import bench
 from bench._table import RESULTS, latest, put
-from bench.headlines import Headline, chart, fallen, keep_baseline, read_baseline
+from bench.headlines import Found, Headline, chart, fallen, keep_baseline, read_baseline, renewed
 from bench.measure import Report, Row
+from ostler.pool.errors import PoolError
+from ostler.pool.process import ProcessError
+from tests.agents.pins import InstallFailed
 
 # `arrivals` writes the committed patterns that `reserve` plays.
 NO_BENCH = {"__main__", "measure", "headlines", "arrivals"}
@@ -79,47 +83,52 @@ def kept(report: Report) -> dict[str, object]:
     }
 
 
-FAILURES = (OSError, EOFError, RuntimeError, AssertionError, TimeoutError, subprocess.SubprocessError)
+FAILURES = (
+    *(OSError, EOFError, RuntimeError, AssertionError, TimeoutError, ValueError, LookupError, ExceptionGroup),
+    *(subprocess.SubprocessError, PoolError, ProcessError, InstallFailed),
+)
 """What a bench may meet in the world or find to be untrue; the others go on, and the run fails at its end."""
 
 
 def attempt(name: str, *, quick: bool) -> Report:
     """Run one bench; one that breaks is a report with a missed claim."""
     try:
-        return report_of(name, quick=quick)
+        report: Report = importlib.import_module(f"bench.{name}").run(quick)
     except FAILURES as failure:
         traceback.print_exc()
-        report = Report(f"{name} did not come to its end", notes=[f"{type(failure).__name__}: {failure}"])
+        notes = [f"{type(failure).__name__}: {failure}"]
+        report = Report(f"{name} did not come to its end", notes=notes, whole=False)
         report.claim("ran to its end", 0, at_least=1)
-        return report
-
-
-def report_of(name: str, *, quick: bool) -> Report:
-    """Run one bench."""
-    module = importlib.import_module(f"bench.{name}")
-    if hasattr(module, "run"):
-        report: Report = module.run(quick)
-        return report
-    done = subprocess.run([sys.executable, "-m", module.__name__], stdout=subprocess.PIPE, text=True, check=False)
-    report = Report(module.__doc__.partition("\n")[0] if module.__doc__ else name, notes=done.stdout.splitlines())
-    report.claim("exit code", done.returncode, at_most=0, at_least=0)
     return report
 
 
-def conclude(headlines: list[Headline], *, check: bool, keep: bool) -> list[str]:
+def conclude(found: Found, *, check: bool) -> list[str]:
     """Draw the headlines, and those alone; what is worse than it was, where that is asked."""
+    headlines = [one for several in found.values() for one in several]
     for old in RESULTS.parent.glob("*.svg"):
         old.unlink()
     for headline in headlines:
         (RESULTS.parent / f"{headline.slug}.svg").write_text(chart(headline))
     if headlines:
         print("", "headlines", *(f"  {one}" for one in headlines), sep="\n")
-    worse = fallen(headlines, read_baseline()) if check else []
-    if keep:
-        keep_baseline(headlines)
+    worse = fallen(found, read_baseline()) if check else []
     for sentence in worse:
         print(f"  FELL    {sentence}")
     return worse
+
+
+def keep(found: Found, broken: Sequence[str]) -> None:
+    """Make this run the baseline, unless a bench broke: later runs would be held to a gap. What is in it no longer is
+    said."""
+    if broken:
+        print(f"  NOT KEPT: {', '.join(broken)} did not come to an end")
+        return
+    before = read_baseline()
+    now = renewed(found, before, names())
+    for where, ratios in before.items():
+        for name in sorted(ratios.keys() - now.get(where, {}).keys()):
+            print(f"  DROPPED {where}, {name}")
+    keep_baseline(now)
 
 
 def main() -> int:
@@ -136,29 +145,33 @@ def main() -> int:
     if options.table is not None:
         put(options.table, latest())
         return 0
-    if options.keep and options.quick:
-        parser.error("a quick run is no baseline: its rounds are too few and some of its sizes are others")
+    if options.quick and (options.keep or options.check):
+        parser.error("a quick run is no baseline and is held to none: its rounds are few, some of its sizes are others")
     unknown = sorted(set(options.names) - set(names()))
     if unknown:
         parser.error(f"no such bench: {', '.join(unknown)}; there are: {', '.join(names())}")
     facts, began = machine(), time.monotonic()
     print("  ".join(f"{name} {value}" for name, value in facts.items()), flush=True)
     results: dict[str, object] = {}
-    missed = 0
-    headlines: list[Headline] = []
+    missed, broken = list[str](), list[str]()
+    found: dict[str, list[Headline]] = {}
     for name in [name for name in names() if name in options.names or not options.names]:
         started = time.monotonic()
         report = attempt(name, quick=options.quick)
         print("", f"{name}  ({time.monotonic() - started:.1f} s)", *lines(report), sep="\n", flush=True)
         results[name] = kept(report)
-        missed += sum(not claim.holds for claim in report.claims)
-        headlines += report.headlines
+        broken += [] if report.whole else [name]
+        missed += [f"{name}: {claim}" for claim in report.claims if not claim.holds]
+        found[name] = report.headlines
     RESULTS.parent.mkdir(exist_ok=True)
     command = " ".join(["python -m bench", *options.names, *(["--quick"] if options.quick else [])])
     kept_run = {"command": command, "machine": facts, "quick": options.quick, "benches": results}
     RESULTS.write_text(json.dumps(kept_run, indent=1) + "\n")
     print("", f"{time.monotonic() - began:.0f} s in all", sep="\n")
-    worse = conclude(headlines, check=options.check, keep=options.keep)
+    worse = conclude(found, check=options.check)
+    if options.keep:
+        keep(found, broken)
+    print("", *(f"  {one}" for one in missed), f"{len(results)} benches, {len(missed)} claims missed", sep="\n")
     return 1 if missed or worse else 0
 
 

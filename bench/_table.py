@@ -37,7 +37,7 @@ def line(one: Mapping[str, Any]) -> str:
     """One headline; the ratio is how many times better ours is, with its spread."""
     (label, ours), *others = one["bars"]
     beside = " · ".join(f"{name} {number(value)}" for name, value in others)
-    spread = f" ±{one['spread']:.0%}" if one["spread"] else ""
+    spread = " (one round)" if one["spread"] is None else f" ±{one['spread']:.0%}"
     return (
         f"| {one['name']} ({one['unit']}) | {label} **{number(ours)}** | {beside} | {number(one['ratio'])} ×{spread} |"
     )

@@ -6,17 +6,10 @@ own time is not in it. How each is served is in `bench/_pool/each_agent.py`. An 
 out and named; a quick run asks only those that the project cannot do without.
 """
 
-from bench._pool.alone import home_of, played
+from bench._pool.alone import played_by_each
 from bench.measure import Report
-from tests.agents.__main__ import REQUIRED
-from tests.agents.pins import PINS
 
 
 def run(quick: bool) -> Report:
     """The figures of every agent."""
-    wanted = [pin for pin in sorted(PINS, key=lambda pin: pin.provider) if not quick or pin.provider in REQUIRED]
-    homes = {pin.provider: home_of(pin) for pin in wanted}
-    installs = {name: str(home) for name, home in homes.items() if home is not None}
-    report = played("bench._pool.each_agent", {"installs": installs, "quick": quick})
-    report.notes += [f"{name} could not be installed and is not measured" for name in homes if name not in installs]
-    return report
+    return played_by_each("bench._pool.each_agent", quick=quick)

@@ -4,7 +4,8 @@ Rules:
 - A headline compares bars of one unit from one run; its figure is a ratio, so it travels between machines. More is
   better.
 - The baseline is committed. A headline that falls by more than `SLACK` against it fails the check; absolute times are
-  never compared.
+  never compared. One that is in the baseline and was not measured has fallen too: what broke must not look like what
+  holds.
 """
 
 import json
@@ -28,9 +29,9 @@ class Headline:
     unit: str
     bars: tuple[tuple[str, float], ...]
     ratio: float
-    spread: float = 0.0
+    spread: float | None = None
     """Of the ratio over the rounds, or of our bar where there are no rounds to pair: half the distance between the
-    quartiles, as a share of the median."""
+    quartiles, as a share of the median. None where there was one round: nobody knows then."""
 
     @property
     def slug(self) -> str:
@@ -39,32 +40,57 @@ class Headline:
 
     def __str__(self) -> str:
         rest = ", ".join(f"{label} {value:.3g}" for label, value in self.bars)
-        return f"{self.ratio:7.2f} x  +-{self.spread:4.0%}  {self.name} ({self.unit}: {rest})"
+        spread = "one round" if self.spread is None else f"+-{self.spread:4.0%}"
+        return f"{self.ratio:7.2f} x  {spread:<9}  {self.name} ({self.unit}: {rest})"
 
 
-def fallen(headlines: Sequence[Headline], baseline: Mapping[str, float]) -> list[str]:
-    """A sentence for each that is worse than it was. One that is new has nothing to be worse than; where nothing was
-    ever kept there is nothing to check, and that is no success."""
+Found = Mapping[str, Sequence[Headline]]
+"""The headlines of a run, by the bench that found them; a bench that broke found none."""
+Baseline = Mapping[str, Mapping[str, float]]
+"""Ratios by bench and headline."""
+
+
+def fallen(found: Found, baseline: Baseline) -> list[str]:
+    """A sentence for each that is worse than it was, or was not measured by a bench that ran. One that is new has
+    nothing to be worse than; where nothing was ever kept there is nothing to check, and that is no success."""
     if not baseline:
         return ["there is no baseline yet: `python -m bench --keep` makes one"]
     return [
-        f"{one.name}: {one.ratio:.3g} x, was {baseline[one.name]:.3g} x"
-        for one in headlines
-        if one.name in baseline and one.ratio < baseline[one.name] * (1 - SLACK)
+        sentence
+        for bench, headlines in found.items()
+        for sentence in worse(bench, {one.name: one.ratio for one in headlines}, baseline.get(bench, {}))
     ]
 
 
-def read_baseline() -> dict[str, float]:
-    """By name; empty where none was kept yet."""
+def worse(bench: str, now: Mapping[str, float], before: Mapping[str, float]) -> list[str]:
+    """The sentences of one bench."""
+    gone = [f"{bench}, {name}: not measured, was {ratio:.3g} x" for name, ratio in before.items() if name not in now]
+    less = [
+        f"{bench}, {name}: {now[name]:.3g} x, was {ratio:.3g} x"
+        for name, ratio in before.items()
+        if name in now and now[name] < ratio * (1 - SLACK)
+    ]
+    return [*less, *gone]
+
+
+def read_baseline() -> dict[str, dict[str, float]]:
+    """Empty where none was kept yet."""
     if not BASELINE.exists():
         return {}
-    return {name: float(ratio) for name, ratio in json.loads(BASELINE.read_text()).items()}
+    kept: dict[str, dict[str, float]] = json.loads(BASELINE.read_text())
+    return kept
 
 
-def keep_baseline(headlines: Sequence[Headline]) -> None:
-    """These are the ratios to hold from now on; those that were not measured stay."""
-    kept = read_baseline() | {one.name: round(one.ratio, 3) for one in headlines}
-    BASELINE.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
+def renewed(found: Found, baseline: Baseline, benches: Sequence[str]) -> Baseline:
+    """The ratios to hold from now on: those of the benches that ran, and of those that did not and are still there."""
+    ratios = {bench: {one.name: round(one.ratio, 3) for one in headlines} for bench, headlines in found.items()}
+    kept = {bench: before for bench, before in baseline.items() if bench in benches} | ratios
+    return {bench: dict(sorted(kept[bench].items())) for bench in sorted(kept) if kept[bench]}
+
+
+def keep_baseline(baseline: Baseline) -> None:
+    """For the next checks."""
+    BASELINE.write_text(json.dumps(baseline, indent=1) + "\n")
 
 
 def chart(headline: Headline) -> str:
@@ -72,6 +98,7 @@ def chart(headline: Headline) -> str:
     longest = max(value for _, value in headline.bars) or 1.0
     room = WIDTH - LEFT - RIGHT
     height = TOP + len(headline.bars) * (BAR + GAP)
+    spread = "" if headline.spread is None else f" \u00b1 {headline.spread:.0%}"
     told = "; ".join(f"{label}: {value:.3g} {headline.unit}" for label, value in headline.bars)
     rows = [
         bar(number, label, value, room * value / longest, headline.unit)
@@ -83,7 +110,7 @@ def chart(headline: Headline) -> str:
             f'aria-label="{escape(headline.name)}. {escape(told)}" font-family="system-ui, sans-serif" font-size="13">',
             "<style>text{fill:#1f2933}@media (prefers-color-scheme:dark){text{fill:#e4e7eb}}</style>",
             f'<text x="0" y="18" font-size="15" font-weight="600">{escape(headline.name)}</text>',
-            f'<text x="{WIDTH}" y="18" text-anchor="end">{headline.ratio:.3g} x</text>',
+            f'<text x="{WIDTH}" y="18" text-anchor="end">{headline.ratio:.3g} x{spread}</text>',
             *rows,
             "</svg>",
             "",

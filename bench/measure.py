@@ -75,6 +75,8 @@ class Report:
     claims: list[Claim] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     headlines: list[Headline] = field(default_factory=list)
+    whole: bool = True
+    """False for a bench that broke off."""
 
     def row(self, name: str, unit: str, samples: Sequence[float]) -> Row:
         """Add a figure."""
@@ -86,8 +88,11 @@ class Report:
         """Add a promise and what was measured for it."""
         self.claims.append(Claim(name, value, at_most, at_least))
 
-    def headline(self, name: str, unit: str, bars: Mapping[str, float], ratio: float, spread: float = 0.0) -> None:
-        """Add a comparison for strangers: our bar first, and how many times better it is than what counts."""
+    def headline(
+        self, name: str, unit: str, bars: Mapping[str, float], ratio: float, spread: float | None = None
+    ) -> None:
+        """Add a comparison for strangers: our bar first, and how many times better it is than what counts. Without a
+        spread it says that it is from one round."""
         self.headlines.append(Headline(name, unit, tuple(bars.items()), ratio, spread))
 
     def compare(
@@ -103,7 +108,8 @@ class Report:
             pairs = [(a / b if more else b / a) for a, b in zip(ours, theirs, strict=True)]
         else:
             pairs = [median(ours) / median(theirs) if more else median(theirs) / median(ours)]
-        spread = Row(name, unit, tuple(pairs if len(pairs) > 1 else ours)).spread
+        rounds = Row(name, unit, tuple(pairs if len(pairs) > 1 else ours))
+        spread = rounds.spread if len(rounds.samples) > 1 else None
         self.headline(name, unit, {label: median(samples) for label, samples in found.items()}, median(pairs), spread)
 
 

@@ -17,7 +17,7 @@ def run(quick: bool, scenes: Sequence[str] = ()) -> Report:
     """Play the scenes in a process of their own, without a network."""
     pin = next(pin for pin in PINS if pin.provider == "gemini-acp")
     home = install(pin, cache_folder(), lambda line: print(line, file=sys.stderr))
-    return played("bench._pool", {"install": str(home), "quick": quick, "scenes": list(scenes)})
+    return played("bench._pool", {"installs": {pin.provider: str(home)}, "quick": quick, "scenes": list(scenes)})
 
 
 def main() -> int:

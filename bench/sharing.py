@@ -124,12 +124,10 @@ def firsts(report: Report, folder: Path, rounds: int) -> None:
     warm, cold = directories(folder, "warm", rounds), directories(folder, "cold", rounds)
     with sharing(folder / "firsts", pool=True, warm=warm) as running:
         ahead, behind = asyncio.run(first_turns(running, warm, cold))
-    report.row("first turn of a session, pre-warmed", "ms", [one * 1e3 for one in ahead])
-    report.row("first turn of a session, cold", "ms", [one * 1e3 for one in behind])
+    found = {"pre-warmed": [one * 1e3 for one in ahead], "cold": [one * 1e3 for one in behind]}
+    report.compare("first answer over HTTP, agent that boots in 0.5 s", "ms", found, against="cold")
     won = median(behind) - median(ahead)
     report.claim("pre-warmed beats cold, in boot times of the agent", won / BOOT, at_least=1)
-    bars = {"pre-warmed": median(ahead) * 1e3, "cold": median(behind) * 1e3}
-    report.headline("first answer over HTTP, agent that boots in 0.5 s", "ms", bars, median(behind) / median(ahead))
 
 
 def sizes(report: Report, folder: Path, counts: Sequence[int], rounds: int) -> None:

@@ -71,14 +71,12 @@ def appending(report: Report, folder: Path, *, rounds: int, each: int) -> None:
         return len(taken) / sum(taken)
 
     rates = interleave({"together": together, "bare": bare, "alone": one}, rounds=rounds)
-    report.row(f"appends, {WRITERS} writers", "durable/s", rates["together"])
+    found = {f"store, {WRITERS} writers": rates["together"], "bare loop": rates["bare"]}
+    report.compare("Durable appends and bare fdatasync", "per s", found, against="bare loop", more=True)
     report.row("appends, 1 writer", "durable/s", rates["alone"])
-    report.row("bare fdatasync loop", "syncs/s", rates["bare"])
     report.row("one append, nobody else writing", "ms", alone)
     report.row("one bare fdatasync", "ms", syncs)
     report.row("CPU of an append among 64 writers", "us", cpu)
-    bars = {"store, 64 writers": median(rates["together"]), "bare loop": median(rates["bare"])}
-    report.headline("Durable appends and bare fdatasync", "per s", bars, ratio(rates["together"], rates["bare"]))
     report.claim("appends per bare fdatasync", ratio(rates["together"], rates["bare"]), at_least=2)
     report.claim("appends/s, 64 writers", median(rates["together"]), at_least=20_000)
     report.claim("append p50, ms", median(alone), at_most=1.0)

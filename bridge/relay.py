@@ -134,6 +134,12 @@ class Relay:
         try:
             link.connect(self.address)
             link.send(b"OSTLER/1 %d %b\n" % (posix.getpid(), self.token))
+        except BlockingIOError:
+            # The bridge is there and its queue is full: the next place is for whoever asks at the right moment, so a
+            # relay that asked ever more rarely would be away for as long as a flood of others lasts.
+            link.close()
+            self.next_try = time.monotonic() + FIRST_DELAY
+            return
         except OSError:
             link.close()
             self.next_try = time.monotonic() + self.delay

@@ -1,20 +1,16 @@
 """`python -m bench._pool PLAN`: the scenes one after the other; a report as JSON in a file, progress on stderr."""
 
 import asyncio
-import json
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
-from pathlib import Path
 
 from bench._pool import claims, crowd, death, first_prompt, memory, sequence
-from bench._pool.ground import Ground, open_house
+from bench._pool.ground import GEMINI, Ground, open_house
 from bench._pool.plain import PlainSession
+from bench._pool.stage import stage
 from bench.measure import Report
 from ostler.pool import PoolSettings
-from tests.agents.offline import raise_loopback
-from tests.agents.suite import fake_llm
 
 
 async def scenes(ground: Ground, report: Report, chosen: list[str]) -> None:
@@ -44,18 +40,9 @@ async def prime(ground: Ground) -> None:
 
 
 def main() -> None:
-    plan = json.loads(sys.argv[1])
-    if plan["alone"]:
-        raise_loopback()
-    folder = Path(plan["folder"])
-    report = Report("the pool: parked, cold, off, and a plain client with one process per session")
-    with fake_llm(folder) as llm:
-        ground = Ground(folder, Path(plan["install"]), llm, plan["quick"], plan["acpx"] and Path(plan["acpx"]))
-        Path(ground.work).mkdir()
-        try:
-            asyncio.run(scenes(ground, report, plan["scenes"]))
-        finally:
-            Path(plan["report"]).write_text(json.dumps(asdict(report)))
+    with stage("the pool: parked, cold, off, and a plain client with one process per session") as here:
+        ground = here.ground_of(GEMINI)
+        asyncio.run(scenes(ground, here.report, here.plan["scenes"]))
 
 
 if __name__ == "__main__":

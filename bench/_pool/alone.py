@@ -4,14 +4,15 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from bench.headlines import Headline
 from bench.measure import Claim, Report, Row
+from tests.agents.__main__ import REQUIRED
 from tests.agents.offline import way_in
-from tests.agents.pins import InstallFailed, Pin, cache_folder, install
+from tests.agents.pins import PINS, InstallFailed, Pin, cache_folder, install
 from tests.clients.pins import ACPX
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,6 +42,16 @@ def played(module: str, plan: Mapping[str, object]) -> Report:
     if way is None:
         found.notes.append("no network namespace is allowed here: the agents had the network of this machine")
     return found
+
+
+def played_by_each(module: str, *, quick: bool, without: Collection[str] = ()) -> Report:
+    """The same with every agent that can be installed here; a quick run takes those that we cannot do without."""
+    wanted = [pin for pin in sorted(PINS, key=lambda pin: pin.provider) if not quick or pin.provider in REQUIRED]
+    homes = {pin.provider: home_of(pin) for pin in wanted if pin.provider not in without}
+    installs = {name: str(home) for name, home in homes.items() if home is not None}
+    report = played(module, {"installs": installs, "quick": quick})
+    report.notes += [f"{name} could not be installed and is not measured" for name in homes if name not in installs]
+    return report
 
 
 def home_of(pin: Pin) -> Path | None:

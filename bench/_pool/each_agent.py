@@ -9,27 +9,24 @@ Rules:
   it has no plain client and no acpx, and is compared with the pool switched off.
 - What an agent writes into its answers and is no part of them is not its first word. acpx prints it all the same, so it
   is not compared there.
-- An agent that fails is named in a note; the others go on.
+- An agent that fails is named in a note and the others go on, but the run fails at its end: a comparison that is not
+  there must not look like one that holds.
 """
 
 import asyncio
-import json
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, replace
-from pathlib import Path
+from contextlib import AsyncExitStack
 
 from bench._pool.first_prompt import CALM, GENEROUS, cold, parked, plain, rival, through
 from bench._pool.ground import TOOLS, WHOAMI, Ground, House, first_text, open_house
+from bench._pool.stage import stage
 from bench.measure import Report
 from ostler.pool import PoolSettings, ToolSet, WarmKey
 from ostler.pool.errors import PoolError
 from ostler.pool.provider import CodecName, Sharing
 from ostler.pool.providers import load
-from tests.agents.offline import raise_loopback
-from tests.agents.recipes import RECIPES, Place
-from tests.agents.suite import fake_llm
 
 Way = Callable[[str], Awaitable[float]]
 PATIENCE = 25.0
@@ -41,11 +38,11 @@ async def run(ground: Ground, report: Report) -> None:
     """One agent's comparison."""
     rounds = 1 if ground.quick else 3
     warm = (WarmKey(ground.key, TOOLS, 1),)
-    async with (
-        open_house(ground, PoolSettings(limits=GENEROUS, warm=warm)) as on,
-        open_house(ground, PoolSettings(enabled=False, limits=GENEROUS)) as off,
-    ):
+    async with AsyncExitStack() as houses:
+        off = await houses.enter_async_context(open_house(ground, PoolSettings(enabled=False, limits=GENEROUS)))
+        # Before the other one starts its own: two first starts on one HOME fight for it, and some agents lose.
         await used_once(ground, off)
+        on = await houses.enter_async_context(open_house(ground, PoolSettings(limits=GENEROUS, warm=warm)))
         ways = ways_of(ground, on, off)
         found: dict[str, list[float]] = {name: [] for name in ways}
         began = time.monotonic()
@@ -98,41 +95,23 @@ async def warm(ground: Ground, house: House, name: str) -> float:
 
 async def every_one(grounds: list[Ground], report: Report) -> None:
     """One after the other."""
+    measured = 0
     for ground in grounds:
         began = time.monotonic()
         try:
             async with asyncio.timeout(LONGEST):
                 await run(ground, report)
+            measured += 1
         except (PoolError, AssertionError, RuntimeError, TimeoutError, OSError) as failed:
             report.notes.append(f"{ground.provider} is not measured: {type(failed).__name__}: {failed}")
         print(f"  {ground.provider}: {time.monotonic() - began:.1f} s", file=sys.stderr, flush=True)
-
-
-def ground_of(plan: dict[str, str], provider: str, install: Path, llm: str, *, quick: bool) -> Ground:
-    """A place of its own for one agent."""
-    folder = Path(plan["folder"]) / provider
-    (folder / "work").mkdir(parents=True)
-    acpx = plan["acpx"] and Path(plan["acpx"])
-    ground = Ground(folder, install, llm, quick, acpx or None, provider)
-    if provider not in RECIPES:
-        return replace(ground, model="demo")
-    (folder / "home").mkdir()
-    return replace(ground, model=RECIPES[provider](Place(install, folder / "home", llm)).model)
+    report.claim("agents of those that are installed", measured, at_least=len(grounds))
 
 
 def main() -> None:
-    plan = json.loads(sys.argv[1])
-    if plan["alone"]:
-        raise_loopback()
-    report = Report("until a new session says its first word, with each agent")
-    with fake_llm(Path(plan["folder"])) as llm:
-        installs = {"demo": plan["folder"], **plan["installs"]}
-        quick = bool(plan["quick"])
-        grounds = [ground_of(plan, name, Path(home), llm, quick=quick) for name, home in installs.items()]
-        try:
-            asyncio.run(every_one(grounds, report))
-        finally:
-            Path(plan["report"]).write_text(json.dumps(asdict(report)))
+    with stage("until a new session says its first word, with each agent") as here:
+        grounds = [here.ground_of(name) for name in ("demo", *here.plan["installs"])]
+        asyncio.run(every_one(grounds, here.report))
 
 
 if __name__ == "__main__":

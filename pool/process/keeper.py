@@ -53,6 +53,7 @@ class Keeper:
         try:
             reaped = await asyncio.get_running_loop().run_in_executor(threads, settle_estates, runtime_dir, run)
             ledger = Ledger.open(runtime_dir, run)
+            ledger.make_spare()
             try:
                 guard = Guard(run, python)
                 guard.open()
@@ -81,6 +82,7 @@ class Keeper:
         self._spawned += 1
         self._ledger.announce(self._spawned, label, leash)
         self._guard.expect(self._spawned, leash)
+        self.hold(self._make_spare())
         return self._spawned
 
     def mark(self, number: int) -> str:
@@ -151,6 +153,9 @@ class Keeper:
         await self._guard.aclose()
         self._ledger.close()
         self._threads.shutdown(wait=False)
+
+    async def _make_spare(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._threads, self._ledger.make_spare)
 
     async def _take_census(self) -> Census:
         async with self._census_turn:

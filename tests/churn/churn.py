@@ -36,7 +36,7 @@ async def churn(world: World, seconds: float, chance: random.Random) -> None:
     over.set()
     _, hanging = await asyncio.wait([*others, *guests], timeout=PATIENCE)
     for task in hanging:
-        world.expect(False, f"it never came back: {[str(frame) for frame in task.get_stack()]}")
+        world.tally.expect(False, f"it never came back: {[str(frame) for frame in task.get_stack()]}")
         task.cancel()
     await asyncio.gather(*others, *guests, return_exceptions=bool(hanging))
 
@@ -64,7 +64,7 @@ async def guest(world: World, over: asyncio.Event, chance: random.Random, number
         try:
             await talk.live(over)
         except PoolError as error:
-            world.counts[f"refused: {type(error).__name__}"] += 1
+            world.tally.counts[f"refused: {type(error).__name__}"] += 1
             await pause(over, chance.random() * 0.05)
         finally:
             talk.leave()
@@ -105,7 +105,7 @@ class Talk:
         self.lease = lease
         if not lease.restored:
             self.said = self.tried = 0
-        self.world.counts[f"leases, {lease.warmth}"] += 1
+        self.world.tally.counts[f"leases, {lease.warmth}"] += 1
         return lease
 
     def leave(self) -> None:
@@ -120,7 +120,7 @@ class Talk:
         """To another seat, with the agent's own record of the session where there is one."""
         lease = self.lease
         assert lease is not None
-        self.world.counts["moves" if lease.lost is None else "losses"] += 1
+        self.world.tally.counts["moves" if lease.lost is None else "losses"] += 1
         memo = lease.session.memo
         self.leave()
         await self.sit(memo if self.chance.random() < 0.5 else None)
@@ -133,7 +133,7 @@ class Talk:
         try:
             (await task).release()
         except (asyncio.CancelledError, PoolError):
-            self.world.counts["claims walked away from"] += 1
+            self.world.tally.counts["claims walked away from"] += 1
 
     async def turn(self) -> None:
         kind = self.chance.choice(("echo", "recall", "tool", "cancel", "drop"))
@@ -151,8 +151,8 @@ class Talk:
                 pieces.append(event.text)
             elif isinstance(event, Finished):
                 ends.append(event)
-        self.world.counts[f"turns, {ends[-1].reason.value}" if ends else "turns without an end"] += 1
-        self.world.expect(len(ends) == 1, f"a turn had {len(ends)} ends")
+        self.world.tally.counts[f"turns, {ends[-1].reason.value}" if ends else "turns without an end"] += 1
+        self.world.tally.expect(len(ends) == 1, f"a turn had {len(ends)} ends")
         if ends and ends[0].reason is Reason.DONE:
             self.judge(kind, "".join(pieces))
         if kind == "echo":
@@ -161,7 +161,7 @@ class Talk:
 
     def judge(self, kind: str, answer: str) -> None:
         """Nothing of anybody else, and what is ours is there."""
-        expect = self.world.expect
+        expect = self.world.tally.expect
         strange = [word for word in answer.split() if word.startswith("word-") and word != self.word]
         expect(not strange, f"{self.word} was told {strange}")
         if kind == "echo":
@@ -169,7 +169,7 @@ class Talk:
         elif kind == "tool":
             honest = answer == self.word or answer.startswith("error")
             expect(honest, f"{self.word} got {answer!r} from its tool")
-            self.world.counts["tool calls" if answer == self.word else "tool calls with an error"] += 1
+            self.world.tally.counts["tool calls" if answer == self.word else "tool calls with an error"] += 1
         elif kind == "recall":
             known = self.said <= answer.count(self.word) <= self.said + self.tried
             expect(known, f"{self.word} x {self.said} (+ {self.tried} tried) came back as {answer!r}")
@@ -200,7 +200,6 @@ async def operate(world: World, over: asyncio.Event, chance: random.Random) -> N
                 "limits",
             )
         )
-        world.counts[f"operator: {verb}"] += 1
         match verb:
             case "recycle" if slots:
                 pool.recycle(chance.choice(slots))
@@ -227,6 +226,9 @@ async def operate(world: World, over: asyncio.Event, chance: random.Random) -> N
                 pool.reload(world.settings(), world.environ())
             case "reconnect":
                 pool.reconnect(key)
+            case _:
+                continue  # there is no process to recycle or to kill
+        world.tally.counts[f"operator: {verb}"] += 1
 
 
 async def attack(world: World, over: asyncio.Event, chance: random.Random) -> None:
@@ -235,10 +237,10 @@ async def attack(world: World, over: asyncio.Event, chance: random.Random) -> No
         await pause(over, 0.3 + chance.random() * 1.5)
         agents, relays = world.agents(), world.relays()
         if agents and chance.random() < 0.5:
-            world.counts["agents killed"] += 1
             with suppress(ProcessLookupError):
                 os.kill(chance.choice(agents), signal.SIGKILL)
+                world.tally.counts["agents killed"] += 1
         elif relays:
-            world.counts["relays killed"] += 1
             with suppress(psutil.NoSuchProcess):
                 chance.choice(relays).kill()
+                world.tally.counts["relays killed"] += 1

@@ -5,7 +5,6 @@ must hold at every moment: what the core says, what the shell holds, and what th
 import asyncio
 import gc
 import os
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -29,6 +28,7 @@ from ostler.pool import (
 from ostler.pool.core import ReserveRule
 from ostler.pool.provider import CloseVerb
 from ostler.pool.providers import load
+from tests.support.tally import Tally
 from tests.support.waiting import eventually
 
 DEFINITIONS = ({"name": "whoami", "description": "says whose call this is", "inputSchema": {"type": "object"}},)
@@ -67,14 +67,13 @@ class Footing:
 
 @dataclass
 class World:
-    """Everything that lives, and what was seen to be wrong."""
+    """Everything that lives, and what was seen of it."""
 
     folder: Path
+    tally: Tally
     pool: TransportPool
     bridge: Bridge
     held: dict[int, Lease] = field(default_factory=dict)
-    broken: list[str] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
     epoch: int = 0
 
     def keys(self) -> list[TransportKey]:
@@ -93,11 +92,6 @@ class World:
     def environ(self) -> dict[str, str]:
         return {"PATH": os.environ["PATH"], "HOME": str(self.folder)}
 
-    def expect(self, holds: bool, what: str) -> None:
-        """Remember what is not so."""
-        if not holds:
-            self.broken.append(what)
-
     def publish(self, lease: Lease, who: str) -> None:
         assert lease.ticket is not None
         lease.ticket.publish(DEFINITIONS, whoami, who)  # type: ignore[attr-defined] # the bridge's ticket can
@@ -115,23 +109,24 @@ class World:
         seen = self.pool.snapshot()
         census, core = seen.core.census, seen.core
         leases = {one.lease: one for one in core.leases}
-        self.counts["inspections"] += 1
-        self.expect(census.leased == len(leases), f"{census.leased} leased, {len(leases)} leases")
-        self.expect(census.processes <= PROCESSES, f"{census.processes} processes, {PROCESSES} allowed")
+        expect = self.tally.expect
+        self.tally.counts["inspections"] += 1
+        expect(census.leased == len(leases), f"{census.leased} leased, {len(leases)} leases")
+        expect(census.processes <= PROCESSES, f"{census.processes} processes, {PROCESSES} allowed")
         seats = [one.seat for one in leases.values() if one.seat is not None]
-        self.expect(len(seats) == len(set(seats)), "one seat is leased twice")
+        expect(len(seats) == len(set(seats)), "one seat is leased twice")
         slots = {slot.slot: slot for key in core.keys for slot in key.slots}
         for key in core.keys:
-            self.expect(len(key.slots) <= PER_KEY, f"{key.key} has {len(key.slots)} processes")
+            expect(len(key.slots) <= PER_KEY, f"{key.key} has {len(key.slots)} processes")
         for slot in slots.values():
             taken = slot.leased + slot.parked + slot.opening
-            self.expect(taken <= slot.capacity, f"slot {slot.slot} holds {taken} of {slot.capacity} seats")
+            expect(taken <= slot.capacity, f"slot {slot.slot} holds {taken} of {slot.capacity} seats")
         for number, lease in self.held.items():
             known = leases.get(number)  # type: ignore[call-overload] # ids are ints
             if known is None:
-                self.expect(lease.lost is not None or lease.released, f"lease {number} is held, and the core forgot it")
+                expect(lease.lost is not None or lease.released, f"lease {number} is held, and the core forgot it")
             else:
-                self.expect(known.key.key == lease.key, f"lease {number} of {lease.key} stands in {known.key}")
+                expect(known.key.key == lease.key, f"lease {number} of {lease.key} stands in {known.key}")
 
     async def footing(self) -> Footing:
         """What is open when nothing goes on."""
@@ -178,13 +173,13 @@ def cmdline(process: psutil.Process) -> list[str]:
 
 
 @asynccontextmanager
-async def open_world(folder: Path) -> AsyncIterator[World]:
+async def open_world(folder: Path, tally: Tally) -> AsyncIterator[World]:
     """A pool that has nothing to do yet."""
     bridge = Bridge(BridgeSettings(data_directory=folder))
     await bridge.start()
     demo = replace(load()["demo"], seats_per_process=SEATS)
     leaky = replace(demo, name="leaky", close=CloseVerb.NONE, recycle_after=12, refill_pause=0.02)
-    world = World(folder, None, bridge)  # type: ignore[arg-type] # known two lines later
+    world = World(folder, tally, None, bridge)  # type: ignore[arg-type] # known two lines later
     try:
         async with open_pool(
             world.settings(),

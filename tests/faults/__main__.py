@@ -8,60 +8,42 @@ Afterwards nothing that was acknowledged is lost, nothing is there twice or out 
 found with another, no process is left, and files and memory are where they were. 0 when all of that holds.
 """
 
-import argparse
 import asyncio
-import random
-import secrets
 import sys
 import tempfile
 from pathlib import Path
 
-from tests.faults.ground import enter, small_disk
-from tests.faults.run import Run
-from tests.faults.upsets import UPSETS
+from tests.faults.ground import DISK, enter
+from tests.faults.run import KILLED, ORPHANS, SENT, Run
+from tests.faults.upsets import HELD, TRIED, expect_all
+from tests.support.small_disk import small_disk
+from tests.support.tally import Tally, begin, words
+
+TOLD = (
+    *(SENT, "acknowledged questions", "acknowledged answers", "acknowledged tool results", KILLED, TRIED, HELD),
+    *("lost", "doubled", "disordered", "leaked", "damaged", ORPHANS),
+)
 
 
-async def play(seconds: float, seed: int, *, inside: bool) -> Run:
+async def play(seconds: float, tally: Tally, *, inside: bool) -> None:
     """All of it, in a folder that is a disk of its own where one can be mounted."""
-    with tempfile.TemporaryDirectory(prefix="faults-") as place, small_disk(Path(place)) as mounted:
-        run = Run(Path(place), random.Random(seed), inside=inside, full_disk=mounted)
+    with tempfile.TemporaryDirectory(prefix="faults-") as place, small_disk(Path(place), DISK) as mounted:
+        run = Run(Path(place), tally, inside=inside, full_disk=mounted)
         await run.starve()
         await run.live(seconds)
-        return run
-
-
-def report(run: Run) -> int:
-    """The summary."""
-    scene = run.scene
-    for name, count in sorted(scene.counts.items()):
-        print(f"  {name:<44} {count:>8}")
-    for name in UPSETS:
-        if name in scene.left_out:
-            print(f"LEFT OUT  {name}: {scene.left_out[name]}")
-        else:
-            scene.expect(scene.counts[f"upset: {name}"] > 0, f"there was no time for: {name}")
-    verdict = run.verdict
-    print(
-        f"{verdict['lost']} acknowledged lost, {verdict['doubled']} doubled, {verdict['disordered']} out of order, "
-        f"{verdict['leaked']} leaked, {verdict['damaged']} damaged, {verdict['orphans']} orphans"
-    )
-    for line in scene.broken[:60]:
-        print(f"BROKEN  {line}")
-    print(f"{len(scene.broken)} breaks")
-    return 1 if scene.broken else 0
+        expect_all(run.scene)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser = words("tests.faults", __doc__)
     parser.add_argument(
         "--seconds", type=float, default=600.0, help="of life with upsets, about; the rest comes on top"
     )
-    parser.add_argument("--seed", type=int, default=None, help="a random one by default; it is printed")
     given = parser.parse_args()
     inside = enter()
-    seed = secrets.randbelow(1 << 32) if given.seed is None else given.seed
-    print(f"faults: {given.seconds:g} s, seed {seed}", flush=True)
-    return report(asyncio.run(play(given.seconds, seed, inside=inside)))
+    tally = begin("faults", given.seed, f"{given.seconds:g} s")
+    asyncio.run(play(given.seconds, tally, inside=inside))
+    return tally.close(*TOLD)
 
 
 if __name__ == "__main__":

@@ -169,7 +169,7 @@ class Conversation:
     def _taken(self, answer: httpx.Response) -> bool:
         if answer.status_code == 200:
             return True
-        self.told[f"refused with {answer.status_code}"] += 1
+        self.told[f"refused with {answer.status_code}, {answer.json()['error']['code']}"] += 1
         if answer.status_code == 500:
             self.wrong.append(f"{self.name}: {answer.text[:300]}")
         return False

@@ -20,7 +20,8 @@ class Gate:
         self._open = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
-        self._inside = 0
+        self.inside = 0
+        """How many wait for an answer, about."""
         self._over = False
         self._http: httpx.AsyncClient | None = None
 
@@ -40,14 +41,14 @@ class Gate:
         await self._open.wait()
         if self._over:
             return False
-        self._inside += 1
+        self.inside += 1
         self._empty.clear()
         return True
 
     def leave(self) -> None:
         """Of somebody who had entered."""
-        self._inside -= 1
-        if not self._inside:
+        self.inside -= 1
+        if not self.inside:
             self._empty.set()
 
     @asynccontextmanager

@@ -8,15 +8,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 
 from tests.agents.offline import raise_loopback
 
 INSIDE = "OSTLER_FAULTS_INSIDE"
 WAYS = (("unshare", "-nm"), ("unshare", "-rnm"))
-DISK = "size=512m"
+DISK = "512m"
 DIES_WITH_PARENT = 1
 
 
@@ -40,18 +38,6 @@ def enter() -> bool:
     again = [*way, sys.executable, "-m", "tests.faults", *sys.argv[1:]]
     os.execve(program, again, {**os.environ, INSIDE: "1"})
     return True
-
-
-@contextmanager
-def small_disk(folder: Path) -> Iterator[bool]:
-    """A disk of a size of its own below the folder; False where none can be mounted."""
-    line = [shutil.which("mount") or "mount", "-t", "tmpfs", "-o", DISK, "tmpfs", str(folder)]
-    mounted = subprocess.run(line, check=False, capture_output=True).returncode == 0
-    try:
-        yield mounted
-    finally:
-        if mounted:
-            subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 class Cable:

@@ -6,7 +6,6 @@ import random
 import resource
 import signal
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,8 +15,10 @@ from tests.faults.clock import WallClock
 from tests.faults.conversation import Conversation
 from tests.faults.gate import Gate
 from tests.faults.judge import judge
-from tests.faults.scene import API_KEY, Scene, Weight
-from tests.faults.upsets import UPSETS, WEIGHTS
+from tests.faults.scene import API_KEY, Scene, Weight, open_files
+from tests.faults.upsets import UPSETS, WEIGHTS, upset, without_effect
+from tests.support.serve_command import Command
+from tests.support.tally import Tally
 
 CONVERSATIONS = 40
 PAUSE = 0.6
@@ -28,17 +29,19 @@ EPOCH = 3
 FEW_FILES = 256
 CROWD = 400
 SAMPLE = 5
+LOOKS = 30
+"""At the open files of a gateway that has none left."""
 MEMORY_SLACK = 32 << 20
 REST = 60.0
+SENT, KILLED, ORPHANS = "messages sent", "gateways killed", "orphans"
 
 
 class Run:
     """One run of the whole."""
 
-    def __init__(self, folder: Path, chance: random.Random, *, inside: bool, full_disk: bool) -> None:
+    def __init__(self, folder: Path, tally: Tally, *, inside: bool, full_disk: bool) -> None:
         gate = Gate({"authorization": f"Bearer {API_KEY}"})
-        self.scene = Scene(folder, chance, WallClock(folder), gate, inside, full_disk)
-        self.verdict: Counter[str] = Counter()
+        self.scene = Scene(folder, tally, random.Random(tally.seed), WallClock(folder), gate, inside, full_disk)
         self._numbers = itertools.count()
         self._upsets = self._draw()
 
@@ -58,9 +61,9 @@ class Run:
                     answered = sum(len(one.answered) for one in conversations)
                     await asyncio.sleep(WARM_UP)
                     more = sum(len(one.answered) for one in conversations) - answered
-                    scene.expect(more > len(conversations), f"only {more} answers after the files ran out")
+                    scene.tally.expect(more > len(conversations), f"only {more} answers after the files ran out")
                 self._compare(base, await self._rest(), "files ran out")
-                await self._end_well(running.end)
+                await self._end_well(running)
             self._judge(conversations)
 
     async def live(self, seconds: float) -> None:
@@ -74,7 +77,9 @@ class Run:
                     if last:
                         break
                 self._judge(conversations)
-            print(f"  {max(0.0, over - time.monotonic()):.0f} s left, {len(self.scene.broken)} breaks", flush=True)
+            print(
+                f"  {max(0.0, over - time.monotonic()):.0f} s left, {len(self.scene.tally.broken)} breaks", flush=True
+            )
 
     async def _life(self, seconds: float, *, last: bool, conversations: list[Conversation]) -> None:
         scene = self.scene
@@ -85,18 +90,18 @@ class Run:
             async with scene.gate.opened(scene.base):
                 await self._upset(seconds)
             self._compare(base, await self._rest(), "a life with upsets")
-            scene.expect(running.process.poll() is None, "the gateway died by itself")
+            scene.tally.expect(running.process.poll() is None, "the gateway died by itself")
             async with scene.gate.opened(scene.base):
                 await asyncio.sleep(scene.chance.uniform(0.2, LOAD_AGAIN))
                 if not last:
-                    self._kill(running.end)
+                    self._kill(running)
             if last:
                 await self._ask_around(conversations)
-            scene.counts["failures of the gateway's own in its log"] += len(
+            scene.tally.counts["failures of the gateway's own in its log"] += len(
                 [line for line in running.logged if line.get("level") == "error"]
             )
             if last:
-                await self._end_well(running.end)
+                await self._end_well(running)
         # In every other life the next gateway is there before the last one's agents can have gone.
         if not last and scene.chance.random() < 0.5:
             await self._nobody_left()
@@ -109,36 +114,43 @@ class Run:
         async with asyncio.TaskGroup() as group:
             while time.monotonic() < over:
                 name = next(self._upsets)
-                scene.counts[f"upset: {name}"] += 1
-                task = group.create_task(UPSETS[name](scene))
+                task = group.create_task(upset(scene, name))
                 if scene.chance.random() < 0.7:
                     await asyncio.wait([task])
                 await asyncio.sleep(scene.chance.uniform(0.05, 0.8))
 
     def _draw(self) -> Iterator[str]:
-        """Every kind once, in random order; then by weight."""
+        """Every kind once, in random order; then by weight, and in between those again that did nothing so far."""
+        chance = self.scene.chance
         first = [*UPSETS]
-        self.scene.chance.shuffle(first)
+        chance.shuffle(first)
         yield from first
         while True:
-            yield self.scene.chance.choices([*WEIGHTS], [*WEIGHTS.values()])[0]
+            if idle := without_effect(self.scene):
+                yield chance.choice(idle)
+            yield chance.choices([*WEIGHTS], [*WEIGHTS.values()])[0]
 
-    def _kill(self, end: object) -> None:
+    def _kill(self, running: Command) -> None:
         scene = self.scene
         if scene.chance.random() < 0.3:
-            scene.gateway.process.send_signal(signal.SIGSTOP)
-            scene.counts["gateways killed while stopped"] += 1
-        assert callable(end)
-        end(signal.SIGKILL)
-        scene.counts["gateways killed"] += 1
+            running.process.send_signal(signal.SIGSTOP)
+            scene.tally.counts["gateways killed while stopped"] += 1
+        scene.tally.counts["requests cut by a kill"] += scene.gate.inside
+        scene.tally.expect(running.end(signal.SIGKILL) == -signal.SIGKILL, "a gateway was gone before its kill")
+        scene.tally.counts[KILLED] += 1
 
     async def _crowd(self) -> None:
         """More clients than there are files, all of whom stay for a while."""
-        opening = [asyncio.open_connection("127.0.0.1", self.scene.port) for _ in range(CROWD)]
+        scene, most = self.scene, 0
+        opening = [asyncio.open_connection("127.0.0.1", scene.port) for _ in range(CROWD)]
         there = [one for one in await asyncio.gather(*opening, return_exceptions=True) if isinstance(one, tuple)]
-        self.scene.counts["clients of a gateway without files"] += len(there)
-        await asyncio.sleep(3.0)
-        self.scene.expect(self.scene.gateway.process.poll() is None, "without files the gateway died")
+        scene.tally.counts["clients of a gateway without files"] += len(there)
+        for _ in range(LOOKS):
+            await asyncio.sleep(3.0 / LOOKS)
+            most = max(most, sum(1 for _ in open_files(scene.pid)))
+        scene.tally.counts["files open at most where 256 may be"] = most
+        scene.tally.expect(most >= FEW_FILES - 2, f"of {FEW_FILES} files {most} were open: the crowd did nothing")
+        scene.tally.expect(scene.gateway.process.poll() is None, "without files the gateway died")
         for _, writer in there:
             writer.close()
 
@@ -153,8 +165,10 @@ class Run:
         scene = self.scene
         grown = (now.memory - base.memory) >> 20
         more = dict(now.listed - base.listed)
-        scene.expect(now.files <= base.files, f"after {after}: {now.files} files are open, {base.files} were: {more}")
-        scene.expect(now.memory - base.memory <= MEMORY_SLACK, f"after {after}: {grown} MB more than before")
+        scene.tally.expect(
+            now.files <= base.files, f"after {after}: {now.files} files are open, {base.files} were: {more}"
+        )
+        scene.tally.expect(now.memory - base.memory <= MEMORY_SLACK, f"after {after}: {grown} MB more than before")
         print(
             f"  after {after}: files {base.files} -> {now.files}, MB {base.memory >> 20} -> {now.memory >> 20}, "
             f"agents {base.agents} -> {now.agents}",
@@ -167,24 +181,23 @@ class Run:
         async with scene.gate.aside(scene.base) as http:
             for one in scene.chance.sample(conversations, SAMPLE):
                 known = canary.turns(await one.recall(http), canary.QUESTION)
-                scene.counts["agents asked for all they know"] += 1
+                scene.tally.counts["agents asked for all they know"] += 1
                 if forgotten := one.answered - set(known):
-                    scene.broken.append(f"{one.name}: its agent knows {known}, and not {sorted(forgotten)}")
+                    scene.tally.broken.append(f"{one.name}: its agent knows {known}, and not {sorted(forgotten)}")
 
     # --- ends ---
 
-    async def _end_well(self, end: object) -> None:
-        assert callable(end)
-        code = await asyncio.to_thread(end)
-        self.scene.expect(code == 0, f"the gateway ended with {code}")
+    async def _end_well(self, running: Command) -> None:
+        code = await asyncio.to_thread(running.end)
+        self.scene.tally.expect(code == 0, f"the gateway ended with {code}")
         await self._nobody_left()
 
     async def _nobody_left(self) -> None:
         scene = self.scene
-        scene.counts["looks for orphans"] += 1
+        scene.tally.counts["looks for orphans"] += 1
         if not await scene.until(lambda: not scene.strays(), "no process of a dead gateway is left", 15.0):
-            self.verdict["orphans"] += len(scene.strays())
-            scene.broken += scene.strays()
+            scene.tally.counts[ORPHANS] += len(scene.strays())
+            scene.tally.broken += scene.strays()
 
     @asynccontextmanager
     async def _conversations(self, many: int) -> AsyncIterator[list[Conversation]]:
@@ -199,11 +212,11 @@ class Run:
 
     def _judge(self, conversations: list[Conversation]) -> None:
         scene, verdict = self.scene, judge(conversations, self.scene.folder / "data")
-        scene.counts.update(verdict.looked_at)
-        scene.broken += verdict.findings
-        self.verdict.update({kind: len(lines) for kind, lines in verdict.by_kind().items()})
+        scene.tally.counts.update(verdict.looked_at)
+        scene.tally.broken += verdict.findings
+        scene.tally.counts.update({kind: len(lines) for kind, lines in verdict.by_kind().items()})
         for one in conversations:
-            scene.counts["messages sent"] += one.sent
-            scene.counts.update({f"turns, {what}": many for what, many in one.told.items()})
-            scene.broken += one.wrong
-            self.verdict["leaked"] += sum("was told words of" in line for line in one.wrong)
+            scene.tally.counts[SENT] += one.sent
+            scene.tally.counts.update({f"turns, {what}": many for what, many in one.told.items()})
+            scene.tally.broken += one.wrong
+            scene.tally.counts["leaked"] += sum("was told words of" in line for line in one.wrong)

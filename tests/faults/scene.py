@@ -5,16 +5,19 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import httpx
 import psutil
 
 from tests.faults.clock import WallClock
 from tests.faults.gate import Gate
 from tests.support.serve_command import Command, command
+from tests.support.tally import Tally
 
 API_KEY = "not-to-be-seen-anywhere-0123456789"
 CLIENT_PATIENCE = 4
@@ -55,6 +58,7 @@ class Scene:
     """Everything that an upset may touch."""
 
     folder: Path
+    tally: Tally
     chance: random.Random
     clock: WallClock
     gate: Gate
@@ -65,9 +69,6 @@ class Scene:
     settings: Mapping[str, str] = field(default_factory=lambda: SETTINGS)
     running: Command | None = None
     base: str = ""
-    counts: Counter[str] = field(default_factory=Counter)
-    left_out: dict[str, str] = field(default_factory=dict)
-    broken: list[str] = field(default_factory=list)
 
     @property
     def gateway(self) -> Command:
@@ -94,20 +95,32 @@ class Scene:
             finally:
                 self.running = None
 
-    def expect(self, holds: bool, what: str) -> None:
-        """Remember what is not so."""
-        if not holds:
-            self.broken.append(what)
-
     async def until(self, condition: Callable[[], bool], what: str, seconds: float) -> bool:
         """Wait for something that sends no event."""
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:
-                self.broken.append(f"not within {seconds:g} s: {what}")
+                self.tally.broken.append(f"not within {seconds:g} s: {what}")
                 return False
             await asyncio.sleep(0.05)
         return True
+
+    @asynccontextmanager
+    async def operator(self) -> AsyncIterator[httpx.AsyncClient]:
+        """The gateway's own socket, where operators ask."""
+        transport = httpx.AsyncHTTPTransport(uds=str(self.folder / "data" / "admin.sock"))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=30) as http:
+            yield http
+
+    async def processes(self) -> list[dict[str, Any]]:
+        """What the pool says of each of its own."""
+        async with self.operator() as http:
+            shown = (await http.get("/admin/pool")).json()
+        return [each for key in shown["keys"] for each in key["processes"]]
+
+    async def seated(self) -> dict[int, int]:
+        """By the pid of an agent, how many sessions sit on it."""
+        return {each["pid"]: each["leased"] for each in await self.processes()}
 
     def agents(self) -> list[psutil.Process]:
         """Those of the gateway that runs."""

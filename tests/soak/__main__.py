@@ -5,48 +5,32 @@ Told are turns and failures, recycles by cause, memory over time, the 99th perce
 same things as after faults: nothing lost, doubled, out of order or leaked; and that memory and latency are flat.
 """
 
-import argparse
 import asyncio
-import secrets
 import sys
 import tempfile
 from pathlib import Path
 
 from tests.agents.suite import fake_llm
 from tests.soak.crew import muster
-from tests.soak.evening import SESSIONS, Evening, evening_in
+from tests.soak.evening import COMPLETED, RECYCLES, SESSIONS, evening_in
+from tests.support.tally import begin, words
 
-
-def report(evening: Evening) -> int:
-    """The summary."""
-    scene = evening.scene
-    for cause, many in sorted(evening.recycles.items()):
-        print(f"  recycled, {cause:<38} {many:>8}")
-    for name, count in sorted(scene.counts.items()):
-        print(f"  {name:<48} {count:>8}")
-    for line in scene.broken[:60]:
-        print(f"BROKEN  {line}")
-    print(f"{len(scene.broken)} breaks")
-    return 1 if scene.broken else 0
+TOLD = (COMPLETED, RECYCLES, "acknowledged questions", "acknowledged answers", "stored rows and files")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser = words("tests.soak", __doc__)
     parser.add_argument("--seconds", type=float, default=1800.0)
-    parser.add_argument("--seed", type=int, default=None, help="a random one by default; it is printed")
     given = parser.parse_args()
-    seed = secrets.randbelow(1 << 32) if given.seed is None else given.seed
-    print(f"soak: {given.seconds:g} s, {SESSIONS} sessions, seed {seed}", flush=True)
+    tally = begin("soak", given.seed, f"{given.seconds:g} s, {SESSIONS} sessions")
     folder, apart = tempfile.TemporaryDirectory(prefix="soak-"), tempfile.TemporaryDirectory(prefix="llm-")
     with folder as place, apart as beside, fake_llm(Path(beside)) as llm:
         crew, absent = muster(Path(place), llm)
+        tally.left_out.update(absent)
         for hand in crew:
             print(f"  {hand.share:>3} parts of {hand.model}")
-        for provider, reason in absent.items():
-            print(f"  without {provider}: {reason}")
-        evening = evening_in(Path(place), seed, crew)
-        asyncio.run(evening.pass_by(given.seconds))
-    return report(evening)
+        asyncio.run(evening_in(Path(place), tally, crew).pass_by(given.seconds))
+    return tally.close(*TOLD)
 
 
 if __name__ == "__main__":

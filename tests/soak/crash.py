@@ -10,10 +10,7 @@ session with everything that the store has, and after a good end each mirror say
 that holds.
 """
 
-import argparse
 import random
-import secrets
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -21,7 +18,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -29,20 +25,23 @@ from pathlib import Path
 from ostler.gateway.data_folder import DATABASE
 from tests.soak.talkers import CONVERSATIONS, PATIENCE, Talker, judge, mirror_differs, stored
 from tests.support.serve_command import Command, command
+from tests.support.small_disk import filled, small_disk
+from tests.support.tally import Tally, begin, words
 
 EPOCH = 15
 """Kills after which the conversations begin anew: replaying ever longer ones would be all that we measure."""
+MESSAGES = ("messages sent", "messages acknowledged", "answers acknowledged", "messages refused")
 SMALL_DISK = "32m"
-BALLAST = 64 * 1024
+LONG = 6.5
+"""Seconds for which the last of the stopped writers holds the lock: more than a writer of the gateway waits."""
 
 
 class Crashes:
-    """The tally of one run."""
+    """One run."""
 
-    def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)
-        self.broken: list[str] = []
-        self.counts: Counter[str] = Counter()
+    def __init__(self, tally: Tally) -> None:
+        self.tally = tally
+        self.chance = random.Random(tally.seed)
         self.talkers: list[Talker] = []
 
     def begin(self, name: str) -> None:
@@ -62,13 +61,16 @@ class Crashes:
             over.set()
             for thread in threads:
                 thread.join(PATIENCE)
-            if any(thread.is_alive() for thread in threads):
-                self.broken.append("a conversation hangs")
+            self.tally.expect(not any(thread.is_alive() for thread in threads), "a conversation hangs")
+
+    def refusals(self) -> int:
+        """Messages that were not taken, so far."""
+        return sum(talker.refused.total() for talker in self.talkers)
 
     def judge(self, data: Path) -> None:
         """Nothing lost, nothing doubled, nothing out of order."""
         for talker in self.talkers:
-            self.broken += judge(talker, data)
+            self.tally.broken += judge(talker, data)
 
     def end(self, folder: Path) -> None:
         """Every conversation goes on with all that was said in it; then a good end, after which the mirrors agree."""
@@ -77,15 +79,13 @@ class Crashes:
             for talker in self.talkers:
                 _, rows = stored(data, talker.key)
                 known = [text.partition("\n")[0] for role, text in rows if role == "user"]
-                if talker.recall(running.base) != known:
-                    self.broken.append(f"{talker.key}: the agent does not know what the store knows")
-                self.counts["messages sent"] += talker.sent
-                self.counts["messages acknowledged"] += len(talker.heard)
-                self.counts["answers acknowledged"] += len(talker.answered)
-                self.counts["messages refused"] += sum(talker.refused.values())
-            if running.end() != 0:
-                self.broken.append("the gateway did not end well")
-        self.broken += [f"{talker.key}: the mirror differs" for talker in self.talkers if mirror_differs(talker, data)]
+                told = talker.recall(running.base)
+                self.tally.expect(told == known, f"{talker.key}: the agent does not know what the store knows")
+                said = (talker.sent, len(talker.heard), len(talker.answered), talker.refused.total())
+                self.tally.counts.update(dict(zip(MESSAGES, said, strict=True)))
+            self.tally.expect(running.end() == 0, "the gateway did not end well")
+        for talker in self.talkers:
+            self.tally.expect(not mirror_differs(talker, data), f"{talker.key}: the mirror differs")
 
 
 def kills(crashes: Crashes, many: int) -> None:
@@ -99,7 +99,7 @@ def kills(crashes: Crashes, many: int) -> None:
                 kill_once(crashes, folder)
                 done += 1
             crashes.end(folder)
-        print(f"  {done} kills, {len(crashes.broken)} breaks", flush=True)
+        print(f"  {done} kills, {len(crashes.tally.broken)} breaks", flush=True)
 
 
 def kill_once(crashes: Crashes, folder: Path) -> None:
@@ -110,9 +110,9 @@ def kill_once(crashes: Crashes, folder: Path) -> None:
             if crashes.chance.random() < 0.2:
                 running.process.send_signal(signal.SIGSTOP)
                 time.sleep(crashes.chance.uniform(0.01, 0.1))
-                crashes.counts["killed while stopped"] += 1
-            running.end(signal.SIGKILL)
-        crashes.counts["kills"] += 1
+                crashes.tally.counts["killed while stopped"] += 1
+            crashes.tally.expect(running.end(signal.SIGKILL) == -signal.SIGKILL, "a gateway was gone before its kill")
+        crashes.tally.counts["kills"] += 1
     crashes.judge(folder / "data")
 
 
@@ -127,16 +127,18 @@ def stops(crashes: Crashes, many: int) -> None:
             with crashes.talking(running):
                 for number in range(many):
                     time.sleep(0.3)
-                    stop_a_writer(folder / "data", 6.5 if number == many - 1 else 1.0)
-                    crashes.counts["stopped writers"] += 1
+                    held = stop_a_writer(folder / "data", LONG if number == many - 1 else 1.0)
+                    crashes.tally.counts["stopped writers"] += held
+                    crashes.tally.expect(held, "the writer that was to be stopped did not hold the lock")
                 time.sleep(1.0)
             running.end()
+        crashes.tally.expect(crashes.refusals() > 0, f"the lock was held for {LONG:g} s and nobody was told")
         crashes.judge(folder / "data")
         crashes.end(folder)
 
 
-def stop_a_writer(data: Path, seconds: float) -> None:
-    """A process that has begun a transaction and does not go on."""
+def stop_a_writer(data: Path, seconds: float) -> bool:
+    """A process that has begun a transaction and does not go on. Whether it had."""
     code = (
         "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], timeout=20, isolation_level=None);"
         "db.execute('begin immediate'); print('mine', flush=True); sys.stdin.read()"
@@ -144,87 +146,52 @@ def stop_a_writer(data: Path, seconds: float) -> None:
     line = [sys.executable, "-c", code, str(data / DATABASE)]
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
-        holder.stdout.readline()
+        held = holder.stdout.readline() == b"mine\n"
         holder.send_signal(signal.SIGSTOP)
         time.sleep(seconds)
         holder.kill()
+    return held
 
 
 def fulls(crashes: Crashes, many: int) -> None:
     """The disk is full for a while, then there is room again."""
     if not many:
         return
-    with tempfile.TemporaryDirectory(prefix="full-") as place, small_disk(Path(place)) as folder:
-        if folder is None:
-            print("  no small disk can be mounted here: left out", flush=True)
+    with tempfile.TemporaryDirectory(prefix="full-") as place, small_disk(Path(place), SMALL_DISK) as mounted:
+        folder = Path(place)
+        if not mounted:
+            crashes.tally.left_out["full disks"] = "no small disk can be mounted here"
             return
         crashes.begin("full")
         with command(folder) as running:
             with crashes.talking(running):
                 for _ in range(many):
                     time.sleep(0.5)
-                    ballast = fill(folder)
-                    time.sleep(1.0)
-                    ballast.unlink()
-                    crashes.counts["full disks"] += 1
+                    with filled(folder):
+                        time.sleep(1.0)
+                    crashes.tally.counts["full disks"] += 1
                 time.sleep(1.5)
             running.end()
         crashes.judge(folder / "data")
-        if not sum(sum(talker.refused.values()) for talker in crashes.talkers):
-            crashes.broken.append("the disk was full and nobody was told")
+        crashes.tally.expect(crashes.refusals() > 0, "the disk was full and nobody was told")
         with closing(sqlite3.connect(folder / "data" / DATABASE)) as db:
-            if db.execute("pragma integrity_check").fetchone() != ("ok",):
-                crashes.broken.append("the file is damaged")
+            crashes.tally.expect(db.execute("pragma integrity_check").fetchone() == ("ok",), "the file is damaged")
         crashes.end(folder)
-
-
-def fill(folder: Path) -> Path:
-    """Take all the room there is."""
-    ballast = folder / "ballast"
-    size = BALLAST
-    with ballast.open("wb", buffering=0) as file:
-        while size:
-            try:
-                file.write(b"x" * size)
-            except OSError:
-                size //= 2
-    return ballast
-
-
-@contextmanager
-def small_disk(folder: Path) -> Iterator[Path | None]:
-    """A disk of some megabytes; None where we may not mount one."""
-    mount = shutil.which("mount")
-    line = [mount or "mount", "-t", "tmpfs", "-o", f"size={SMALL_DISK}", "tmpfs", str(folder)]
-    if mount is None or subprocess.run(line, check=False, capture_output=True).returncode != 0:
-        yield None
-        return
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def main() -> int:
     """Run them all."""
-    parser = argparse.ArgumentParser(prog="python -m tests.soak.crash", description=__doc__)
+    parser = words("tests.soak.crash", __doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--full", type=int, default=3)
     parser.add_argument("--stops", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=None, help="a random one by default; it is printed")
     given = parser.parse_args()
-    seed = secrets.randbelow(1 << 32) if given.seed is None else given.seed
-    print(f"crash: {given.kills} kills, {CONVERSATIONS} conversations, seed {seed}", flush=True)
-    crashes = Crashes(seed)
+    tally = begin("crash", given.seed, f"{given.kills} kills, {CONVERSATIONS} conversations")
+    crashes = Crashes(tally)
     kills(crashes, given.kills)
     stops(crashes, given.stops)
     fulls(crashes, given.full)
-    for name, count in sorted(crashes.counts.items()):
-        print(f"  {name:<30} {count:>8}")
-    for line in crashes.broken[:100]:
-        print(f"BROKEN  {line}")
-    print(f"{len(crashes.broken)} breaks")
-    return 1 if crashes.broken else 0
+    return tally.close("kills", "full disks", "stopped writers", *MESSAGES)
 
 
 if __name__ == "__main__":

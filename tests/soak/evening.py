@@ -20,6 +20,7 @@ from tests.faults.judge import judge
 from tests.faults.scene import API_KEY, Scene
 from tests.soak.crew import Hand, document, models
 from tests.soak.growth import Point, is_flat, percentile, settled, slope, windows
+from tests.support.tally import Tally
 from tests.support.toml import written
 
 SESSIONS = 200
@@ -39,11 +40,14 @@ STRETCHES, WINDOWS = 10, 6
 P99_GROWTH = 2.0
 LEAST = 900.0
 """Seconds below which a slope says more about the allocator than about us; it is told, not judged."""
+RECYCLES, COMPLETED = "recycles", "turns completed"
 SETTINGS = {
     "gateway": {
         "default_model": DEFAULT,
         "seats_max": 400,
         "turn_inactivity": 60.0,
+        # What is remembered up to a bound is to be full before the warm-up ends.
+        "sessions_max": 300,
         "responses_max": 5000,
         "replay_bytes": 1_000_000,
     },
@@ -62,7 +66,6 @@ class Evening:
     conversations: list[Conversation] = field(default_factory=list)
     rss: list[Point] = field(default_factory=list)
     uss: list[Point] = field(default_factory=list)
-    recycles: Counter[str] = field(default_factory=Counter)
 
     async def pass_by(self, seconds: float) -> None:
         """Open, talk, look, end, judge."""
@@ -82,11 +85,11 @@ class Evening:
                 scene.gate.end()
                 await asyncio.wait(talking)
             code = await asyncio.to_thread(running.end, seconds=60)
-            scene.expect(code == 0, f"the gateway ended with {code}")
+            scene.tally.expect(code == 0, f"the gateway ended with {code}")
             errors = [line for line in running.logged if line.get("level") == "error"]
-            scene.expect(not errors, f"{len(errors)} errors in its log: {errors[:2]}")
+            scene.tally.expect(not errors, f"{len(errors)} errors in its log: {errors[:2]}")
         await scene.until(lambda: not scene.strays(), "no process of the gateway is left", 20.0)
-        scene.broken += scene.strays()
+        scene.tally.broken += scene.strays()
         self._judge(seconds)
 
     async def _one_after_the_other(self, numbers: Iterator[int], model: str) -> None:
@@ -117,17 +120,18 @@ class Evening:
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 if sample.name == "ostler_pool_recycles_total":
-                    self.recycles[f"{sample.labels['provider']}, {sample.labels['cause']}"] += int(sample.value)
+                    self.scene.tally.counts[RECYCLES] += int(sample.value)
+                    cause = f"recycled, {sample.labels['provider']}, {sample.labels['cause']}"
+                    self.scene.tally.counts[cause] += int(sample.value)
 
     async def _recycle_one(self) -> None:
         """What an operator does now and then, over the gateway's own socket."""
-        transport = httpx.AsyncHTTPTransport(uds=str(self.scene.folder / "data" / "admin.sock"))
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=30) as admin:
-            shown = (await admin.get("/admin/pool")).json()
-            ready = [each["process"] for key in shown["keys"] for each in key["processes"] if each["state"] == "ready"]
-            if ready:
-                answer = await admin.post("/admin/pool/recycle", json={"process": self.scene.chance.choice(ready)})
-                self.scene.counts[f"operator's recycles, {answer.status_code}"] += 1
+        scene = self.scene
+        ready = [each["process"] for each in await scene.processes() if each["state"] == "ready"]
+        if ready:
+            async with scene.operator() as http:
+                answer = await http.post("/admin/pool/recycle", json={"process": scene.chance.choice(ready)})
+            scene.tally.counts[f"operator's recycles, {answer.status_code}"] += 1
 
     def _line(self, at: float) -> str:
         done = sum(len(one.answered) for one in self.conversations)
@@ -137,17 +141,18 @@ class Evening:
 
     def _judge(self, seconds: float) -> None:
         scene, verdict = self.scene, judge(self.conversations, self.scene.folder / "data")
-        scene.counts.update(verdict.looked_at)
-        scene.broken += verdict.findings
+        scene.tally.counts.update(verdict.looked_at)
+        scene.tally.broken += verdict.findings
         told: Counter[str] = Counter()
         for one in self.conversations:
             told.update({f"turns of {one.model.partition('/')[0]}, {what}": many for what, many in one.told.items()})
-            scene.broken += one.wrong
-        scene.counts.update(told)
+            scene.tally.broken += one.wrong
+        scene.tally.counts.update(told)
         bad = {what: many for what, many in told.items() if not what.endswith((", completed", ", asked again"))}
         uncalled = next((one.uncalled for one in self.conversations if one.uncalled), "")
-        scene.expect(not bad, f"turns that went wrong in an evening without faults: {bad} {uncalled}")
-        scene.expect(sum(self.recycles.values()) > 0, "nothing was recycled")
+        scene.tally.expect(not bad, f"turns that went wrong in an evening without faults: {bad} {uncalled}")
+        scene.tally.counts[COMPLETED] = sum(many for what, many in told.items() if what.endswith(", completed"))
+        scene.tally.expect_some((RECYCLES, COMPLETED))
         self._judge_growth(seconds)
 
     def _judge_growth(self, seconds: float) -> None:
@@ -155,20 +160,24 @@ class Evening:
         for name, points in (("rss", self.rss), ("uss", self.uss)):
             late = [point for point in points if point[0] >= WARM_UP * seconds]
             rate, floor = slope(late), slope(settled(late, STRETCHES))
-            scene.counts[f"{name}, MB at the end"] = round(points[-1][1])
+            scene.tally.counts[f"{name}, MB at the end"] = round(points[-1][1])
             print(f"  {name}: {rate:+.2f} MB/h by all looks, {floor:+.2f} MB/h by the lowest of each stretch")
             if seconds >= LEAST:
-                scene.expect(floor <= MB_PER_HOUR, f"{name} grows by {floor:.2f} MB/h")
+                scene.tally.expect(floor <= MB_PER_HOUR, f"{name} grows by {floor:.2f} MB/h")
+            else:
+                scene.tally.left_out["growth"] = f"{seconds:g} s are too few to judge a slope; {LEAST:g} are enough"
         turns = sorted(point for one in self.conversations for point in one.seconds)
         spans = windows(turns, WINDOWS)
         late = [percentile(span, 0.99) for span in spans]
         print("  p50/p99 per window, ms: " + "  ".join(
             f"{percentile(span, 0.5) * 1000:.0f}/{percentile(span, 0.99) * 1000:.0f}" for span in spans))  # fmt: skip
-        scene.expect(is_flat(late[1:], P99_GROWTH), f"the 99th percentile rises: {[round(each, 3) for each in late]}")
+        scene.tally.expect(
+            is_flat(late[1:], P99_GROWTH), f"the 99th percentile rises: {[round(each, 3) for each in late]}"
+        )
 
 
-def evening_in(folder: Path, seed: int, crew: list[Hand]) -> Evening:
+def evening_in(folder: Path, tally: Tally, crew: list[Hand]) -> Evening:
     """One that has not begun."""
-    gate = Gate({"authorization": f"Bearer {API_KEY}"})
-    scene = Scene(folder, random.Random(seed), WallClock(folder), gate, inside=False, full_disk=False, settings={})
+    gate, chance = Gate({"authorization": f"Bearer {API_KEY}"}), random.Random(tally.seed)
+    scene = Scene(folder, tally, chance, WallClock(folder), gate, inside=False, full_disk=False, settings={})
     return Evening(scene, crew)

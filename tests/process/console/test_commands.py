@@ -21,6 +21,7 @@ import pytest
 from tests.support.serve_command import Command, command, environment
 
 DONE, WRONG, NOBODY, REFUSED, UNSURE = 0, 2, 3, 4, 5
+PATIENCE = 60.0
 
 
 def ostler(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -163,10 +164,11 @@ def terminal(folder: Path, *words: str) -> Iterator[tuple["subprocess.Popen[byte
 
 
 def until(handle: int, words: str) -> str:
-    """Read the terminal until it shows this."""
+    """Read the terminal until it shows this. Patiently: the command starts meanwhile, which takes its time on a busy
+    machine."""
     seen = b""
     while words.encode() not in seen:
-        assert select.select([handle], [], [], 20)[0], seen
+        assert select.select([handle], [], [], PATIENCE)[0], seen
         seen += os.read(handle, 4096)
     return seen.decode()
 
@@ -178,7 +180,7 @@ def test_kill_asks_a_person_first(running: Command, tmp_path: Path) -> None:
         with terminal(tmp_path, "pool", "kill", number) as (asking, handle):
             until(handle, "? [y/N] ")
             os.write(handle, answer)
-            assert asking.wait(20) == code
+            assert asking.wait(PATIENCE) == code
 
 
 def test_top_fills_the_screen_and_leaves_it_as_it_was(running: Command, tmp_path: Path) -> None:
@@ -190,7 +192,7 @@ def test_top_fills_the_screen_and_leaves_it_as_it_was(running: Command, tmp_path
         until(handle, "2 seats leased")
         os.kill(top.pid, signal.SIGINT)
         until(handle, "\x1b[?1049l")
-        assert top.wait(20) == DONE
+        assert top.wait(PATIENCE) == DONE
 
 
 def test_a_reader_that_leaves_early_is_no_error(running: Command, tmp_path: Path) -> None:

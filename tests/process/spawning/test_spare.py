@@ -1,0 +1,59 @@
+"""The file that is kept ready for the next announcement, and what happens where it is missing."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ostler.pool.process.ledger import Ledger, Run, find_estates, prepare, spare_of
+from ostler.pool.process.reaper.leash import Leash
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    prepare(tmp_path / "run")
+    return Ledger.open(tmp_path / "run", Run.of_this_process("one"))
+
+
+@pytest.fixture
+def leash() -> Leash:
+    return Leash.of((0, 1, 2))
+
+
+def test_an_announcement_takes_the_spare_and_says_the_same_without_one(ledger: Ledger, leash: Leash) -> None:
+    ledger.make_spare()
+    ledger.announce(1, "agent", leash)
+    assert not spare_of(ledger.folder).exists()
+    ledger.announce(2, "agent", leash)
+    first, second = ((ledger.folder / name).read_bytes() for name in ("1", "2"))
+    assert first == second
+    assert b'"agent"' in first
+
+
+def test_a_spare_is_no_spawn_and_goes_with_its_ledger(ledger: Ledger) -> None:
+    ledger.make_spare()
+    assert list(ledger.folder.iterdir()) == []
+    ledger.close()
+    assert not ledger.folder.exists()
+    assert not spare_of(ledger.folder).exists()
+
+
+def test_the_spare_of_a_dead_gateway_goes_with_its_estate(tmp_path: Path) -> None:
+    runtime_dir, here = tmp_path / "run", Run.of_this_process("one")
+    prepare(runtime_dir)
+    gone = Run("dead", here.owner._replace(start=here.owner.start - 1), here.boot, here.namespace)
+    Ledger.open(runtime_dir, gone).make_spare()
+    (estate,) = find_estates(runtime_dir, here, 0.0)
+    assert (estate.wards, estate.pending) == ((), False)
+    estate.clear()
+    assert os.listdir(runtime_dir) == ["spawns"]  # noqa: PTH208 (names are all there is to compare)
+    assert not any((runtime_dir / "spawns").iterdir())
+
+
+def test_announcements_go_on_where_no_spare_can_be_made(ledger: Ledger, leash: Leash) -> None:
+    spare_of(ledger.folder).mkdir()
+    ledger.make_spare()
+    ledger.folder.rmdir()
+    spare_of(ledger.folder).rmdir()
+    ledger.announce(1, "agent", leash)
+    assert [file.name for file in ledger.folder.iterdir()] == ["1"]
