@@ -6,8 +6,12 @@ complaining. Here every object is closed as well, so a field the schema does not
 have no place here: give the oracle sound traffic only.
 """
 
+import json
+import os
 from collections.abc import Mapping
 from functools import cache
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -17,6 +21,7 @@ Frame = Mapping[str, Any]
 Model = str
 """Its name in the schema."""
 Id = int | str
+KEPT = Path(__file__).resolve().parents[2] / ".cache" / "acp"
 ANYTHING = "anything"
 """What a tool server answers is not the schema's business."""
 
@@ -121,12 +126,22 @@ def _require(holds: bool, frame: Frame, rule: str) -> None:
 
 @cache
 def _validator(model: Model) -> Draft202012Validator:
-    # Not at the top: it takes longer than all our own modules, and every worker that collects would pay for it.
-    from acp import schema
+    return Draft202012Validator({"type": "object"} if model == ANYTHING else _closed(_schema_of(model)))
 
-    if model == ANYTHING:
-        return Draft202012Validator({"type": "object"})
-    return Draft202012Validator(_closed(getattr(schema, model).model_json_schema(by_alias=True)))
+
+def _schema_of(model: Model) -> dict[str, Any]:
+    """As the models say; kept by their version, because to import them takes longer than all of our own modules."""
+    kept = KEPT / "-".join((version("agent-client-protocol"), version("pydantic"))) / f"{model}.json"
+    if not kept.exists():
+        from acp import schema
+
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        # Whole or not at all: other workers look for it at this very moment.
+        made = kept.with_suffix(f".{os.getpid()}")
+        made.write_text(json.dumps(getattr(schema, model).model_json_schema(by_alias=True)))
+        made.replace(kept)
+    found: dict[str, Any] = json.loads(kept.read_text())
+    return found
 
 
 def _closed(node: Any) -> Any:
