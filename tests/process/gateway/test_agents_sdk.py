@@ -24,10 +24,11 @@ async def test_a_two_tool_agent(served: Served, kind: str, stream: bool) -> None
 
     from tests.support.court import Court
 
+    make = getattr(agents, kind)
     court = Court()
     http = openai.DefaultAsyncHttpxClient(transport=court)
     async with openai.AsyncOpenAI(base_url=f"{served.base}/v1", api_key="unused", http_client=http) as client:
-        model = getattr(agents, kind)(model="demo", openai_client=client)
+        model = make(model="demo", openai_client=client)
         tools = [function_tool(get_weather), function_tool(get_time)]
         agent = Agent(name="helper", model=model, tools=tools, model_settings=ModelSettings())
         asked = '!call get_weather {"city": "Paris"}\n!call get_time {}'
