@@ -15,6 +15,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m compileall -q wire pool bridge gateway metrics  # the reaper keeps no bytecode of its own
 	touch $@
 
 serve: setup

@@ -280,7 +280,12 @@ class Books:
 
     def rank(self, stable: Stable) -> int:
         """The key whose waiting owner had its last turn longest ago comes first."""
-        return min([self.turns.of(ring.head()) for ring in stable.rings() if ring.count], default=self.turns.of(None))
+        turns = self.turns
+        rank = turns.of(stable.transports.head())
+        for line in stable.lines.values():
+            if line.ring.count and (turn := turns.of(line.ring.head())) < rank:
+                rank = turn
+        return rank
 
     # slots
 

@@ -12,7 +12,8 @@ Rules:
 - Time only moves forward here, whatever the caller's clock does. No locks: nothing here can be interrupted.
 """
 
-from functools import singledispatch
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ostler.pool.core import events, facts, intake, orders
 from ostler.pool.core.actions import Action, WakeAt
@@ -73,37 +74,42 @@ class PoolCore:
         return describe(self.books)
 
 
-@singledispatch
-def _book(event: events.Event, books: Books) -> Stable | None:  # noqa: ARG001  # the signature of all events
-    raise TypeError(f"not an event of the pool: {event!r}")
+# By the very type: events are final, and to find the way of one must cost less than to book it.
+_BOOKED: Mapping[type[Any], Callable[[Any, Books], Stable | None]] = {
+    events.KeyRegistered: intake.key_registered,
+    events.Claim: intake.claim,
+    events.ClaimAbandoned: intake.claim_abandoned,
+    events.LeaseReleased: intake.lease_released,
+    events.TurnBoundary: intake.turn_boundary,
+    events.Hint: intake.hint,
+    events.Warm: intake.warm,
+    events.SlotStarted: facts.slot_started,
+    events.SlotStartFailed: facts.slot_start_failed,
+    events.SlotDied: facts.slot_has_died,
+    events.SlotGone: facts.slot_gone,
+    events.SeatOpened: facts.seat_opened,
+    events.SeatOpenFailed: facts.seat_open_failed,
+    events.SeatClosed: facts.seat_closed,
+    events.SeatBroken: facts.seat_broken,
+    events.MemorySampled: facts.memory_sampled,
+    events.ProbeAnswered: facts.probe_answered,
+    events.ProbeMissed: facts.probe_missed,
+    events.Pause: orders.pause,
+    events.Resume: orders.resume,
+    events.DrainKey: orders.drain_key,
+    events.DrainSlot: orders.drain_slot,
+    events.Cool: orders.cool,
+    events.LimitsChanged: orders.limits_changed,
+    events.Recycle: orders.recycle,
+    events.Kill: orders.kill,
+    events.Reconnect: orders.reconnect,
+    events.Tick: orders.tick,
+    events.Shutdown: orders.shutdown,
+}
 
 
-_book.register(events.KeyRegistered, intake.key_registered)
-_book.register(events.Claim, intake.claim)
-_book.register(events.ClaimAbandoned, intake.claim_abandoned)
-_book.register(events.LeaseReleased, intake.lease_released)
-_book.register(events.TurnBoundary, intake.turn_boundary)
-_book.register(events.Hint, intake.hint)
-_book.register(events.Warm, intake.warm)
-_book.register(events.SlotStarted, facts.slot_started)
-_book.register(events.SlotStartFailed, facts.slot_start_failed)
-_book.register(events.SlotDied, facts.slot_has_died)
-_book.register(events.SlotGone, facts.slot_gone)
-_book.register(events.SeatOpened, facts.seat_opened)
-_book.register(events.SeatOpenFailed, facts.seat_open_failed)
-_book.register(events.SeatClosed, facts.seat_closed)
-_book.register(events.SeatBroken, facts.seat_broken)
-_book.register(events.MemorySampled, facts.memory_sampled)
-_book.register(events.ProbeAnswered, facts.probe_answered)
-_book.register(events.ProbeMissed, facts.probe_missed)
-_book.register(events.Pause, orders.pause)
-_book.register(events.Resume, orders.resume)
-_book.register(events.DrainKey, orders.drain_key)
-_book.register(events.DrainSlot, orders.drain_slot)
-_book.register(events.Cool, orders.cool)
-_book.register(events.LimitsChanged, orders.limits_changed)
-_book.register(events.Recycle, orders.recycle)
-_book.register(events.Kill, orders.kill)
-_book.register(events.Reconnect, orders.reconnect)
-_book.register(events.Tick, orders.tick)
-_book.register(events.Shutdown, orders.shutdown)
+def _book(event: events.Event, books: Books) -> Stable | None:
+    book = _BOOKED.get(type(event))
+    if book is None:
+        raise TypeError(f"not an event of the pool: {event!r}")
+    return book(event, books)

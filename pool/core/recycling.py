@@ -101,11 +101,13 @@ def judge_silence(books: Books, slot: Slot) -> None:
 
 def replace_retired(books: Books, stable: Stable) -> None:
     """Let the retired drain whose successor is there, not needed, or without a place beside them."""
+    retired = []
     for slot in stable.slots.values():
         if slot.unjudged:
             slot.unjudged = False
             judge_seats(books, slot)
-    retired = [slot for slot in stable.slots.values() if slot.retire is not None and slot.state is SlotState.READY]
+        if slot.retire is not None and slot.state is SlotState.READY:
+            retired.append(slot)
     for slot in retired:
         if _may_drain(books, stable, slot):
             begin_drain(books, slot, slot.retire or Cause.OPERATOR)

@@ -16,9 +16,8 @@ def target(books: Books, stable: Stable, line: Line) -> int:
     """Seats to keep parked on this line now."""
     if stable.cool or not stable.spec.traits.parks:
         return 0
-    learned = line.arrivals.target(books.now, refill_seconds(stable))
-    hinted = 1 if books.now < line.hint_until else 0
-    return min(max(learned, line.floor, hinted), books.limits.reserve.most)
+    wanted = line.arrivals.target(books.now, refill_seconds(stable)) or (1 if books.now < line.hint_until else 0)
+    return min(max(wanted, line.floor), books.limits.reserve.most)
 
 
 def deficit(books: Books, stable: Stable, line: Line) -> int:
@@ -47,10 +46,11 @@ def processes_wanted(books: Books, stable: Stable) -> int:
     if stable.cool:
         return 0
     now = books.now
+    refill = refill_seconds(stable)
     seats, moving, settled, recurring = 0, 0, 0, False
     for line in stable.lines.values():
         seats += target(books, stable, line)
-        recurring = recurring or now < line.hint_until or line.arrivals.recurring(now, refill_seconds(stable))
+        recurring = recurring or now < line.hint_until or line.arrivals.recurring(now, refill)
     for slot in stable.slots.values():
         if slot.retire is None and slot.state is SlotState.READY:
             settled += len(slot.leases)

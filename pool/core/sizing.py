@@ -141,4 +141,4 @@ def seats_for(expected: float, miss_chance: float, most: int) -> int:
 
 
 def _halved(elapsed: float, half_life: float) -> float:
-    return float(0.5 ** (max(elapsed, 0.0) / half_life))
+    return float(0.5 ** (elapsed / half_life)) if elapsed > 0.0 else 1.0

@@ -1,4 +1,4 @@
-"""Start the demo agent: `python -I -S -E <this folder> agent demo [flags]`.
+"""Start the demo agent: `python -I -S -E <this file> agent demo [flags]`.
 
 The words `agent demo` are what `ps` shows; nothing else reads them.
 """

@@ -1,12 +1,13 @@
 """Contract: through a whole gateway, the agent calls a function that the API client executes, and goes on with its
 result in the same turn."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import openai
 import pytest
 
 from ostler.pool.provider import Provider
@@ -14,6 +15,9 @@ from tests.agents.recipes import Recipe
 from tests.support.openai_oracle import judge_response, judge_stream
 from tests.support.served import events_of, gateway_at
 from tests.support.yard import PATIENCE
+
+if TYPE_CHECKING:
+    import openai
 
 ASKED = '!call get_word {"text": "asked"}'
 RESULT = "result-canary"
@@ -24,6 +28,8 @@ FUNCTION = {"name": "get_word", "description": "Knows a word.", "parameters": PA
 @pytest.fixture
 async def client(provider: Provider, recipe: Recipe, tmp_path: Path) -> AsyncIterator[openai.AsyncOpenAI]:
     """What a user of this agent would make, but strict. The agent's model is the client's default."""
+    import openai
+
     settings = recipe.settings
     section = {
         "command": None if settings.command is None else list(settings.command),

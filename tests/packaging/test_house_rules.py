@@ -22,6 +22,7 @@ EVERYWHERE = ("*",)
 
 STATEFUL = {"dict", "list", "set", "bytearray", "deque", "defaultdict", "Counter", "OrderedDict", "count", "cycle"}
 STATEFUL |= {"WeakKeyDictionary", "WeakValueDictionary", "WeakSet", "Lock", "Event", "Queue", "local"}
+HEAVY = {"acp", "acplint", "agents", "mcp", "mcp_types", "openai", "openresponses_types", "pydantic", "schemathesis"}
 CHANGES = {"append", "extend", "insert", "add", "update", "setdefault", "pop", "popitem", "remove", "discard", "clear"}
 
 
@@ -182,6 +183,17 @@ def mocking(node: ast.AST, source: list[str]) -> str | None:
     return None
 
 
+def heavy_import(node: ast.AST, source: list[str]) -> str | None:
+    if not isinstance(node, ast.Module):
+        return None
+    for part in node.body:
+        names = [alias.name for alias in part.names] if isinstance(part, ast.Import) else []
+        names += [part.module or ""] if isinstance(part, ast.ImportFrom) else []
+        if heavy := {name.partition(".")[0] for name in names} & HEAVY:
+            return f"{heavy} (line {part.lineno}): every worker that collects pays for it; import it where it is used"
+    return None
+
+
 def noqa_without_reason(node: ast.AST, source: list[str]) -> str | None:
     if not isinstance(node, ast.Module):
         return None
@@ -263,6 +275,14 @@ RULES = (
         (
             ("from unittest.mock import patch", "import unittest"),
             ("monkeypatch.setattr('a.b', 1)", "monkeypatch.setenv('A', '1')"),
+        ),
+    ),
+    Rule(
+        heavy_import,
+        TESTS,
+        (
+            ("import openai", "if TYPE_CHECKING:\n    import openai"),
+            ("from acp.schema import Error", "def f():\n    from acp import schema"),
         ),
     ),
     Rule(

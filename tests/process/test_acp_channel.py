@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acp.schema import AcpMcpServer, ConnectMcpResponse, DisconnectMcpResponse, MessageMcpNotification
 
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.channels.acp import ASKED_LIMIT, CONNECTION_LIMIT, AcpChannel
@@ -17,6 +16,13 @@ from tests.support.http_tools import running_channel
 from tests.support.relays import Echo, Held, running_bridge, tool
 
 ECHO = [tool("echo", text={"type": "string"})]
+
+
+def official(model: str, value: object) -> Any:
+    """A value as the official schema reads it."""
+    from acp import schema
+
+    return getattr(schema, model).model_validate(value)
 
 
 class Agent:
@@ -34,7 +40,8 @@ class Agent:
         return answered
 
     async def connect(self, server: str) -> str:
-        return ConnectMcpResponse.model_validate(await self.ask("mcp/connect", serverId=server)).connection_id
+        answer = official("ConnectMcpResponse", await self.ask("mcp/connect", serverId=server))
+        return str(answer.connection_id)
 
     def message(self, connection: str, method: str, /, **params: Any) -> asyncio.Future[Any]:
         return self.ask("mcp/message", connectionId=connection, method=method, params=params)
@@ -56,7 +63,7 @@ async def bridge(tmp_path: Path) -> AsyncIterator[Bridge]:
 
 
 def declared(agent: Agent, binding: Any) -> str:
-    return AcpMcpServer.model_validate(agent.channel.declare(binding)).server_id
+    return str(official("AcpMcpServer", agent.channel.declare(binding)).server_id)
 
 
 async def test_f05_sessions_of_one_process_reach_their_own_tools(bridge: Bridge) -> None:
@@ -82,7 +89,7 @@ async def test_progress_and_news_leave_as_messages_of_their_connection(bridge: B
     connection = await agent.ready(declared(agent, binding))
     await agent.call(connection, _meta={"progressToken": "p"})
     bridge.publish(binding, [*ECHO, tool("more")], reporting)
-    said = [MessageMcpNotification.model_validate(params) for method, params in agent.told if method == "mcp/message"]
+    said = [official("MessageMcpNotification", params) for method, params in agent.told if method == "mcp/message"]
     assert [each.method for each in said] == ["notifications/progress", "notifications/tools/list_changed"]
     assert {each.connection_id for each in said} == {connection}
 
@@ -93,7 +100,7 @@ async def test_f09_unknown_foreign_closed_and_revoked_are_one_answer(bridge: Bri
     server, dead = declared(agent, binding), declared(agent, revoked)
     gone, closed = await agent.ready(dead), await agent.ready(server)
     revoked.revoke()
-    DisconnectMcpResponse.model_validate(await agent.ask("mcp/disconnect", connectionId=closed))
+    official("DisconnectMcpResponse", await agent.ask("mcp/disconnect", connectionId=closed))
     alive = await agent.ready(server)
     answers = [
         await agent.ask("mcp/connect", serverId="0" * 32),

@@ -1,18 +1,20 @@
 """The official MCP client, of every protocol era, talks to the bridge through a real relay."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import mcp_types as types
 import pytest
-from mcp import StdioServerParameters
-from mcp.client import Client
 
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.server import Bridge
 from ostler.bridge.session_binding import SessionBinding
 from tests.support.relays import running_bridge, tool
+
+if TYPE_CHECKING:
+    from mcp.client import Client
 
 TOOLS = [tool(f"tool_{number:02}", "numbered", text={"type": "string"}) for number in range(25)]
 Mode = Literal["legacy", "auto", "2026-07-28"]
@@ -25,6 +27,9 @@ async def bridge(tmp_path: Path) -> AsyncIterator[Bridge]:
 
 
 def client_of(binding: SessionBinding, mode: Mode) -> Client:
+    from mcp import StdioServerParameters
+    from mcp.client import Client
+
     command, *args = binding.relay.argv
     return Client(StdioServerParameters(command=command, args=args, env=dict(binding.relay.env)), mode=mode)
 
@@ -41,6 +46,8 @@ async def dispatcher(call: ToolCall) -> CallResult:
 
 @pytest.mark.parametrize("mode", ["legacy", "auto", "2026-07-28"])
 async def test_the_official_client_lists_and_calls(bridge: Bridge, mode: Mode) -> None:
+    from mcp_types import ImageContent, TextContent
+
     binding = bridge.open(TOOLS)
     bridge.publish(binding, TOOLS, dispatcher, "mine")
     async with client_of(binding, mode) as client:
@@ -60,7 +67,7 @@ async def test_the_official_client_lists_and_calls(bridge: Bridge, mode: Mode) -
             heard.append((progress, total, message))
 
         result = await client.call_tool("tool_00", {"text": "hi"}, progress_callback=hear)
-        assert [type(block) for block in result.content] == [types.TextContent, types.ImageContent]
+        assert [type(block) for block in result.content] == [TextContent, ImageContent]
         assert result.content[0].text == "mine:hi"
         assert result.structured_content == {"n": 1}
         assert heard == [(1, 2, "half")]

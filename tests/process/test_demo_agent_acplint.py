@@ -1,12 +1,15 @@
 """acplint against the demo agent: what it finds, and what it gets wrong about the protocol."""
 
+from __future__ import annotations
+
 import sys
 from pathlib import Path
-
-from acplint.report import ConformanceReport
-from acplint.runner import ConformanceRunner
+from typing import TYPE_CHECKING
 
 from ostler.pool.demo.launch import command_line
+
+if TYPE_CHECKING:
+    from acplint.report import ConformanceReport
 
 DIALECT = str(Path(__file__).parents[1] / "support" / "acplint_dialect.py")
 # Without the four that only wait ten seconds for requests which this agent never makes.
@@ -34,6 +37,8 @@ CONTRADICTIONS = {
 
 
 def lint(command: list[str], cwd: Path) -> ConformanceReport:
+    from acplint.runner import ConformanceRunner
+
     return ConformanceRunner(command, cwd=str(cwd), categories=CATEGORIES).run_all()
 
 

@@ -1,15 +1,15 @@
 """MCP over Streamable HTTP: a real server on loopback, the official client, and clients that mean no good."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import mcp_types
 import pytest
-from mcp.shared.exceptions import MCPError
 
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.channels.http import HttpChannel, HttpNotRunning, HttpServerEntry, NotLoopback
@@ -20,6 +20,9 @@ from ostler.bridge.server import Bridge
 from tests.support.http_tools import INITIALIZE, bare, official, running_channel
 from tests.support.relays import Echo, Held, running_bridge, tool
 from tests.support.waiting import eventually, soon
+
+if TYPE_CHECKING:
+    import mcp_types
 
 ECHO = [tool("echo", "says who it is", text={"type": "string"})]
 MODES = ["legacy", "2026-07-28", "auto"]
@@ -60,8 +63,10 @@ async def talkative(call: ToolCall) -> CallResult:
 
 
 def text(result: mcp_types.CallToolResult) -> str:
+    from mcp_types import TextContent
+
     block = result.content[0]
-    assert isinstance(block, mcp_types.TextContent)
+    assert isinstance(block, TextContent)
     return block.text
 
 
@@ -107,6 +112,8 @@ async def test_logs_follow_the_level_that_the_session_set(bridge: Bridge, channe
 
 
 async def test_f05_two_bindings_never_meet(bridge: Bridge, channel: HttpChannel) -> None:
+    from mcp.shared.exceptions import MCPError
+
     a, b = bridge.open(ECHO), bridge.open([tool("other")])
     bridge.publish(a, ECHO, Echo("A"), "session-a")
     bridge.publish(b, [tool("other")], Echo("B"), "session-b")
@@ -121,10 +128,12 @@ async def test_f05_two_bindings_never_meet(bridge: Bridge, channel: HttpChannel)
 
 
 async def test_list_changed_is_heard_on_the_get_stream(bridge: Bridge, channel: HttpChannel) -> None:
+    from mcp_types import ToolListChangedNotification
+
     news = asyncio.Event()
 
     async def hear(message: object) -> None:
-        if isinstance(message, mcp_types.ToolListChangedNotification):
+        if isinstance(message, ToolListChangedNotification):
             news.set()
 
     binding = bridge.open(ECHO)

@@ -1,43 +1,37 @@
 """The published types of the Open Responses specification as a judge of what we send.
 
-`Court` sits in the transport of a client's HTTP, so that every body and every event is judged that a test lets pass.
+The types are imported when something is first judged: they take longer than all our own modules, and each worker that
+collects would pay for them.
 """
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx2  # the HTTP library of the clients
-from openresponses_types import types
-from pydantic import BaseModel
-
-from tests.support.plain_http import NO_AUTHORITIES
-
-EVENTS: dict[str, type[BaseModel]] = {
-    "response.created": types.ResponseCreatedStreamingEvent,
-    "response.queued": types.ResponseQueuedStreamingEvent,
-    "response.in_progress": types.ResponseInProgressStreamingEvent,
-    "response.completed": types.ResponseCompletedStreamingEvent,
-    "response.failed": types.ResponseFailedStreamingEvent,
-    "response.incomplete": types.ResponseIncompleteStreamingEvent,
-    "response.output_item.added": types.ResponseOutputItemAddedStreamingEvent,
-    "response.output_item.done": types.ResponseOutputItemDoneStreamingEvent,
-    "response.content_part.added": types.ResponseContentPartAddedStreamingEvent,
-    "response.content_part.done": types.ResponseContentPartDoneStreamingEvent,
-    "response.output_text.delta": types.ResponseOutputTextDeltaStreamingEvent,
-    "response.output_text.done": types.ResponseOutputTextDoneStreamingEvent,
-    "response.reasoning_summary_part.added": types.ResponseReasoningSummaryPartAddedStreamingEvent,
-    "response.reasoning_summary_part.done": types.ResponseReasoningSummaryPartDoneStreamingEvent,
-    "response.reasoning_summary_text.delta": types.ResponseReasoningSummaryDeltaStreamingEvent,
-    "response.reasoning_summary_text.done": types.ResponseReasoningSummaryDoneStreamingEvent,
-    "response.function_call_arguments.delta": types.ResponseFunctionCallArgumentsDeltaStreamingEvent,
-    "response.function_call_arguments.done": types.ResponseFunctionCallArgumentsDoneStreamingEvent,
+EVENTS: dict[str, str] = {
+    "response.created": "ResponseCreatedStreamingEvent",
+    "response.queued": "ResponseQueuedStreamingEvent",
+    "response.in_progress": "ResponseInProgressStreamingEvent",
+    "response.completed": "ResponseCompletedStreamingEvent",
+    "response.failed": "ResponseFailedStreamingEvent",
+    "response.incomplete": "ResponseIncompleteStreamingEvent",
+    "response.output_item.added": "ResponseOutputItemAddedStreamingEvent",
+    "response.output_item.done": "ResponseOutputItemDoneStreamingEvent",
+    "response.content_part.added": "ResponseContentPartAddedStreamingEvent",
+    "response.content_part.done": "ResponseContentPartDoneStreamingEvent",
+    "response.output_text.delta": "ResponseOutputTextDeltaStreamingEvent",
+    "response.output_text.done": "ResponseOutputTextDoneStreamingEvent",
+    "response.reasoning_summary_part.added": "ResponseReasoningSummaryPartAddedStreamingEvent",
+    "response.reasoning_summary_part.done": "ResponseReasoningSummaryPartDoneStreamingEvent",
+    "response.reasoning_summary_text.delta": "ResponseReasoningSummaryDeltaStreamingEvent",
+    "response.reasoning_summary_text.done": "ResponseReasoningSummaryDoneStreamingEvent",
+    "response.function_call_arguments.delta": "ResponseFunctionCallArgumentsDeltaStreamingEvent",
+    "response.function_call_arguments.done": "ResponseFunctionCallArgumentsDoneStreamingEvent",
 }
 
 
 def judge_response(body: dict[str, Any]) -> None:
     """Raise unless this is a response resource."""
-    types.ResponseResource.model_validate(body)
+    _validate("ResponseResource", body)
 
 
 def judge_stream(events: list[dict[str, Any]]) -> None:
@@ -47,7 +41,7 @@ def judge_stream(events: list[dict[str, Any]]) -> None:
     endings = {"response.completed", "response.failed", "response.incomplete"}
     assert [event["type"] in endings for event in events] == [False] * (len(events) - 1) + [True]
     for event in events:
-        EVENTS[event["type"]].model_validate(event)
+        _validate(EVENTS[event["type"]], event)
     judge_items(events)
 
 
@@ -84,37 +78,7 @@ def judge(content_type: str, content: bytes) -> int:
     return 1
 
 
-class Heard(httpx2.AsyncByteStream):
-    """A body on its way to the client, and a copy of it."""
+def _validate(name: str, value: object) -> None:
+    from openresponses_types import types
 
-    def __init__(self, inner: httpx2.AsyncByteStream, content_type: str, court: "Court") -> None:
-        self._inner = inner
-        self._kind = content_type
-        self._court = court
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        pieces = []
-        async for piece in self._inner:
-            pieces.append(piece)
-            yield piece
-        self._court.judged += judge(self._kind, b"".join(pieces))
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-class Court(httpx2.AsyncBaseTransport):
-    """HTTP as it is, and a verdict on each body that was read to its end."""
-
-    def __init__(self) -> None:
-        self._inner = httpx2.AsyncHTTPTransport(verify=NO_AUTHORITIES)
-        self.judged = 0
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        answer = await self._inner.handle_async_request(request)
-        assert isinstance(answer.stream, httpx2.AsyncByteStream)
-        answer.stream = Heard(answer.stream, answer.headers.get("content-type", ""), self)
-        return answer
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
+    getattr(types, name).model_validate(value)

@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.acp_oracle import ProtocolViolation, check_agent_frame, check_client_frame
+from tests.support.acp_oracle import (
+    AGENT_METHODS,
+    AGENT_NOTIFICATIONS,
+    ANYTHING,
+    CLIENT_METHODS,
+    CLIENT_NOTIFICATIONS,
+    ProtocolViolation,
+    check_agent_frame,
+    check_client_frame,
+)
 
 UPDATE = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "x"}}
 PROMPT = {"sessionId": "s", "prompt": [{"type": "text", "text": "x"}]}
@@ -68,3 +77,11 @@ def test_a_wrong_frame_of_an_agent_is_found(frame: dict[str, Any]) -> None:
 def test_a_wrong_frame_of_ours_is_found(frame: dict[str, Any]) -> None:
     with pytest.raises(ProtocolViolation):
         check_client_frame(frame, {1: "session/request_permission"})
+
+
+def test_every_model_that_is_named_is_in_the_schema() -> None:
+    from acp import schema
+
+    named = {name for table in (AGENT_METHODS, CLIENT_METHODS) for pair in table.values() for name in pair}
+    named |= {*AGENT_NOTIFICATIONS.values(), *CLIENT_NOTIFICATIONS.values()}
+    assert named - {ANYTHING} <= set(dir(schema))

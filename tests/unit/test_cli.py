@@ -52,5 +52,18 @@ def test_the_demo_agent_starts_without_what_is_slow_to_import() -> None:
     timed = subprocess.run([bare, "-X", "importtime", *rest], input="", capture_output=True, check=True, text=True)
     loaded = {line.rpartition("|")[2].strip() for line in timed.stderr.splitlines()}
     assert "ostler.pool.demo.agent" in loaded
-    slow = {"asyncio", "typing", "dataclasses", "argparse", "pathlib", "subprocess", "socket", "logging"}
+    slow = {"asyncio", "typing", "dataclasses", "argparse", "pathlib", "runpy", "subprocess", "socket", "logging"}
     assert loaded & slow == set()
+
+
+def test_a_gateway_starts_without_rich_and_whoever_wants_it_afterwards_gets_it() -> None:
+    probe = """
+import sys
+from ostler.gateway.importing import importing
+with importing():
+    import ostler.gateway.app, ostler.gateway.log
+print(*(name for name in sys.modules if name.partition(".")[0] == "rich"))
+import rich
+"""
+    shown = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True)
+    assert shown.stdout.split() == []

@@ -1,14 +1,18 @@
 """Chat completions: the same sessions for clients that resend everything."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import openai
 import pytest
 
 from tests.support.served import SESSION, Served, serving
+
+if TYPE_CHECKING:
+    import openai
 
 TOOL: Any = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}
 CALL = '!call get_weather {"city": "Paris"}'
@@ -16,6 +20,8 @@ CALL = '!call get_weather {"city": "Paris"}'
 
 @pytest.fixture
 async def client(served: Served) -> AsyncIterator[openai.AsyncOpenAI]:
+    import openai
+
     made = openai.AsyncOpenAI(
         base_url=f"{served.base}/v1", api_key="unused", max_retries=0, _strict_response_validation=True
     )

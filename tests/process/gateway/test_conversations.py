@@ -1,18 +1,24 @@
 """Conversations as objects, and the models."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
-import openai
 import pytest
 
 from tests.support.served import SESSION, Served, serving, text_of
 
+if TYPE_CHECKING:
+    import openai
+
 
 @pytest.fixture
 async def client(served: Served) -> AsyncIterator[openai.AsyncOpenAI]:
+    import openai
+
     made = openai.AsyncOpenAI(
         base_url=f"{served.base}/v1", api_key="unused", max_retries=0, _strict_response_validation=True
     )
@@ -21,6 +27,8 @@ async def client(served: Served) -> AsyncIterator[openai.AsyncOpenAI]:
 
 
 async def test_a_conversation_is_made_used_changed_and_deleted(client: openai.AsyncOpenAI) -> None:
+    from openai import NotFoundError
+
     made = await client.conversations.create(
         metadata={"topic": "fruit"}, items=[{"type": "message", "role": "user", "content": "apple"}]
     )
@@ -30,7 +38,7 @@ async def test_a_conversation_is_made_used_changed_and_deleted(client: openai.As
     assert changed.metadata == {"topic": "trees"}
     assert (await client.conversations.retrieve(made.id)).metadata == {"topic": "trees"}
     assert (await client.conversations.delete(made.id)).deleted
-    with pytest.raises(openai.NotFoundError):
+    with pytest.raises(NotFoundError):
         await client.conversations.retrieve(made.id)
 
 

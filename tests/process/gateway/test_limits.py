@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from openai import AsyncOpenAI
-
 from tests.support.openai_oracle import judge_response
 from tests.support.served import SESSION, serving, text_of
 from tests.support.waiting import eventually
@@ -38,6 +36,8 @@ async def test_waiting_for_the_client_is_not_silence(tmp_path: Path) -> None:
 
 
 async def test_a_wall_clock_ends_a_busy_turn_as_incomplete(tmp_path: Path) -> None:
+    from openai import AsyncOpenAI
+
     async with serving(tmp_path / "data", gateway__turn_limit=0.3) as served:
         ended = (await served.ask("said\n!sleep 60", conversation="x")).json()
         assert (ended["status"], ended["incomplete_details"]) == (

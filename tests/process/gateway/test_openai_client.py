@@ -1,15 +1,19 @@
 """The official OpenAI client with strict validation, and the specification's own types, as judges."""
 
+from __future__ import annotations
+
 import base64
 import json
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import openai
 import pytest
 
-from tests.support.openai_oracle import Court, judge_response, judge_stream
+from tests.support.openai_oracle import judge_response, judge_stream
 from tests.support.served import Served, text_of
+
+if TYPE_CHECKING:
+    import openai
 
 PNG = base64.b64encode(b"\x89PNG not really").decode()
 WEATHER = {
@@ -24,6 +28,10 @@ CALL = '!call get_weather {"city": "Paris"}'
 @pytest.fixture
 async def client(served: Served) -> AsyncIterator[openai.AsyncOpenAI]:
     """As a user would make it, but strict; and every body it reads is judged besides."""
+    import openai
+
+    from tests.support.court import Court
+
     court = Court()
     made = openai.AsyncOpenAI(
         base_url=f"{served.base}/v1",
@@ -38,13 +46,15 @@ async def client(served: Served) -> AsyncIterator[openai.AsyncOpenAI]:
 
 
 async def test_c30_create_retrieve_delete(client: openai.AsyncOpenAI) -> None:
+    from openai import NotFoundError
+
     made = await client.responses.create(model="demo", input="hello")
     assert made.output_text == "echo: hello"
     assert (await client.responses.retrieve(made.id)).output_text == "echo: hello"
     listed = await client.responses.input_items.list(made.id)
     assert [item.type for item in listed.data] == ["message"]
     await client.responses.delete(made.id)
-    with pytest.raises(openai.NotFoundError):
+    with pytest.raises(NotFoundError):
         await client.responses.retrieve(made.id)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openai import AsyncOpenAI
 
 from ostler.gateway.api.decisions import Decisions, Settled
 from ostler.gateway.api.items import Names, decision_of
@@ -80,6 +79,8 @@ async def test_a_question_is_answered_by_previous_response_id_and_streams(tmp_pa
 
 
 async def test_the_openai_client_reads_questions_strictly(tmp_path: Path) -> None:
+    from openai import AsyncOpenAI
+
     async with (
         serving(tmp_path / "data", pool__permissions="ask") as served,
         AsyncOpenAI(base_url=f"{served.base}/v1", api_key="x", _strict_response_validation=True) as client,

@@ -1,5 +1,6 @@
 """What must hold after every step, whatever the event was, and the recount of the books."""
 
+from operator import attrgetter
 from typing import Any
 
 from tests.unit.core.mirror import (
@@ -9,6 +10,8 @@ from tests.unit.core.mirror import (
     MirrorSlot,
     require,
 )
+
+DEADLINE = attrgetter("deadline")
 
 
 class Levels(Mirror):
@@ -22,15 +25,13 @@ class Levels(Mirror):
         if not self.claims:
             return
         books, limits = self.books, self.limits
-        require(
-            self.wake <= min(claim.deadline for claim in self.claims.values()) + 1.0,
-            "a deadline wakes",
-            self.wake,
-        )
+        first = min(map(DEADLINE, self.claims.values()))
+        require(self.wake <= first + 1.0, "a deadline wakes", self.wake)
         short: set[Any] = set()
         serving = self._serving()
+        paused, everything = self.paused, None in self.paused
         for (key, tools), owners in self.lines.items():
-            if not owners or self._is_paused(key):
+            if not owners or everything or key in paused:
                 continue
             slots = serving.get(key, ())
             if tools is None:

@@ -1,17 +1,18 @@
 """Seeded defects of the pool core: each is one patch of one module, and the walk must see it.
 
-A mutant is a whole copy of the package under a name of its own, so its events, enums and records are its own
-too.
+A mutant is a whole copy of the package under a name that is not the package's, so its events, enums and records are its
+own too. All have the same name: nobody finds them by it once they are loaded, and what is alike is compiled once.
 """
 
 import importlib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 import ostler.pool.core as original
 
@@ -41,11 +42,16 @@ class _Copy(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         name = module.__name__.removeprefix(self.package).lstrip(".") or "__init__"
-        exec(compile(self.sources[name], f"<{module.__name__}>", "exec"), module.__dict__)
+        exec(_compiled(self.sources[name], f"<{module.__name__}>"), module.__dict__)
+
+
+@cache
+def _compiled(source: str, name: str) -> CodeType:
+    return compile(source, name, "exec")
 
 
 def load(mutant: Mutant) -> ModuleType:
-    package = f"mutated_{mutant.name}"
+    package = "mutated"
     sources = {path.stem: path.read_text() for path in HOME.glob("*.py")}
     assert sources[mutant.module].count(mutant.old) == 1, f"{mutant.name} does not apply exactly once"
     sources[mutant.module] = sources[mutant.module].replace(mutant.old, mutant.new)
