@@ -137,7 +137,7 @@ def _check(provider: Provider, settings: ProviderSettings, key: TransportKey) ->
 
 def _program(provider: Provider, settings: ProviderSettings, path: str) -> tuple[str, ...]:
     if provider.find is None and settings.command is None:
-        raise BadSetting("command", f"{provider.name} has no command of its own: configure one")
+        raise BadSetting(f"providers.{provider.name}.command", "this agent has no command of its own: configure one")
     finder = PathFinder(path)
     try:
         if settings.command is not None:

@@ -40,6 +40,16 @@ def models_of(settings: Settings) -> Models:
     return models
 
 
+def require_commands(models: Models, pool: PoolSettings) -> None:
+    """What a name leads to must be able to start: an agent without a command of its own needs one from the settings."""
+    providers = load()
+    leads = {name: found[0] for name in models.listed() if (found := models.resolve(name)) is not None}
+    for name, provider in leads.items():
+        if providers[provider].find is None and pool.providers[provider].command is None:
+            text = f"this agent has no command of its own, and {name!r} leads to it: configure one"
+            raise ConfigError(f"providers.{provider}.command", text)
+
+
 def work_folder(settings: Settings, data_dir: Path) -> Path:
     """Where agents work when nobody names a directory."""
     named = settings.gateway.default_cwd
@@ -69,4 +79,5 @@ def check(
     check_exposure(settings.gateway.host, settings.gateway.uds, settings.auth)
     upstream_settings(settings)
     wanted = pool_settings(settings, models, work_folder(settings, data_dir))
+    require_commands(models, wanted)
     return models, made_to_ask(wanted, settings, models, load())
