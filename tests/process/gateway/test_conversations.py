@@ -66,6 +66,9 @@ async def test_models_are_listed_and_resolved(tmp_path: Path) -> None:
         assert text_of(answer.json()) == "echo: hi"
         unknown = await served.http.post("/v1/responses", json={"model": "nope/x", "input": "hi"})
         assert (unknown.status_code, unknown.json()["error"]["param"]) == (404, "model")
+        said = unknown.json()["error"]["message"]
+        assert "there is: demo/demo, fast; or provider, or provider/model" in said
+        assert "codex, codex-acp, demo, gemini" in said
 
 
 async def test_a17_another_model_or_directory_keeps_the_session(served: Served, tmp_path: Path) -> None:
