@@ -13,9 +13,10 @@ from ostler.gateway.config.settings import Settings
 from ostler.gateway.gauges.traces import check as check_traces
 from ostler.gateway.log import checked as check_log
 from ostler.gateway.memory import check as check_memory
-from ostler.gateway.models import Models, callings
+from ostler.gateway.models import Models
 from ostler.gateway.resets.policies import policies_of
 from ostler.pool.configuration import PoolSettings
+from ostler.pool.provider import callings
 from ostler.pool.providers import load
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
