@@ -21,6 +21,7 @@ from ostler.pool.codecs import choose
 from ostler.pool.errors import AgentMissing, AgentStartFailed, Phase, UnknownProvider
 from ostler.pool.finder import PathFinder
 from ostler.pool.keys import TransportKey
+from ostler.pool.logins import missing_login
 from ostler.pool.process.command import Command
 from ostler.pool.process.environment import build_environment
 from ostler.pool.provider import Approval, CodecName, Provider, ToolChannel, Wanted
@@ -41,6 +42,8 @@ class Launch:
     command: Command
     fingerprint: str
     home: str
+    unkeyed: str = ""
+    """What its agent lacks to log in, as far as its declaration tells; "" for nothing."""
 
     @property
     def channel(self) -> ToolChannel:
@@ -97,7 +100,7 @@ def launch(
         channel=channel,
         credentials=_credentials(provider, home),
     )
-    return Launch(key, provider, settings, command, mark, home)
+    return Launch(key, provider, settings, command, mark, home, missing_login(provider, env, home))
 
 
 def fingerprint(
