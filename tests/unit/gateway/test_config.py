@@ -31,7 +31,7 @@ def test_traces_without_their_library_are_a_mistake_of_the_configuration(tmp_pat
     )  # fmt: skip
     assert (ended.returncode, ended.stdout) == (1, "")
     assert "metrics.otlp_endpoint" in ended.stderr
-    assert "pip install 'ostler[otel]'" in ended.stderr
+    assert "pip install 'opentelemetry-exporter-otlp-proto-http>=1.30' 'opentelemetry-sdk>=1.30'" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
     assert not (tmp_path / "data").exists()
 
