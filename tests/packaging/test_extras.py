@@ -22,11 +22,3 @@ def test_what_is_to_be_installed_is_what_is_declared() -> None:
 def test_nobody_is_sent_to_an_index_for_ostler() -> None:
     texts = [*ROOT.glob("docs/*.md"), *ROOT.glob("gateway/**/*.py"), *ROOT.glob("bridge/**/*.py"), ROOT / "README.md"]
     assert [str(file) for file in texts if "install 'ostler[" in file.read_text()] == []
-
-
-def test_the_long_step_of_the_first_run_is_announced() -> None:
-    lines = (ROOT / "Makefile").read_text().splitlines()
-    (step,) = (number for number, line in enumerate(lines) if "--require-hashes -r requirements/dev.txt" in line)
-    assert lines[step - 1].startswith("\t@echo ")
-    assert "about a minute" in lines[step - 1]
-    assert "600 MB" in lines[step - 1]

@@ -89,6 +89,9 @@ async def test_a_real_conversation_remembers_and_obeys_commands(served: Served, 
     await expect(log.locator(".note")).to_contain_text("A new session begins")
     await say("!recall\nsecond word", " echo: second word")
     await window.shoot("chat")
+    await page.reload()
+    await expect(log.locator(".line")).to_have_text(["You!recall\nsecond word", "Agent echo: second word"])
+    await say("!recall", "!recall\nsecond word")
     assert window.complaints == []
 
 
