@@ -13,6 +13,7 @@ setup: $(STAMP)
 $(STAMP): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("ostler needs Python 3.11 or later; set PYTHON=..." if sys.version_info < (3, 11) else 0)'
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@echo "installing what ostler and its tests need into $(VENV): about a minute, and about 600 MB, on the first run"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	$(BIN)/python -m compileall -q wire pool bridge gateway metrics  # the reaper keeps no bytecode of its own

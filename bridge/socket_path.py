@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from ostler.bridge.errors import SocketInUse, SocketRefused
+from ostler.bridge.leftovers import PREFIX, remove_leftovers
 
 LONGEST: Final = 107
 NAME: Final = "bridge.sock"
@@ -75,8 +76,10 @@ def _choose(data_directory: Path, runtime_directory: Path | None) -> tuple[Path,
         if fits(short / NAME):
             return short, False
     # A long TMPDIR is left for the one directory that every system has.
-    parent = tempfile.gettempdir() if fits(Path(tempfile.gettempdir()) / f"ostler-{'x' * 8}" / NAME) else "/tmp"  # noqa: S108 - mkdtemp makes a private, unguessable directory
-    return Path(tempfile.mkdtemp(prefix="ostler-", dir=parent)), True
+    parent = tempfile.gettempdir() if fits(Path(tempfile.gettempdir()) / f"{PREFIX}{'x' * 8}" / NAME) else "/tmp"  # noqa: S108 - mkdtemp makes a private, unguessable directory
+    fresh = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+    remove_leftovers(fresh, LOCK, NAME)
+    return fresh, True
 
 
 def _claim(directory: Path) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ostler.pool.launch import DEFAULT_MODEL
-from ostler.pool.provider import Provider
 
 LONGEST = 200
+MOST_SHOWN = 20
 
 
 def good(model: str) -> bool:
@@ -42,12 +42,16 @@ class Models:
         names = [self.default, *self.aliases, *self.configured]
         return list(dict.fromkeys(name for name in names if self.resolve(name) is not None))
 
+    def offered(self) -> str:
+        """What there is, for somebody who asked for something else. Each provider as people call it."""
+        called: dict[str, str] = {}
+        for word, name in self.providers.items():
+            called[name] = min(called.get(name, word), word, key=len)
+        names = ", ".join(self.listed()[:MOST_SHOWN])
+        return (
+            f"{names}; or provider, or provider/model, with one of the providers {', '.join(sorted(called.values()))}"
+        )
+
     def _usual(self, provider: str) -> str:
         called, _, model = self.aliases.get(self.default, self.default).partition("/")
         return model if model and self.providers.get(called) == provider else DEFAULT_MODEL
-
-
-def callings(providers: Mapping[str, Provider]) -> dict[str, str]:
-    """What each provider may be called. A name beats what another one is called for short."""
-    short = {provider.short: provider.name for provider in providers.values() if provider.short}
-    return {**short, **{name: name for name in providers}}

@@ -7,15 +7,18 @@ Rules:
 """
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from ostler.pool.configuration import PoolSettings
 from ostler.pool.core.values import KeySpec, Sharing, Traits
 from ostler.pool.errors import UnknownProvider
 from ostler.pool.keys import TransportKey, canonical_cwd
 from ostler.pool.launch import Launch, launch
-from ostler.pool.provider import CloseVerb, Provider
+from ostler.pool.provider import CloseVerb, Provider, callings
 from ostler.pool.roster import PoolKey
 from ostler.pool.settings import ProviderSettings
+
+Given = TypeVar("Given")
 
 SEAT_BYTES = 8 << 20
 PROCESS_BYTES = 256 << 20
@@ -27,20 +30,22 @@ class Catalogue:
     def __init__(self, settings: PoolSettings, providers: Mapping[str, Provider], environ: Mapping[str, str]) -> None:
         self._settings = settings
         self._providers = providers
+        self._names = callings(providers)
         self._environ = environ
         self._launches: dict[TransportKey, Launch] = {}
         self.edition = 0
         """Which settings are the present ones: what was built of others is not to be used."""
 
-    def require_provider(self, key: TransportKey) -> None:
-        """Raises `UnknownProvider`."""
-        if key.provider not in self._providers:
-            raise UnknownProvider(key.provider, list(self._providers))
+    def named(self, key: TransportKey) -> TransportKey:
+        """The key by its provider's name, however people call it. Raises `UnknownProvider`."""
+        name = self._names.get(key.provider)
+        if name is None:
+            raise UnknownProvider(key.provider, list(self._names))
+        return key if name == key.provider else TransportKey(name, key.model, key.cwd)
 
     def canonical(self, key: TransportKey) -> TransportKey:
         """The key as the pool knows it, by a look at the disk. Raises `UnknownProvider`, `BadDirectory`."""
-        self.require_provider(key)
-        return placed(key, self.look(key.cwd))
+        return placed(self.named(key), self.look(key.cwd))
 
     def look(self, cwd: str) -> str:
         """The directory's one name, if it is allowed; on any thread. Raises `BadDirectory`."""
@@ -81,15 +86,20 @@ class Catalogue:
             provider=known.provider.name,
             fingerprint=known.fingerprint,
             traits=traits,
-            spares=self._settings.spares.get(key.key.provider, 0) if shared and traits.cwd_per_session else 0,
+            spares=self._given(self._settings.spares, key.key.provider, 0) if shared and traits.cwd_per_session else 0,
             max_processes=limits.max_processes if key.private else None,
         )
 
     def build(self, key: TransportKey, *, spare: bool = False) -> Launch:
         """Look at the world as it is now, and keep nothing: reads files, may run on any thread. Raises as `launch`."""
         provider = self._providers[key.provider]
-        settings = self._settings.providers.get(provider.name) or ProviderSettings()
+        settings = self._given(self._settings.providers, provider.name, ProviderSettings())
         return launch(provider, settings, key, self._environ, spare=spare)
+
+    def _given(self, table: Mapping[str, Given], name: str, default: Given) -> Given:
+        """What the settings say of a provider, by its name, else as people call it."""
+        called = next((word for word in table if self._names.get(word) == name), name)
+        return table.get(name, table.get(called, default))
 
 
 def placed(key: TransportKey, cwd: str) -> TransportKey:

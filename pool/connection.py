@@ -134,6 +134,8 @@ class Connection:
         stderr: Sequence[str] = () if lost is None else lost.stderr
         if lost is None and self._process is not None:
             stderr = self._process.stderr_tail(STDERR_LINES)
+        if self._launch.unkeyed:
+            why = f"{why}; {self._launch.unkeyed}"
         return AgentStartFailed(
             provider=self._launch.provider.name,
             phase=phase,

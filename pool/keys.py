@@ -5,6 +5,7 @@ Rules:
   only `canonical_cwd` makes one, because some agents take any cwd without a word and some ask only later.
 - Allowed roots are judged after resolving and by whole path parts: `/srv/a` does not allow `/srv/ab`, and a symlink
   that leads out of a root is out.
+- A provider may be called as people call it where a key is given to the pool; the pool's own keys have its name.
 - Everything else that shapes a process (argv, environment, permission mode, tool channel) is not in the key but in the
   spawn fingerprint: a changed fingerprint is a new generation of the same key.
 """

@@ -21,6 +21,7 @@ from ostler.pool.codecs import choose
 from ostler.pool.errors import AgentMissing, AgentStartFailed, Phase, UnknownProvider
 from ostler.pool.finder import PathFinder
 from ostler.pool.keys import TransportKey
+from ostler.pool.logins import missing_login
 from ostler.pool.process.command import Command
 from ostler.pool.process.environment import build_environment
 from ostler.pool.provider import Approval, CodecName, Provider, ToolChannel, Wanted
@@ -41,6 +42,8 @@ class Launch:
     command: Command
     fingerprint: str
     home: str
+    unkeyed: str = ""
+    """What its agent lacks to log in, as far as its declaration tells; "" for nothing."""
 
     @property
     def channel(self) -> ToolChannel:
@@ -97,7 +100,7 @@ def launch(
         channel=channel,
         credentials=_credentials(provider, home),
     )
-    return Launch(key, provider, settings, command, mark, home)
+    return Launch(key, provider, settings, command, mark, home, missing_login(provider, env, home))
 
 
 def fingerprint(
@@ -137,7 +140,7 @@ def _check(provider: Provider, settings: ProviderSettings, key: TransportKey) ->
 
 def _program(provider: Provider, settings: ProviderSettings, path: str) -> tuple[str, ...]:
     if provider.find is None and settings.command is None:
-        raise BadSetting("command", f"{provider.name} has no command of its own: configure one")
+        raise BadSetting(f"providers.{provider.name}.command", "this agent has no command of its own: configure one")
     finder = PathFinder(path)
     try:
         if settings.command is not None:

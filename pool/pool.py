@@ -122,10 +122,12 @@ class TransportPool:
         self._floors = wanted
 
     async def _configured(self, warm: WarmKey) -> "Floor | None":
+        key = warm.key
         try:
-            return PoolKey(await self._canonical(warm.key, PATIENCE)), SeatWish(warm.tools)
+            key = self._catalogue.named(key)
+            return PoolKey(await self._canonical(key, PATIENCE)), SeatWish(warm.tools)
         except (PoolError, ValueError) as error:
-            self._cannot_warm(warm.key, error)
+            self._cannot_warm(key, error)
             return None
 
     def _registers(self, key: PoolKey) -> bool:
@@ -290,9 +292,9 @@ class TransportPool:
 
     async def _canonical(self, key: TransportKey, patience: float) -> TransportKey:
         """The key as the pool knows it. Raises `UnknownProvider`, `BadDirectory`."""
-        self._catalogue.require_provider(key)
+        named = self._catalogue.named(key)
         cwd = self._directories.recall(key.cwd)
-        return placed(key, await self._directories.find(key.cwd, patience) if cwd is None else cwd)
+        return placed(named, await self._directories.find(key.cwd, patience) if cwd is None else cwd)
 
     # --- an operator's verbs; on the pool's own loop ---
     # A key that the pool holds already costs no look at the disk: it can be drained though its disk is dead.
@@ -380,7 +382,7 @@ class TransportPool:
 
     def _known(self, key: TransportKey) -> PoolKey:
         self._engine.require_open()
-        known = PoolKey(key)
+        known = PoolKey(self._catalogue.named(key))
         if not self._engine.knows(known):
             known = PoolKey(self._catalogue.canonical(key))
             self._engine.register(known)

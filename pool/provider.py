@@ -253,6 +253,12 @@ class Provider:
         return "log in with the agent's own command"
 
 
+def callings(providers: Mapping[str, Provider]) -> dict[str, str]:
+    """What each provider may be called, and its name. A name beats what another one is called for short."""
+    short = {provider.short: provider.name for provider in providers.values() if provider.short}
+    return {**short, **{name: name for name in providers}}
+
+
 def by_name(providers: Sequence[Provider]) -> Mapping[str, Provider]:
     """A lookup table; two providers of one name are a mistake of whoever installed them."""
     table: dict[str, Provider] = {}

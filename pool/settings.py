@@ -10,12 +10,13 @@ import resource
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+from ostler.pool.errors import PoolError
 from ostler.pool.provider import Approval, ToolChannel
 
 DAY = 86_400.0
 
 
-class BadSetting(ValueError):
+class BadSetting(PoolError, ValueError):
     """A provider's settings contradict themselves or the world. `field` names the culprit."""
 
     def __init__(self, field: str, why: str) -> None:

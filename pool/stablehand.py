@@ -85,6 +85,7 @@ class Stablehand:
         self._observer = observer
         self._clock = clock
         self._chance = chance
+        self._told_unkeyed: set[str] = set()
 
     def not_launched(self, slot: SlotId, key: PoolKey, error: PoolError | ValueError) -> None:
         """A start that cannot even be put together any more: the program or a setting is gone."""
@@ -97,6 +98,7 @@ class Stablehand:
     async def start_slot(self, running: Running) -> None:
         """Start the process of a slot."""
         provider = running.launch.provider.name
+        self._tell_unkeyed(running.launch)
         try:
             transport = await self._start(running.launch)
         except BaseException as error:
@@ -113,6 +115,13 @@ class Stablehand:
         self._observer.started(provider, "started", "", running.ready_at - running.begun)
         self._tell(events.SlotStarted(running.slot, self._chance()))
         transport.on_lost(lambda lost: self._tell_death(running, lost))
+
+    def _tell_unkeyed(self, launch: Launch) -> None:
+        """Once for each provider. No reason not to start it: its key may be where nobody told us to look."""
+        provider = launch.provider
+        if launch.unkeyed and provider.name not in self._told_unkeyed:
+            self._told_unkeyed.add(provider.name)
+            log.warning("%s: %s; %s", provider.name, launch.unkeyed, provider.advice())
 
     def start_over(self, running: Running) -> None:
         """The work of the start has ended, or was cancelled before it began; without a process the slot is gone."""

@@ -31,10 +31,11 @@ HEAD = """\
 
 Made by `make reference` from `gateway/config/settings.py`; a test compares the two. Do not edit it.
 
-The file is `./ostler.toml`, else `ostler.toml` in the data folder, else what `--config` or `OSTLER_CONFIG` names. The
-environment beats the file, the command line beats both. Lists and tables in the environment are JSON, an empty
-variable counts as not set. A key that nothing reads is an error that names the nearest one. `ostler config check` says
-what is wrong without starting anything, `ostler config show` prints what is in force, secrets left out.
+The file is the one that `--config` names, else `OSTLER_CONFIG`; where neither does, `./ostler.toml`, else `ostler.toml`
+in the data folder. The environment beats the file, the command line beats both. Lists and tables in the environment are
+JSON, an empty variable counts as not set. A key that nothing reads is an error that names the nearest one. `ostler
+config check` says what is wrong without starting anything, `ostler config show` prints what is in force, secrets left
+out.
 
 Short names: `OSTLER_API_KEY` is `auth.api_key`, `OSTLER_TRANSPORT_POOL_ENABLED` is `pool.enabled`. `OSTLER_DATA_DIR` is
 the data folder and stands in no file.

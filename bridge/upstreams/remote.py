@@ -36,10 +36,14 @@ Connect: TypeAlias = Callable[[UpstreamSettings, Callable[[], None]], AbstractAs
 """The second argument is called when the server says that its tools changed."""
 
 
+PACKAGE = "mcp>=2.3,<3"
+"""As the extra `mcp` has it."""
+
+
 class ExtraMissing(BridgeError):
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"[tools.mcp.{name}] needs the extra `mcp`: pip install 'ostler[mcp]'")
+        super().__init__(f"[tools.mcp.{name}] needs a library that is not installed: pip install '{PACKAGE}'")
 
 
 def default_connect(name: str) -> Connect:

@@ -27,7 +27,7 @@ class ModelList:
         """GET /v1/models/{name}"""
         name = request.path_params["name"]
         if self._models.resolve(name) is None or not self._allowed(name, caller_of(request)):
-            raise missing(f"there is no model {name[:200]!r}; GET /v1/models lists them", "model")
+            raise missing(f"there is no model {name[:200]!r}; there is: {self._models.offered()}", "model")
         return document(self._entry(name))
 
     def _allowed(self, name: str, caller: Caller) -> bool:

@@ -42,8 +42,7 @@ class Places:
         """The process that shall answer; or the reason why this caller may not have it."""
         found = self.models.resolve(model)
         if found is None:
-            known = ", ".join(self.models.listed()[:20])
-            text = f"unknown model {model[:200]!r}; use provider/model or one of: {known}"
+            text = f"unknown model {model[:200]!r}; there is: {self.models.offered()}"
             raise ApiError(404, text, param="model", code="model_not_found")
         provider, name = found
         if not caller.may_use(f"{provider}/{name}") and not caller.may_use(model):

@@ -13,9 +13,15 @@ SUMMARY = "run an agent that ships with ostler (agent demo --help)"
 AGENTS = ("demo",)
 
 
+USAGE = f"usage: ostler agent {{{','.join(AGENTS)}}} [flags]"
+
+
 def run(argv: list[str]) -> int:  # noqa: RET503 - execv never returns
     """Become the named agent."""
+    if argv and argv[0] in ("--help", "-h"):
+        print(USAGE, "", f"  {SUMMARY}", sep="\n")
+        return 0
     if not argv or argv[0] not in AGENTS:
-        print(f"usage: ostler agent {{{','.join(AGENTS)}}} [flags]", file=sys.stderr)
+        print(USAGE, file=sys.stderr)
         return 2
     os.execv(sys.executable, command_line(argv[1:]))  # noqa: S606 - argv is a list, no shell is involved

@@ -29,8 +29,8 @@ def run(argv: list[str]) -> int:
         from ostler.gateway.doctor.visit import Instruments, Visit, examine  # noqa: PLC0415 - see above
         from ostler.gateway.doctor.words import report_lines  # noqa: PLC0415 - see above
         from ostler.gateway.errors import GatewayError  # noqa: PLC0415 - see above
-        from ostler.gateway.models import callings  # noqa: PLC0415 - see above
         from ostler.pool.errors import PoolError  # noqa: PLC0415 - see above
+        from ostler.pool.provider import callings  # noqa: PLC0415 - see above
         from ostler.pool.providers import load as providers  # noqa: PLC0415 - see above
 
     names = callings(providers())

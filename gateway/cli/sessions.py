@@ -141,13 +141,22 @@ async def import_(store: Store, options: argparse.Namespace) -> int:
         raw = sys.stdin.buffer.read() if name == "-" else await asyncio.to_thread(Path(name).read_bytes)
         for bundle in bundles(raw.split(b"\n"), mirrored_session(name), brought):
             await bring_in(store, bundle, brought)
+    if brought.unreadable and not brought.sessions:
+        print(
+            f"ostler sessions: nothing was stored: none of {brought.unreadable} lines is a session or its message",
+            file=sys.stderr,
+        )
+        return 1
     facts: JsonObject = {
         "sessions": brought.sessions,
+        "created": brought.created,
         "messages": brought.messages,
         "unreadable": brought.unreadable,
         "titles_taken": brought.titles_taken,
     }
-    text = f"{brought.sessions} sessions, {brought.messages} messages were missing and are stored now"
+    text = (
+        f"{brought.sessions} sessions read; {brought.created} sessions and {brought.messages} messages of them are new"
+    )
     skipped = f"; {brought.unreadable} lines could not be read" if brought.unreadable else ""
     untitled = f"; without their title, which is taken: {', '.join(brought.titles_taken)}" * bool(brought.titles_taken)
     say(facts, text + skipped + untitled, options)

@@ -9,9 +9,7 @@ async def run(call: Call) -> Reply:
     conversation, models = call.conversation, call.conversation.hall.places.models
     if not call.args:
         key = await conversation.transport_key()
-        return Reply(
-            f"Answered by {key.provider}/{key.model}. There is: {', '.join(models.listed())}; or provider/model."
-        )
+        return Reply(f"Answered by {key.provider}/{key.model}. There is: {models.offered()}.")
     conversation.check_quiet()
     key = await conversation.override(model=model_named(models, call.args))
     name = f"{key.provider}/{key.model}"

@@ -13,9 +13,10 @@ from ostler.gateway.config.settings import Settings
 from ostler.gateway.gauges.traces import check as check_traces
 from ostler.gateway.log import checked as check_log
 from ostler.gateway.memory import check as check_memory
-from ostler.gateway.models import Models, callings
+from ostler.gateway.models import Models
 from ostler.gateway.resets.policies import policies_of
 from ostler.pool.configuration import PoolSettings
+from ostler.pool.provider import callings
 from ostler.pool.providers import load
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -38,6 +39,16 @@ def models_of(settings: Settings) -> Models:
             known = ", ".join(sorted(models.providers))
             raise ConfigError(key, f"{name!r} is no model: use provider/model with one of the providers {known}")
     return models
+
+
+def require_commands(models: Models, pool: PoolSettings) -> None:
+    """What a name leads to must be able to start: an agent without a command of its own needs one from the settings."""
+    providers = load()
+    leads = {name: found[0] for name in models.listed() if (found := models.resolve(name)) is not None}
+    for name, provider in leads.items():
+        if providers[provider].find is None and pool.providers[provider].command is None:
+            text = f"this agent has no command of its own, and {name!r} leads to it: configure one"
+            raise ConfigError(f"providers.{provider}.command", text)
 
 
 def work_folder(settings: Settings, data_dir: Path) -> Path:
@@ -69,4 +80,5 @@ def check(
     check_exposure(settings.gateway.host, settings.gateway.uds, settings.auth)
     upstream_settings(settings)
     wanted = pool_settings(settings, models, work_folder(settings, data_dir))
+    require_commands(models, wanted)
     return models, made_to_ask(wanted, settings, models, load())

@@ -110,6 +110,6 @@ def warm_keys(settings: Settings, models: Models, default_cwd: Path) -> tuple[Wa
     for model, cwd, seats in wanted:
         found = models.resolve(model)
         if found is None:
-            raise ConfigError("pool.warm", f"unknown model {model!r}; use provider/model or an alias of [models]")
+            raise ConfigError("pool.warm", f"unknown model {model!r}; there is: {models.offered()}")
         keys.append(WarmKey(TransportKey(*found, cwd or str(default_cwd)), None, seats))
     return tuple(keys)

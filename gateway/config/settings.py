@@ -308,7 +308,8 @@ class MetricsSettings(Struct, frozen=True, kw_only=True):
     places: dict[str, str] = field(default_factory=dict)
     """Short names for directories, `name = "/path"`: only these ever stand in a label."""
     otlp_endpoint: str | None = None
-    """Where to send traces of turns, for example `http://127.0.0.1:4318/v1/traces`; needs the extra `otel`."""
+    """Where to send traces of turns, for example `http://127.0.0.1:4318/v1/traces`; needs
+    `pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http`."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):

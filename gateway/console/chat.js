@@ -1,5 +1,6 @@
 "use strict";
-// One conversation with the chat face. The session's name is kept for this browser tab only.
+// One conversation with the chat face. The session's name is kept for this browser tab only; what was said is the
+// gateway's to know, and is asked for when the page is loaded again.
 const log = document.getElementById("log");
 const state = document.getElementById("state");
 const ask = document.getElementById("ask");
@@ -14,12 +15,15 @@ const AT_ONCE = /^\/(approve|deny|stop|status|help)(\s|$)/;
 let next = false; // what stands in the box is sent when the running turn is over
 
 const fresh = () => "web:" + [...crypto.getRandomValues(new Uint8Array(8))].map((n) => n.toString(16).padStart(2, "0")).join("");
-session.value = sessionStorage.getItem("session") || fresh();
-sessionStorage.setItem("session", session.value);
+const RECALLED = 100;
+const WHO = { user: "you", assistant: "agent" };
+const kept = sessionStorage.getItem("session");
+session.value = kept || fresh();
 session.addEventListener("change", () => {
   session.value = session.value.trim() || fresh();
   sessionStorage.setItem("session", session.value);
   log.replaceChildren();
+  recall();
 });
 
 function line(who, words) {
@@ -35,13 +39,32 @@ function line(who, words) {
   return body;
 }
 
-const post = (words, stream, signal) =>
-  fetch("/v1/sessions/" + encodeURIComponent(session.value) + "/messages", {
+const path = () => "/v1/sessions/" + encodeURIComponent(session.value) + "/messages";
+
+// The end of what was said so far. Nobody waits for it: what is said meanwhile stands alone.
+async function recall() {
+  const asked = path();
+  try {
+    const answer = await fetch(asked + "?order=desc&limit=" + RECALLED);
+    if (answer.status === 404) return; // nothing was said yet
+    const said = await answer.json();
+    if (!answer.ok) throw new Error(said.error.message);
+    if (asked !== path() || running || log.childElementCount) return;
+    for (const { role, text } of said.data.reverse()) if (WHO[role] && text) line(WHO[role], text);
+  } catch (error) {
+    line("bad", "What was said before cannot be shown: " + error.message);
+  }
+}
+
+const post = (words, stream, signal) => {
+  sessionStorage.setItem("session", session.value);
+  return fetch(path(), {
     method: "POST",
     headers: { "content-type": "application/json", accept: stream ? "text/event-stream" : "application/json" },
     body: JSON.stringify({ text: words, stream }),
     signal,
   });
+};
 
 async function beside(words) {
   try {
@@ -155,3 +178,5 @@ text.addEventListener("keydown", (event) => {
   event.preventDefault();
   ask.requestSubmit();
 });
+
+if (kept) recall();

@@ -55,18 +55,8 @@ def launcher(launch: Launch) -> Iterator[Finding]:
 
 def keys(launch: Launch) -> Iterator[Finding]:
     """A handshake succeeds without a key; the first session does not."""
-    provider = launch.provider
-    if not (provider.credentials or provider.credential_files):
-        return
-    named = [name for name in provider.credentials if launch.command.env.get(name)]
-    files = [name for name in provider.credential_files if (Path(launch.home) / name).is_file()]
-    if not named and not files:
-        yield Finding(
-            Level.FAULT,
-            f"no key: none of {', '.join(provider.credentials)} is set, and HOME holds no login "
-            f"({', '.join(provider.credential_files)})",
-            provider.advice(),
-        )
+    if launch.unkeyed:
+        yield Finding(Level.FAULT, launch.unkeyed, launch.provider.advice())
 
 
 def home(launch: Launch) -> Iterator[Finding]:

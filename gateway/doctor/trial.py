@@ -1,7 +1,8 @@
 """One agent tried for real: started cold in a pool of its own, two sessions opened, the canary run, everything ended.
 
 Rules: the agent gets the very command that the gateway would give it. It works in a fresh empty folder. Nothing that is
-started here outlives the trial, and the trial has a limit of its own besides those of the pool.
+started here outlives the trial, and the trial has a limit of its own besides those of the pool. What was measured is
+told, however it ended.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from ostler.bridge.settings import BridgeSettings
 from ostler.gateway.doctor.canary import TOOLS, Bird, sing
 from ostler.gateway.doctor.report import AgentReport, Finding, Level
 from ostler.pool.configuration import PoolSettings
+from ostler.pool.connection import STDERR_LINES, Connection
 from ostler.pool.embed import open_pool
 from ostler.pool.errors import PoolError
 from ostler.pool.keys import TransportKey
@@ -39,16 +41,41 @@ class Bench:
     canary: bool
 
 
+@dataclass(slots=True)
+class Progress:
+    """How far a trial has come: what is known by then is told, however it ends."""
+
+    report: AgentReport
+    doing: str = ""
+    connection: Connection | None = None
+    """With the agent, once it is up."""
+
+    def begin(self, doing: str, bench: Bench, known: str = "") -> None:
+        """Another step."""
+        self.doing = doing
+        bench.tell(f"{known}{doing}")
+
+    @property
+    def last_words(self) -> str:
+        """The end of the agent's stderr, without secrets."""
+        said = [] if self.connection is None else self.connection.process.stderr_tail(STDERR_LINES)
+        return "" if not said else f"; last stderr lines: {' | '.join(said)}"
+
+
 async def try_agent(report: AgentReport, bench: Bench) -> AgentReport:
     """The report, with what the trial found."""
+    progress = Progress(report)
     try:
         async with asyncio.timeout(bench.patience), stage(bench) as pool:
-            return await measure(pool, report, bench)
+            await measure(pool, progress, bench)
     except TimeoutError:
-        text = f"it was not done within {bench.patience:.0f} s"
-        return worse(report, Finding(Level.FAULT, text, "try it by hand; --patience gives it longer"))
+        text = f"it was not done within {bench.patience:.0f} s, while {progress.doing}{progress.last_words}"
+        fix = "see whether its key and model are good and try it by hand; --patience gives it longer"
+        return worse(progress.report, Finding(Level.FAULT, text, fix))
     except (PoolError, BridgeError) as error:
-        return worse(report, Finding(Level.FAULT, str(error), "mend what the message names, then run this again"))
+        fix = "mend what the message names, then run this again"
+        return worse(progress.report, Finding(Level.FAULT, str(error), fix))
+    return progress.report
 
 
 @asynccontextmanager
@@ -66,40 +93,45 @@ async def stage(bench: Bench) -> AsyncIterator[TransportPool]:
         await bridge.stop()
 
 
-async def measure(pool: TransportPool, report: AgentReport, bench: Bench) -> AgentReport:
+async def measure(pool: TransportPool, progress: Progress, bench: Bench) -> None:
     """Start, open twice, ask."""
+    report = progress.report
     work = bench.folder / "work"
     work.mkdir()
     key = TransportKey(report.provider, report.model, str(work))
-    bench.tell("starting it cold")
+    progress.begin("starting it cold", bench)
     async with await pool.lease(key, tools=TOOLS, owner="one") as first:
-        started = replace(
+        transport = await pool.get(key)
+        progress.connection = transport.connection
+        started = progress.report = replace(
             report,
             start_ms=round(first.waited.spawn * MILLISECONDS, 1),
             session_ms=round(first.waited.session_new * MILLISECONDS, 1),
-            version=(await pool.get(key)).info.version or report.version,
+            version=transport.info.version or report.version,
         )
-        bench.tell(f"up after {started.start_ms:.0f} ms; opening a second session")
+        progress.begin("opening a second session", bench, f"up after {started.start_ms:.0f} ms; ")
         began = bench.clock()
         async with await pool.lease(key, tools=TOOLS, owner="two") as second:
-            opened = replace(started, second_session_ms=round((bench.clock() - began) * MILLISECONDS, 1))
-            if not bench.canary:
-                return opened
-            bench.tell("asking both sessions for their own word and tool")
-            birds = [Bird(lease, bench.word(), bench.word()) for lease in (first, second)]
-            began = bench.clock()
-            try:
-                verdict = await sing(*birds)
-            except (PoolError, BridgeError) as error:
-                return worse(opened, Finding(Level.FAULT, str(error), "mend what the message names"))
-            turns = sum(len(bird.said) for bird in birds)
-            spent = (bench.clock() - began) / max(1, turns) * MILLISECONDS
-            return replace(
-                opened,
-                turn_ms=round(spent, 1),
-                canary=verdict.canary,
-                findings=(*opened.findings, *verdict.findings),
-            )
+            took = (bench.clock() - began) * MILLISECONDS
+            progress.report = replace(started, second_session_ms=round(took, 1))
+            if bench.canary:
+                progress.begin("asking both sessions for their own word and tool", bench)
+                birds = (Bird(first, bench.word(), bench.word()), Bird(second, bench.word(), bench.word()))
+                progress.report = await heard(birds, progress.report, bench)
+
+
+async def heard(birds: tuple[Bird, Bird], report: AgentReport, bench: Bench) -> AgentReport:
+    """The canary. A turn that fails tells of the agent, not of the trial."""
+    began = bench.clock()
+    try:
+        verdict = await sing(*birds)
+    except (PoolError, BridgeError) as error:
+        return worse(report, Finding(Level.FAULT, str(error), "mend what the message names"))
+    turns = sum(len(bird.said) for bird in birds)
+    spent = (bench.clock() - began) / max(1, turns) * MILLISECONDS
+    return replace(
+        report, turn_ms=round(spent, 1), canary=verdict.canary, findings=(*report.findings, *verdict.findings)
+    )
 
 
 def worse(report: AgentReport, finding: Finding) -> AgentReport:

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 SETTING = "metrics.otlp_endpoint"
 PARTS = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.trace_exporter")
-EXTRA = "opentelemetry is not installed: pip install 'ostler[otel]'"
+EXTRA = (
+    "opentelemetry is not installed: "
+    "pip install 'opentelemetry-exporter-otlp-proto-http>=1.30' 'opentelemetry-sdk>=1.30'"
+)
 Line = tuple[str, float, float]
 
 

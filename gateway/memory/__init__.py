@@ -25,8 +25,11 @@ log = logging.getLogger("ostler.memory")
 
 GROUP: Final = "ostler.memory"
 BUILT_IN: Final = ("embedded", "hindsight", "honcho")
-EXTRAS: Final = {"hindsight": "hindsight_client", "honcho": "honcho"}
-"""The library that each needs; the extra has the name of the provider."""
+EXTRAS: Final = {
+    "hindsight": ("hindsight_client", "hindsight-client>=1.1,<2"),
+    "honcho": ("honcho", "honcho-ai>=2.7,<3"),
+}
+"""The library that each needs, and what pip calls it, as the extra of that name has it."""
 
 
 def check(names: Sequence[str], plugins: Iterable[EntryPoint] | None = None, given: Iterable[str] = ()) -> None:
@@ -35,9 +38,9 @@ def check(names: Sequence[str], plugins: Iterable[EntryPoint] | None = None, giv
     for name in names:
         if name not in known:
             raise UnknownMemory(name, sorted(known))
-        library = EXTRAS.get(name)
+        library, package = EXTRAS.get(name, (None, ""))
         if library is not None and name not in given and find_spec(library) is None:
-            raise MissingExtra(name, library)
+            raise MissingExtra(name, library, package)
 
 
 def load(

@@ -21,7 +21,8 @@ class UnknownMemory(ConfigError):
 class MissingExtra(ConfigError):
     """The provider is ours, the library it needs is not installed."""
 
-    def __init__(self, name: str, library: str) -> None:
-        super().__init__(PLACE, f"{name!r} needs {library}, which is not installed: pip install 'ostler[{name}]'")
+    def __init__(self, name: str, library: str, package: str) -> None:
+        super().__init__(PLACE, f"{name!r} needs {library}, which is not installed: pip install '{package}'")
         self.name = name
         self.library = library
+        self.package = package

@@ -17,6 +17,7 @@ from ostler.pool.errors import (
     PromptUnsupported,
     UnknownProvider,
 )
+from ostler.pool.settings import BadSetting
 
 CODES: tuple[tuple[type[PoolError], str], ...] = (
     (PoolSaturated, "pool_saturated"),
@@ -26,6 +27,7 @@ CODES: tuple[tuple[type[PoolError], str], ...] = (
     (PoolClosed, "agent_unavailable"),
     (AgentMissing, "agent_unavailable"),
     (AgentStartFailed, "agent_unavailable"),
+    (BadSetting, "agent_unavailable"),
     (PromptTooLarge, "context_length_exceeded"),
     (PromptUnsupported, "unsupported_content"),
     (UnknownProvider, "model_not_found"),

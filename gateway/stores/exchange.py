@@ -26,6 +26,8 @@ class Brought:
     """What came in."""
 
     sessions: int = 0
+    created: int = 0
+    """Those of them that were not here."""
     messages: int = 0
     unreadable: int = 0
     titles_taken: list[str] = field(default_factory=list)
@@ -92,6 +94,7 @@ async def bring_in(store: Store, bundle: Bundle, brought: Brought) -> None:
     session = await store.create_session(bundle.session)
     missing = await put_back(store, session.id, bundle.messages)
     brought.sessions += 1
+    brought.created += known is None
     brought.messages += missing
     if bundle.title is not None and session.title is None:
         try:

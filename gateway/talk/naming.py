@@ -29,5 +29,4 @@ def model_named(models: Models, typed: str) -> str:
         raise NoSuchModel(f"{wanted[:80]!r} could be {', '.join(found[:5])}: type more of it.")
     near = get_close_matches(wanted, listed, n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
-    known = ", ".join(listed[:20])
-    raise NoSuchModel(f"There is no model {wanted[:80]!r}.{hint} Use provider/model, or one of: {known}.")
+    raise NoSuchModel(f"There is no model {wanted[:80]!r}.{hint} There is: {models.offered()}.")

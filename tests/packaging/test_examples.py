@@ -49,6 +49,18 @@ def test_the_units_are_sound(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
+def test_the_steps_of_the_unit_make_what_it_needs() -> None:
+    text = (EXAMPLES / "ostler.service").read_text()
+    steps = "\n".join(re.findall(r"^#   (.+)$", text, re.MULTILINE))
+    (user,) = re.findall(r"^User=(\w+)$", text, re.MULTILINE)
+    (config,) = re.findall(r"^ExecStart=.* --config (\S+)$", text, re.MULTILINE)
+    (secrets,) = re.findall(r"^EnvironmentFile=-(\S+)$", text, re.MULTILINE)
+    assert re.search(rf"^useradd .* {user}$", steps, re.MULTILINE)
+    assert f"touch {config}" in steps
+    assert f"-m 600 /dev/null {secrets}" in steps
+    assert f"\nAssertPathExists={config}\n" in text
+
+
 def test_the_image_is_sound() -> None:
     judge = shutil.which("hadolint", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if judge is None:

@@ -25,6 +25,14 @@ def test_a_wrong_call_exits_2_and_explains_on_stderr(words: list[str], capsys: p
     assert "usage: ostler" in err
 
 
+@pytest.mark.parametrize("word", ["--help", "-h"])
+def test_the_agents_command_explains_itself_on_stdout(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["agent", word]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("usage: ostler agent {demo}")
+    assert err == ""
+
+
 def test_version_is_the_installed_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("ostler 0.")

@@ -74,7 +74,9 @@ def test_exported_sessions_come_in_again_once(folder: Path, tmp_path: Path, caps
     (brought,) = told(capsys, other, "import", str(file))
     assert (brought["sessions"], brought["messages"], brought["unreadable"]) == (2, 4, 0)
     (again,) = told(capsys, other, "import", str(file))
-    assert again["messages"] == 0
+    assert (brought["created"], again["created"], again["messages"]) == (2, 0, 0)
+    assert main(["sessions", "import", str(file), "--data-dir", str(other)]) == 0
+    assert capsys.readouterr().out == "2 sessions read; 0 sessions and 0 messages of them are new\n"
     assert main(["sessions", "export", "--data-dir", str(other)]) == 0
     old = [json.loads(line) for line in file.read_text().splitlines()]
     new = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -93,6 +95,14 @@ def test_h05_a_mirror_file_is_brought_into_its_session(folder: Path, capsys: pyt
     assert (brought["sessions"], brought["messages"], brought["unreadable"]) == (1, 2, 1)
     _, *messages = told(capsys, folder, "show", "sess_lost")
     assert [message["text"] for message in messages] == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "two words.txt"])
+def test_a_file_without_sessions_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    (tmp_path / name).write_text("dear diary\n\nnothing happened\n")
+    assert main(["sessions", "import", str(tmp_path / name), "--data-dir", str(tmp_path / "data")]) == 1
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "ostler sessions: nothing was stored: none of 2 lines is a session or its message\n")
 
 
 def test_old_ended_sessions_are_pruned_with_their_mirrors(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -119,7 +119,7 @@ def test_a_missing_cli_says_which_and_how_to_install_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("provider", "settings", "culprit"),
     [
-        (ACP, ProviderSettings(), "command"),
+        (ACP, ProviderSettings(), "providers.acp.command"),
         (GEMINI, ProviderSettings(tool_channel=ToolChannel.DYNAMIC_TOOLS), "tool_channel"),
         (GEMINI, ProviderSettings(tool_channel=ToolChannel.ACP), "tool_channel"),
         (CODEX, ProviderSettings(tool_channel=ToolChannel.HTTP), "tool_channel"),

@@ -87,4 +87,7 @@ def test_a_missing_extra_is_one_clear_line() -> None:
         "except Exception as error: print(type(error).__name__, error)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "ExtraMissing [tools.mcp.files] needs the extra `mcp`: pip install 'ostler[mcp]'\n"
+    assert (
+        done.stdout
+        == "ExtraMissing [tools.mcp.files] needs a library that is not installed: pip install 'mcp>=2.3,<3'\n"
+    )

@@ -46,6 +46,7 @@ async def test_a_conversation_by_keyboard(served: Served, chrome: Screens) -> No
     await expect(log).to_contain_text("<b>no markup</b>")
     await expect(log).to_contain_text("The agent asks: Run ls. Answer /approve or /deny.")
     await expect(page.get_by_label("Message")).to_be_focused()
+    await expect(page.get_by_role("button", name="Stop")).to_be_hidden()
     ((url, body),) = asked
     assert body == {"text": "hello", "stream": True}
     assert "/v1/sessions/web%3A" in url
@@ -88,6 +89,9 @@ async def test_a_real_conversation_remembers_and_obeys_commands(served: Served, 
     await expect(log.locator(".note")).to_contain_text("A new session begins")
     await say("!recall\nsecond word", " echo: second word")
     await window.shoot("chat")
+    await page.reload()
+    await expect(log.locator(".line")).to_have_text(["You!recall\nsecond word", "Agent echo: second word"])
+    await say("!recall", "!recall\nsecond word")
     assert window.complaints == []
 
 

@@ -109,6 +109,16 @@ def test_an_agent_that_cannot_start_is_a_fault_with_its_last_words(tmp_path: Pat
     assert "ZeroDivisionError" in agent["findings"][-1]["what"]
 
 
+def test_what_was_measured_is_told_though_the_model_never_answers(tmp_path: Path) -> None:
+    silent = scripted(tmp_path, 'print("429: the key has no money", file=sys.stderr, flush=True); time.sleep(1000)')
+    code, agent = report(tmp_path, "acp", "--patience", "10", config=silent)
+    assert (code, agent["canary"], agent["turn_ms"]) == (1, "not_run", None)
+    assert min(agent[name] for name in ("start_ms", "session_ms", "second_session_ms")) > 0
+    said = agent["findings"][-1]
+    assert "not done within 10 s, while asking both sessions" in said["what"]
+    assert "last stderr lines: 429: the key has no money" in said["what"]
+
+
 def test_what_is_not_installed_is_a_fault_only_where_it_is_wanted(tmp_path: Path) -> None:
     code, agent = report(tmp_path, "gemini-acp", PATH="/usr/bin:/bin")
     assert (code, agent["installed"], levels(agent)) == (1, False, ["fault"])

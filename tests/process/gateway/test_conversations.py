@@ -96,6 +96,9 @@ async def test_models_are_listed_and_resolved(tmp_path: Path) -> None:
         assert text_of(answer.json()) == "echo: hi"
         unknown = await served.http.post("/v1/responses", json={"model": "nope/x", "input": "hi"})
         assert (unknown.status_code, unknown.json()["error"]["param"]) == (404, "model")
+        said = unknown.json()["error"]["message"]
+        assert "there is: demo/demo, fast; or provider, or provider/model" in said
+        assert "codex, codex-acp, demo, gemini" in said
 
 
 async def test_a17_another_model_or_directory_keeps_the_session(served: Served, tmp_path: Path) -> None:
@@ -107,3 +110,9 @@ async def test_a17_another_model_or_directory_keeps_the_session(served: Served, 
     again = await served.ask("!recall", conversation="x", model="demo/other")
     assert text_of(again.json()) == "apple\n!recall"
     assert served.starts() >= 2
+
+
+async def test_an_agent_that_has_no_command_says_where_to_configure_one(served: Served) -> None:
+    refused = await served.http.post("/v1/responses", json={"model": "acp", "input": "hi"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "agent_unavailable")
+    assert "providers.acp.command: this agent has no command of its own" in refused.json()["error"]["message"]

@@ -194,7 +194,7 @@ async def test_memory_is_switched_off_by_configuration(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("providers", "said"),
-    [('["honcho"]', "pip install 'ostler[honcho]'"), ('["embeded"]', "did you mean 'embedded'?")],
+    [('["honcho"]', "pip install 'honcho-ai>=2.7,<3'"), ('["embeded"]', "did you mean 'embedded'?")],
 )
 def test_b34_a_missing_extra_and_a_wrong_name_end_in_one_clear_line(tmp_path: Path, providers: str, said: str) -> None:
     given = {

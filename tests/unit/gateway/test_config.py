@@ -31,7 +31,7 @@ def test_traces_without_their_library_are_a_mistake_of_the_configuration(tmp_pat
     )  # fmt: skip
     assert (ended.returncode, ended.stdout) == (1, "")
     assert "metrics.otlp_endpoint" in ended.stderr
-    assert "pip install 'ostler[otel]'" in ended.stderr
+    assert "pip install 'opentelemetry-exporter-otlp-proto-http>=1.30' 'opentelemetry-sdk>=1.30'" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
     assert not (tmp_path / "data").exists()
 
@@ -100,6 +100,9 @@ def test_an_unknown_key_is_named_with_its_nearest(
         ("[gateway\n", "TOML"),
         ("[gateway]\ndefault_model = 'nope/x'\n", "gateway.default_model"),
         ("[models]\nfast = 'nope/x'\n", "models.fast"),
+        ("[gateway]\ndefault_model = 'acp'\n", r"providers\.acp\.command.*'acp' leads to it"),
+        ("[models]\nmine = 'acp/x'\n", r"providers\.acp\.command.*'mine' leads to it"),
+        ("[[pool.warm]]\nmodel = 'acp/x'\n", r"providers\.acp\.command.*'acp/x' leads to it"),
         ("[providers.nope]\n", "providers.nope"),
         ("[providers.demo]\nhome = 'relative'\n", "home"),
         ("[providers.demo]\napproval = 'maybe'\n", "providers.demo.approval"),

@@ -132,7 +132,12 @@ def test_a_model_is_found_by_what_a_person_types(typed: str, found: str) -> None
 
 @pytest.mark.parametrize(
     ("typed", "hint"),
-    [("", "no model"), ("fas", "could be fast, Faster"), ("fasst", "Did you mean fast"), ("zz", "one of")],
+    [
+        ("", "no model"),
+        ("fas", "could be fast, Faster"),
+        ("fasst", "Did you mean fast"),
+        ("zz", "one of the providers demo"),
+    ],
 )
 def test_a_model_that_is_none_is_answered_with_what_there_is(typed: str, hint: str) -> None:
     with pytest.raises(NoSuchModel, match=hint):
