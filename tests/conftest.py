@@ -4,18 +4,23 @@ The collector of garbage rests until all tests are known, and from then on leave
 million objects of the modules live as long as the worker, and looking at them took a tenth of its time. After that it
 comes more rarely than usual, which saves another twelfth; tests that need it call it. What a test imports besides, at
 its first use, is left alone from the end of that test on.
+
+No example of a property test has a time limit: on a busy machine it would say how busy that is.
 """
 
 import gc
 import sys
 
 import pytest
+from hypothesis import settings
 
 IMPORTED = pytest.StashKey[int]()
 MANY = 50
 """Modules that are worth a look less: so many come with a client's library, and few with anything else."""
 
 gc.disable()
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.hookimpl(trylast=True)
