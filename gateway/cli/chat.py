@@ -5,7 +5,6 @@ Exit codes: 0 the last answer was good, 1 it failed or nobody could be reached, 
 
 import argparse
 import os
-import sys
 
 SUMMARY = "talk to an agent in the terminal"
 ABOUT = """Every start is a new conversation; --resume goes back to an earlier one. Enter sends, Alt-Enter begins a new
@@ -37,16 +36,10 @@ def run(argv: list[str]) -> int:
 
     import asyncio  # noqa: PLC0415 - `ostler chat --help` needs none of this
 
-    from ostler.gateway.errors import GatewayError  # noqa: PLC0415 - see above
+    from ostler.gateway.interrupts import raised  # noqa: PLC0415 - see above
     from ostler.gateway.terminal.sitting import Wishes, sit_down  # noqa: PLC0415 - see above
-    from ostler.pool.errors import PoolError  # noqa: PLC0415 - see above
 
     wishes = Wishes(given.once, given.lines, given.resume, given.model, given.cwd, given.key, given.url, given.data_dir,
                     given.config)  # fmt: skip
-    try:
+    with raised():
         return asyncio.run(sit_down(wishes, os.environ))
-    except (GatewayError, PoolError, OSError) as error:
-        print(f"ostler chat: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
