@@ -13,6 +13,14 @@ read from standard input, and nothing but the answer is written to standard outp
 LATEST = "1"
 
 
+def address(text: str) -> str:
+    """Where a gateway can be."""
+    scheme, _, rest = text.partition(":")
+    if rest.strip("/") and (scheme == "unix" or (scheme in ("http", "https") and rest.startswith("//"))):
+        return text
+    raise argparse.ArgumentTypeError(f"use http://host:port or unix:/path, not {text!r}")
+
+
 def arguments(argv: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="ostler chat", description=ABOUT)
@@ -24,7 +32,9 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--model", help="who answers")
     parser.add_argument("--cwd", metavar="DIR", help="where the agent works")
     parser.add_argument("--key", help="the session key of the conversation, instead of one of its own")
-    parser.add_argument("--url", help="the gateway (http://host:port or unix:/path), instead of looking for one")
+    parser.add_argument(
+        "--url", type=address, help="the gateway (http://host:port or unix:/path), instead of looking for one"
+    )
     parser.add_argument("--data-dir", metavar="DIR", help="where everything is kept (OSTLER_DATA_DIR, else XDG state)")
     parser.add_argument("--config", metavar="FILE", help="configuration (OSTLER_CONFIG, else ./ostler.toml)")
     return parser.parse_args(argv)

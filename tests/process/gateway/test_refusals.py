@@ -130,6 +130,18 @@ def test_a_reader_that_has_seen_enough_is_no_failure(tmp_path: Path, words: str)
     assert [word for word in ("Traceback", "BrokenPipe", "Broken pipe") if word in said.stderr] == []
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["serve --port 99999", "serve --port -1", "serve --port x", "sessions prune --days -1", "sessions prune --days nan"]
+    + [f"chat --once hi --url {url}" for url in ("127.0.0.1:8787", "foo", "http://", "ftp://x", "unix:")],
+)
+def test_a_value_that_cannot_be_is_a_wrong_call(tmp_path: Path, words: str) -> None:
+    done = ostler(tmp_path, *words.split())
+    assert (done.returncode, done.stdout) == (WRONG, "")
+    assert done.stderr.splitlines()[-1].startswith(f"ostler {words.split(maxsplit=1)[0]}")
+    assert words.rsplit(maxsplit=1)[-1] in done.stderr.splitlines()[-1]
+
+
 # Sent when so many modules were looked for: the command itself, its imports, those of the gateway that `chat` brings.
 @pytest.mark.parametrize(
     ("words", "modules"), [("pool show", 0), ("pool show", 20), ("chat --once hi", 0), ("chat --once hi", 300)]
