@@ -1,7 +1,7 @@
 """The `ostler` command: a table of commands, one module each in `gateway/cli/`.
 
 Rules of this file: imports a command's code only when that command runs, because start-up time is a
-feature. Exit codes: 0 done, 1 failed, 2 called wrongly.
+feature. Exit codes: 0 done, 1 failed, 2 called wrongly, 130 ended by Ctrl-C.
 """
 
 import os
@@ -9,7 +9,9 @@ import sys
 from importlib import import_module
 from types import ModuleType
 
-DONE, FAILED, WRONG = 0, 1, 2
+from ostler.gateway.ending import DONE, WRONG, carried_out
+from ostler.gateway.interrupts import fatal
+
 CLI = "ostler.gateway.cli"
 
 
@@ -22,6 +24,12 @@ def command_names() -> list[str]:
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = sys.argv[1:] if argv is None else argv
+    with fatal():
+        return carried_out(" ".join(["ostler", *words[:1]]), lambda: obey(words))
+
+
+def obey(words: list[str]) -> int:
+    """Find the command and run it."""
     if not words:
         print(usage(), file=sys.stderr)
         return WRONG

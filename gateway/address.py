@@ -35,7 +35,7 @@ def left_address(folder: Path) -> str | None:
     """What the last gateway said; None where there was none."""
     try:
         return (folder / FILE).read_text(encoding="utf-8")[:LONGEST].strip() or None
-    except (FileNotFoundError, PermissionError, UnicodeDecodeError):
+    except (OSError, UnicodeDecodeError):
         return None
 
 

@@ -33,7 +33,7 @@ from ostler.gateway.config.load import Loaded, fresh_auth
 from ostler.gateway.console.board import Board, Lookout
 from ostler.gateway.console.operator import Operator
 from ostler.gateway.console.turns import RecentTurns
-from ostler.gateway.data_folder import DATABASE, MIRRORS
+from ostler.gateway.data_folder import DATABASE, MIRRORS, usable
 from ostler.gateway.faces.hall import Hall
 from ostler.gateway.gauges.census import Census
 from ostler.gateway.gauges.gauges import MakeGauges, open_gauges
@@ -100,7 +100,8 @@ async def open_gateway(
     settings, folder = loaded.settings, loaded.data_dir
     models, wanted = check(settings, folder, memory, environ)
     policies = policies_of(settings.resets, environ)
-    work = prepare_folder(folder, work_folder(settings, folder))
+    with usable(folder):
+        work = prepare_folder(folder, work_folder(settings, folder))
     providers = load_providers()
     readiness = Readiness(
         clock=time.monotonic,
@@ -109,12 +110,14 @@ async def open_gateway(
     )
     counts = gauges(CollectorRegistry(), settings, models)
     async with AsyncExitStack() as stack:
-        stack.enter_context(Ownership.take(folder, pid=os.getpid()))
+        with usable(folder):
+            stack.enter_context(Ownership.take(folder, pid=os.getpid()))
         limits = SqliteSettings(responses_max=settings.gateway.responses_max)
         store = await SqliteStore.open(folder / DATABASE, settings=limits, clock=wall, watch=counts.store)
         stack.push_async_callback(store.aclose)
         memories = await stack.enter_async_context(open_memory(loaded, store, wall, memory, counts.memory))
-        keeper = await Keeper.open(folder / "run", secrets.token_hex(8))
+        with usable(folder):
+            keeper = await Keeper.open(folder / "run", secrets.token_hex(8))
         stack.push_async_callback(keeper.aclose)
         tool_channel = await stack.enter_async_context(open_tool_channel(wanted, settings.tools.http_port))
         bridge = Bridge(bridge_settings(folder, environ, settings.tools.call_deadline), http=tool_channel)

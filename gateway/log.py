@@ -23,6 +23,8 @@ from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.settings import SECRET, Settings
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+QUIETER = {"uvicorn.error": "warning"}
+"""At the usual level. It tells of each of our two servers that it comes and goes, and advises to force it."""
 SHORTEST_SECRET = 8
 """Shorter values are words; to hide them would garble the log and protect nobody."""
 HIDDEN = "(hidden)"
@@ -99,7 +101,7 @@ def set_up(settings: Settings) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogLines(redaction, form=given.format, colours=sys.stderr.isatty()))
     logging.basicConfig(level=LEVELS[given.level], handlers=[handler], force=True)
-    for name, level in given.levels.items():
+    for name, level in {**(QUIETER if given.level == "info" else {}), **given.levels}.items():
         logging.getLogger(name).setLevel(LEVELS[level])
 
 

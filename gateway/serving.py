@@ -107,6 +107,9 @@ async def until_told(
         impatient = group.create_task(cut_short(signals.again, waiting))
         await asyncio.wait([waiting])
         impatient.cancel()
+    if waiting.cancelled():
+        # Hurried, not careless: the turns are stopped and their clients answered as when the time had run out.
+        await gateway.sessions.drain(0)
     for server in servers:
         server.should_exit = True
 

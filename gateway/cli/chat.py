@@ -5,13 +5,20 @@ Exit codes: 0 the last answer was good, 1 it failed or nobody could be reached, 
 
 import argparse
 import os
-import sys
 
 SUMMARY = "talk to an agent in the terminal"
 ABOUT = """Every start is a new conversation; --resume goes back to an earlier one. Enter sends, Alt-Enter begins a new
 line, Ctrl-C cancels what the agent is doing, Ctrl-D ends. /help lists the commands. Without a terminal the message is
 read from standard input, and nothing but the answer is written to standard output."""
 LATEST = "1"
+
+
+def address(text: str) -> str:
+    """Where a gateway can be."""
+    scheme, _, rest = text.partition(":")
+    if rest.strip("/") and (scheme == "unix" or (scheme in ("http", "https") and rest.startswith("//"))):
+        return text
+    raise argparse.ArgumentTypeError(f"use http://host:port or unix:/path, not {text!r}")
 
 
 def arguments(argv: list[str]) -> argparse.Namespace:
@@ -25,7 +32,9 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--model", help="who answers")
     parser.add_argument("--cwd", metavar="DIR", help="where the agent works")
     parser.add_argument("--key", help="the session key of the conversation, instead of one of its own")
-    parser.add_argument("--url", help="the gateway (http://host:port or unix:/path), instead of looking for one")
+    parser.add_argument(
+        "--url", type=address, help="the gateway (http://host:port or unix:/path), instead of looking for one"
+    )
     parser.add_argument("--data-dir", metavar="DIR", help="where everything is kept (OSTLER_DATA_DIR, else XDG state)")
     parser.add_argument("--config", metavar="FILE", help="configuration (OSTLER_CONFIG, else ./ostler.toml)")
     return parser.parse_args(argv)
@@ -37,16 +46,10 @@ def run(argv: list[str]) -> int:
 
     import asyncio  # noqa: PLC0415 - `ostler chat --help` needs none of this
 
-    from ostler.gateway.errors import GatewayError  # noqa: PLC0415 - see above
+    from ostler.gateway.interrupts import raised  # noqa: PLC0415 - see above
     from ostler.gateway.terminal.sitting import Wishes, sit_down  # noqa: PLC0415 - see above
-    from ostler.pool.errors import PoolError  # noqa: PLC0415 - see above
 
     wishes = Wishes(given.once, given.lines, given.resume, given.model, given.cwd, given.key, given.url, given.data_dir,
                     given.config)  # fmt: skip
-    try:
+    with raised():
         return asyncio.run(sit_down(wishes, os.environ))
-    except (GatewayError, PoolError, OSError) as error:
-        print(f"ostler chat: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130

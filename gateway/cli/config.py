@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import sys
 
 SUMMARY = "check or show the configuration (config check|show)"
 
@@ -19,15 +18,9 @@ def run(argv: list[str]) -> int:
     from ostler.gateway.config.check import check  # noqa: PLC0415 - only this command needs it
     from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
     from ostler.gateway.config.settings import shown  # noqa: PLC0415 - see above
-    from ostler.gateway.errors import GatewayError  # noqa: PLC0415 - see above
-    from ostler.pool.errors import PoolError  # noqa: PLC0415 - see above
 
-    try:
-        loaded = load(os.environ, config=given.config, data_dir=given.data_dir)
-        check(loaded.settings, loaded.data_dir, environ=os.environ)
-    except (GatewayError, PoolError) as error:
-        print(f"ostler: {error}", file=sys.stderr)
-        return 1
+    loaded = load(os.environ, config=given.config, data_dir=given.data_dir)
+    check(loaded.settings, loaded.data_dir, environ=os.environ)
     place = loaded.file or "no ostler.toml: defaults and environment"
     if given.verb == "show":
         print(json.dumps({"file": str(place), "data_dir": str(loaded.data_dir), **shown(loaded.settings)}, indent=2))

@@ -1,7 +1,7 @@
 """`ostler doctor`: which agents are here, are they keyed and fit for a pool, how fast do they start, do two of their
 sessions keep their secrets. Starts each agent once and asks its model six short questions, which may cost money.
 
-Exit codes: 0 all is well, 1 something must be mended, 2 called wrongly.
+Exit codes: 0 all is well, 1 something must be mended, 2 called wrongly, 130 ended by Ctrl-C.
 """
 
 import argparse
@@ -28,8 +28,7 @@ def run(argv: list[str]) -> int:
         from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
         from ostler.gateway.doctor.visit import Instruments, Visit, examine  # noqa: PLC0415 - see above
         from ostler.gateway.doctor.words import report_lines  # noqa: PLC0415 - see above
-        from ostler.gateway.errors import GatewayError  # noqa: PLC0415 - see above
-        from ostler.pool.errors import PoolError  # noqa: PLC0415 - see above
+        from ostler.gateway.interrupts import raised  # noqa: PLC0415 - see above
         from ostler.pool.provider import callings  # noqa: PLC0415 - see above
         from ostler.pool.providers import load as providers  # noqa: PLC0415 - see above
 
@@ -38,24 +37,22 @@ def run(argv: list[str]) -> int:
     if unknown:
         print(f"ostler doctor: no such agent: {', '.join(unknown)}; known: {', '.join(providers())}", file=sys.stderr)
         return 2
+    loaded = load(os.environ, config=given.config, data_dir=given.data_dir)
+    visit = Visit(
+        loaded,
+        os.environ,
+        [names[called] for called in given.providers],
+        given.model,
+        given.start,
+        given.start and given.canary,
+        given.patience,
+    )
     try:
-        loaded = load(os.environ, config=given.config, data_dir=given.data_dir)
-        visit = Visit(
-            loaded,
-            os.environ,
-            [names[called] for called in given.providers],
-            given.model,
-            given.start,
-            given.start and given.canary,
-            given.patience,
-        )
-        report = asyncio.run(examine(visit, Instruments(time.monotonic, word, tell)))
-    except (GatewayError, PoolError) as error:
-        print(f"ostler doctor: {error}", file=sys.stderr)
-        return 1
+        with raised():
+            report = asyncio.run(examine(visit, Instruments(time.monotonic, word, tell)))
     except KeyboardInterrupt:
         print("ostler doctor: stopped; what was started is ended", file=sys.stderr)
-        return 1
+        raise
     print(json.dumps(report.as_json()) if given.json else "\n".join(report_lines(report)))
     return 0 if report.healthy else 1
 

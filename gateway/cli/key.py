@@ -3,7 +3,6 @@
 import argparse
 import os
 import secrets
-import sys
 from pathlib import Path
 
 SUMMARY = "make or list API keys (key new NAME | key list)"
@@ -24,18 +23,14 @@ def run(argv: list[str]) -> int:
 
     from ostler.gateway.config.key_file import key_file  # noqa: PLC0415 - only this command needs it
     from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
-    from ostler.gateway.errors import GatewayError  # noqa: PLC0415 - see above
 
-    try:
-        loaded = load(os.environ, config=given.config, data_dir=given.data_dir)
-        names = [key.name for key in loaded.settings.auth.keys]
-        if given.verb == "list":
-            print("\n".join(names) if names else "there are no keys; ostler key new NAME makes one")
-        else:
-            make(given.name, names, key_file(loaded.settings.auth, loaded.data_dir) if given.write else None)
-    except (GatewayError, OSError) as error:
-        print(f"ostler: {error}", file=sys.stderr)
-        return 1
+    making = given.verb == "new" and given.write
+    loaded = load(os.environ, config=given.config, data_dir=given.data_dir, new_key_file=making)
+    names = [key.name for key in loaded.settings.auth.keys]
+    if given.verb == "list":
+        print("\n".join(names) if names else "there are no keys; ostler key new NAME makes one")
+    else:
+        make(given.name, names, key_file(loaded.settings.auth, loaded.data_dir) if making else None)
     return 0
 
 

@@ -1,18 +1,21 @@
 """`ostler pool`: look at the pool of a running gateway, and steer it, over its admin socket.
 
-Exit codes: 0 done, 1 failed, 2 called wrongly, 3 no gateway runs there, 4 the gateway refused, 5 not confirmed.
+Exit codes: 0 done (Ctrl-C is how `watch` ends), 1 failed, 2 called wrongly, 3 no gateway runs there, 4 the gateway
+refused, 5 not confirmed, 130 ended by Ctrl-C.
 """
 
 import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from ostler.gateway.console.line import AdminLine, NoGateway, OrderRefused
 from ostler.gateway.console.words import headline, state_lines, why_lines
 from ostler.gateway.data_folder import data_folder
 from ostler.gateway.errors import GatewayError
+from ostler.gateway.interrupts import raised
 from ostler.wire.json import JsonObject
 
 SUMMARY = "show, watch and steer the pool of a running gateway"
@@ -31,21 +34,13 @@ def run(argv: list[str]) -> int:
 
 
 def carry_out(does: Verb, options: argparse.Namespace, name: str) -> int:
-    """Run a verb; every way to fail has its code."""
+    """Run a verb; every way to fail that is an operator's has its code."""
     try:
         return does(AdminLine(data_folder(options.data_dir, os.environ)), options)
     except NoGateway as error:
         return complain(name, error, NOBODY)
     except OrderRefused as error:
         return complain(name, error, REFUSED)
-    except GatewayError as error:
-        return complain(name, error, FAILED)
-    except KeyboardInterrupt:
-        return DONE
-    except BrokenPipeError:
-        # Whoever read us (head, less) has seen enough; nothing more may be written, not even at the exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
 
 
 def complain(name: str, error: Exception, code: int) -> int:
@@ -119,12 +114,20 @@ def show(line: AdminLine, options: argparse.Namespace) -> int:
 def watch(line: AdminLine, options: argparse.Namespace) -> int:
     """Every state; in words only those whose line differs from the last one."""
     last = None
-    for state in line.states():
-        said = json.dumps(state) if options.json else headline(state).rpartition(", up ")[0]
-        if said != last:
-            print(said, flush=True)
-        last = said
+    with until_interrupted():
+        for state in line.states():
+            said = json.dumps(state) if options.json else headline(state).rpartition(", up ")[0]
+            if said != last:
+                print(said, flush=True)
+            last = said
     return DONE
+
+
+@contextmanager
+def until_interrupted() -> Iterator[None]:
+    """Ctrl-C ends the block, and that is how it is meant to end."""
+    with suppress(KeyboardInterrupt), raised():
+        yield
 
 
 def why(line: AdminLine, options: argparse.Namespace) -> int:

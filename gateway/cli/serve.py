@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,30 +26,30 @@ def arguments(argv: list[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--host", help="address to listen on (127.0.0.1)")
-    parser.add_argument("--port", type=int, help="port to listen on (8787; 0 takes a free one)")
+    parser.add_argument("--port", type=port, help="port to listen on (8787; 0 takes a free one)")
     parser.add_argument("--uds", metavar="PATH", help="listen on a unix socket instead")
     parser.add_argument("--data-dir", metavar="DIR", help="where everything is kept (OSTLER_DATA_DIR, else XDG state)")
     parser.add_argument("--config", metavar="FILE", help="configuration (OSTLER_CONFIG, else ./ostler.toml)")
     return parser.parse_args(argv)
 
 
+def port(text: str) -> int:
+    """A number that a port can have."""
+    number = int(text)
+    if not 0 <= number < 65_536:
+        raise ValueError(text)
+    return number
+
+
 def run(argv: list[str]) -> int:
-    """Serve; 1 when the gateway cannot start."""
+    """Serve."""
     given = arguments(argv)
 
     from ostler.gateway.signals import Signals  # noqa: PLC0415 - `ostler serve --help` needs none of this
 
     signals = Signals()
     signals.install()
-
-    from ostler.gateway.errors import GatewayError  # noqa: PLC0415 - see above
-    from ostler.pool.errors import PoolError  # noqa: PLC0415 - see above
-
-    try:
-        start(given, signals)
-    except (GatewayError, PoolError) as error:
-        print(f"ostler: {error}", file=sys.stderr)
-        return 1
+    start(given, signals)
     return 0
 
 
@@ -64,8 +63,17 @@ def start(given: argparse.Namespace, signals: "Signals") -> None:
         from ostler.gateway import log  # noqa: PLC0415 - see above
         from ostler.gateway.api.keys import check_exposure  # noqa: PLC0415 - see above
         from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
-        from ostler.gateway.listener import address_of, born, listen, listen_unix, remove_own  # noqa: PLC0415 - see above
+        from ostler.gateway.data_folder import spelled_out  # noqa: PLC0415 - see above
+        from ostler.gateway.listener import (  # noqa: PLC0415 - see above
+            CannotListen,
+            address_of,
+            born,
+            listen,
+            listen_unix,
+            remove_own,
+        )
         from ostler.gateway.serving import serve  # noqa: PLC0415 - see above
+        from ostler.gateway.stores.owner import check_alone  # noqa: PLC0415 - see above
         from ostler.gateway.systemd import inherited_socket  # noqa: PLC0415 - see above
 
     named = {"gateway.host": given.host, "gateway.port": given.port, "gateway.uds": given.uds}
@@ -78,10 +86,15 @@ def start(given: argparse.Namespace, signals: "Signals") -> None:
         return
     listener, made = inherited_socket(os.environ), None
     if listener is None:
-        made = as_path(settings.gateway.uds) if settings.gateway.uds else None
-        listener = listen_unix(made) if made else listen(settings.gateway)
+        made = spelled_out(settings.gateway.uds) if settings.gateway.uds else None
+        try:
+            listener = listen_unix(made) if made else listen(settings.gateway)
+        except CannotListen:
+            check_alone(loaded.data_dir)  # who has our address may have our folder, and then another port is no way out
+            raise
     ours = born(made) if made else None
-    ready = partial(greet, address_of(listener), loaded.data_dir, configured=loaded.file is not None)
+    keyed = bool(settings.auth.api_key or settings.auth.keys)
+    ready = partial(greet, address_of(listener), loaded.data_dir, configured=loaded.file is not None, keyed=keyed)
     try:
         uvloop.run(serve(loaded, os.environ, listener, ready, signals))
     finally:
@@ -90,14 +103,7 @@ def start(given: argparse.Namespace, signals: "Signals") -> None:
         listener.close()
 
 
-def as_path(text: str) -> "Path":
-    """A path a person typed."""
-    from pathlib import Path  # noqa: PLC0415 - see above
-
-    return Path(text).expanduser().absolute()
-
-
-def greet(address: str, folder: "Path", *, configured: bool) -> None:
+def greet(address: str, folder: "Path", *, configured: bool, keyed: bool) -> None:
     """What to do next, for somebody who has just started it for the first time; and where we are, for `ostler chat`."""
     from ostler.gateway.address import leave_address  # noqa: PLC0415 - see above
 
@@ -106,8 +112,10 @@ def greet(address: str, folder: "Path", *, configured: bool) -> None:
         print(f"ostler serves at {address}", flush=True)
         return
     body = '{"model": "demo", "input": "hello"}'
-    print(f"ostler serves the demo agent at {address}; no key is needed on this machine")
-    print(f"try it:  curl {address}/v1/responses -H 'content-type: application/json' -d '{body}'")
+    needed = "a key is needed (OSTLER_API_KEY)" if keyed else "no key is needed on this machine"
+    key = ' -H "authorization: Bearer $OSTLER_API_KEY"' if keyed else ""
+    print(f"ostler serves the demo agent at {address}; {needed}")
+    print(f"try it:  curl {address}/v1/responses{key} -H 'content-type: application/json' -d '{body}'")
     print("or talk: ostler chat")
     print("go on:   write ostler.toml (ostler config show prints every setting) and name a model of gemini, codex, ...")
     print(f"look in: {address}/ shows the pool, {address}/chat talks to the agent", flush=True)

@@ -5,6 +5,7 @@ Works beside a running gateway. What only looks never makes a database. Exit cod
 
 import argparse
 import asyncio
+import math
 import os
 import sys
 from collections.abc import Awaitable, Callable
@@ -14,6 +15,7 @@ from time import time
 
 from ostler.gateway.data_folder import DATABASE, MIRRORS, data_folder
 from ostler.gateway.errors import GatewayError, UnknownSession
+from ostler.gateway.interrupts import raised
 from ostler.gateway.records import MessageRecord, SessionQuery, SessionRecord, checked_session_id
 from ostler.gateway.store import Store
 from ostler.gateway.stores.exchange import Brought, bring_in, bundles, lines_out, session_facts
@@ -35,11 +37,8 @@ def run(argv: list[str]) -> int:
     except SystemExit as over:
         return int(over.code or 0)
     verb: Verb = options.verb
-    try:
+    with raised():  # so that the store is closed
         return asyncio.run(with_store(verb, options))
-    except (GatewayError, OSError) as error:
-        print(f"ostler sessions: {error}", file=sys.stderr)
-        return 1
 
 
 def parser() -> argparse.ArgumentParser:
@@ -70,8 +69,16 @@ def parser() -> argparse.ArgumentParser:
     importing = verb("import", import_, "bring in exported sessions or mirror files; what is there stays")
     importing.add_argument("file", nargs="+", help="'-' is standard input")
     pruning = verb("prune", prune, "delete ended sessions that nothing leads to")
-    pruning.add_argument("--days", type=float, required=True, help="not active for so many days")
+    pruning.add_argument("--days", type=days, required=True, help="not active for so many days")
     return top
+
+
+def days(text: str) -> float:
+    """A time that has passed."""
+    count = float(text)
+    if not 0 <= count < math.inf:
+        raise ValueError(text)
+    return count
 
 
 def _add_filters(words: argparse.ArgumentParser) -> None:

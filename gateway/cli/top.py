@@ -7,7 +7,7 @@ import argparse
 import shutil
 import sys
 
-from ostler.gateway.cli.pool import DONE, carry_out, common_words, watch
+from ostler.gateway.cli.pool import DONE, carry_out, common_words, until_interrupted, watch
 from ostler.gateway.console.line import AdminLine
 from ostler.gateway.console.words import state_lines
 
@@ -31,15 +31,16 @@ def top(line: AdminLine, _options: argparse.Namespace) -> int:
     """Plain escape sequences: nothing is measured, nothing is coloured, and it starts as fast as `show`."""
     states = line.states()
     first = next(states)  # what can go wrong goes wrong before the screen is taken
-    sys.stdout.write(ENTER)
-    try:
-        paint(state_lines(first, TURNS))
-        for state in states:
-            paint(state_lines(state, TURNS))
-    finally:
-        sys.stdout.write(LEAVE)
-        sys.stdout.flush()
-    print("the gateway has stopped")
+    with until_interrupted():
+        sys.stdout.write(ENTER)
+        try:
+            paint(state_lines(first, TURNS))
+            for state in states:
+                paint(state_lines(state, TURNS))
+        finally:
+            sys.stdout.write(LEAVE)
+            sys.stdout.flush()
+        print("the gateway has stopped")
     return DONE
 
 

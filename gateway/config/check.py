@@ -10,6 +10,7 @@ from ostler.gateway.config.asking import made_to_ask
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.processes import pool_settings
 from ostler.gateway.config.settings import Settings
+from ostler.gateway.data_folder import spelled_out
 from ostler.gateway.gauges.traces import check as check_traces
 from ostler.gateway.log import checked as check_log
 from ostler.gateway.memory import check as check_memory
@@ -54,7 +55,7 @@ def require_commands(models: Models, pool: PoolSettings) -> None:
 def work_folder(settings: Settings, data_dir: Path) -> Path:
     """Where agents work when nobody names a directory."""
     named = settings.gateway.default_cwd
-    return data_dir / "work" if named is None else Path(named).expanduser().absolute()
+    return data_dir / "work" if named is None else spelled_out(named)
 
 
 def upstream_settings(settings: Settings) -> list[UpstreamSettings]:

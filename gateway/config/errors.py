@@ -23,3 +23,14 @@ class UnknownKey(ConfigError):
         super().__init__(place, f"unknown key {key!r}; {hint}")
         self.key = key
         self.nearest = near[0] if near else None
+
+
+class UnknownVariable(ConfigError):
+    """The same in the environment."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        near = get_close_matches(name, sorted(known), n=1, cutoff=0.75)
+        hint = f"did you mean {near[0]}?" if near else "settings are called OSTLER_<SECTION>__<KEY>."
+        super().__init__(name, f"nothing reads this variable; {hint} Correct it or unset it")
+        self.name = name
+        self.nearest = near[0] if near else None

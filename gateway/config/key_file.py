@@ -16,6 +16,7 @@ import msgspec
 
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.settings import AuthSettings, KeySettings
+from ostler.gateway.data_folder import spelled_out
 
 FILE = "keys.toml"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -24,14 +25,14 @@ PREFIX = "ostler_"
 
 def key_file(auth: AuthSettings, folder: Path) -> Path:
     """Where it is."""
-    return folder / FILE if auth.key_file is None else Path(auth.key_file).expanduser().absolute()
+    return folder / FILE if auth.key_file is None else spelled_out(auth.key_file)
 
 
 def read_document(path: Path, *, named: bool) -> list[Any]:
     """The tables of the file; an absent one has none, unless it was named."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         if named:
             raise ConfigError(
                 "auth.key_file", f"there is no file {path}; ostler key new NAME --write makes it"

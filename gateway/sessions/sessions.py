@@ -122,7 +122,7 @@ class Sessions:
     async def drain(self, seconds: float, patience: float = 5.0) -> None:
         """Let running turns end, then stop them, then let everything go."""
         self._draining = True
-        if not await self._quiet(seconds):
+        if seconds <= 0 or not await self._quiet(seconds):
             self._stop_all(Stop.DRAIN)
             await self._quiet(patience)
         for session in tuple(self._table.values()):

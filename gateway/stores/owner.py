@@ -61,6 +61,12 @@ class Ownership:
         self.release()
 
 
+def check_alone(folder: Path) -> None:
+    """Raise `StoreOwned` where a gateway works there now. Makes nothing."""
+    if (folder / NAME).exists():
+        Ownership.take(folder, pid=os.getpid()).release()
+
+
 def _pid_in(held: int) -> int | None:
     """What the holder wrote, if it has come to that."""
     text = os.pread(held, PID_BYTES, 0).strip()

@@ -69,6 +69,8 @@ class Chat:
         if listening.cancelled():
             self.code = CANCELLED
             self.screen.notice("No longer listening; /history shows what was answered.")
+        elif isinstance(error := listening.exception(), BrokenPipeError):
+            raise error  # whoever read the answer has seen enough
         self.screen.end_line()
 
     async def _listen(self, text: str) -> None:

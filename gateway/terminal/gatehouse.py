@@ -10,11 +10,11 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Self
 
 from ostler.gateway.address import is_ours, left_address
 from ostler.gateway.config.load import Loaded, load
+from ostler.gateway.data_folder import spelled_out
 from ostler.gateway.errors import StoreOwned
 from ostler.gateway.importing import importing
 from ostler.gateway.terminal.http import UNIX, Line, Unreachable
@@ -109,7 +109,7 @@ def configured_address(loaded: Loaded) -> str | None:
     if loaded.file is None:
         return None
     if gateway.uds:
-        return f"{UNIX}{Path(gateway.uds).expanduser().absolute()}"
+        return f"{UNIX}{spelled_out(gateway.uds)}"
     return f"http://127.0.0.1:{gateway.port}"
 
 

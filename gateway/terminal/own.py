@@ -21,6 +21,7 @@ from ostler.gateway.assembly.crew import log_death
 from ostler.gateway.config.load import Loaded
 from ostler.gateway.config.settings import AuthSettings
 from ostler.gateway.console.socket import Familiar, listening
+from ostler.gateway.data_folder import usable
 from ostler.gateway.listener import address_of, listen_unix
 from ostler.gateway.log import LogLines, checked
 from ostler.gateway.serving import Server
@@ -64,8 +65,9 @@ async def own_gateway(loaded: Loaded, environ: Mapping[str, str], *, prewarm: bo
 
 def log_to(loaded: Loaded) -> None:
     """Warnings and worse, for the owner only, and without secrets like any log of ours."""
-    loaded.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = os.open(loaded.data_dir / LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    with usable(loaded.data_dir):
+        loaded.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = os.open(loaded.data_dir / LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     handler = logging.StreamHandler(os.fdopen(file, "a", encoding="utf-8"))
     handler.setFormatter(LogLines(checked(loaded.settings), form=loaded.settings.log.format, colours=False))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

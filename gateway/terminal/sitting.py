@@ -49,9 +49,9 @@ class Wishes:
 
 async def sit_down(wishes: Wishes, environ: Mapping[str, str]) -> int:
     """The whole of it; the exit code."""
-    loop, here = asyncio.get_running_loop(), asyncio.current_task()
+    loop, hung_up = asyncio.get_running_loop(), asyncio.Event()
     for number in HANG_UP:
-        loop.add_signal_handler(number, here.cancel if here else loop.stop)
+        loop.add_signal_handler(number, hang_up, hung_up, asyncio.current_task())
     keyboard = await seated(wishes, environ)
     crew = Crew(loop, seen)
     where = Whereabouts(wishes.url, wishes.config, wishes.data_dir, prewarm=wishes.model is None)
@@ -67,9 +67,18 @@ async def sit_down(wishes: Wishes, environ: Mapping[str, str]) -> int:
                 return FAILED
             return await chat.run()
     except asyncio.CancelledError:
+        if not hung_up.is_set():
+            raise  # Ctrl-C before there is a turn to cancel, which the command's exit code tells
         return FAILED
     finally:
         await crew.disband()
+
+
+def hang_up(told: asyncio.Event, sitting: "asyncio.Task[int] | None") -> None:
+    """End it in good order."""
+    told.set()
+    if sitting is not None:
+        sitting.cancel()
 
 
 async def seated(wishes: Wishes, environ: Mapping[str, str]) -> Keyboard:
@@ -114,5 +123,6 @@ def user() -> str:
 
 
 def seen(name: str, error: BaseException) -> None:
-    """A task that died is a bug of ours."""
-    print(f"ostler chat: {name} failed: {error!r}", file=sys.stderr)
+    """A task that died is a bug of ours; one that nobody reads any more is not."""
+    if not isinstance(error, BrokenPipeError):
+        print(f"ostler chat: {name} failed: {error!r}", file=sys.stderr)

@@ -16,6 +16,8 @@ from ostler.gateway.terminal.events import EventReader, object_of
 from ostler.gateway.terminal.http import Line, Reply, Unreachable
 from ostler.wire.json import JsonObject, encode_line
 
+UNAUTHORIZED = 401
+
 
 class TurnedDown(GatewayError):
     """The gateway says no."""
@@ -90,4 +92,7 @@ async def whole(reply: Reply) -> JsonObject:
         return found
     error = found.get("error")
     message = error.get("message") if isinstance(error, dict) else None
+    if reply.status == UNAUTHORIZED:
+        # Its own words are for those who write requests.
+        message = f"the gateway at {reply.address} wants one of its keys: set OSTLER_API_KEY"
     raise TurnedDown(reply.status, str(message or f"the gateway answers {reply.status}"))

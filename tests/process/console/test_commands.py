@@ -183,6 +183,15 @@ def test_kill_asks_a_person_first(running: Command, tmp_path: Path) -> None:
             assert asking.wait(PATIENCE) == code
 
 
+def test_ctrl_c_at_the_question_does_nothing_and_says_so(running: Command, tmp_path: Path) -> None:
+    (process,) = told(tmp_path, "pool", "show")["keys"][0]["processes"]
+    with terminal(tmp_path, "pool", "kill", str(process["process"])) as (asking, handle):
+        until(handle, "? [y/N] ")
+        os.kill(asking.pid, signal.SIGINT)
+        assert asking.wait(20) in (-signal.SIGINT, 130)
+    assert told(tmp_path, "pool", "show")["keys"][0]["processes"][0]["process"] == process["process"]
+
+
 def test_top_fills_the_screen_and_leaves_it_as_it_was(running: Command, tmp_path: Path) -> None:
     with terminal(tmp_path, "top") as (top, handle):
         first = until(handle, "demo/demo in ")

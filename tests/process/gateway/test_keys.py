@@ -41,6 +41,16 @@ def test_keys_are_made_into_a_private_file_and_let_their_owners_in(tmp_path: Pat
     assert not any(key in str(line) for key in keys.values() for line in running.logged)
 
 
+def test_the_first_key_makes_the_file_that_the_configuration_names(tmp_path: Path) -> None:
+    file = tmp_path / "somewhere" / "else.toml"
+    (tmp_path / "ostler.toml").write_text(f'[auth]\nkey_file = "{file}"\n')
+    absent = ostler(tmp_path, "key", "list")
+    assert (absent.returncode, "ostler key new NAME --write" in absent.stderr) == (1, True)
+    made(tmp_path, "ann", "--write")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert ostler(tmp_path, "key", "list").stdout.split() == ["ann"]
+
+
 def test_a_key_is_printed_once_with_the_table_to_paste(tmp_path: Path) -> None:
     done = ostler(tmp_path, "key", "new", "alice")
     key, table = done.stdout.splitlines()[0], done.stdout.partition("[[auth.keys]]")[2]

@@ -1,6 +1,7 @@
 """`ostler serve` from outside: start, signals, restarts, kill -9, flags, locks, and what it refuses."""
 
 import json
+import os
 import resource
 import signal
 import socket
@@ -37,6 +38,22 @@ def test_a_first_start_serves_the_demo_agent_and_says_what_next(tmp_path: Path) 
         rest = [running.process.stdout.readline() for _ in range(3)] if running.process.stdout else []
         assert ["curl" in rest[0], "ostler chat" in rest[1], "ostler.toml" in rest[2]] == [True] * 3
         assert running.end() == 0
+
+
+def test_a_first_start_with_a_key_says_that_it_is_needed(tmp_path: Path) -> None:
+    key = "a-key-of-more-than-16-characters"
+    with command(tmp_path, "--host", "0.0.0.0", OSTLER_API_KEY=key) as running, running.http() as http:
+        assert "no key is needed" not in running.said[0]
+        assert "OSTLER_API_KEY" in running.said[0]
+        advice = running.process.stdout.readline() if running.process.stdout else ""
+        line = advice.strip().removeprefix("try it:  ").replace("curl", "curl --silent --noproxy '*'", 1)
+        tried = subprocess.run(
+            ["sh", "-c", line], env={**os.environ, "OSTLER_API_KEY": key}, capture_output=True, text=True, check=True
+        )
+        assert text_of(json.loads(tried.stdout)) == "echo: hello"
+        assert http.post("/v1/responses", json={"model": "demo", "input": "hello"}).status_code == 401
+        assert running.end() == 0
+    assert [line for line in running.logged if "uvicorn" in str(line)] == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -113,10 +130,11 @@ def test_h13_a_killed_gateway_leaves_no_response_in_progress(tmp_path: Path) -> 
 
 def test_h18_a_second_gateway_on_the_same_data_is_refused(tmp_path: Path) -> None:
     with command(tmp_path) as running, running.http() as http:
-        second = refused(tmp_path)
-        assert second.returncode == 1
-        assert str(running.process.pid) in second.stderr
-        assert "Traceback" not in second.stderr
+        for port in ("0", running.base.rpartition(":")[2]):
+            second = refused(tmp_path, "--port", port)
+            assert second.returncode == 1
+            assert str(running.process.pid) in second.stderr
+            assert "Traceback" not in second.stderr
         assert http.get("/healthz").status_code == 200
 
 

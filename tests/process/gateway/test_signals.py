@@ -6,6 +6,7 @@ import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -87,6 +88,21 @@ def test_a_start_that_hangs_is_called_off(tmp_path: Path) -> None:
         _, said = process.communicate(timeout=DEADLINE)
         assert (process.returncode, "Traceback" in said) == (0, False), said
     assert left(tmp_path) == []
+
+
+def test_e23_a_second_signal_stops_the_turns_and_answers_their_clients(tmp_path: Path) -> None:
+    with command(tmp_path) as running, running.http() as http, ThreadPoolExecutor() as clients:
+        asked = clients.submit(http.post, "/v1/responses", json={"model": "demo", "input": "begun\n!sleep 60"})
+        until(running.agents, "an agent works")
+        running.process.send_signal(signal.SIGINT)
+        with running.http() as other:
+            until(lambda: other.get("/readyz").status_code == 503, "the first signal is heard")
+        assert running.end(signal.SIGINT) == 0
+        answer = asked.result(10)
+        assert (answer.status_code, answer.json()["status"]) == (200, "incomplete"), answer.text
+        assert answer.json()["incomplete_details"]["cause"] == "gateway_shutdown"
+    assert [line for line in running.logged if "exception" in str(line).lower()] == []
+    assert [line for line in running.logged if line.get("level") in ("warning", "error")] == []
 
 
 def write(folder: Path, text: str) -> None:

@@ -185,7 +185,8 @@ def test_a_key_is_brought_along_and_a_missing_one_is_said(tmp_path: Path) -> Non
         assert script(tmp_path, "--once", "hello", OSTLER_API_KEY=key).stdout == "echo: hello\n"
         stranger = script(tmp_path, "--once", "hello")
         assert (stranger.returncode, stranger.stdout) == (1, "")
-        assert "valid key" in stranger.stderr
+        assert "set OSTLER_API_KEY" in stranger.stderr
+        assert "Bearer" not in stranger.stderr
         assert key not in stranger.stderr
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ostler.gateway.config.check import check
-from ostler.gateway.config.errors import ConfigError, UnknownKey
+from ostler.gateway.config.errors import ConfigError, UnknownKey, UnknownVariable
 from ostler.gateway.config.load import load
 from ostler.gateway.config.settings import Settings, shown
 from ostler.pool.flag import BadFlag
@@ -122,6 +122,59 @@ def test_an_unknown_key_is_named_with_its_nearest(
 def test_a_mistake_is_named(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         check(loaded(tmp_path, text), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("OSTLER_APIKEY", "did you mean OSTLER_API_KEY?"),
+        ("OSTLER_DATADIR", "did you mean OSTLER_DATA_DIR?"),
+        ("OSTLER_GATEWAY_PORT", "did you mean OSTLER_GATEWAY__PORT?"),
+        ("OSTLER_FOO", "OSTLER_<SECTION>__<KEY>"),
+    ],
+)
+def test_g04_a_variable_that_nothing_reads_stops_the_start(tmp_path: Path, name: str, meant: str) -> None:
+    with pytest.raises(UnknownVariable, match=f"^{name}: ") as found:
+        loaded(tmp_path, **{name: "1"})
+    assert meant in str(found.value)
+
+
+def test_variables_of_other_parts_and_of_kubernetes_are_no_mistakes(tmp_path: Path) -> None:
+    """A service that is called ostler, or ostler-web, puts these into every container beside it."""
+    loaded(
+        tmp_path,
+        OSTLER_API_KEY="a-key-of-more-than-16-characters",
+        OSTLER_CONFIG="x",
+        OSTLER_DATA_DIR=str(tmp_path),
+        OSTLER_TRANSPORT_POOL_ENABLED="1",
+        OSTLER_DEMO_STATE="/x",
+        OSTLER_BRIDGE_SOCKET="/x",
+        OSTLER_ACP_SESSION_BINDING="x",
+        OSTLER_SPAWN_ID="x",
+        OSTLER_SERVICE_HOST="10.0.0.1",
+        OSTLER_WEB_SERVICE_PORT_HTTP="8787",
+        OSTLER_PORT="tcp://10.0.0.1:8787",
+        OSTLER_PORT_8787_TCP_ADDR="10.0.0.1",
+        OSTLER_EMPTY="",
+    )
+    with pytest.raises(UnknownVariable):
+        loaded(tmp_path, OSTLER_PORT="8787")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OSTLER_GATEWAY__PORT", "abc"),
+        ("OSTLER_GATEWAY__PORT", "99999"),
+        ("OSTLER_GATEWAY__ON_DISCONNECT", "x"),
+        ("OSTLER_POOL__WARM", '[{"seats": 1}]'),
+    ],
+)
+def test_g04_a_wrong_value_is_said_of_the_variable_that_has_it(tmp_path: Path, name: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{name}: "):
+        loaded(tmp_path, "[gateway]\ndrain = 5\n", **{name: value})
+    with pytest.raises(ConfigError, match=r"^the command line: .*gateway\.port"):
+        load({"HOME": str(tmp_path)}, overrides=[("gateway.port", 99_999)])
 
 
 @pytest.mark.parametrize(("value", "enabled"), [("1", True), ("oN", True), ("No", False), ("0", False), ("", False)])
