@@ -13,6 +13,8 @@ from ostler.gateway.ending import DONE, WRONG, carried_out
 from ostler.gateway.interrupts import fatal
 
 CLI = "ostler.gateway.cli"
+NEARBY = {"status": "pool show", "show": "pool show", "why": "pool why", "watch": "pool watch", "run": "serve"}
+"""What people type for a command that has another name."""
 
 
 def command_names() -> list[str]:
@@ -40,7 +42,9 @@ def obey(words: list[str]) -> int:
         print(f"ostler {version()}")
         return DONE
     if words[0] not in command_names():
-        print(f"ostler: unknown command {words[0]!r}\n\n{usage()}", file=sys.stderr)
+        meant = NEARBY.get(words[0])
+        hint = f"; did you mean `ostler {meant}`?" if meant else ""
+        print(f"ostler: unknown command {words[0]!r}{hint}\n\n{usage()}", file=sys.stderr)
         return WRONG
     return int(command(words[0]).run(words[1:]))
 
