@@ -193,7 +193,8 @@ class TransportPool:
         served in turn when seats are short. `parent` is the lease of the turn that asks, if one does. `resume` names a
         session to bring back; `Lease.restored` tells whether the agent did.
         """
-        wish = Wish(key, SeatWish(tools, resume), owner, self._until(deadline), parent, policy)
+        seat = SeatWish(tools) if resume is None else SeatWish(tools, resume, next(self._claim_ids))
+        wish = Wish(key, seat, owner, self._until(deadline), parent, policy)
         return await self.home.run(self._lease(wish))
 
     async def _lease(self, wish: Wish) -> Lease:

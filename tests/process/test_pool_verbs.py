@@ -140,6 +140,22 @@ async def test_resume_brings_the_agents_own_session_back_on_a_new_process(tmp_pa
         fresh.release()
 
 
+async def test_claims_that_want_one_session_back_all_get_a_seat_and_one_gets_the_session(tmp_path: Path) -> None:
+    # One open at a time, as gemini and qwen ask for: the second wish is read after the first claim was served.
+    flags = ("--state-dir", str(tmp_path / "state"))
+    async with open_stable(tmp_path, *flags, traits={"parallel_opens": 1}) as stable:
+        async with await stable.pool.lease(stable.key()) as lease:
+            assert await say(lease, "keep this") == "echo: keep this"
+            memo = lease.session.memo
+        await stable.settled(lambda: not stable.pool.snapshot().core.leases)
+        resumed = (stable.pool.lease(stable.key(), resume=memo, owner=owner) for owner in ("ann", "ben", "cid"))
+        leases = await asyncio.gather(*resumed)
+        assert sorted(lease.restored for lease in leases) == [False, False, True]
+        for lease in leases:
+            lease.release()
+
+
+
 async def test_a_start_that_is_called_off_at_any_moment_leaves_no_slot(tmp_path: Path) -> None:
     async with open_stable(tmp_path, "--boot-delay", "0.2", limits=Limits(starts_per_second=100.0)) as stable:
         key = stable.key()
