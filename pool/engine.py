@@ -136,8 +136,8 @@ class Engine:
             for running in list(self.roster.slots.values()):
                 try:
                     await self._hand.weigh_slot(running)
-                except OSError as error:
-                    # Out of descriptors, for instance: this look is lost, not all that follow.
+                except (OSError, RuntimeError) as error:
+                    # Out of descriptors or threads, for instance: this look is lost, not all that follow.
                     log.warning("cannot measure the memory of %s: %s", running.key, error)
             for key in list(self._specs):
                 await self._look_anew(key)
@@ -217,6 +217,9 @@ class Engine:
                 self._tell_spec(key, self._catalogue.spec(key))
         except (PoolError, ValueError) as error:
             log.warning("%s cannot be started as configured now: %s", key, error)
+        except (OSError, RuntimeError) as error:
+            # A folder that may not be read, no thread to be had: whatever it is, the next look comes.
+            log.warning("cannot look at the making of %s: %s", key, error)
 
     def _tell_spec(self, key: PoolKey, spec: KeySpec) -> None:
         # Compared with what the core was told, not with the launch before: two keys may share a launch.

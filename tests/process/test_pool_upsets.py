@@ -26,6 +26,7 @@ from ostler.bridge.settings import BridgeSettings
 from ostler.pool import Limits, PoolSettings, ToolSet, TransportKey, TransportPool, WarmKey
 from ostler.pool.core import ReserveRule
 from ostler.pool.errors import AgentStartFailed, BadDirectory, Phase, PoolClosed, PoolError, SharedProcess
+from ostler.pool.finder import PathFinder
 from ostler.pool.gate import OpenGates
 from ostler.pool.lease import Tenure
 from ostler.pool.observer import Counts
@@ -468,3 +469,36 @@ async def test_w28a_a_directory_that_was_removed_is_named_and_costs_nobody_his_a
         assert refused.value.cwd == gone.cwd
         assert await say(lease, "well") == "echo: well"
         lease.release()
+
+
+@pytest.mark.parametrize("fault", [PermissionError(13, "Permission denied"), RuntimeError("can't start new thread")])
+async def test_a_look_that_fails_costs_that_look_alone(tmp_path: Path, fault: Exception) -> None:
+    """The making of a key is looked at with every round of the watch; what a world out of order raises ends no watch."""
+    looks = Looks(fault)
+    async with open_stable(tmp_path, traits={"find": looks.find}, watch_every=0.02) as stable:
+        async with await stable.pool.lease(stable.key()) as lease:
+            looks.failing = True
+            before = looks.failed
+            await stable.settled(lambda: looks.failed > before + 1)
+            looks.failing = False
+            before = looks.count
+            await stable.settled(lambda: looks.count > before + 1)
+            assert await say(lease, "well") == "echo: well"
+
+
+class Looks:
+    """Finds the demo agent as it is found, or raises."""
+
+    def __init__(self, fault: Exception) -> None:
+        self._fault = fault
+        self._find = load()["demo"].find
+        self.count = self.failed = 0
+        self.failing = False
+
+    def find(self, finder: PathFinder) -> tuple[str, ...]:
+        if self.failing:
+            self.failed += 1
+            raise self._fault
+        self.count += 1
+        assert self._find is not None
+        return self._find(finder)
