@@ -216,6 +216,13 @@ class Stablehand:
             except (LoadRefused, UnknownSession):
                 # The agent cannot bring it back: the caller replays its transcript into a fresh session.
                 chair.restored = False
+            except AgentStartFailed as error:
+                # The same, said in a way that its provider did not declare. Where the agent itself is out of order,
+                # the fresh session fails too, and that failure counts.
+                if error.phase is not Phase.SESSION_LOAD:
+                    raise
+                log.warning("a session is opened anew, since it could not be loaded: %s", error)
+                chair.restored = False
             else:
                 chair.restored = True
                 return

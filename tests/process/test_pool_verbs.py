@@ -10,6 +10,8 @@ import pytest
 from ostler.pool import Limits, PoolSettings, ToolSet
 from ostler.pool.errors import AgentStartFailed, PoolPaused
 from ostler.pool.events import Finished, Reason
+from ostler.pool.order import SessionMemo
+from ostler.pool.providers import load
 from tests.support.pools import alive, demo_settings, open_stable, say
 
 
@@ -138,6 +140,19 @@ async def test_resume_brings_the_agents_own_session_back_on_a_new_process(tmp_pa
         assert not fresh.restored
         assert await say(fresh, "!recall") == ""
         fresh.release()
+
+
+async def test_w41e_a_load_that_fails_in_an_undeclared_way_ends_in_a_fresh_session(tmp_path: Path) -> None:
+    traits = {"faults": replace(load()["demo"].faults, unknown_session=frozenset())}
+    async with open_stable(tmp_path, traits=traits) as stable:
+        memo = SessionMemo("demo-0000000000000000", stable.key().cwd, 0.0, 0.0)
+        pids = set()
+        for _ in range(Limits().open_failures + 1):
+            async with await stable.pool.lease(stable.key(), resume=memo) as lease:
+                assert not lease.restored
+                pids.add(lease.pid)
+        assert len(pids) == 1
+        assert stable.pool.snapshot().failures == ()
 
 
 async def test_claims_that_want_one_session_back_all_get_a_seat_and_one_gets_the_session(tmp_path: Path) -> None:
