@@ -31,7 +31,7 @@ from ostler.pool.errors import AgentStartFailed, PoolError
 from ostler.pool.home import Home
 from ostler.pool.keys import TransportKey
 from ostler.pool.lease import Lease, Tenure, Waited
-from ostler.pool.observer import Counts, Observer
+from ostler.pool.observer import Counts, Guarded, Observer
 from ostler.pool.order import SessionMemo
 from ostler.pool.permission import deny
 from ostler.pool.ports import PermissionPolicy, ToolPort, ToolSet
@@ -76,7 +76,7 @@ class TransportPool:
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._settings = settings
-        self._observer: Observer = Counts() if observer is None else observer
+        self._observer = Guarded(Counts() if observer is None else observer)
         self._catalogue = Catalogue(settings, providers, environ)
         self._directories = Directories(self._catalogue.look, clock)
         self._floors: Mapping[Floor, int] = {}

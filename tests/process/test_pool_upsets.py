@@ -473,17 +473,19 @@ async def test_w28a_a_directory_that_was_removed_is_named_and_costs_nobody_his_a
 
 @pytest.mark.parametrize("fault", [PermissionError(13, "Permission denied"), RuntimeError("can't start new thread")])
 async def test_a_look_that_fails_costs_that_look_alone(tmp_path: Path, fault: Exception) -> None:
-    """The making of a key is looked at with every round of the watch; what a world out of order raises ends no watch."""
+    """Every round of the watch looks at the making of a key; what a world out of order raises ends no watch."""
     looks = Looks(fault)
-    async with open_stable(tmp_path, traits={"find": looks.find}, watch_every=0.02) as stable:
-        async with await stable.pool.lease(stable.key()) as lease:
-            looks.failing = True
-            before = looks.failed
-            await stable.settled(lambda: looks.failed > before + 1)
-            looks.failing = False
-            before = looks.count
-            await stable.settled(lambda: looks.count > before + 1)
-            assert await say(lease, "well") == "echo: well"
+    async with (
+        open_stable(tmp_path, traits={"find": looks.find}, watch_every=0.02) as stable,
+        await stable.pool.lease(stable.key()) as lease,
+    ):
+        looks.failing = True
+        before = looks.failed
+        await stable.settled(lambda: looks.failed > before + 1)
+        looks.failing = False
+        before = looks.count
+        await stable.settled(lambda: looks.count > before + 1)
+        assert await say(lease, "well") == "echo: well"
 
 
 class Looks:
@@ -502,3 +504,20 @@ class Looks:
         self.count += 1
         assert self._find is not None
         return self._find(finder)
+
+
+class Unlabelled(Counts):
+    """An observer that raises whenever something is opened or claimed."""
+
+    def claimed(self, key: TransportKey, warmth: str, miss: str, waited: float) -> None:
+        raise KeyError(warmth)
+
+    def opened(self, provider: str, outcome: str, seconds: float) -> None:
+        raise KeyError(outcome)
+
+
+async def test_e22_an_observer_that_raises_costs_no_claim_and_leaks_no_lease(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, observer=Unlabelled()) as stable:
+        async with await stable.pool.lease(stable.key(), deadline=20) as lease:
+            assert await say(lease, "well") == "echo: well"
+        assert stable.pool.snapshot().core.census.leased == 0
