@@ -13,6 +13,7 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import Context
 from typing import Final
 
@@ -48,7 +49,8 @@ class Directories:
             return None
         found, since = known
         if self._clock() - since >= FRESH and path not in self._looks and len(self._looks) < LOOKS:
-            self._begin(path)
+            with suppress(BadDirectory):  # no thread to be had: the old answer stands, and the next claim tries again
+                self._begin(path)
         return found
 
     async def find(self, path: str, patience: float = PATIENCE) -> str:
@@ -72,9 +74,7 @@ class Directories:
 
     def _begin(self, path: str) -> Found:
         loop = asyncio.get_running_loop()
-        look = self._looks[path] = loop.create_future()
-        # In a context of its own: what the first claimer carries must not live on in the look.
-        look.add_done_callback(lambda done: self._learn(path, done), context=Context())
+        look: Found = loop.create_future()
 
         def work() -> None:
             try:
@@ -87,7 +87,14 @@ class Directories:
                 if not loop.is_closed():
                     raise
 
-        threading.Thread(target=work, name=f"look at {path}", daemon=True).start()
+        try:
+            threading.Thread(target=work, name=f"look at {path}", daemon=True).start()
+        except RuntimeError as error:
+            raise BadDirectory(path, f"it could not be looked at: {error}") from error
+        # Not before it has begun: a look that nobody makes would be waited for by all who ask for the path.
+        self._looks[path] = look
+        # In a context of its own: what the first claimer carries must not live on in the look.
+        look.add_done_callback(lambda done: self._learn(path, done), context=Context())
         return look
 
     def _learn(self, path: str, look: Found) -> None:

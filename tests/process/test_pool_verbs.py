@@ -170,7 +170,6 @@ async def test_claims_that_want_one_session_back_all_get_a_seat_and_one_gets_the
             lease.release()
 
 
-
 async def test_a_start_that_is_called_off_at_any_moment_leaves_no_slot(tmp_path: Path) -> None:
     async with open_stable(tmp_path, "--boot-delay", "0.2", limits=Limits(starts_per_second=100.0)) as stable:
         key = stable.key()
