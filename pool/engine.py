@@ -84,6 +84,8 @@ class Engine:
             chance=chance,
         )
         self._specs: dict[PoolKey, KeySpec] = {}
+        self._unmade: set[PoolKey] = set()
+        """Keys of which the present settings make nothing: whoever claims one is told why."""
         self._waiting: dict[ClaimId, asyncio.Future[Answer]] = {}
         self._early: dict[ClaimId, Answer] = {}
         self._inbox: deque[events.Event] = deque()
@@ -196,16 +198,20 @@ class Engine:
 
     def register(self, key: PoolKey) -> None:
         """Make sure the core knows the key. Raises what the catalogue raises, and `SettingsError`."""
-        if key not in self._specs:
+        if key not in self._specs or key in self._unmade:
             self._tell_spec(key, self._catalogue.spec(key))
 
     def refresh(self, key: PoolKey) -> None:
-        """Tell the core when the key is made differently now."""
+        """Tell the core when the key is made differently now, or let it end when it is made no more."""
         try:
             self._catalogue.refresh(self._catalogue.build(key.key))
             self._tell_spec(key, self._catalogue.spec(key))
         except (PoolError, ValueError) as error:
             log.warning("%s cannot be started as configured now: %s", key, error)
+            # What is up was made of settings that hold no more: nothing is started of them again.
+            self._catalogue.forget(key.key)
+            self._unmade.add(key)
+            self.tell(events.Cool(key))
 
     async def _look_anew(self, key: PoolKey) -> None:
         """As `refresh`, with the files read on a thread: a HOME may lie on a slow disk."""
@@ -227,6 +233,7 @@ class Engine:
             self.core.books.limits.check(spec)
             self._specs[key] = spec
             self.tell(events.KeyRegistered(key, spec))
+        self._unmade.discard(key)
 
     def remember(self, wish: SeatWish) -> str:
         """The core's name for what a seat is opened with."""
@@ -384,6 +391,7 @@ class Engine:
     def _forget_key(self, action: actions.ForgetKey) -> None:
         key = pool_key(action.key)
         self._specs.pop(key, None)
+        self._unmade.discard(key)
         self.roster.failures.pop(key, None)
         self._catalogue.forget(key.key)
 

@@ -113,13 +113,14 @@ class TransportPool:
         if directories is not self._directories:
             return  # there was a reload meanwhile, which does the same with newer settings
         wanted = {place: one.seats for place, one in zip(found, warm, strict=True) if place is not None}
-        for key, seat in self._floors.keys() - wanted.keys():
+        made = {place: seats for place, seats in wanted.items() if self._registers(place[0])}
+        for key, seat in self._floors.keys() - made.keys():
             if self._engine.knows(key):
                 self._engine.tell(events.Warm(key, seat.id, 0))
-        for (key, seat), seats in wanted.items():
-            if self._floors.get((key, seat)) != seats and self._registers(key):
+        for (key, seat), seats in made.items():
+            if self._floors.get((key, seat)) != seats:
                 self._engine.tell(events.Warm(key, self._engine.remember(seat), seats))
-        self._floors = wanted
+        self._floors = made
 
     async def _configured(self, warm: WarmKey) -> "Floor | None":
         try:
