@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -22,8 +23,10 @@ from ostler.pool.core.machine import PoolCore
 from ostler.pool.core.settings import Limits
 from ostler.pool.core.values import ClaimId, Counted, KeySpec, LeaseId
 from ostler.pool.crew import Crew
-from ostler.pool.errors import PoolClosed, PoolError
+from ostler.pool.errors import AgentStartFailed, Phase, PoolClosed, PoolError
+from ostler.pool.launch import Launch
 from ostler.pool.lease import Tenure
+from ostler.pool.looks import PATIENCE, Looks, NoLook
 from ostler.pool.observer import Observer
 from ostler.pool.ports import PermissionPolicy, ToolPort
 from ostler.pool.roster import Chair, PoolKey, Roster, Running, SeatPolicy, pool_key
@@ -84,6 +87,7 @@ class Engine:
             chance=chance,
         )
         self._specs: dict[PoolKey, KeySpec] = {}
+        self._builds: Looks[Launch] = Looks()
         self._unmade: set[PoolKey] = set()
         """Keys of which the present settings make nothing: whoever claims one is told why."""
         self._waiting: dict[ClaimId, asyncio.Future[Answer]] = {}
@@ -117,7 +121,9 @@ class Engine:
         """Bind to a loop."""
         self._ground = Ground(loop, Crew(loop, self._work_died))
         self._watch_every = watch_every
-        self.work(self._watch(), "pool watch")
+        # Apart: a file system that does not answer holds up the one, and memory is watched all the same.
+        self.work(self._watch_memory(), "memory watch")
+        self.work(self._watch_makings(), "watch of files")
 
     async def stop(self) -> None:
         """Refuse every claim, end every process, wait until nothing is left."""
@@ -132,7 +138,7 @@ class Engine:
         if self._alarm is not None:
             self._alarm.cancel()
 
-    async def _watch(self) -> None:
+    async def _watch_memory(self) -> None:
         while True:
             await asyncio.sleep(self._watch_every)
             for running in list(self.roster.slots.values()):
@@ -141,9 +147,13 @@ class Engine:
                 except (OSError, RuntimeError) as error:
                     # Out of descriptors or threads, for instance: this look is lost, not all that follow.
                     log.warning("cannot measure the memory of %s: %s", running.key, error)
+            self._forget_wishes()
+
+    async def _watch_makings(self) -> None:
+        while True:
+            await asyncio.sleep(self._watch_every)
             for key in list(self._specs):
                 await self._look_anew(key)
-            self._forget_wishes()
 
     def _forget_wishes(self) -> None:
         used = self.core.tools_in_use()
@@ -213,11 +223,31 @@ class Engine:
             self._unmade.add(key)
             self.tell(events.Cool(key))
 
+    async def prepare(self, key: PoolKey, patience: float) -> None:
+        """Have the key's files read on a thread, so that `register` has none to read. Raises what `register` raises."""
+        edition = self._catalogue.edition
+        if (key not in self._specs or key in self._unmade) and not self._catalogue.made(key.key):
+            fresh = await self._build(key, patience)
+            if edition == self._catalogue.edition:
+                self._catalogue.refresh(fresh)
+
+    async def _build(self, key: PoolKey, patience: float) -> Launch:
+        catalogue, provider = self._catalogue, key.key.provider
+        # By edition too: what was begun with older settings is not to be had for the present ones.
+        name = (key.key, catalogue.edition)
+        try:
+            return await self._builds.find(name, partial(catalogue.build, key.key), patience)
+        except NoLook as error:
+            why = f"the files it is made of could not be read: {error.why}"
+            raise AgentStartFailed(
+                provider=provider, phase=Phase.SPAWN, command=(), why=why, waited=patience
+            ) from error
+
     async def _look_anew(self, key: PoolKey) -> None:
         """As `refresh`, with the files read on a thread: a HOME may lie on a slow disk."""
         edition = self._catalogue.edition
         try:
-            fresh = await self._bound.loop.run_in_executor(None, self._catalogue.build, key.key)
+            fresh = await self._build(key, PATIENCE)
             if key in self._specs and edition == self._catalogue.edition:
                 self._catalogue.refresh(fresh)
                 self._tell_spec(key, self._catalogue.spec(key))

@@ -25,12 +25,13 @@ from ostler.pool.core.actions import Grant, Refuse
 from ostler.pool.core.reasons import reasons
 from ostler.pool.core.values import LeaseId, SeatId, SlotId
 from ostler.pool.decisions import GRANTED, PER_KEY, Decision, Decisions
-from ostler.pool.directories import PATIENCE, Directories
+from ostler.pool.directories import Directories
 from ostler.pool.engine import Engine
 from ostler.pool.errors import AgentStartFailed, PoolError
 from ostler.pool.home import Home
 from ostler.pool.keys import TransportKey
 from ostler.pool.lease import Lease, Tenure, Waited
+from ostler.pool.looks import PATIENCE
 from ostler.pool.observer import Counts, Guarded, Observer
 from ostler.pool.order import SessionMemo
 from ostler.pool.permission import deny
@@ -124,7 +125,9 @@ class TransportPool:
 
     async def _configured(self, warm: WarmKey) -> "Floor | None":
         try:
-            return PoolKey(await self._canonical(warm.key, PATIENCE)), SeatWish(warm.tools)
+            key = PoolKey(await self._canonical(warm.key, PATIENCE))
+            await self._engine.prepare(key, PATIENCE)
+            return key, SeatWish(warm.tools)
         except (PoolError, ValueError) as error:
             self._cannot_warm(warm.key, error)
             return None
@@ -167,6 +170,7 @@ class TransportPool:
 
     async def _get(self, wish: Wish) -> Transport:
         known = PoolKey(await self._canonical(wish.key, wish.deadline - self._clock()))
+        await self._engine.prepare(known, wish.deadline - self._clock())
         while True:
             self._engine.register(known)
             grant = await self._claim(known, None, wish)
@@ -204,6 +208,7 @@ class TransportPool:
             wish = replace(wish, key=known)
         shared = self._settings.enabled
         # What cannot be started as configured is said here, before anything counts as a failure of the pool.
+        await self._engine.prepare(PoolKey(wish.key, private=not shared), wish.deadline - self._clock())
         self._engine.register(PoolKey(wish.key, private=not shared))
         try:
             return await self._seat(wish, PoolKey(wish.key, private=not shared), None)
@@ -367,7 +372,7 @@ class TransportPool:
 
     def why(self, key: TransportKey) -> Why:
         """Why the key is as warm as it is, and how its last claims were answered. Looks only."""
-        now, known = self._clock(), self._catalogue.canonical(key)
+        now, known = self._clock(), self._seen(key)
         found = [(one, own) for own in (False, True) for one in self._decisions.of(PoolKey(known, private=own))]
         found.sort(key=lambda each: each[0].at, reverse=True)
         claims = tuple(
@@ -382,11 +387,16 @@ class TransportPool:
 
     def _known(self, key: TransportKey) -> PoolKey:
         self._engine.require_open()
-        known = PoolKey(key)
-        if not self._engine.knows(known):
-            known = PoolKey(self._catalogue.canonical(key))
-            self._engine.register(known)
+        known = PoolKey(self._seen(key))
+        self._engine.register(known)
         return known
+
+    def _seen(self, key: TransportKey) -> TransportKey:
+        """The key as the pool knows it, by a look at the disk only where neither it nor its directory is known."""
+        if self._engine.knows(PoolKey(key)) or self._engine.knows(PoolKey(key, private=True)):
+            return key
+        cwd = self._directories.recall(key.cwd)
+        return self._catalogue.canonical(key) if cwd is None else placed(key, cwd)
 
     def _until(self, deadline: float | None) -> float:
         return self._clock() + (self._settings.claim_deadline if deadline is None else deadline)

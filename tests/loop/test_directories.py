@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ostler.pool.directories import FRESH, LOOKS, Directories
+from ostler.pool.directories import FRESH, Directories
 from ostler.pool.errors import BadDirectory
+from ostler.pool.looks import LOOKS
 from tests.support.waiting import eventually
 
 

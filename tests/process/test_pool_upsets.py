@@ -521,3 +521,42 @@ async def test_e22_an_observer_that_raises_costs_no_claim_and_leaks_no_lease(tmp
         async with await stable.pool.lease(stable.key(), deadline=20) as lease:
             assert await say(lease, "well") == "echo: well"
         assert stable.pool.snapshot().core.census.leased == 0
+
+
+async def test_w28a_files_that_cannot_be_read_cost_their_claim_its_patience_and_nobody_else_anything(
+    tmp_path: Path,
+) -> None:
+    finder = StuckFinder()
+    try:
+        async with open_stable(tmp_path, traits={"find": finder.find}, watch_every=0.02) as stable:
+            async with await stable.pool.lease(stable.key()) as lease:
+                finder.lives.clear()
+                with pytest.raises(AgentStartFailed, match="did not answer within"):
+                    await stable.pool.lease(stable.key("other"), deadline=0.2)
+                assert await say(lease, "well") == "echo: well"
+                # Neither the claim nor the watch of the files keeps the watch of the memory.
+                await stable.settled(lambda: all(process.memory for process in stable.pool.snapshot().processes))
+    finally:
+        finder.lives.set()
+
+
+class StuckFinder:
+    """Finds the demo agent as soon as its disk answers."""
+
+    def __init__(self) -> None:
+        self._find = load()["demo"].find
+        self.lives = threading.Event()
+        self.lives.set()
+
+    def find(self, finder: PathFinder) -> tuple[str, ...]:
+        self.lives.wait(30)
+        assert self._find is not None
+        return self._find(finder)
+
+
+async def test_a_key_that_the_pool_holds_is_told_of_without_a_look_at_its_disk(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        key = stable.key()
+        async with await stable.pool.lease(key):
+            os.rmdir(key.cwd)  # noqa: PTH106 - a directory of the test alone, and the loop has nothing else to do
+            assert stable.pool.why(key).cwd == key.cwd
