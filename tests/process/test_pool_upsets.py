@@ -528,14 +528,16 @@ async def test_w28a_files_that_cannot_be_read_cost_their_claim_its_patience_and_
 ) -> None:
     finder = StuckFinder()
     try:
-        async with open_stable(tmp_path, traits={"find": finder.find}, watch_every=0.02) as stable:
-            async with await stable.pool.lease(stable.key()) as lease:
-                finder.lives.clear()
-                with pytest.raises(AgentStartFailed, match="did not answer within"):
-                    await stable.pool.lease(stable.key("other"), deadline=0.2)
-                assert await say(lease, "well") == "echo: well"
-                # Neither the claim nor the watch of the files keeps the watch of the memory.
-                await stable.settled(lambda: all(process.memory for process in stable.pool.snapshot().processes))
+        async with (
+            open_stable(tmp_path, traits={"find": finder.find}, watch_every=0.02) as stable,
+            await stable.pool.lease(stable.key()) as lease,
+        ):
+            finder.lives.clear()
+            with pytest.raises(AgentStartFailed, match="did not answer within"):
+                await stable.pool.lease(stable.key("other"), deadline=0.2)
+            assert await say(lease, "well") == "echo: well"
+            # Neither the claim nor the watch of the files keeps the watch of the memory.
+            await stable.settled(lambda: all(process.memory for process in stable.pool.snapshot().processes))
     finally:
         finder.lives.set()
 
