@@ -11,7 +11,8 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 from ostler.pool.errors import PoolClosed
 from ostler.pool.events import Finished, TurnEvent
@@ -128,7 +129,7 @@ class Home:
 
 
 class CarriedTurn:
-    """A turn whose events are awaited on another loop than the pool's."""
+    """A turn whose events are awaited on another loop than the pool's; leaving its `async with` cancels it."""
 
     def __init__(self, home: Home, turn: Turn) -> None:
         self._home = home
@@ -147,6 +148,15 @@ class CarriedTurn:
     async def ended(self) -> Finished:
         """Wait for the end without taking events."""
         return await self._home.run(self._turn.ended())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.finished is None:
+            self.cancel()
 
     def __aiter__(self) -> AsyncIterator[TurnEvent]:
         return self

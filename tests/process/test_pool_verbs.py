@@ -209,3 +209,17 @@ async def test_a_failure_in_the_snapshot_says_how_long_ago_it_was(tmp_path: Path
         assert 0 <= before < stable.settings.claim_deadline
         await asyncio.sleep(0)
         assert stable.pool.snapshot().failures[0].ago > before
+
+
+async def test_a_turn_on_another_loop_is_cancelled_when_its_block_is_left(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        key = stable.key()
+
+        async def elsewhere() -> Finished:
+            async with await stable.pool.lease(key) as lease:
+                async with await lease.prompt("first\n!sleep 30") as turn:
+                    await anext(aiter(turn))
+                return await turn.ended()
+
+        end = await asyncio.to_thread(lambda: asyncio.run(elsewhere()))
+        assert end.reason is Reason.CANCELLED
