@@ -13,32 +13,56 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ostler.pool.blocking import BlockingPool as BlockingPool
     from ostler.pool.configuration import PoolSettings as PoolSettings
     from ostler.pool.configuration import WarmKey as WarmKey
     from ostler.pool.core.settings import Limits as Limits
     from ostler.pool.embed import open_pool as open_pool
+    from ostler.pool.errors import AgentStartFailed as AgentStartFailed
+    from ostler.pool.errors import BadDirectory as BadDirectory
+    from ostler.pool.errors import BreakerOpen as BreakerOpen
     from ostler.pool.errors import PoolClosed as PoolClosed
     from ostler.pool.errors import PoolError as PoolError
+    from ostler.pool.errors import PoolPaused as PoolPaused
     from ostler.pool.errors import PoolSaturated as PoolSaturated
+    from ostler.pool.errors import SessionBusy as SessionBusy
+    from ostler.pool.errors import TransportLost as TransportLost
     from ostler.pool.errors import UnknownProvider as UnknownProvider
+    from ostler.pool.events import Finished as Finished
+    from ostler.pool.events import Text as Text
+    from ostler.pool.events import TurnEvent as TurnEvent
     from ostler.pool.keys import TransportKey as TransportKey
     from ostler.pool.keys import canonical_cwd as canonical_cwd
     from ostler.pool.lease import Lease as Lease
+    from ostler.pool.order import SessionMemo as SessionMemo
     from ostler.pool.pool import TransportPool as TransportPool
+    from ostler.pool.ports import PermissionPolicy as PermissionPolicy
     from ostler.pool.ports import ToolSet as ToolSet
     from ostler.pool.settings import ProviderSettings as ProviderSettings
 
 HOMES = {
+    "AgentStartFailed": "errors",
+    "BadDirectory": "errors",
+    "BlockingPool": "blocking",
+    "BreakerOpen": "errors",
+    "Finished": "events",
     "Lease": "lease",
     "Limits": "core.settings",
+    "PermissionPolicy": "ports",
     "PoolClosed": "errors",
     "PoolError": "errors",
+    "PoolPaused": "errors",
     "PoolSaturated": "errors",
     "PoolSettings": "configuration",
     "ProviderSettings": "settings",
+    "SessionBusy": "errors",
+    "SessionMemo": "order",
+    "Text": "events",
     "ToolSet": "ports",
     "TransportKey": "keys",
+    "TransportLost": "errors",
     "TransportPool": "pool",
+    "TurnEvent": "events",
     "UnknownProvider": "errors",
     "WarmKey": "configuration",
     "canonical_cwd": "keys",

@@ -4,13 +4,14 @@ Rules:
 - One thread runs one loop with one pool; every call of every other thread is carried over to it and waits there. The
   guarantees are the pool's own: any number of threads that miss one key start one process.
 - A thread that is interrupted while it waits takes its claim back.
-- Leaving the `with` block shuts the pool down and ends the thread; afterwards calls raise `PoolClosed`.
+- Leaving the `with` block shuts the pool down and ends the thread; afterwards calls raise `PoolClosed`, and so do those
+  that wait at that moment.
 """
 
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, ExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -174,12 +175,16 @@ class BlockingPool:
     async def _host(self) -> None:
         stopping = asyncio.Event()
         loop = asyncio.get_running_loop()
-        async with self._open_pool() as pool:
-            self._pool = pool
-            self._stop = lambda: None if loop.is_closed() else _quietly(loop, stopping)
-            self._ready.set()
-            await stopping.wait()
-            self._pool = None
+        with ExitStack() as leaving:
+            async with self._open_pool() as pool:
+                leaving.callback(pool.home.close)
+                self._pool = pool
+                self._stop = lambda: None if loop.is_closed() else _quietly(loop, stopping)
+                self._ready.set()
+                await stopping.wait()
+                self._pool = None
+        # What was posted before the door was closed begins here, to be cancelled with the rest when the loop ends.
+        await asyncio.sleep(0)
 
 
 def _quietly(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:

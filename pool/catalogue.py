@@ -58,6 +58,10 @@ class Catalogue:
             known = self._launches[key] = self.build(key)
         return known
 
+    def made(self, key: TransportKey) -> bool:
+        """Whether `launch` has nothing to read."""
+        return key in self._launches
+
     def spare(self, key: TransportKey) -> Launch:
         """How a process is started that any key of this provider, model and making may adopt."""
         return self.build(key, spare=True)

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -22,8 +23,10 @@ from ostler.pool.core.machine import PoolCore
 from ostler.pool.core.settings import Limits
 from ostler.pool.core.values import ClaimId, Counted, KeySpec, LeaseId
 from ostler.pool.crew import Crew
-from ostler.pool.errors import PoolClosed, PoolError
+from ostler.pool.errors import AgentStartFailed, Phase, PoolClosed, PoolError
+from ostler.pool.launch import Launch
 from ostler.pool.lease import Tenure
+from ostler.pool.looks import PATIENCE, Looks, NoLook
 from ostler.pool.observer import Observer
 from ostler.pool.ports import PermissionPolicy, ToolPort
 from ostler.pool.roster import Chair, PoolKey, Roster, Running, SeatPolicy, pool_key
@@ -84,6 +87,9 @@ class Engine:
             chance=chance,
         )
         self._specs: dict[PoolKey, KeySpec] = {}
+        self._builds: Looks[Launch] = Looks()
+        self._unmade: set[PoolKey] = set()
+        """Keys of which the present settings make nothing: whoever claims one is told why."""
         self._waiting: dict[ClaimId, asyncio.Future[Answer]] = {}
         self._early: dict[ClaimId, Answer] = {}
         self._inbox: deque[events.Event] = deque()
@@ -115,7 +121,9 @@ class Engine:
         """Bind to a loop."""
         self._ground = Ground(loop, Crew(loop, self._work_died))
         self._watch_every = watch_every
-        self.work(self._watch(), "pool watch")
+        # Apart: a file system that does not answer holds up the one, and memory is watched all the same.
+        self.work(self._watch_memory(), "memory watch")
+        self.work(self._watch_makings(), "watch of files")
 
     async def stop(self) -> None:
         """Refuse every claim, end every process, wait until nothing is left."""
@@ -130,18 +138,22 @@ class Engine:
         if self._alarm is not None:
             self._alarm.cancel()
 
-    async def _watch(self) -> None:
+    async def _watch_memory(self) -> None:
         while True:
             await asyncio.sleep(self._watch_every)
             for running in list(self.roster.slots.values()):
                 try:
                     await self._hand.weigh_slot(running)
-                except OSError as error:
-                    # Out of descriptors, for instance: this look is lost, not all that follow.
+                except (OSError, RuntimeError) as error:
+                    # Out of descriptors or threads, for instance: this look is lost, not all that follow.
                     log.warning("cannot measure the memory of %s: %s", running.key, error)
+            self._forget_wishes()
+
+    async def _watch_makings(self) -> None:
+        while True:
+            await asyncio.sleep(self._watch_every)
             for key in list(self._specs):
                 await self._look_anew(key)
-            self._forget_wishes()
 
     def _forget_wishes(self) -> None:
         used = self.core.tools_in_use()
@@ -196,27 +208,54 @@ class Engine:
 
     def register(self, key: PoolKey) -> None:
         """Make sure the core knows the key. Raises what the catalogue raises, and `SettingsError`."""
-        if key not in self._specs:
+        if key not in self._specs or key in self._unmade:
             self._tell_spec(key, self._catalogue.spec(key))
 
     def refresh(self, key: PoolKey) -> None:
-        """Tell the core when the key is made differently now."""
+        """Tell the core when the key is made differently now, or let it end when it is made no more."""
         try:
             self._catalogue.refresh(self._catalogue.build(key.key))
             self._tell_spec(key, self._catalogue.spec(key))
         except (PoolError, ValueError) as error:
             log.warning("%s cannot be started as configured now: %s", key, error)
+            # What is up was made of settings that hold no more: nothing is started of them again.
+            self._catalogue.forget(key.key)
+            self._unmade.add(key)
+            self.tell(events.Cool(key))
+
+    async def prepare(self, key: PoolKey, patience: float) -> None:
+        """Have the key's files read on a thread, so that `register` has none to read. Raises what `register` raises."""
+        edition = self._catalogue.edition
+        if (key not in self._specs or key in self._unmade) and not self._catalogue.made(key.key):
+            fresh = await self._build(key, patience)
+            if edition == self._catalogue.edition:
+                self._catalogue.refresh(fresh)
+
+    async def _build(self, key: PoolKey, patience: float) -> Launch:
+        catalogue, provider = self._catalogue, key.key.provider
+        # By edition too: what was begun with older settings is not to be had for the present ones.
+        name = (key.key, catalogue.edition)
+        try:
+            return await self._builds.find(name, partial(catalogue.build, key.key), patience)
+        except NoLook as error:
+            why = f"the files it is made of could not be read: {error.why}"
+            raise AgentStartFailed(
+                provider=provider, phase=Phase.SPAWN, command=(), why=why, waited=patience
+            ) from error
 
     async def _look_anew(self, key: PoolKey) -> None:
         """As `refresh`, with the files read on a thread: a HOME may lie on a slow disk."""
         edition = self._catalogue.edition
         try:
-            fresh = await self._bound.loop.run_in_executor(None, self._catalogue.build, key.key)
+            fresh = await self._build(key, PATIENCE)
             if key in self._specs and edition == self._catalogue.edition:
                 self._catalogue.refresh(fresh)
                 self._tell_spec(key, self._catalogue.spec(key))
         except (PoolError, ValueError) as error:
             log.warning("%s cannot be started as configured now: %s", key, error)
+        except (OSError, RuntimeError) as error:
+            # A folder that may not be read, no thread to be had: whatever it is, the next look comes.
+            log.warning("cannot look at the making of %s: %s", key, error)
 
     def _tell_spec(self, key: PoolKey, spec: KeySpec) -> None:
         # Compared with what the core was told, not with the launch before: two keys may share a launch.
@@ -224,6 +263,7 @@ class Engine:
             self.core.books.limits.check(spec)
             self._specs[key] = spec
             self.tell(events.KeyRegistered(key, spec))
+        self._unmade.discard(key)
 
     def remember(self, wish: SeatWish) -> str:
         """The core's name for what a seat is opened with."""
@@ -381,6 +421,7 @@ class Engine:
     def _forget_key(self, action: actions.ForgetKey) -> None:
         key = pool_key(action.key)
         self._specs.pop(key, None)
+        self._unmade.discard(key)
         self.roster.failures.pop(key, None)
         self._catalogue.forget(key.key)
 

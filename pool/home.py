@@ -3,13 +3,16 @@
 Rules:
 - Work is always done on the home loop. Another loop awaits it, a thread blocks on it; neither touches pool state.
 - A caller that is cancelled on its own loop cancels the work at home, so nothing is left half-claimed.
-- Once the home loop is closed there is nothing to reach: `PoolClosed`.
+- Once home is closed there is nothing to reach: `PoolClosed`. Whoever waits at that moment hears the same: a loop that
+  ends runs no more of what was posted to it, and a thread would wait for ever.
 """
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
-from concurrent.futures import Future
-from typing import Any, TypeVar
+from concurrent.futures import CancelledError, Future
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 from ostler.pool.errors import PoolClosed
 from ostler.pool.events import Finished, TurnEvent
@@ -21,16 +24,29 @@ Result = TypeVar("Result")
 class Home:
     """Bound once, to the loop the pool was started on."""
 
-    __slots__ = ("_loop",)
+    __slots__ = ("_away", "_closed", "_door", "_loop")
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._away: set[Future[Any]] = set()
+        """What other threads wait for."""
+        self._closed = False
+        self._door = threading.Lock()
+        """Between a thread that posts its work and the loop that takes no more: the one lock of the room."""
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
         """Settle down. Once."""
         if self._loop is not None:
             raise RuntimeError("the pool was started before")
         self._loop = loop
+
+    def close(self) -> None:
+        """Take no more work, and tell whoever waits for some. On the home loop, before it ends. Idempotent."""
+        with self._door:
+            self._closed = True
+            waiting = list(self._away)
+        for future in waiting:
+            future.cancel()
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -51,7 +67,14 @@ class Home:
         """Do it at home, await it here."""
         if self.here or self._loop is None:
             return await work
-        return await asyncio.wrap_future(self._send(work))
+        future = self._send(work)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError as error:
+            caller = asyncio.current_task()
+            if self._closed and (caller is None or not caller.cancelling()):
+                raise PoolClosed from error
+            raise
 
     def block(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Do it at home, block this thread until it is done."""
@@ -61,6 +84,10 @@ class Home:
         future = self._send(work)
         try:
             return future.result()
+        except CancelledError as error:
+            if self._closed:
+                raise PoolClosed from error
+            raise
         except BaseException:
             future.cancel()
             raise
@@ -85,16 +112,24 @@ class Home:
 
     def _send(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
         try:
-            return asyncio.run_coroutine_threadsafe(work, self.loop)
-        except RuntimeError as error:
+            future = self._post_work(work)
+        except BaseException:
             work.close()
-            if not self.loop.is_closed():
-                raise
-            raise PoolClosed from error
+            raise
+        future.add_done_callback(self._away.discard)
+        return future
+
+    def _post_work(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        with self._door:
+            if self._closed or self.loop.is_closed():
+                raise PoolClosed
+            future = asyncio.run_coroutine_threadsafe(work, self.loop)
+            self._away.add(future)
+        return future
 
 
 class CarriedTurn:
-    """A turn whose events are awaited on another loop than the pool's."""
+    """A turn whose events are awaited on another loop than the pool's; leaving its `async with` cancels it."""
 
     def __init__(self, home: Home, turn: Turn) -> None:
         self._home = home
@@ -113,6 +148,15 @@ class CarriedTurn:
     async def ended(self) -> Finished:
         """Wait for the end without taking events."""
         return await self._home.run(self._turn.ended())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.finished is None:
+            self.cancel()
 
     def __aiter__(self) -> AsyncIterator[TurnEvent]:
         return self

@@ -1,13 +1,20 @@
 """What the pool tells whoever watches it. The pool counts; what the counts are called outside is not its affair.
 
-Rules: labels are bounded (provider, model, an enum value, a phase); never a session, a token or a path.
+Rules:
+- Labels are bounded (provider, model, an enum value, a phase); never a session, a token or a path.
+- Whoever watches cannot hurt: an observer is somebody else's code, called between a decision and its record.
 """
 
+import logging
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ParamSpec, Protocol
 
 from ostler.pool.keys import TransportKey
+
+log = logging.getLogger(__name__)
+Told = ParamSpec("Told")
 
 
 class Observer(Protocol):
@@ -52,3 +59,35 @@ class Counts:
 
     def dropped(self, provider: str, kind: str, count: int) -> None:
         self.drops[provider, kind] += count
+
+
+class Guarded:
+    """An observer whose own errors are logged and go no further."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+
+    def claimed(self, key: TransportKey, warmth: str, miss: str, waited: float) -> None:
+        _tell(self._observer.claimed, key, warmth, miss, waited)
+
+    def refused(self, key: TransportKey, kind: str) -> None:
+        _tell(self._observer.refused, key, kind)
+
+    def started(self, provider: str, outcome: str, phase: str, seconds: float) -> None:
+        _tell(self._observer.started, provider, outcome, phase, seconds)
+
+    def opened(self, provider: str, outcome: str, seconds: float) -> None:
+        _tell(self._observer.opened, provider, outcome, seconds)
+
+    def noted(self, provider: str, what: str, cause: str) -> None:
+        _tell(self._observer.noted, provider, what, cause)
+
+    def dropped(self, provider: str, kind: str, count: int) -> None:
+        _tell(self._observer.dropped, provider, kind, count)
+
+
+def _tell(call: Callable[Told, None], *arguments: Told.args, **named: Told.kwargs) -> None:
+    try:
+        call(*arguments, **named)
+    except Exception:
+        log.exception("the pool's observer failed; what it was told is lost to it, and to nobody else")

@@ -25,13 +25,14 @@ from ostler.pool.core.actions import Grant, Refuse
 from ostler.pool.core.reasons import reasons
 from ostler.pool.core.values import LeaseId, SeatId, SlotId
 from ostler.pool.decisions import GRANTED, PER_KEY, Decision, Decisions
-from ostler.pool.directories import PATIENCE, Directories
+from ostler.pool.directories import Directories
 from ostler.pool.engine import Engine
 from ostler.pool.errors import AgentStartFailed, PoolError
 from ostler.pool.home import Home
 from ostler.pool.keys import TransportKey
 from ostler.pool.lease import Lease, Tenure, Waited
-from ostler.pool.observer import Counts, Observer
+from ostler.pool.looks import PATIENCE
+from ostler.pool.observer import Counts, Guarded, Observer
 from ostler.pool.order import SessionMemo
 from ostler.pool.permission import deny
 from ostler.pool.ports import PermissionPolicy, ToolPort, ToolSet
@@ -76,7 +77,7 @@ class TransportPool:
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._settings = settings
-        self._observer: Observer = Counts() if observer is None else observer
+        self._observer = Guarded(Counts() if observer is None else observer)
         self._catalogue = Catalogue(settings, providers, environ)
         self._directories = Directories(self._catalogue.look, clock)
         self._floors: Mapping[Floor, int] = {}
@@ -113,19 +114,22 @@ class TransportPool:
         if directories is not self._directories:
             return  # there was a reload meanwhile, which does the same with newer settings
         wanted = {place: one.seats for place, one in zip(found, warm, strict=True) if place is not None}
-        for key, seat in self._floors.keys() - wanted.keys():
+        made = {place: seats for place, seats in wanted.items() if self._registers(place[0])}
+        for key, seat in self._floors.keys() - made.keys():
             if self._engine.knows(key):
                 self._engine.tell(events.Warm(key, seat.id, 0))
-        for (key, seat), seats in wanted.items():
-            if self._floors.get((key, seat)) != seats and self._registers(key):
+        for (key, seat), seats in made.items():
+            if self._floors.get((key, seat)) != seats:
                 self._engine.tell(events.Warm(key, self._engine.remember(seat), seats))
-        self._floors = wanted
+        self._floors = made
 
     async def _configured(self, warm: WarmKey) -> "Floor | None":
         key = warm.key
         try:
             key = self._catalogue.named(key)
-            return PoolKey(await self._canonical(key, PATIENCE)), SeatWish(warm.tools)
+            known = PoolKey(await self._canonical(key, PATIENCE))
+            await self._engine.prepare(known, PATIENCE)
+            return known, SeatWish(warm.tools)
         except (PoolError, ValueError) as error:
             self._cannot_warm(key, error)
             return None
@@ -168,6 +172,7 @@ class TransportPool:
 
     async def _get(self, wish: Wish) -> Transport:
         known = PoolKey(await self._canonical(wish.key, wish.deadline - self._clock()))
+        await self._engine.prepare(known, wish.deadline - self._clock())
         while True:
             self._engine.register(known)
             grant = await self._claim(known, None, wish)
@@ -195,7 +200,8 @@ class TransportPool:
         served in turn when seats are short. `parent` is the lease of the turn that asks, if one does. `resume` names a
         session to bring back; `Lease.restored` tells whether the agent did.
         """
-        wish = Wish(key, SeatWish(tools, resume), owner, self._until(deadline), parent, policy)
+        seat = SeatWish(tools) if resume is None else SeatWish(tools, resume, next(self._claim_ids))
+        wish = Wish(key, seat, owner, self._until(deadline), parent, policy)
         return await self.home.run(self._lease(wish))
 
     async def _lease(self, wish: Wish) -> Lease:
@@ -204,6 +210,7 @@ class TransportPool:
             wish = replace(wish, key=known)
         shared = self._settings.enabled
         # What cannot be started as configured is said here, before anything counts as a failure of the pool.
+        await self._engine.prepare(PoolKey(wish.key, private=not shared), wish.deadline - self._clock())
         self._engine.register(PoolKey(wish.key, private=not shared))
         try:
             return await self._seat(wish, PoolKey(wish.key, private=not shared), None)
@@ -367,7 +374,7 @@ class TransportPool:
 
     def why(self, key: TransportKey) -> Why:
         """Why the key is as warm as it is, and how its last claims were answered. Looks only."""
-        now, known = self._clock(), self._catalogue.canonical(key)
+        now, known = self._clock(), self._seen(key)
         found = [(one, own) for own in (False, True) for one in self._decisions.of(PoolKey(known, private=own))]
         found.sort(key=lambda each: each[0].at, reverse=True)
         claims = tuple(
@@ -382,11 +389,17 @@ class TransportPool:
 
     def _known(self, key: TransportKey) -> PoolKey:
         self._engine.require_open()
-        known = PoolKey(self._catalogue.named(key))
-        if not self._engine.knows(known):
-            known = PoolKey(self._catalogue.canonical(key))
-            self._engine.register(known)
+        known = PoolKey(self._seen(key))
+        self._engine.register(known)
         return known
+
+    def _seen(self, key: TransportKey) -> TransportKey:
+        """The key as the pool knows it, by a look at the disk only where neither it nor its directory is known."""
+        key = self._catalogue.named(key)
+        if self._engine.knows(PoolKey(key)) or self._engine.knows(PoolKey(key, private=True)):
+            return key
+        cwd = self._directories.recall(key.cwd)
+        return self._catalogue.canonical(key) if cwd is None else placed(key, cwd)
 
     def _until(self, deadline: float | None) -> float:
         return self._clock() + (self._settings.claim_deadline if deadline is None else deadline)

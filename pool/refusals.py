@@ -34,8 +34,12 @@ def census_text(census: Census) -> str:
 
 
 def refusal_error(refuse: Refuse, key: PoolKey, failure: PoolError | None) -> PoolError:
-    """What the claimer gets to see. `failure` is the typed error behind the core's text, where there is one."""
-    if failure is not None and refuse.kind in (Refusal.START_FAILED, Refusal.OPEN_FAILED):
+    """What the claimer gets to see. `failure` is the key's last typed error: quoted only where the core speaks of it.
+
+    The core's own timeouts and errors without a type leave an older one standing, which had another cause.
+    """
+    told = refuse.kind in (Refusal.START_FAILED, Refusal.OPEN_FAILED)
+    if failure is not None and told and str(failure) == refuse.text:
         return failure.again()
     return ROWS[refuse.kind](refuse, key)
 

@@ -41,16 +41,21 @@ StartTransport = Callable[[Launch], Awaitable[Transport]]
 
 @dataclass(frozen=True, slots=True)
 class SeatWish:
-    """What a seat's tools id stands for: a tool set, and perhaps a session of an earlier process."""
+    """What a seat's tools id stands for: a tool set, and perhaps a session of an earlier process.
+
+    `claim` tells two who want the same session back from each other: each seat is opened with its own claimer's memo,
+    and the wish of the one does not go with the other's.
+    """
 
     tools: ToolSet | None = None
     resume: SessionMemo | None = None
+    claim: int = 0
 
     @property
     def id(self) -> str:
         """Seats of one id may stand in for each other."""
         tools = "" if self.tools is None else self.tools.fingerprint or "empty"
-        return tools if self.resume is None else f"{tools}@{self.resume.session_id}"
+        return tools if self.resume is None else f"{tools}@{self.resume.session_id}#{self.claim}"
 
 
 class SeatNotOpened(PoolError):
@@ -219,6 +224,13 @@ class Stablehand:
                 await self._sit(transport, chair, wish, cwd, lambda order: transport.load(memo, order))
             except (LoadRefused, UnknownSession):
                 # The agent cannot bring it back: the caller replays its transcript into a fresh session.
+                chair.restored = False
+            except AgentStartFailed as error:
+                # The same, said in a way that its provider did not declare. Where the agent itself is out of order,
+                # the fresh session fails too, and that failure counts.
+                if error.phase is not Phase.SESSION_LOAD:
+                    raise
+                log.warning("a session is opened anew, since it could not be loaded: %s", error)
                 chair.restored = False
             else:
                 chair.restored = True

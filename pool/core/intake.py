@@ -2,6 +2,8 @@
 settle.
 """
 
+from typing import Final
+
 from ostler.pool.core import events
 from ostler.pool.core.actions import MoveRequested, Refuse
 from ostler.pool.core.books import Books, Lease, Line, Stable, StaleEvent
@@ -15,6 +17,11 @@ from ostler.pool.core.reserve import refill_seconds
 from ostler.pool.core.settle import settle_fairly
 from ostler.pool.core.sizing import Arrivals
 from ostler.pool.core.values import Cause, KeySpec, Refusal, SlotState
+
+LINES: Final = 64
+"""The tool sets of a key that are remembered. Every decision for the key looks at each of them, on the loop, and a
+client may send another set with every request. A gateway's own tool sets are a handful; whoever has more of them busy
+at once keeps them while they wait, open or are ordered, whatever their number."""
 
 
 def key_registered(event: events.KeyRegistered, books: Books) -> Stable | None:
@@ -81,8 +88,26 @@ def _enqueue(books: Books, stable: Stable, event: events.Claim) -> Waiting:
 def line_of(books: Books, stable: Stable, tools: str) -> Line:
     line = stable.lines.get(tools)
     if line is None:
+        if len(stable.lines) >= LINES:
+            _forget_quietest(books, stable)
         line = stable.lines[tools] = Line(tools, Arrivals(books.limits.reserve))
     return line
+
+
+def _forget_quietest(books: Books, stable: Stable) -> None:
+    """Drop the line that was quiet longest; none that somebody waits for, ordered or expects."""
+    can_close = stable.spec.traits.can_close
+    quiet = [
+        line
+        for line in stable.lines.values()
+        if not (line.ring.count or line.opening or line.floor or books.now < line.hint_until)
+        and (can_close or not line.parked)
+    ]
+    if quiet:
+        line = min(quiet, key=lambda one: one.arrivals.last)
+        for seat in list(line.parked.values()):
+            close_seat(books, seat)
+        del stable.lines[line.tools]
 
 
 def claim_abandoned(event: events.ClaimAbandoned, books: Books) -> Stable | None:

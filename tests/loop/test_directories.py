@@ -2,13 +2,15 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from ostler.pool.directories import FRESH, LOOKS, Directories
+from ostler.pool.directories import FRESH, Directories
 from ostler.pool.errors import BadDirectory
+from ostler.pool.looks import LOOKS
 from tests.support.waiting import eventually
 
 
@@ -134,3 +136,31 @@ async def test_a_loop_that_is_gone_before_the_answer_hurts_no_thread(disk: Disk,
     finally:
         threading.excepthook = kept
     assert died == []
+
+
+async def test_a_look_for_which_there_is_no_thread_is_an_error_and_the_next_one_is_made(disk: Disk) -> None:
+    clock = Clock()
+    directories = Directories(disk.look, clock)
+    assert await directories.find("/link") == "/real"
+    disk.names["/other"] = "/second"
+    clock.now = FRESH
+    with no_threads():
+        assert directories.recall("/link") == "/real", "what is known stays known"
+        with pytest.raises(BadDirectory, match="could not be looked at: can't start new thread"):
+            await directories.find("/other")
+    assert directories.idle
+    assert await directories.find("/other", 10) == "/second"
+
+
+@contextmanager
+def no_threads() -> Iterator[None]:
+    """Every thread that is started meanwhile is one too many, as at a limit of the system."""
+
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    kept, threading.Thread.start = threading.Thread.start, refuse  # type: ignore[assignment,method-assign] # the system's part
+    try:
+        yield
+    finally:
+        threading.Thread.start = kept  # type: ignore[method-assign] # as above

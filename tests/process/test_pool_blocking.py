@@ -8,12 +8,14 @@ from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ostler.pool import PoolClosed, PoolError, PoolSettings, TransportKey, TransportPool, UnknownProvider, open_pool
 from ostler.pool.blocking import BlockingPool
 from ostler.pool.events import Finished, Reason, Text
+from ostler.pool.home import Home
 from tests.support.pools import alive, demo_settings
 
 
@@ -124,3 +126,60 @@ def test_e14_threads_that_claim_during_the_shutdown_all_hear_of_it(tmp_path: Pat
         for thread in threads:
             thread.join(10)
         assert heard == [PoolClosed] * 6
+
+
+def test_e14_whatever_a_thread_waits_for_when_the_pool_closes_it_hears_of_it(tmp_path: Path) -> None:
+    heard: list[type[BaseException]] = []
+    begun = threading.Event()
+
+    async def long() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    def wait_long(pool: BlockingPool) -> None:
+        try:
+            pool.run(long())
+        except BaseException as error:  # noqa: BLE001 (whatever it is, is what the test asks for)
+            heard.append(type(error))
+
+    with threads_pool(tmp_path) as pool:
+        thread = threading.Thread(target=wait_long, args=(pool,), daemon=True)
+        thread.start()
+        assert begun.wait(10)
+    thread.join(10)
+    assert heard == [PoolClosed]
+
+
+def test_e14_work_that_is_posted_while_home_ends_is_refused_and_not_forgotten() -> None:
+    """The loop as it is after its last turn: it lives, and nobody will run what is posted to it."""
+    posted = threading.Event()
+
+    class Watched(asyncio.SelectorEventLoop):
+        def call_soon_threadsafe(self, *arguments: Any, **named: Any) -> asyncio.Handle:
+            posted.set()
+            return super().call_soon_threadsafe(*arguments, **named)
+
+    loop = Watched()
+    home = Home()
+    home.bind(loop)
+    heard: list[type[BaseException]] = []
+
+    async def work() -> None:
+        """Never begins."""
+
+    def wait() -> None:
+        try:
+            home.block(work())
+        except BaseException as error:  # noqa: BLE001 (whatever it is, is what the test asks for)
+            heard.append(type(error))
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    assert posted.wait(10)
+    home.close()
+    thread.join(10)
+    assert heard == [PoolClosed]
+    with pytest.raises(PoolClosed):
+        home.block(work())
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ostler.pool import Limits, PoolSettings, ToolSet, WarmKey
+from ostler.pool import Limits, PoolSettings, ProviderSettings, ToolSet, WarmKey
 from ostler.pool.core import SettingsError
 from ostler.pool.errors import BadDirectory
+from ostler.pool.provider import Approval
+from ostler.pool.settings import BadSetting
 from tests.support.pools import Stable, alive, open_stable, say
 
 # What is over a lowered limit is looked for as often as this.
@@ -140,3 +142,25 @@ async def test_a_key_that_is_cooled_stays_down_until_somebody_asks(tmp_path: Pat
         other.release()
         async with await stable.pool.lease(key) as lease:
             assert await say(lease, "hello") == "echo: hello"
+
+
+async def test_w27a_a_key_that_new_settings_cannot_make_is_refused_until_they_can(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, limits=SWEPT, traits={"approvals": frozenset({Approval.AUTO})}) as stable:
+        key = stable.key()
+        reload(stable, warm=(WarmKey(key),))
+        lease = await stable.pool.lease(key)
+        stable.pool.reload(
+            replace(stable.settings, warm=(WarmKey(key),), providers={"demo": ProviderSettings(approval=Approval.ASK)}),
+            stable.environ,
+        )
+        await asyncio.wait_for(lease.wait_moved(), 10)
+        assert await say(lease, "to the end") == "echo: to the end"
+        lease.release()
+        await stable.settled(lambda: not stable.pids())
+        with pytest.raises(BadSetting, match="approval"):
+            await stable.pool.lease(key)
+        assert len(stable.starts()) == 1
+        reload(stable, warm=(WarmKey(key),))
+        await stable.settled(lambda: stable.pool.snapshot().core.census.parked >= 1)
+        async with await stable.pool.lease(key) as again:
+            assert await say(again, "mended") == "echo: mended"

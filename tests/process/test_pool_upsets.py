@@ -26,6 +26,7 @@ from ostler.bridge.settings import BridgeSettings
 from ostler.pool import Limits, PoolSettings, ToolSet, TransportKey, TransportPool, WarmKey
 from ostler.pool.core import ReserveRule
 from ostler.pool.errors import AgentStartFailed, BadDirectory, Phase, PoolClosed, PoolError, SharedProcess
+from ostler.pool.finder import PathFinder
 from ostler.pool.gate import OpenGates
 from ostler.pool.lease import Tenure
 from ostler.pool.observer import Counts
@@ -468,3 +469,96 @@ async def test_w28a_a_directory_that_was_removed_is_named_and_costs_nobody_his_a
         assert refused.value.cwd == gone.cwd
         assert await say(lease, "well") == "echo: well"
         lease.release()
+
+
+@pytest.mark.parametrize("fault", [PermissionError(13, "Permission denied"), RuntimeError("can't start new thread")])
+async def test_a_look_that_fails_costs_that_look_alone(tmp_path: Path, fault: Exception) -> None:
+    """Every round of the watch looks at the making of a key; what a world out of order raises ends no watch."""
+    looks = Looks(fault)
+    async with (
+        open_stable(tmp_path, traits={"find": looks.find}, watch_every=0.02) as stable,
+        await stable.pool.lease(stable.key()) as lease,
+    ):
+        looks.failing = True
+        before = looks.failed
+        await stable.settled(lambda: looks.failed > before + 1)
+        looks.failing = False
+        before = looks.count
+        await stable.settled(lambda: looks.count > before + 1)
+        assert await say(lease, "well") == "echo: well"
+
+
+class Looks:
+    """Finds the demo agent as it is found, or raises."""
+
+    def __init__(self, fault: Exception) -> None:
+        self._fault = fault
+        self._find = load()["demo"].find
+        self.count = self.failed = 0
+        self.failing = False
+
+    def find(self, finder: PathFinder) -> tuple[str, ...]:
+        if self.failing:
+            self.failed += 1
+            raise self._fault
+        self.count += 1
+        assert self._find is not None
+        return self._find(finder)
+
+
+class Unlabelled(Counts):
+    """An observer that raises whenever something is opened or claimed."""
+
+    def claimed(self, key: TransportKey, warmth: str, miss: str, waited: float) -> None:
+        raise KeyError(warmth)
+
+    def opened(self, provider: str, outcome: str, seconds: float) -> None:
+        raise KeyError(outcome)
+
+
+async def test_e22_an_observer_that_raises_costs_no_claim_and_leaks_no_lease(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, observer=Unlabelled()) as stable:
+        async with await stable.pool.lease(stable.key(), deadline=20) as lease:
+            assert await say(lease, "well") == "echo: well"
+        assert stable.pool.snapshot().core.census.leased == 0
+
+
+async def test_w28a_files_that_cannot_be_read_cost_their_claim_its_patience_and_nobody_else_anything(
+    tmp_path: Path,
+) -> None:
+    finder = StuckFinder()
+    try:
+        async with (
+            open_stable(tmp_path, traits={"find": finder.find}, watch_every=0.02) as stable,
+            await stable.pool.lease(stable.key()) as lease,
+        ):
+            finder.lives.clear()
+            with pytest.raises(AgentStartFailed, match="did not answer within"):
+                await stable.pool.lease(stable.key("other"), deadline=0.2)
+            assert await say(lease, "well") == "echo: well"
+            # Neither the claim nor the watch of the files keeps the watch of the memory.
+            await stable.settled(lambda: all(process.memory for process in stable.pool.snapshot().processes))
+    finally:
+        finder.lives.set()
+
+
+class StuckFinder:
+    """Finds the demo agent as soon as its disk answers."""
+
+    def __init__(self) -> None:
+        self._find = load()["demo"].find
+        self.lives = threading.Event()
+        self.lives.set()
+
+    def find(self, finder: PathFinder) -> tuple[str, ...]:
+        self.lives.wait(30)
+        assert self._find is not None
+        return self._find(finder)
+
+
+async def test_a_key_that_the_pool_holds_is_told_of_without_a_look_at_its_disk(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        key = stable.key()
+        async with await stable.pool.lease(key):
+            os.rmdir(key.cwd)  # noqa: PTH106 - a directory of the test alone, and the loop has nothing else to do
+            assert stable.pool.why(key).cwd == key.cwd

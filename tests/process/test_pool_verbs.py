@@ -10,6 +10,8 @@ import pytest
 from ostler.pool import Limits, PoolSettings, ToolSet
 from ostler.pool.errors import AgentStartFailed, PoolPaused
 from ostler.pool.events import Finished, Reason
+from ostler.pool.order import SessionMemo
+from ostler.pool.providers import load
 from tests.support.pools import alive, demo_settings, open_stable, say
 
 
@@ -140,6 +142,34 @@ async def test_resume_brings_the_agents_own_session_back_on_a_new_process(tmp_pa
         fresh.release()
 
 
+async def test_w41e_a_load_that_fails_in_an_undeclared_way_ends_in_a_fresh_session(tmp_path: Path) -> None:
+    traits = {"faults": replace(load()["demo"].faults, unknown_session=frozenset())}
+    async with open_stable(tmp_path, traits=traits) as stable:
+        memo = SessionMemo("demo-0000000000000000", stable.key().cwd, 0.0, 0.0)
+        pids = set()
+        for _ in range(Limits().open_failures + 1):
+            async with await stable.pool.lease(stable.key(), resume=memo) as lease:
+                assert not lease.restored
+                pids.add(lease.pid)
+        assert len(pids) == 1
+        assert stable.pool.snapshot().failures == ()
+
+
+async def test_claims_that_want_one_session_back_all_get_a_seat_and_one_gets_the_session(tmp_path: Path) -> None:
+    # One open at a time, as gemini and qwen ask for: the second wish is read after the first claim was served.
+    flags = ("--state-dir", str(tmp_path / "state"))
+    async with open_stable(tmp_path, *flags, traits={"parallel_opens": 1}) as stable:
+        async with await stable.pool.lease(stable.key()) as lease:
+            assert await say(lease, "keep this") == "echo: keep this"
+            memo = lease.session.memo
+        await stable.settled(lambda: not stable.pool.snapshot().core.leases)
+        resumed = (stable.pool.lease(stable.key(), resume=memo, owner=owner) for owner in ("ann", "ben", "cid"))
+        leases = await asyncio.gather(*resumed)
+        assert sorted(lease.restored for lease in leases) == [False, False, True]
+        for lease in leases:
+            lease.release()
+
+
 async def test_a_start_that_is_called_off_at_any_moment_leaves_no_slot(tmp_path: Path) -> None:
     async with open_stable(tmp_path, "--boot-delay", "0.2", limits=Limits(starts_per_second=100.0)) as stable:
         key = stable.key()
@@ -179,3 +209,17 @@ async def test_a_failure_in_the_snapshot_says_how_long_ago_it_was(tmp_path: Path
         assert 0 <= before < stable.settings.claim_deadline
         await asyncio.sleep(0)
         assert stable.pool.snapshot().failures[0].ago > before
+
+
+async def test_a_turn_on_another_loop_is_cancelled_when_its_block_is_left(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        key = stable.key()
+
+        async def elsewhere() -> Finished:
+            async with await stable.pool.lease(key) as lease:
+                async with await lease.prompt("first\n!sleep 30") as turn:
+                    await anext(aiter(turn))
+                return await turn.ended()
+
+        end = await asyncio.to_thread(lambda: asyncio.run(elsewhere()))
+        assert end.reason is Reason.CANCELLED

@@ -3,6 +3,7 @@
 import pytest
 
 from ostler.pool.core import Limits, ReserveRule, SettingsError, Sharing, SlotId, events
+from ostler.pool.core.intake import LINES
 from tests.unit.core.driver import QUIET, Pool
 
 
@@ -136,3 +137,17 @@ def test_a_process_of_one_seat_that_the_budget_takes_makes_way() -> None:
     slot = next(iter(pool.core.books.stables["b"].slots))
     said = pool.do(events.MemorySampled(slot, 303))
     assert said == ["note over_budget", "close 2", "note seat_leaked", "note retired used_up", "stop #1 soft used_up"]
+
+
+def test_tool_sets_that_came_and_went_are_forgotten_by_the_next_one_and_those_that_are_ordered_are_not() -> None:
+    pool = Pool(max_processes=8)
+    pool.register(seats_per_process=4)
+    pool.do(events.Warm("k", "ordered", 1))
+    for number in range(2 * LINES):
+        pool.claim(tools=f"tools {number}")
+        pool.do(events.ClaimAbandoned(f"c{pool.claims}"), after=1.0)
+    lines = pool.core.books.stables["k"].lines
+    assert len(lines) == LINES
+    assert "ordered" in lines
+    assert f"tools {2 * LINES - 1}" in lines
+    assert "tools 0" not in lines

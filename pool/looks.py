@@ -1,0 +1,113 @@
+"""Asking a disk that may never answer: on a thread of its own, and never for longer than the asker has patience.
+
+Rules:
+- A look at a dead network mount never comes back. So each is made on a thread of its own, a daemon, because nothing can
+  end it and the end of the process must not wait for it. There are at most `LOOKS` of them.
+- There is one look per name at a time; whoever asks meanwhile waits for the same one.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Hashable
+from contextvars import Context
+from typing import Final, Generic, TypeVar
+
+LOOKS: Final = 16
+PATIENCE: Final = 10.0
+
+Found = TypeVar("Found")
+
+
+class NoLook(Exception):
+    """What was asked of the disk could not be asked, or was not answered in time. `why` says which."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+class Looks(Generic[Found]):
+    """Looks of one kind, on one loop."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[Hashable, asyncio.Future[Found]] = {}
+
+    @property
+    def idle(self) -> bool:
+        """Whether no look is under way."""
+        return not self._under_way
+
+    def looking(self, name: Hashable) -> bool:
+        """Whether somebody looks already."""
+        return name in self._under_way
+
+    def begin(self, name: Hashable, work: Callable[[], Found]) -> asyncio.Future[Found]:
+        """Look, or join who looks already. Raises `NoLook`."""
+        look = self._under_way.get(name)
+        if look is not None:
+            return look
+        if len(self._under_way) >= LOOKS:
+            raise NoLook(f"{LOOKS} looks at other directories have not come back; is a disk dead?")
+        look = asyncio.get_running_loop().create_future()
+        try:
+            threading.Thread(target=_look, args=(look, work), name=f"look at {name}", daemon=True).start()
+        except RuntimeError as error:
+            raise NoLook(f"it could not be looked at: {error}") from error
+        # Not before it has begun: a look that nobody makes would be waited for by all who ask for the name.
+        self._under_way[name] = look
+        # In a context of its own: what the first claimer carries must not live on in the look.
+        look.add_done_callback(lambda done: self._ended(name, done), context=Context())
+        return look
+
+    async def find(self, name: Hashable, work: Callable[[], Found], patience: float) -> Found:
+        """What `work` found. Raises `NoLook`, and whatever `work` raised."""
+        look = self.begin(name, work)
+        patience = min(patience, PATIENCE)
+        await _wait_for(look, patience)
+        if not look.done():
+            raise NoLook(f"its file system did not answer within {patience:.3g} s")
+        return look.result()
+
+    def _ended(self, name: Hashable, look: asyncio.Future[Found]) -> None:
+        del self._under_way[name]
+        if not look.cancelled():
+            look.exception()  # retrieved: those who asked may all have lost their patience
+
+
+def _look(look: asyncio.Future[Found], work: Callable[[], Found]) -> None:
+    loop = look.get_loop()
+    try:
+        settle: Callable[[], None] = _giving(look, work())
+    except Exception as error:  # noqa: BLE001 (raised again where it is awaited; here nobody would see it)
+        settle = _raising(look, error)
+    try:
+        loop.call_soon_threadsafe(settle)
+    except RuntimeError:
+        if not loop.is_closed():
+            raise
+
+
+def _giving(look: asyncio.Future[Found], found: Found) -> Callable[[], None]:
+    return lambda: None if look.done() else look.set_result(found)
+
+
+def _raising(look: asyncio.Future[Found], error: Exception) -> Callable[[], None]:
+    return lambda: None if look.done() else look.set_exception(error)
+
+
+async def _wait_for(look: asyncio.Future[Found], patience: float) -> None:
+    """Not `asyncio.timeout`: its timer, cancelled, would keep the claimer's context until it would have rung."""
+    loop = asyncio.get_running_loop()
+    waiter: asyncio.Future[None] = loop.create_future()
+
+    def wake(_look: asyncio.Future[Found]) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    look.add_done_callback(wake, context=Context())
+    alarm = loop.call_later(patience, wake, look, context=Context())
+    try:
+        await waiter
+    finally:
+        alarm.cancel()
+        look.remove_done_callback(wake)
