@@ -112,6 +112,11 @@ class Connection:
     def ended(self) -> bool:
         return self._exit is not None
 
+    @property
+    def stopping(self) -> bool:
+        """Its stop is under way: nothing more can be said to it."""
+        return self._process is not None and self._process.stopping
+
     def gone(self) -> bool:
         """Whether the process has ended, be it that nobody was told yet."""
         return self.ended or (self._process is not None and self._process.has_ended())
@@ -273,8 +278,10 @@ class Connection:
         try:
             self._process.write(frame)
         except StdinClosed:
-            # It closed its stdin and may live on, deaf: of no use to anybody. Its end is told as any other.
-            self._process.kill()
+            # It closed its stdin and may live on, deaf: of no use to anybody. Its end is told as any other. While it is
+            # being stopped it was we who closed it, and it has its grace: what we still owe it goes unsaid.
+            if not self._process.stopping:
+                self._process.kill()
 
     def _see_junk(self, junk: Junk) -> None:
         if junk.answer is not None:

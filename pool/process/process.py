@@ -118,6 +118,11 @@ class AgentProcess:
     def is_alive(self) -> bool:
         return not self._ended.is_set()
 
+    @property
+    def stopping(self) -> bool:
+        """Its stop is under way: it is told nothing any more, and somebody sees to its end."""
+        return self._stop is not None
+
     def has_ended(self) -> bool:
         """Also when our loop was not told yet: whoever is about to send what must not be sent in vain asks here."""
         return self._ended.is_set() or self._child.has_ended()
