@@ -196,8 +196,8 @@ def test_e13_a_shutdown_leaves_the_grace_of_a_process_that_ends_already() -> Non
     pool.leased()
     pool.do(events.DrainSlot(SlotId(1)))
     assert pool.release(3) == ["close 2", "stop #1 soft operator"]
-    assert pool.do(events.Shutdown()) == []
-    assert pool.do(events.Shutdown()) == ["stop #1 hard shutdown"]
+    assert pool.do(events.Shutdown()) == ["stop #4 soft shutdown"]
+    assert pool.do(events.Shutdown()) == ["stop #1 hard shutdown", "stop #4 hard shutdown"]
 
 
 def test_e14_shutdown_refuses_all_stops_all_and_is_idempotent() -> None:
