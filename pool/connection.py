@@ -29,6 +29,10 @@ log = logging.getLogger(__name__)
 
 HELD_LIMIT = 64 * 1024 * 1024
 STDERR_LINES = 5
+DESCRIBED = 2_000
+"""Characters of an agent's error that are told on."""
+SAMPLED = 200
+"""Characters of a line that was no message that are told on."""
 
 
 class Receiver(Protocol):
@@ -286,7 +290,7 @@ class Connection:
     def _see_junk(self, junk: Junk) -> None:
         if junk.answer is not None:
             self._write(junk.answer)
-        said = self._redact(junk.sample.decode(errors="replace"))
+        said = self._redact.excerpt(junk.sample.decode(errors="replace"), SAMPLED)
         if not self.sample:
             self.sample = said
         log.debug("%s: a line that is no message (%s): %r", self._launch.key, junk.kind, said)
@@ -298,7 +302,7 @@ class Connection:
 
     def described(self, fault: RpcFault) -> str:
         """An agent's error in its own words, without the secrets that it was started with."""
-        return self._redact(described(fault))
+        return self._redact.excerpt(described(fault), DESCRIBED)
 
 
 def exit_code(exit: Exit) -> int | None:  # noqa: A002 (the process's word for it)
@@ -310,7 +314,7 @@ def described(fault: RpcFault) -> str:
     """An agent's error in its own words; several say only "Internal error" and put the reason into `data`."""
     data = fault.data
     details = data.get("details") or data.get("message") or data.get("error") if type(data) is dict else data
-    return f"{fault.message}: {details}"[:2000] if type(details) is str and details != fault.message else fault.message
+    return f"{fault.message}: {details}" if type(details) is str and details != fault.message else fault.message
 
 
 def _ignore_answer(_result: Any, _fault: RpcFault | None) -> None:
