@@ -373,6 +373,10 @@ class Transport:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if task.cancelled() and caller is not None and not caller.cancelling():
+                # The end of the process cut the open, nobody its caller, who must not be told that he was cancelled.
+                raise self.connection.lost(Phase.SESSION_OPEN) from None
             task.add_done_callback(self._end_orphan)
             raise
 
