@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from ostler.pool.codec import ToolWanted
 from ostler.pool.errors import AgentStartFailed, LoadRefused, Phase, TransportLost, UnknownSession
 from ostler.pool.permission import ask
 from ostler.pool.prompt import TextPart
@@ -207,3 +208,13 @@ async def test_wm1_an_open_at_the_gate_learns_that_the_process_was_ended(stable:
         await transport.close()
         with pytest.raises(TransportLost):
             await opening
+
+
+async def test_a_tool_call_that_is_dropped_before_its_first_step_is_answered_once(stable: Stable) -> None:
+    transport = await stable.demo()
+    session = await transport.open(stable.order())
+    session.tool("asked", ToolWanted(session.id, "c", "echo", {}))
+    session.seal("its turn ended in the same read")
+    assert await transport.probe()
+    answers = [frame for frame in stable.frames() if frame.get("id") == "asked"]
+    assert ["was not completed" in answer["error"]["message"] for answer in answers] == [True]
