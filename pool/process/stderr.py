@@ -49,10 +49,8 @@ class StderrTail:
         self._lines: deque[bytes] = deque(maxlen=MAX_LINES)
         self._size = 0
         self._open = b""
-        self.received = 0
 
     def feed(self, data: bytes) -> None:
-        self.received += len(data)
         *whole, rest = data.split(b"\n")
         if not whole:
             self._open = (self._open + rest)[: MAX_LINE + _LONGEST_SECRET]
