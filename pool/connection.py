@@ -29,6 +29,10 @@ log = logging.getLogger(__name__)
 
 HELD_LIMIT = 64 * 1024 * 1024
 STDERR_LINES = 5
+DESCRIBED = 2_000
+"""Characters of an agent's error that are told on."""
+SAMPLED = 200
+"""Characters of a line that was no message that are told on."""
 
 
 class Receiver(Protocol):
@@ -111,6 +115,11 @@ class Connection:
     @property
     def ended(self) -> bool:
         return self._exit is not None
+
+    @property
+    def stopping(self) -> bool:
+        """Its stop is under way: nothing more can be said to it."""
+        return self._process is not None and self._process.stopping
 
     def gone(self) -> bool:
         """Whether the process has ended, be it that nobody was told yet."""
@@ -275,13 +284,15 @@ class Connection:
         try:
             self._process.write(frame)
         except StdinClosed:
-            # It closed its stdin and may live on, deaf: of no use to anybody. Its end is told as any other.
-            self._process.kill()
+            # It closed its stdin and may live on, deaf: of no use to anybody. Its end is told as any other. While it is
+            # being stopped it was we who closed it, and it has its grace: what we still owe it goes unsaid.
+            if not self._process.stopping:
+                self._process.kill()
 
     def _see_junk(self, junk: Junk) -> None:
         if junk.answer is not None:
             self._write(junk.answer)
-        said = self._redact(junk.sample.decode(errors="replace"))
+        said = self._redact.excerpt(junk.sample.decode(errors="replace"), SAMPLED)
         if not self.sample:
             self.sample = said
         log.debug("%s: a line that is no message (%s): %r", self._launch.key, junk.kind, said)
@@ -293,7 +304,7 @@ class Connection:
 
     def described(self, fault: RpcFault) -> str:
         """An agent's error in its own words, without the secrets that it was started with."""
-        return self._redact(described(fault))
+        return self._redact.excerpt(described(fault), DESCRIBED)
 
 
 def exit_code(exit: Exit) -> int | None:  # noqa: A002 (the process's word for it)
@@ -305,7 +316,7 @@ def described(fault: RpcFault) -> str:
     """An agent's error in its own words; several say only "Internal error" and put the reason into `data`."""
     data = fault.data
     details = data.get("details") or data.get("message") or data.get("error") if type(data) is dict else data
-    return f"{fault.message}: {details}"[:2000] if type(details) is str and details != fault.message else fault.message
+    return f"{fault.message}: {details}" if type(details) is str and details != fault.message else fault.message
 
 
 def _ignore_answer(_result: Any, _fault: RpcFault | None) -> None:

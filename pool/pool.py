@@ -147,7 +147,7 @@ class TransportPool:
         log.warning("cannot keep %s warm: %s", key, error)
 
     async def shutdown(self) -> None:
-        """End every process and everything below it, hard. Idempotent; then all but `snapshot` raise `PoolClosed`."""
+        """End every process and everything below it. Idempotent; then all but `snapshot` raise `PoolClosed`."""
         await self.home.run(self._shutdown())
 
     async def _shutdown(self) -> None:

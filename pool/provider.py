@@ -34,7 +34,7 @@ class CloseVerb(StrEnum):
     """ACP `session/close`, where the agent offers it; otherwise the session is forgotten and counted."""
     UNSUBSCRIBE_ARCHIVE = "unsubscribe_archive"
     KILL = "kill"
-    """The process holds one session and goes with it."""
+    """The process holds one session and goes with it, politely: it may have something to save."""
 
 
 class ToolChannel(StrEnum):

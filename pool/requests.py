@@ -36,7 +36,7 @@ class OpenRequests:
         self._order = order
         self._announce = announce
         self._permissions: dict[str, tuple[RpcId, PermissionWanted, asyncio.Task[None]]] = {}
-        self._calls: set[asyncio.Task[None]] = set()
+        self._calls: dict[RpcId, tuple[ToolWanted, asyncio.Task[None]]] = {}
 
     @property
     def waiting(self) -> bool:
@@ -54,9 +54,7 @@ class OpenRequests:
 
     def call(self, request_id: RpcId, wanted: ToolWanted) -> None:
         """Run a tool."""
-        task = self._host.hold(self._call(request_id, wanted))
-        self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
+        self._calls[request_id] = (wanted, self._host.hold(self._call(request_id, wanted)))
 
     def drop_permissions(self) -> None:
         """The turn is cancelled or over."""
@@ -66,9 +64,11 @@ class OpenRequests:
             self._answer(request_id, wanted, PermissionChoice(None, "cancel"))
 
     def drop_calls(self) -> None:
-        """Nobody waits for their results."""
-        for task in list(self._calls):
+        """Nobody waits for their results. Answered here: a task that is cancelled before its first step runs never."""
+        pending, self._calls = self._calls, {}
+        for request_id, (wanted, task) in pending.items():
             task.cancel()
+            self._give_up(request_id, wanted)
 
     async def _decide(self, request_id: RpcId, wanted: PermissionWanted) -> None:
         choice = PermissionChoice(None, "error")
@@ -88,14 +88,19 @@ class OpenRequests:
     async def _call(self, request_id: RpcId, wanted: ToolWanted) -> None:
         ticket, connection = self._order.ticket, self._host.connection
         if ticket is None:
+            del self._calls[request_id]
             connection.refuse(request_id, RpcFault(INTERNAL_ERROR, "this session has no tools"))
             return
-        answered = False
         try:
             result = await ticket.call(wanted.name, wanted.arguments, call_id=wanted.call_id)
-            connection.answer(request_id, self._host.codec.tool_answer(result))
-            answered = True
+            answer = self._host.codec.tool_answer(result)
+            if self._calls.pop(request_id, None) is not None:
+                connection.answer(request_id, answer)
         finally:
-            if not answered:
-                fault = RpcFault(INTERNAL_ERROR, f"the call of {wanted.name} was not completed")
-                connection.refuse(request_id, fault)
+            # Not there any more: it was answered, or `drop_calls` has given it up.
+            if self._calls.pop(request_id, None) is not None:
+                self._give_up(request_id, wanted)
+
+    def _give_up(self, request_id: RpcId, wanted: ToolWanted) -> None:
+        fault = RpcFault(INTERNAL_ERROR, f"the call of {wanted.name} was not completed")
+        self._host.connection.refuse(request_id, fault)

@@ -15,7 +15,6 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Coroutine, Sequence
-from contextvars import Context
 from typing import Any, Protocol
 
 from ostler.pool.codec import Codec, PermissionWanted, ToolWanted
@@ -60,6 +59,7 @@ class Host(Protocol):
     def capabilities(self) -> PromptCapabilities: ...
     def wall(self) -> float: ...
     def hold(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]": ...
+    def see_off(self, goodbye: Coroutine[Any, Any, bool]) -> "asyncio.Task[bool]": ...
     async def wait_lost(self) -> TransportLost: ...
     async def end_session(self, session: "AgentSession") -> bool: ...
 
@@ -155,8 +155,8 @@ class AgentSession:
         """End the session. True: the agent really ended it. False: it is forgotten and counted as leaked.
         Idempotent."""
         if self._closing is None:
-            # Its own task, in an empty context: neither a caller that gives up nor the end of the transport cuts it.
-            self._closing = self._loop.create_task(self._close(), context=Context())
+            # The host's task: neither a caller that gives up nor the end of the transport cuts it.
+            self._closing = self._host.see_off(self._close())
         return await asyncio.shield(self._closing)
 
     # What the transport delivers.

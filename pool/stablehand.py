@@ -28,7 +28,7 @@ from ostler.pool.launch import Launch
 from ostler.pool.observer import Observer
 from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.ports import ToolPort, ToolSet, ToolTicket
-from ostler.pool.process.errors import Survivors
+from ostler.pool.process.errors import Blind, Survivors
 from ostler.pool.provider import CloseVerb
 from ostler.pool.roster import Chair, Failure, PoolKey, Roster, Running
 from ostler.pool.session import AgentSession
@@ -163,9 +163,9 @@ class Stablehand:
     async def _end(self, running: Running, end: Callable[[bool], Awaitable[None]], *, hard: bool) -> None:
         try:
             await end(hard)
-        except Survivors as error:
-            # Nobody can end these: they stay in the ledger for the next start. To wait for them would keep the slot,
-            # and with it the shutdown of the pool, for ever.
+        except (Survivors, Blind) as error:
+            # Nobody can end these, or even see them: they stay in the ledger for the next start. To wait for them would
+            # keep the slot, and with it the shutdown of the pool, for ever.
             log.error("%s: %s", running.key, error)  # noqa: TRY400 (the line names the processes; a trace adds nothing)
             self._observer.noted(running.launch.provider.name, "survivors", "")
         finally:

@@ -4,6 +4,10 @@ Rules:
 - A transport dies once. Every open, load and turn learns it with key, pid, exit code and the last stderr lines; then
   the listeners of `on_lost` do. Exit code 0 is no clean end.
 - Updates of sessions that we have not opened reach nobody, and are counted (`strays`).
+- A polite end is said in the order in which agents save: the closes that were ordered first, while stdin is open and
+  for the time of one close at most, then EOF. Some write a session to disk only when it is closed or when they end by
+  themselves (a SIGKILL cost one its last turn and another the whole session), so only an agent that ignores EOF is
+  signalled. What nobody ordered closed is not closed now: for it the end of the process is its end.
 - Tasks run in an empty context: nothing of the request that happened to start a process lives on in it.
 """
 
@@ -68,6 +72,7 @@ class Transport:
         self._sessions: dict[str, AgentSession] = {}
         self._opening = 0
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._goodbyes: set[asyncio.Task[bool]] = set()
         self._lost: TransportLost | None = None
         self._gone = asyncio.Event()
         self._listeners: list[Callable[[TransportLost], None]] = []
@@ -201,6 +206,9 @@ class Transport:
         self._closing = True
         try:
             if self.connection.started:
+                if not hard and self._goodbyes:
+                    # A close that comes in the same step as the stop is in here already: the pool orders it first.
+                    await asyncio.wait(self._goodbyes, timeout=self.launch.settings.deadlines.close)
                 process = self.connection.process
                 await (process.stop(HARD) if hard else process.stop())
         finally:
@@ -273,6 +281,13 @@ class Transport:
         task.add_done_callback(self._drop)
         return task
 
+    def see_off(self, goodbye: Coroutine[Any, Any, bool]) -> "asyncio.Task[bool]":
+        """Own the end of a session. It is waited for when the process is ended, not cut like what `hold` owns."""
+        task = asyncio.get_running_loop().create_task(goodbye, context=Context())
+        self._goodbyes.add(task)
+        task.add_done_callback(self._goodbyes.discard)
+        return task
+
     def enter(self, session: AgentSession) -> None:
         """From here on its updates find it."""
         self._sessions[session.id] = session
@@ -299,6 +314,8 @@ class Transport:
         if self._sessions.pop(session.id, None) is None:
             return True  # it went with its process
         self.codec.forget(session.id)
+        if self.connection.stopping:
+            return True  # it goes with its process
         ended = False
         try:
             ended = await self._say_goodbye(session.id)
@@ -315,7 +332,7 @@ class Transport:
         if verb is CloseVerb.KILL:
             # Not `close`: it would cancel the tasks we hold, and an open that fails for want of tools is one of them.
             self._closing = True
-            await self.connection.process.stop(HARD)
+            await self.connection.process.stop()
             return True
         if verb is CloseVerb.NONE:
             return False
@@ -356,6 +373,10 @@ class Transport:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if task.cancelled() and caller is not None and not caller.cancelling():
+                # The end of the process cut the open, nobody its caller, who must not be told that he was cancelled.
+                raise self.connection.lost(Phase.SESSION_OPEN) from None
             task.add_done_callback(self._end_orphan)
             raise
 

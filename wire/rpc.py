@@ -32,7 +32,9 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
-SAMPLE = 200
+SAMPLE = 200 + 4_096
+"""Of a line that is no message: what is shown of it, and as much again as a secret may be long, so that whoever shows
+it can blot secrets out before he cuts."""
 BATCH_LIMIT = 1024
 
 Token = TypeVar("Token")

@@ -110,15 +110,15 @@ def settle_all(books: Books) -> None:
 
 
 def shutdown(event: events.Shutdown, books: Books) -> Stable | None:  # noqa: ARG001  # one signature for all events
-    """Every waiter refused, every process stopped hard; said twice, it is said again to what still lives."""
-    books.closed = True
+    """Every waiter refused, every process stopped; said twice, it is said hard to what still lives."""
+    again, books.closed = books.closed, True
     for waiting in list(books.claims.values()):
         refuse(books, waiting, Refusal.CLOSED)
     for slot in list(books.slots.values()):
-        if slot.state is SlotState.CLOSING:
+        if slot.state is not SlotState.CLOSING:
+            stop(books, slot, Cause.SHUTDOWN, hard=False, text="the pool shuts down")
+        elif again:
             books.emit(StopSlot(slot.id, hard=True, cause=Cause.SHUTDOWN))
-        else:
-            stop(books, slot, Cause.SHUTDOWN, hard=True, text="the pool shuts down")
     for index in (books.stables, books.breakers, books.hungry):
         index.clear()
     books.recount_spares = False

@@ -98,7 +98,7 @@ def _spare_is_wanted(books: Books, slot: Slot) -> bool:
 
 def _sweep_draining(books: Books, slot: Slot) -> None:
     if _due(books, slot.since, books.limits.drain_timeout):
-        stop(books, slot, Cause.DRAIN_DEADLINE, hard=True, text=f"drained for {books.limits.drain_timeout:g} s")
+        stop(books, slot, Cause.DRAIN_DEADLINE, hard=False, text=f"drained for {books.limits.drain_timeout:g} s")
 
 
 def _sweep_closing(books: Books, slot: Slot) -> None:

@@ -8,6 +8,7 @@ memory on disk, never a turn.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -16,6 +17,7 @@ import time
 from ostler.pool.demo.conversation import dump_message, load_message
 
 SUFFIX = ".jsonl"
+OURS = "demo-"
 MONTH = 30 * 86_400
 ID_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
@@ -89,8 +91,10 @@ class Store:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         self._opened = True
         for session, touched in self.sessions():
-            if time.time() - touched > MONTH:
-                os.unlink(self._path(session))
+            # Ours only: the folder may be somebody's own. And a twin process may clean up at the same time.
+            if session.startswith(OURS) and time.time() - touched > MONTH:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self._path(session))
 
     def _path(self, session: str) -> str:
         return os.path.join(self._folder, session + SUFFIX)

@@ -65,6 +65,15 @@ class StdinClosed(ProcessError):
         self.pid = pid
 
 
+class Blind(ProcessError):
+    """Nobody can tell who is left: `/proc` could not be read, for want of descriptors for instance. What there may be
+    stays in the ledger and is ended at the next start."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"cannot look for processes: {reason}; raise the limit of open files or lower max_processes")
+        self.reason = reason
+
+
 class Survivors(ProcessError):
     """Processes that outlasted SIGKILL; they stay in the ledger and are tried again at the next start."""
 

@@ -91,8 +91,8 @@ class Guard:
             await self._left.wait()
 
     def _tell(self, lines: str) -> None:
-        if self._child is None:
-            return
+        if self._child is None or self._pipe < 0:
+            return  # nobody is there to be told, or it was dismissed
         data = lines.encode()
         try:
             if os.write(self._pipe, data) == len(data):

@@ -6,15 +6,15 @@ Open one per gateway run, before the first agent; close it last.
 import asyncio
 import logging
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from ostler.pool.process.errors import KeeperClosed, ProcessError
+from ostler.pool.process.errors import Blind, KeeperClosed, ProcessError
 from ostler.pool.process.guard import Guard
 from ostler.pool.process.ledger import Ledger, Run
-from ostler.pool.process.reaper.hunt import Hunt
+from ostler.pool.process.reaper.hunt import Hunt, Orders
 from ostler.pool.process.reaper.kin import Census, Identity, Stat, take_census
 from ostler.pool.process.reaper.leash import Leash
 from ostler.pool.process.reaper.strike import PAUSE, Family, send
@@ -120,27 +120,32 @@ class Keeper:
         return task
 
     async def look(self, family: Family) -> list[Stat]:
-        """One census serves all who asked before it began: twenty stops at once cost what one does."""
+        """One census serves all who asked before it began: twenty stops at once cost what one does. Raises `Blind`."""
         if self._next_census is None:
             self._next_census = self.hold(self._take_census())
         return family.find(await asyncio.shield(self._next_census))
 
     async def look_closely(self, family: Family) -> list[Stat]:
-        """With its leash, which costs more, and is shared with nobody."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, family.look)
+        """With its leash, which costs more, and is shared with nobody. Raises `Blind`."""
+        return await self._read(family.look)
 
     async def end(self, family: Family, *, grace: float, bound: float, closely: bool = False) -> list[Stat]:
-        """The whole family gone; answers with those that could not be ended within grace + bound."""
+        """The whole family gone; answers with those that could not be ended within grace + bound. Raises `Blind` when
+        nobody could look for so long: a look that fails is tried again until then."""
         look = self.look_closely if closely else self.look
         clock = asyncio.get_running_loop().time
-        hunt = Hunt(clock(), grace=grace, bound=bound)
+        began = clock()
+        hunt = Hunt(began, grace=grace, bound=bound)
         while True:
-            found = await look(family)
-            orders = hunt.look(found, clock())
-            if orders.over:
-                return [stat for stat in found if not stat.dead]
-            for stat, number in orders.signals:
-                send(stat, number)
+            try:
+                found = await look(family)
+                orders = hunt.look(found, clock())
+                if orders.over:
+                    return [stat for stat in found if not stat.dead]
+                _strike(orders)
+            except Blind:
+                if clock() >= began + grace + bound:
+                    raise
             await asyncio.sleep(PAUSE)
 
     async def aclose(self) -> None:
@@ -160,10 +165,24 @@ class Keeper:
     async def _take_census(self) -> Census:
         async with self._census_turn:
             self._next_census = None  # whoever asks from here on must not be answered with an older look
-            return await asyncio.get_running_loop().run_in_executor(self._threads, take_census)
+            return await self._read(take_census)
+
+    async def _read(self, look: Callable[[], T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, look)
+        except OSError as error:
+            raise Blind(str(error)) from error
 
     def _release(self, task: "asyncio.Task[object]") -> None:
         self._tasks.discard(task)
         if task.cancelled() or (error := task.exception()) is None or isinstance(error, ProcessError):
             return  # our own errors were told to whoever waits, and logged where nobody may wait
         log.error("a task of the process keeper failed: %s", error, exc_info=error)
+
+
+def _strike(orders: Orders) -> None:
+    try:
+        for stat, number in orders.signals:
+            send(stat, number)
+    except OSError as error:
+        raise Blind(str(error)) from error

@@ -1,8 +1,8 @@
 """The stop ladder as a value: what to do, and how long to wait for the exit before the next rung.
 
-Several agents never leave on stdin EOF and some ignore SIGTERM when only their own pid gets it; a SIGTERM to
-the whole group was clean for every real agent measured. So the first wait is short and every signal goes to
-the group.
+Those that leave on stdin EOF save what they have first and need a tenth of a second for it, more on a busy machine.
+Several never leave on it, and some ignore SIGTERM when only their own pid gets it; a SIGTERM to the whole group was
+clean for every real agent measured. So the first wait is a second and no more, and every signal goes to the group.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Rung:
 class StopDeadlines:
     """Seconds for each rung. Zero skips the rung; the last one cannot be skipped."""
 
-    eof: float = 0.3
+    eof: float = 1.0
     terminate: float = 3.0
     kill: float = 5.0
     sweep_grace: float = 0.5

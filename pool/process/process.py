@@ -9,13 +9,14 @@
 """
 
 import asyncio
+import contextlib
 import logging
 import signal
 from typing import Protocol
 
 from ostler.pool.process.command import Command
 from ostler.pool.process.environment import secret_values
-from ostler.pool.process.errors import StartError, StdinClosed, Survivors
+from ostler.pool.process.errors import Blind, StartError, StdinClosed, Survivors
 from ostler.pool.process.exit import Ending, Exit
 from ostler.pool.process.keeper import Keeper
 from ostler.pool.process.ladder import Rung, StopDeadlines
@@ -118,6 +119,11 @@ class AgentProcess:
     def is_alive(self) -> bool:
         return not self._ended.is_set()
 
+    @property
+    def stopping(self) -> bool:
+        """Its stop is under way: it is told nothing any more, and somebody sees to its end."""
+        return self._stop is not None
+
     def has_ended(self) -> bool:
         """Also when our loop was not told yet: whoever is about to send what must not be sent in vain asks here."""
         return self._ended.is_set() or self._child.has_ended()
@@ -157,8 +163,9 @@ class AgentProcess:
         self._child.signal_group(signal.SIGKILL)
 
     async def stop(self, deadlines: StopDeadlines = DEFAULT_DEADLINES) -> Exit:
-        """Ended, reported, and its family gone. The first caller's deadlines count. Raises `Survivors`."""
-        if self._stop is None:
+        """Ended, reported, and its family gone. The first caller's deadlines count. Raises `Survivors`, `Blind`; then
+        the next call tries anew."""
+        if self._stop is None or _failed(self._stop):
             self._stop = self._keeper.hold(self._descend(deadlines))
         return await asyncio.shield(self._stop)
 
@@ -184,8 +191,10 @@ class AgentProcess:
     async def _descend(self, deadlines: StopDeadlines) -> Exit:
         self._sweep_grace, self._bound = deadlines.sweep_grace, deadlines.kill
         if self.is_alive:
-            # Look before the first blow: once parents are dead, descent says nothing.
-            await self._keeper.look(self._family)
+            # Look before the first blow: once parents are dead, descent says nothing. Who cannot look strikes blindly:
+            # mark, session and pipes still tell most of the family afterwards.
+            with contextlib.suppress(Blind):
+                await self._keeper.look(self._family)
         for rung in deadlines.rungs():
             if not await self._ends_within(rung):
                 continue
@@ -230,6 +239,9 @@ class AgentProcess:
             await self._reported.wait()
             if self._held and not left:
                 left = await self._keeper.end(self._family, grace=self._sweep_grace, bound=self._bound, closely=True)
+        except Blind as blind:
+            log.error("%s: %s", self.command.label, blind)  # noqa: TRY400 (nobody may wait for it; a trace adds nothing)
+            raise
         finally:
             self._child.bury()
             self._keeper.release(self._number)
@@ -284,3 +296,7 @@ class AgentProcess:
         if self.exit is None:
             raise AssertionError("buried before it was reported")
         return self.exit
+
+
+def _failed(task: "asyncio.Task[Exit]") -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)

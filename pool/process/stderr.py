@@ -36,6 +36,10 @@ class Redaction:
             text = text.replace(secret, _BLOT)
         return _KEYS.sub(_BLOT, text)
 
+    def excerpt(self, text: str, size: int) -> str:
+        """The beginning: blotted out first, then cut, so that no half of a secret slips through."""
+        return self(text[: size + _LONGEST_SECRET])[:size]
+
 
 class StderrTail:
     """Feed bytes, ask for the last lines."""
@@ -45,10 +49,8 @@ class StderrTail:
         self._lines: deque[bytes] = deque(maxlen=MAX_LINES)
         self._size = 0
         self._open = b""
-        self.received = 0
 
     def feed(self, data: bytes) -> None:
-        self.received += len(data)
         *whole, rest = data.split(b"\n")
         if not whole:
             self._open = (self._open + rest)[: MAX_LINE + _LONGEST_SECRET]

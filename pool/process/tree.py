@@ -15,13 +15,11 @@ class TreeMemory:
     processes: int
     rss: int
     pss: int
-    largest_rss: int
 
 
 def measure(pids: Iterable[int]) -> TreeMemory:
     found = [memory for pid in pids if (memory := _read(pid)) is not None]
-    rss = [memory[0] for memory in found]
-    return TreeMemory(len(found), sum(rss), sum(memory[1] for memory in found), max(rss, default=0))
+    return TreeMemory(len(found), sum(memory[0] for memory in found), sum(memory[1] for memory in found))
 
 
 def _read(pid: int) -> tuple[int, int] | None:

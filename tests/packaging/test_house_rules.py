@@ -45,7 +45,6 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed("unowned_task", "pool/process/keeper.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
     Allowed("unowned_task", "pool/transport.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
     Allowed("unowned_task", "pool/opening.py", "a race of two waits in one function, which cancels both at its end"),
-    Allowed("unowned_task", "pool/session.py", "closing is one task that every closer awaits, shielded from each"),
     Allowed("sleeping_test", "tests/process/kill_cycles.py", "the random moment of the kill is the experiment"),
     Allowed("sleeping_test", "tests/process/faces/test_tool_crash.py", "the random moment of the kill is the point"),
     Allowed("sleeping_test", "tests/process/spawning/test_life.py", "shows that an exit is held back for a while"),

@@ -8,6 +8,7 @@ import pytest
 
 from ostler.pool.errors import AgentSilent, Phase, TransportLost
 from ostler.pool.events import Finished, Reason
+from ostler.pool.process import Ending
 from ostler.pool.prompt import TextPart
 from tests.support.stable import Stable, end_of, hear, say, text_of
 from tests.support.waiting import eventually
@@ -116,3 +117,22 @@ async def test_w36_w37b_noise_harms_nobody(stable: Stable, order: str) -> None:
     assert await say(quiet, "hello") == "echo: hello"
     assert end_of(await hear(turn)).reason is Reason.DONE
     assert await say(loud, "again") == "echo: again"
+
+
+async def test_f05_a_close_that_is_never_answered_holds_up_the_end_only_for_its_own_time(stable: Stable) -> None:
+    transport = await stable.scripted("for _ in frames('session/close'): pass", close=0.2)
+    session = await transport.open(stable.order())
+    async with asyncio.timeout(SOON):
+        await asyncio.gather(session.close(), transport.close())
+    ended = transport.connection.process.exit
+    assert ended is not None
+    assert (ended.ending, ended.code) == (Ending.ON_EOF, 0)
+
+
+async def test_f05_a_question_after_the_eof_is_no_reason_to_kill(stable: Stable) -> None:
+    script = "for _ in frames(): pass\nsay(id=1, method='what/is/this')\nprint('junk {', flush=True)\ntime.sleep(0.2)"
+    transport = await stable.scripted(script)
+    await transport.close()
+    ended = transport.connection.process.exit
+    assert ended is not None
+    assert (ended.ending, ended.code) == (Ending.ON_EOF, 0)

@@ -1,11 +1,13 @@
 """Sessions coming to be: one after another where they must, ready when they say so, never lost."""
 
 import asyncio
+import contextlib
 import dataclasses
 
 import pytest
 
-from ostler.pool.errors import AgentStartFailed, LoadRefused, Phase, UnknownSession
+from ostler.pool.codec import ToolWanted
+from ostler.pool.errors import AgentStartFailed, LoadRefused, Phase, TransportLost, UnknownSession
 from ostler.pool.permission import ask
 from ostler.pool.prompt import TextPart
 from ostler.pool.provider import NEVER, LoadTrust
@@ -194,3 +196,25 @@ async def test_a_load_of_what_the_agent_does_not_know(stable: Stable) -> None:
     with pytest.raises(UnknownSession):
         await transport.load(memo, stable.order())
     assert transport.sessions == 0
+
+
+async def test_wm1_an_open_at_the_gate_learns_that_the_process_was_ended(stable: Stable) -> None:
+    transport = await stable.demo()
+    async with contextlib.AsyncExitStack() as others:
+        for _ in range(transport.provider.parallel_opens):
+            await others.enter_async_context(stable.gates.of(transport.provider, transport.launch.home))
+        opening = asyncio.create_task(transport.open(stable.order()))
+        await eventually(lambda: transport.sessions == 1)
+        await transport.close()
+        with pytest.raises(TransportLost):
+            await opening
+
+
+async def test_a_tool_call_that_is_dropped_before_its_first_step_is_answered_once(stable: Stable) -> None:
+    transport = await stable.demo()
+    session = await transport.open(stable.order())
+    session.tool("asked", ToolWanted(session.id, "c", "echo", {}))
+    session.seal("its turn ended in the same read")
+    assert await transport.probe()
+    answers = [frame for frame in stable.frames() if frame.get("id") == "asked"]
+    assert ["was not completed" in answer["error"]["message"] for answer in answers] == [True]

@@ -143,3 +143,13 @@ async def test_w29b_the_child_sees_only_what_is_allowed(stable: Stable, monkeypa
     transport = await stable.demo()
     assert await say(await transport.open(stable.order()), "hello") == "echo: hello"
     assert "MODEL_OF_THE_GATEWAY" not in psutil.Process(transport.pid).environ()
+
+
+async def test_no_half_of_a_secret_is_quoted_from_what_a_wrong_program_says(stable: Stable) -> None:
+    secret = "Zq7" + "pLm3xR8vKt2nWd5jYc9hBf4g" * 2
+    plan = stable.script_plan("print('x' * 150 + ' bad key ' + os.environ['SOME_API_KEY'], flush=True)")
+    command = dataclasses.replace(plan.command, env={**plan.command.env, "SOME_API_KEY": secret})
+    with pytest.raises(AgentStartFailed) as caught:
+        await stable.start(dataclasses.replace(plan, command=command))
+    assert "bad key" in str(caught.value)
+    assert secret[:6] not in str(caught.value)

@@ -367,3 +367,12 @@ async def test_w39b_the_cancel_is_said_before_the_pending_question_is_answered(s
     cancel = next(at for at, frame in enumerate(frames) if frame.get("method") == "session/cancel")
     answer = next(at for at, frame in enumerate(frames) if "outcome" in (frame.get("result") or {}))
     assert cancel < answer
+
+
+async def test_an_endless_error_message_is_cut(stable: Stable) -> None:
+    script = "for _, frame, _ in frames('session/prompt'): refuse(frame, -32603, 'no' * 500_000)"
+    transport = await stable.scripted(script)
+    session = await transport.open(stable.order())
+    end = end_of(await hear(await session.prompt([TextPart("hello")])))
+    assert isinstance(end.cause, AgentFault)
+    assert len(str(end.cause)) < 3_000

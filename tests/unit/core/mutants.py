@@ -162,8 +162,8 @@ MUTANTS = (
     Mutant(
         "alive_after_shutdown",
         "orders",
-        "stop(books, slot, Cause.SHUTDOWN, hard=True, text",
-        "(lambda *a, **k: 0)(books, slot, hard=True, text",
+        "stop(books, slot, Cause.SHUTDOWN, hard=False, text",
+        "(lambda *a, **k: 0)(books, slot, hard=False, text",
     ),
     Mutant(
         "failure_untold",

@@ -3,6 +3,7 @@
 import pytest
 
 from ostler.pool.core import events
+from ostler.pool.core.values import SlotId
 from tests.unit.core.driver import Pool
 
 
@@ -189,6 +190,16 @@ def test_pause_holds_claims_until_their_deadline_and_resume_serves_them() -> Non
     assert pool.do(events.Resume()) == ["open 2 on #1"]
 
 
+def test_e13_a_shutdown_leaves_the_grace_of_a_process_that_ends_already() -> None:
+    pool = Pool()
+    pool.register()
+    pool.leased()
+    pool.do(events.DrainSlot(SlotId(1)))
+    assert pool.release(3) == ["close 2", "stop #1 soft operator"]
+    assert pool.do(events.Shutdown()) == ["stop #4 soft shutdown"]
+    assert pool.do(events.Shutdown()) == ["stop #1 hard shutdown", "stop #4 hard shutdown"]
+
+
 def test_e14_shutdown_refuses_all_stops_all_and_is_idempotent() -> None:
     pool = Pool()
     pool.register(seats_per_process=1)
@@ -197,8 +208,8 @@ def test_e14_shutdown_refuses_all_stops_all_and_is_idempotent() -> None:
     assert pool.do(events.Shutdown()) == [
         "refuse c2 closed",
         "lost 3 shutdown the pool shuts down",
-        "stop #1 hard shutdown",
-        "stop #4 hard shutdown",
+        "stop #1 soft shutdown",
+        "stop #4 soft shutdown",
     ]
     assert pool.do(events.Shutdown()) == ["stop #1 hard shutdown", "stop #4 hard shutdown"]
     assert pool.claim() == ["refuse c3 closed"]

@@ -209,7 +209,7 @@ def test_w27b_a_drain_ends_at_its_deadline() -> None:
     assert pool.do(events.DrainSlot(SlotId(1))) == ["move 3 operator", "start #4 k"]
     pool.started(4)
     assert pool.tick(59.0) == []
-    assert pool.tick(1.0) == ["lost 3 drain_deadline drained for 60 s", "stop #1 hard drain_deadline"]
+    assert pool.tick(1.0) == ["lost 3 drain_deadline drained for 60 s", "stop #1 soft drain_deadline"]
 
 
 def test_a_stop_that_is_not_answered_is_said_again() -> None:

@@ -205,7 +205,8 @@ def test_w37b_junk_is_counted_by_kind_and_never_fatal(frame: bytes, kind: str) -
     assert kinds(messages) == ["Notification", kind, "Notification", "Reply"]
     junk = messages[1]
     assert isinstance(junk, Junk)
-    assert junk.sample == frame[:SAMPLE]
+    assert frame[:SAMPLE].startswith(junk.sample)
+    assert len(junk.sample) >= min(len(frame), 200)
     assert junk.answer is None
     assert peer.junk == {kind: 1}
     assert kind in JUNK_KINDS

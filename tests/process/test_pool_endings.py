@@ -1,0 +1,119 @@
+"""How a pool ends its agents: the closes that are due, then EOF, then time; signals are for those that ignore it.
+
+Several agents write a session to disk only when it is closed or when they end by themselves.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ostler.pool.process import Ending, Exit
+from ostler.pool.provider import CloseVerb
+from ostler.pool.transport import Transport
+from tests.support.pools import Stable, open_stable, say
+
+
+async def exit_of(transport: Transport) -> Exit:
+    """How its process ended."""
+    await transport.wait_lost()
+    ended = transport.connection.process.exit
+    assert ended is not None
+    return ended
+
+
+def record(stable: Stable, pid: int, event: str) -> list[dict[str, Any]]:
+    """What an agent wrote down of one kind."""
+    lines = [json.loads(line) for line in stable.record.read_text().splitlines()]
+    return [line for line in lines if line["pid"] == pid and line["event"] == event]
+
+
+def sessions(stable: Stable, pid: int, method: str) -> set[str]:
+    """Of which sessions an agent was asked this."""
+    frames = [line["frame"] for line in record(stable, pid, "in")]
+    return {frame["params"]["sessionId"] for frame in frames if frame.get("method") == method}
+
+
+async def require_polite(stable: Stable, transport: Transport, *, spoken: int) -> None:
+    """It heard the close of as many sessions that had a turn, then EOF, and left by itself."""
+    ended = await exit_of(transport)
+    assert (ended.ending, ended.code, ended.signal) == (Ending.ON_EOF, 0, None)
+    assert [line["reason"] for line in record(stable, ended.pid, "end")] == ["stdin ended"]
+    closed = sessions(stable, ended.pid, "session/close")
+    assert len(closed & sessions(stable, ended.pid, "session/prompt")) == spoken
+
+
+async def test_f05_a_drained_agent_is_told_the_last_close_and_ends_by_itself(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        lease = await stable.pool.lease(stable.key())
+        assert await say(lease, "hello") == "echo: hello"
+        transport = await stable.pool.get(stable.key())
+        stable.pool.drain(stable.key())
+        lease.release()
+        await require_polite(stable, transport, spoken=1)
+
+
+async def test_f05_an_agent_that_is_recycled_for_its_sessions_ends_by_itself(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, traits={"recycle_after": 2}) as stable:
+        first = await stable.pool.lease(stable.key())
+        transport = await stable.pool.get(stable.key())
+        async with await stable.pool.lease(stable.key()) as second:
+            await say(second, "hello")
+        await say(first, "hello")
+        first.release()
+        await require_polite(stable, transport, spoken=2)
+
+
+async def test_f05_a_cooled_agent_with_parked_seats_ends_by_itself(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        stable.pool.warm(stable.key(), seats=2)
+        await stable.settled(lambda: stable.pool.snapshot().core.census.parked == 2)
+        transport = await stable.pool.get(stable.key())
+        stable.pool.cool(stable.key())
+        await require_polite(stable, transport, spoken=0)
+        assert len(sessions(stable, transport.pid, "session/close")) == 2
+
+
+async def test_e13_the_agents_of_a_pool_that_shuts_down_end_by_themselves(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        held, released = [await stable.pool.lease(stable.key()) for _ in range(2)]
+        for lease in (held, released):
+            await say(lease, "hello")
+        transport = await stable.pool.get(stable.key())
+        released.release()
+    await require_polite(stable, transport, spoken=1)
+
+
+async def test_e13_a_shutdown_in_the_middle_of_a_drain_leaves_the_agent_its_grace(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        lease = await stable.pool.lease(stable.key())
+        await say(lease, "hello")
+        transport = await stable.pool.get(stable.key())
+        stable.pool.drain(stable.key())
+        lease.release()
+    await require_polite(stable, transport, spoken=1)
+
+
+async def test_f05_an_agent_whose_sessions_end_with_it_is_not_killed(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, traits={"close": CloseVerb.KILL}) as stable:
+        lease = await stable.pool.lease(stable.key())
+        await say(lease, "hello")
+        transport = await stable.pool.get(stable.key())
+        lease.release()
+        await require_polite(stable, transport, spoken=0)
+
+
+@pytest.mark.parametrize(
+    ("flags", "ending"),
+    [(("--ignore-eof",), Ending.ON_TERMINATE), (("--ignore-eof", "--ignore-term"), Ending.ON_KILL)],
+)
+async def test_e13_an_agent_that_ignores_the_eof_is_signalled(
+    tmp_path: Path, flags: tuple[str, ...], ending: Ending
+) -> None:
+    async with open_stable(tmp_path, *flags) as stable:
+        lease = await stable.pool.lease(stable.key())
+        transport = await stable.pool.get(stable.key())
+        stable.pool.drain(stable.key())
+        lease.release()
+        assert (await exit_of(transport)).ending is ending
