@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -32,7 +32,7 @@ EPOCH = 15
 """Kills after which the conversations begin anew: replaying ever longer ones would be all that we measure."""
 MESSAGES = ("messages sent", "messages acknowledged", "answers acknowledged", "messages refused")
 SMALL_DISK = "32m"
-LONG = 6.5
+SHORT, LONG = 1.0, 30.0
 """Seconds for which the last of the stopped writers holds the lock: more than a writer of the gateway waits."""
 
 
@@ -127,7 +127,9 @@ def stops(crashes: Crashes, many: int) -> None:
             with crashes.talking(running):
                 for number in range(many):
                     time.sleep(0.3)
-                    held = stop_a_writer(folder / "data", LONG if number == many - 1 else 1.0)
+                    # The last one is held for as long as it takes until somebody hears of it.
+                    enough = (lambda: crashes.refusals() > 0) if number == many - 1 else None
+                    held = stop_a_writer(folder / "data", enough)
                     crashes.tally.counts["stopped writers"] += held
                     crashes.tally.expect(held, "the writer that was to be stopped did not hold the lock")
                 time.sleep(1.0)
@@ -137,8 +139,8 @@ def stops(crashes: Crashes, many: int) -> None:
         crashes.end(folder)
 
 
-def stop_a_writer(data: Path, seconds: float) -> bool:
-    """A process that has begun a transaction and does not go on. Whether it had."""
+def stop_a_writer(data: Path, enough: Callable[[], bool] | None) -> bool:
+    """A process that has begun a transaction and does not go on, for a second or until it is enough. Whether it had."""
     code = (
         "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], timeout=20, isolation_level=None);"
         "db.execute('begin immediate'); print('mine', flush=True); sys.stdin.read()"
@@ -148,7 +150,12 @@ def stop_a_writer(data: Path, seconds: float) -> bool:
         assert holder.stdout is not None
         held = holder.stdout.readline() == b"mine\n"
         holder.send_signal(signal.SIGSTOP)
-        time.sleep(seconds)
+        if enough is None:
+            time.sleep(SHORT)
+        else:
+            over = time.monotonic() + LONG
+            while not enough() and time.monotonic() < over:
+                time.sleep(0.05)
         holder.kill()
     return held
 

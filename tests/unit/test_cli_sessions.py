@@ -109,7 +109,7 @@ def test_old_ended_sessions_are_pruned_with_their_mirrors(folder: Path, capsys: 
     mirror = Mirror(folder / MIRRORS)
     mirror.append("sess_two", [said("a")])
     assert told(capsys, folder, "prune", "--days", "1") == [{"pruned": []}]
-    assert told(capsys, folder, "prune", "--days", "-1") == [{"pruned": ["sess_two"]}]
+    assert told(capsys, folder, "prune", "--days", "0") == [{"pruned": ["sess_two"]}]
     assert mirror.session_ids() == []
     assert [row["id"] for row in told(capsys, folder, "list")] == ["sess_one"]
 

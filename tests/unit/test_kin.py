@@ -62,7 +62,7 @@ def test_w32_whoever_is_kin_has_a_bond(seen: dict[int, Stat], wards: list[Identi
         by_session = any(stat.sid == ward.pid and stat.start >= ward.start for ward in wards)
         assert stat.identity in wards or by_session or stat.ppid in kin
     for ward in wards:
-        if ward.pid in seen and seen[ward.pid].start != ward.start and not by_other_bond(seen, kin, ward):
+        if ward.pid in seen and seen[ward.pid].identity not in wards and not by_other_bond(seen, kin, ward):
             assert ward.pid not in kin
 
 

@@ -18,7 +18,8 @@ SERVE, CHAT = ("serve", "--port", "0"), ("chat", "--once", "hi")
 SOMEBODY = 65_534
 # What it needs is imported while it may still read everything.
 AS_SOMEBODY = (
-    "import os, sys, uvloop, ostler.gateway.app, ostler.gateway.serving, ostler.gateway.terminal.own\n"
+    "import os, sys, uvloop, ostler.gateway.app, ostler.gateway.heap, ostler.gateway.serving\n"
+    "import ostler.gateway.terminal.own\n"
     "from ostler.gateway.__main__ import command, main\n"
     "[command(name) for name in ('serve', 'config', 'doctor', 'chat')]\n"
     f"os.geteuid() or os.setresuid({SOMEBODY}, {SOMEBODY}, {SOMEBODY})\n"
