@@ -82,6 +82,8 @@ class Ledger:
             self._parked(calls, response_id),
             kept.answer,
         )
+        if turn.agent is None and kept.response is None and kept.answer is None:
+            return 0  # of a question that no agent heard: where the store refused it, its client need not wait for more
         try:
             ids = await self._store.commit_turn(commit)
         except StoreError as error:

@@ -32,7 +32,7 @@ EPOCH = 15
 """Kills after which the conversations begin anew: replaying ever longer ones would be all that we measure."""
 MESSAGES = ("messages sent", "messages acknowledged", "answers acknowledged", "messages refused")
 SMALL_DISK = "32m"
-SHORT, LONG = 1.0, 30.0
+SHORT, LONG = 1.0, 60.0
 """Seconds for which the last of the stopped writers holds the lock: more than a writer of the gateway waits."""
 
 

@@ -51,7 +51,8 @@ def test_w30c_a_daemon_is_kin_by_its_marker_with_its_children() -> None:
 
 stats = st.builds(Stat, st.integers(2, 30), st.integers(1, 30), st.integers(1, 30), st.integers(0, 9), st.just(False))
 tables = st.lists(stats, max_size=20).map(lambda found: {stat.pid: stat for stat in found})
-identities = st.builds(Identity, st.integers(2, 30), st.integers(0, 9))
+identities = st.builds(Identity, st.integers(2, 30), st.integers(1, 9))
+"""Without the start time 0: that is a ward nobody could look at, which leads its own session."""
 
 
 @given(tables, st.lists(identities, max_size=4), st.booleans())
