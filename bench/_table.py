@@ -34,13 +34,17 @@ def table(kept: Mapping[str, Any]) -> str:
 
 
 def line(one: Mapping[str, Any]) -> str:
-    """One headline; the ratio is how many times better ours is, with its spread."""
+    """One headline; ratios are how many times better ours is, the last one round by round and with its spread."""
     (label, ours), *others = one["bars"]
-    beside = " · ".join(f"{name} {number(value)}" for name, value in others)
+    beside = " · ".join(f"{name} {number(value)} ({better(ours, value, more=one['more'])} ×)" for name, value in others)
     spread = " (one round)" if one["spread"] is None else f" ±{one['spread']:.0%}"
-    return (
-        f"| {one['name']} ({one['unit']}) | {label} **{number(ours)}** | {beside} | {number(one['ratio'])} ×{spread} |"
-    )
+    ratio = f"{number(one['ratio'])} × {one['against']}{spread}"
+    return f"| {one['name']} ({one['unit']}) | {label} **{number(ours)}** | {beside} | {ratio} |"
+
+
+def better(ours: float, theirs: float, *, more: bool) -> str:
+    """How many times."""
+    return number(ours / theirs if more else theirs / ours)
 
 
 def number(value: float) -> str:

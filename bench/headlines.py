@@ -32,6 +32,10 @@ class Headline:
     spread: float | None = None
     """Of the ratio over the rounds, or of our bar where there are no rounds to pair: half the distance between the
     quartiles, as a share of the median. None where there was one round: nobody knows then."""
+    against: str = ""
+    """Which of the others the ratio is about."""
+    more: bool = False
+    """Whether the larger figure is the better one."""
 
     @property
     def slug(self) -> str:

@@ -89,11 +89,12 @@ class Report:
         self.claims.append(Claim(name, value, at_most, at_least))
 
     def headline(
-        self, name: str, unit: str, bars: Mapping[str, float], ratio: float, spread: float | None = None
-    ) -> None:
+        self, name: str, unit: str, bars: Mapping[str, float], ratio: float, spread: float | None = None,
+        *, against: str, more: bool = False,
+    ) -> None:  # fmt: skip
         """Add a comparison for strangers: our bar first, and how many times better it is than what counts. Without a
         spread it says that it is from one round."""
-        self.headlines.append(Headline(name, unit, tuple(bars.items()), ratio, spread))
+        self.headlines.append(Headline(name, unit, tuple(bars.items()), ratio, spread, against, more))
 
     def compare(
         self, name: str, unit: str, found: Mapping[str, Sequence[float]], *, against: str, more: bool = False
@@ -110,7 +111,8 @@ class Report:
             pairs = [median(ours) / median(theirs) if more else median(theirs) / median(ours)]
         rounds = Row(name, unit, tuple(pairs if len(pairs) > 1 else ours))
         spread = rounds.spread if len(rounds.samples) > 1 else None
-        self.headline(name, unit, {label: median(samples) for label, samples in found.items()}, median(pairs), spread)
+        bars = {label: median(samples) for label, samples in found.items()}
+        self.headline(name, unit, bars, median(pairs), spread, against=against, more=more)
 
 
 def interleave(cases: Mapping[str, Sample], *, rounds: int, warmup: int = 1) -> dict[str, list[float]]:

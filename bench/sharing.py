@@ -144,7 +144,9 @@ def sizes(report: Report, folder: Path, counts: Sequence[int], rounds: int) -> N
         report.row(f"{name}: a turn of a session with a seat", "ms", took)
         report.row(f"{name}: the same, p99", "ms", [p99(took)])
     last = counts[-1]
-    report.headline(f"memory of the agents at {last} sessions", "MiB", held, held["no pool"] / held["pool"])
+    report.headline(
+        f"memory of the agents at {last} sessions", "MiB", held, held["no pool"] / held["pool"], against="no pool"
+    )
 
 
 def run(quick: bool) -> Report:

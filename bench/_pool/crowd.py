@@ -37,6 +37,7 @@ async def run(ground: Ground, report: Report) -> None:
         "ms",
         {"pool on": ours.p95, "pool off": sorted(off)[int(len(off) * 0.95)] * 1e3, "plain client": theirs.p95},
         theirs.p95 / ours.p95,
+        against="plain client",
     )
     report.row(f"{few} sessions with tools, one shared process", "MB PSS", [one / MIB])
     report.row(f"{few} sessions with tools, {few} processes", "MB PSS", [separate_memory / MIB])

@@ -110,7 +110,8 @@ async def one(ground: Ground, report: Report, key: TransportKey) -> None:
     if key == ground.key:
         anew, _ = await apart(ground, attached, 1)
         bars = {"pool": took * 1e3, "one cold start": cold * 1e3, "plain client, each anew": max(anew) * 1e3}
-        report.headline(f"{name}, until all have answered", "ms", bars, max(anew) / took)
+        rival = "plain client, each anew"
+        report.headline(f"{name}, until all have answered", "ms", bars, max(anew) / took, against=rival)
     report.claim(f"{name}: failed turns of {running} running", lost, at_most=running, at_least=running)
     report.claim(f"{name}: sessions with their history", whole, at_least=attached)
     report.claim(f"{name}: sessions with somebody else's history", mixed, at_most=0)

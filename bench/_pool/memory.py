@@ -29,11 +29,9 @@ async def run(ground: Ground, report: Report) -> None:
         theirs = separate[most] / most
         ours = pss / count
         report.row(f"{count} sessions with tools, shared", "MB PSS", [pss / MIB])
-        bars = {
-            "pool": ours / MIB,
-            "a process each" if most == count else f"a process each, {most} measured": theirs / MIB,
-        }
-        report.headline(f"Memory per gemini session with tools, {count} open", "MB", bars, theirs / ours)
+        each = "a process each" if most == count else f"a process each, {most} measured"
+        name, bars = f"Memory per gemini session with tools, {count} open", {"pool": ours / MIB, each: theirs / MIB}
+        report.headline(name, "MB", bars, theirs / ours, against=each)
     for count, pss in separate.items():
         report.row(f"{count} sessions with tools, a process each", "MB PSS", [pss / MIB])
 

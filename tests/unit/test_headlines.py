@@ -15,7 +15,7 @@ from bench._table import BEGIN, END, NoPlace, put, table
 from bench.headlines import SLACK, Headline, chart, fallen, renewed
 from bench.measure import Report
 
-ONE = Headline("First text & more", "ms", (("ours", 8.0), ("<theirs>", 800.0)), 100.0)
+ONE = Headline("First text & more", "ms", (("ours", 8.0), ("<theirs>", 800.0)), 100.0, against="<theirs>")
 
 
 @pytest.mark.parametrize(("was", "worse"), [(100.0, False), (133.0, False), (134.0, True), (10.0, False)])
@@ -65,10 +65,18 @@ def test_the_table_says_what_the_run_found_and_how_to_make_it_again() -> None:
     about, _, *lines = table(KEPT).splitlines()
     assert about.startswith("`python -m bench` on 2 cores of CPU")
     assert "quick" not in about
-    assert lines[-1] == "| First text & more (ms) | ours **8.00** | <theirs> 800 | 100 × (one round) |"
+    assert lines[-1] == "| First text & more (ms) | ours **8.00** | <theirs> 800 (100 ×) | 100 × <theirs> (one round) |"
     assert "busy" not in about
     assert "quick" in table({**KEPT, "quick": True})
     assert "busy" in table({**KEPT, "machine": {**KEPT["machine"], "load": "5.0 1.0 1.0"}})
+
+
+def test_what_is_better_the_more_there_is_of_it_is_so_many_times_more() -> None:
+    many = Headline(
+        "turns", "per s", (("ours", 80.0), ("theirs", 20.0), ("floor", 160.0)), 4.1, 0.05, "theirs", more=True
+    )
+    said = table({**KEPT, "benches": {"one": {"headlines": [asdict(many)]}}}).splitlines()[-1]
+    assert said == "| turns (per s) | ours **80.0** | theirs 20.0 (4.00 ×) · floor 160 (0.500 ×) | 4.10 × theirs ±5% |"
 
 
 def test_the_table_is_written_between_its_marks_and_nothing_else_changes(tmp_path: Path) -> None:
