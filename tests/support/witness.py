@@ -98,6 +98,9 @@ def environment(pid: int) -> dict[str, str]:
 
 
 def arguments(pid: int) -> list[str]:
-    """The argument vector of a process."""
-    raw = Path(f"/proc/{pid}/cmdline").read_bytes()
+    """The argument vector of a process; of one that has ended meanwhile there is none."""
+    try:
+        raw = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
     return [part.decode(errors="replace") for part in raw.split(b"\0")[:-1]]
