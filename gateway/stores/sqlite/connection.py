@@ -22,9 +22,9 @@ Row: TypeAlias = tuple[Any, ...]
 PRIVATE = 0o600
 PRIVATE_FOLDER = 0o700
 PAUSE = 0.01
-WRITER_CACHE, READER_CACHE = 8_000, 4_000
-"""KiB of pages that a connection keeps. What it does not keep is in the memory of the system, a call away: three times
-as much bought nothing that could be measured, and looked like a leak for as long as it filled."""
+WRITER_CACHE, READER_CACHE = 4_000, 2_000
+"""KiB of pages that a connection keeps. What it does not keep is in the memory of the system, a call away: four times
+as much bought nothing that `python -m bench store` could tell, and looked like a leak for as long as it filled."""
 
 
 def make_private(path: Path) -> None:
