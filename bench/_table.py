@@ -22,9 +22,11 @@ def table(kept: Mapping[str, Any]) -> str:
     machine = kept["machine"]
     found = [one for bench in kept["benches"].values() for one in bench["headlines"]]
     caveat = " A quick run: few rounds, orders of magnitude only." if kept["quick"] else ""
-    load = machine["load"].split()[0]
-    if float(load) > int(machine["cores"]) / 2:
+    load, cores = machine["load"].split()[0], int(machine["cores"])
+    if float(load) > cores:
         caveat += " The machine was busy with other things: do not judge by this run."
+    elif float(load) > cores / 2:
+        caveat += " In the minute before, something else ran."
     about = (
         f"`{kept['command']}` on {machine['cores']} cores of {machine['cpu']}, {machine['kernel']}, "
         f"{machine['python']}, load {load} at the start.{caveat}"

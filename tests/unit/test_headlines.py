@@ -69,6 +69,7 @@ def test_the_table_says_what_the_run_found_and_how_to_make_it_again() -> None:
     assert "busy" not in about
     assert "quick" in table({**KEPT, "quick": True})
     assert "busy" in table({**KEPT, "machine": {**KEPT["machine"], "load": "5.0 1.0 1.0"}})
+    assert "minute before" in table({**KEPT, "machine": {**KEPT["machine"], "load": "1.3 1.0 1.0"}})
 
 
 def test_what_is_better_the_more_there_is_of_it_is_so_many_times_more() -> None:
