@@ -1,24 +1,52 @@
-"""Whether somebody waits for a process that sessions between their turns could make free.
+"""Which seat between two turns should be given up for a claim that can get none otherwise.
 
 Rules: pure. A claim that waits for a start or for an agent's own session/new waits for the agent, and nobody's seat
-would help it; nor would it one that waits for its key to be tried again, or for the pause between many starts.
+would help it; nor would it one that waits for its key to be tried again, or for the pause between many starts. A seat
+of the key itself helps at once. One of another key helps only where the house is full and the key is not, and only
+together with all others of its process: so the process that the fewest would lose is emptied, and none on which
+somebody works.
 """
 
-from ostler.pool.core.census import KeyView, Snapshot
-from ostler.pool.core.values import SlotState
+from collections import Counter
+from collections.abc import Iterable
+
+from ostler.pool.core.census import KeyView, LeaseView, Snapshot
+from ostler.pool.core.values import Census, SlotState
 
 LOOKING = 0.02
 """Seconds between two looks at the pool, however many wait."""
 
 
-def crowded(seen: Snapshot) -> bool:
-    """A claim waits and no process is on its way in or out: had the limits let it, the pool would have started one."""
-    census = seen.census
-    still = not (census.starting or census.dying or census.throttled)
-    return bool(census.waiting) and still and any(map(stuck, seen.keys))
+def first_to_go(seen: Snapshot, resting: Iterable[int]) -> int | None:
+    """The lease to end, of those that rest, the longest rest first. None: no end would help anybody."""
+    stuck = [key for key in seen.keys if is_stuck(key)]
+    if not stuck:
+        return None
+    held: dict[int, LeaseView] = {lease.lease: lease for lease in seen.leases}
+    rests = [held[lease] for lease in resting if lease in held]
+    still = is_still(seen.census)
+    helped = {key.key for key in stuck if still or key.full}
+    own = next((lease for lease in rests if lease.key in helped), None)
+    if own is not None:
+        return own.lease
+    return _elsewhere(seen, rests) if still and not all(key.full for key in stuck) else None
 
 
-def stuck(key: KeyView) -> bool:
-    """Nothing of this key is about to be there."""
+def is_still(census: Census) -> bool:
+    """No process is on its way in or out: had the limits let it, the pool would have started one."""
+    return not (census.starting or census.dying or census.throttled)
+
+
+def is_stuck(key: KeyView) -> bool:
+    """Somebody waits, and nothing of this key is about to be there."""
     coming = any(slot.opening or slot.state is not SlotState.READY for slot in key.slots)
     return bool(key.waiting) and not coming and not key.paused and not key.retry_in
+
+
+def _elsewhere(seen: Snapshot, rests: list[LeaseView]) -> int | None:
+    """Of the process that the fewest sessions would lose."""
+    resting = Counter(lease.slot for lease in rests)
+    slots = (slot for key in seen.keys for slot in key.slots)
+    idle = {slot.slot for slot in slots if slot.leased == resting[slot.slot] and not slot.opening}
+    ends = [lease for lease in rests if lease.slot in idle]
+    return min(ends, key=lambda lease: resting[lease.slot]).lease if ends else None

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator
 
 from ostler.gateway.sessions.ask import Ask, Output
-from ostler.gateway.sessions.crowding import LOOKING, crowded
+from ostler.gateway.sessions.crowding import LOOKING, first_to_go
 from ostler.gateway.sessions.errors import Draining
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.outcome import Stop
@@ -181,7 +181,7 @@ class Sessions:
         self._calm.set()
 
     def _make_way(self) -> None:
-        """Somebody waits for a seat: where only seats between turns are in the way, the longest rest ends.
+        """Somebody waits for a seat: where only seats between turns are in the way, one of them is given up.
 
         However many wait, the pool is looked at no more often than this.
         """
@@ -189,8 +189,11 @@ class Sessions:
         if not self._resting or now - self._looked < LOOKING:
             return
         self._looked = now
-        if crowded(self.house.pool.snapshot().core):
-            self._let_go(self._table[next(iter(self._resting))])
+        resting = (self._table[each] for each in self._resting)
+        leases = {session.seating.seat.lease.id: session for session in resting if session.seating.seat is not None}
+        going = first_to_go(self.house.pool.snapshot().core, leases)
+        if going is not None:
+            self._let_go(leases[going])
 
     def _make_room(self) -> None:
         """Hold as few seats as we may; those of running turns are needed, however many they are."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ostler.pool.core.books import Books, Lease, Line, Slot, Stable
-from ostler.pool.core.reserve import processes_wanted, target
+from ostler.pool.core.reserve import key_cap, processes_wanted, target
 from ostler.pool.core.values import Cause, Census, Key, LeaseId, Owner, SeatId, SlotId, SlotState
 
 
@@ -57,6 +57,8 @@ class KeyView:
     provider: str
     fingerprint: str
     paused: bool
+    full: bool
+    """It may have no more processes than it has, whatever room the pool has."""
     processes_wanted: int
     waiting: int
     failures: int
@@ -130,6 +132,7 @@ def _key_view(books: Books, stable: Stable) -> KeyView:
         provider=stable.spec.provider,
         fingerprint=stable.spec.fingerprint,
         paused=stable.paused,
+        full=len(stable.slots) >= key_cap(books, stable),
         processes_wanted=processes_wanted(books, stable),
         waiting=stable.waiting,
         failures=breaker.failures if breaker else 0,

@@ -8,6 +8,7 @@ from typing import Any
 import psutil
 import pytest
 
+from ostler.pool.demo.launch import command_line
 from tests.process.gateway.test_client_tools import TOOLS
 from tests.support.served import SESSION, Served, serving, text_of
 from tests.support.waiting import eventually
@@ -144,3 +145,15 @@ async def test_a16_seats_between_turns_make_way_for_a_turn_that_can_get_none(tmp
         for folder in folders:
             assert await served.say("hello", conversation=folder.name, metadata={"cwd": str(folder)}) == "echo: hello"
         assert await served.say("!recall", conversation=folders[0].name) == "hello"
+
+
+async def test_a16_no_other_keys_seat_is_given_up_for_a_key_that_is_full(tmp_path: Path) -> None:
+    alone = {"command": command_line([]), "models": ["alone"]}
+    settings = {"providers.acp": alone, "pool__max_processes_per_key": 1, "pool__claim_deadline": 20.0}
+    async with serving(tmp_path / "data", **settings) as served:
+        await served.say("hello", conversation="elsewhere")
+        for name in "ab":
+            assert await served.say("hello", conversation=name, model="acp/alone") == "echo: hello"
+        assert await served.say("!recall", conversation="a", model="acp/alone") == "hello"
+        kept = [lease.key.key.provider for lease in served.gateway.pool.snapshot().core.leases]
+        assert sorted(kept) == ["acp", "demo"]
