@@ -64,7 +64,7 @@ def start(given: argparse.Namespace, signals: "Signals") -> None:
         from ostler.gateway.api.keys import check_exposure  # noqa: PLC0415 - see above
         from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
         from ostler.gateway.data_folder import spelled_out  # noqa: PLC0415 - see above
-        from ostler.gateway.heap import give_back_large_blocks  # noqa: PLC0415 - see above
+        from ostler.gateway.heap import keep_little  # noqa: PLC0415 - see above
         from ostler.gateway.listener import (  # noqa: PLC0415 - see above
             CannotListen,
             address_of,
@@ -96,7 +96,7 @@ def start(given: argparse.Namespace, signals: "Signals") -> None:
     ours = born(made) if made else None
     keyed = bool(settings.auth.api_key or settings.auth.keys)
     ready = partial(greet, address_of(listener), loaded.data_dir, configured=loaded.file is not None, keyed=keyed)
-    give_back_large_blocks()
+    keep_little()
     try:
         uvloop.run(serve(loaded, os.environ, listener, ready, signals))
     finally:
