@@ -240,6 +240,10 @@ class Provider:
     seat_weight: float = 0.1
     """What a seat costs, as a share of the process: 1 means that each session is a process of its own."""
 
+    def __post_init__(self) -> None:
+        if self.close is CloseVerb.KILL and self.sharing is not Sharing.NONE:
+            raise ValueError(f"{self.name}: the end of one session would end all that share its process")
+
     @property
     def shared(self) -> bool:
         """Whether a second session may enter the process at all."""

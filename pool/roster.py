@@ -121,6 +121,10 @@ class Roster:
         running = self.slots.get(slot)
         return running.transport if running else None
 
+    def opens_on(self, slot: SlotId) -> bool:
+        """Whether a seat is being opened there, be it that nobody wants it any more."""
+        return any(chair.slot == slot and chair.ready_at is None for chair in self.chairs.values())
+
     def under_way(self, now: float) -> list[UnderWay]:
         """Whatever is being started or opened, and is still wanted."""
         starts = [

@@ -80,6 +80,13 @@ class SlotDied:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotSpent:
+    """The process ended with the one session it held, as its provider says it does: nothing went wrong."""
+
+    slot: SlotId
+
+
+@dataclass(frozen=True, slots=True)
 class SlotGone:
     """The whole process tree is reaped; only now does it stop counting against the caps."""
 
@@ -219,6 +226,7 @@ Event: TypeAlias = (
     | SlotStarted
     | SlotStartFailed
     | SlotDied
+    | SlotSpent
     | SlotGone
     | SeatOpened
     | SeatOpenFailed

@@ -86,6 +86,7 @@ _BOOKED: Mapping[type[Any], Callable[[Any, Books], Stable | None]] = {
     events.SlotStarted: facts.slot_started,
     events.SlotStartFailed: facts.slot_start_failed,
     events.SlotDied: facts.slot_has_died,
+    events.SlotSpent: facts.slot_spent,
     events.SlotGone: facts.slot_gone,
     events.SeatOpened: facts.seat_opened,
     events.SeatOpenFailed: facts.seat_open_failed,

@@ -11,7 +11,7 @@ Rules:
 """
 
 from ostler.pool.core.books import Books, Slot, Stable
-from ostler.pool.core.draining import begin_drain, shun
+from ostler.pool.core.draining import begin_drain, shun, stop
 from ostler.pool.core.reserve import is_tight, parked_to_stay, processes_wanted, target
 from ostler.pool.core.starts import CAPS, denial
 from ostler.pool.core.values import Cause, Counted, Replacement, Sharing, SlotState
@@ -30,6 +30,14 @@ def retire(books: Books, slot: Slot, cause: Cause) -> None:
     books.note(Counted.RETIRED, slot, cause)
     if cause in SHUNNING:
         shun(books, slot)
+
+
+def spend(books: Books, slot: Slot) -> None:
+    """It has ended with its session. No successor is waited for: a process that is dead serves nobody meanwhile."""
+    if slot.retire is None:
+        slot.retire = Cause.USED_UP
+        books.note(Counted.RETIRED, slot, slot.retire)
+    stop(books, slot, slot.retire, hard=False)
 
 
 def judge_seats(books: Books, slot: Slot) -> None:

@@ -193,6 +193,7 @@ MUTANTS = (
     ),
     Mutant("promised_evicted", "budget", "return not slot.served or books", "return books"),
     Mutant("nothing_evicted", "budget", "victim = _least_used(books, stable)", "victim = None"),
+    Mutant("spent_and_kept", "recycling", "    stop(books, slot, slot.retire, hard=False)\n", ""),
     Mutant("ceiling_said_again", "recycling", "            stable.ceiling_off = True\n", ""),
     Mutant("limits_ignored", "orders", "    books.limits = event.limits\n", ""),
     Mutant("old_rate_forgotten", "orders", "    earn(books)\n", "    books.tokens_at = -99.0\n"),

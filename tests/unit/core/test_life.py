@@ -45,6 +45,22 @@ def test_a_process_that_dies_before_it_proved_itself_is_a_failed_start() -> None
     assert pool.gone(1) == []
 
 
+def test_a_process_that_ended_with_its_session_has_not_died() -> None:
+    pool = ready(seats_per_process=1, sharing=Sharing.NONE)
+    pool.release(3)
+    assert pool.do(events.SlotSpent(SlotId(1))) == ["note retired used_up", "stop #1 soft used_up"]
+    assert pool.closed(2) == ["note stale"]
+    assert (pool.gone(1), pool.core.snapshot().keys[0].failures) == ([], 0)
+
+
+def test_a_spent_process_waits_for_no_successor() -> None:
+    pool = ready(seats_per_process=1, sharing=Sharing.NONE)
+    assert pool.claim() == ["start #4 k"]
+    assert pool.do(events.Recycle(SlotId(1))) == ["note retired operator"]
+    pool.release(3)
+    assert pool.do(events.SlotSpent(SlotId(1))) == ["stop #1 soft operator"]
+
+
 @pytest.mark.parametrize("event", [events.SlotDied(SlotId(1), "x"), events.SlotGone(SlotId(1))])
 def test_a_process_that_dies_while_it_starts_is_a_failed_start(event: events.Event) -> None:
     pool = Pool()

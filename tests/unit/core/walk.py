@@ -315,6 +315,12 @@ class Walk(Judge):
         self._send(self.events.SlotDied(number, "exit 139"))
         require(slot.state == "stopping" and not slot.leases, "a dead process loses its leases at once", number)
 
+    def _spent(self) -> None:
+        unheld = [number for number, slot in self.slots.items() if slot.state == "ready" and not slot.leases]
+        if (number := self._pick(unheld)) is not None:
+            self._send(self.events.SlotSpent(number))
+            require(self.slots[number].state == "stopping", "a process that ended with its session goes", number)
+
     def _memory(self) -> None:
         if (number := self._pick(tuple(self.slots))) is not None:
             self._send(self.events.MemorySampled(number, self.rng.randint(60, 240)))
@@ -343,6 +349,7 @@ class Walk(Judge):
                     events.SlotStarted(number, 0.5),
                     events.SlotStartFailed(number, "start", "x", 0.5),
                     events.SlotDied(number, "x"),
+                    events.SlotSpent(number),
                     events.SlotGone(number),
                     events.SeatOpened(number),
                     events.SeatOpenFailed(number, "x"),
@@ -435,6 +442,7 @@ MOVES = (
     ("close_answer", 110),
     ("seat_broken", 5),
     ("death", 6),
+    ("spent", 4),
     ("memory", 25),
     ("probe", 20),
     ("echo", 10),
