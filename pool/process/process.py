@@ -84,7 +84,6 @@ class AgentProcess:
         )
         self._status: int | None = None
         self._act = Ending.BY_ITSELF
-        self._paused = False
         self._held = False
         self._ended = asyncio.Event()
         self._reported = asyncio.Event()
@@ -129,25 +128,9 @@ class AgentProcess:
         return self._ended.is_set() or self._child.has_ended()
 
     def write(self, data: bytes) -> None:
-        """Buffers without bound: mind `writable`, or await `drain`. Raises `StdinClosed`."""
+        """Buffers without bound: mind `writable`. Raises `StdinClosed`."""
         self._require_stdin()
         self._pipes.write(data)
-
-    async def drain(self) -> None:
-        """Until stdin takes more. Raises `StdinClosed` if it never will."""
-        self._require_stdin()
-        await self._pipes.outflow.flowing.wait()
-        self._require_stdin()
-
-    def pause_reading(self) -> None:
-        self._paused = True
-        self._pipes.pause_reading()
-
-    def resume_reading(self) -> None:
-        self._paused = False
-        self._pipes.resume_reading()
-        if not self.is_alive:
-            self._report_when_drained()
 
     def stderr_tail(self, count: int = TAIL) -> list[str]:
         return self._tail.tail(count)
@@ -266,8 +249,8 @@ class AgentProcess:
     def _report_when_drained(self) -> None:
         if self._pipes.drained:
             self._report()
-        elif self._stop is not None or not self._paused:
-            # A grandchild may hold stdout open for ever. A paused reader gets its time once it resumes.
+        else:
+            # A grandchild may hold stdout open for ever.
             self._loop.call_later(LINGER, self._report)
 
     def _report(self) -> None:
