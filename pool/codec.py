@@ -102,6 +102,10 @@ class Codec(Protocol):
     def versioned(self) -> bool:
         """Whether messages carry the `jsonrpc` member."""
 
+    @property
+    def stale(self) -> int:
+        """Events that named an earlier turn and were dropped; 0 for ever in a dialect whose events name no turn."""
+
     def hello(self) -> Call:
         """The first request."""
 

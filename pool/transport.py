@@ -139,7 +139,7 @@ class Transport:
     @property
     def dropped(self) -> Mapping[str, int]:
         """What it said that reached no turn, by kind."""
-        return {"stray": self.strays, "late": self.late, "junk": self.connection.junk}
+        return {"stray": self.strays, "late": self.late, "stale": self.codec.stale, "junk": self.connection.junk}
 
     @property
     def closing(self) -> bool:

@@ -72,6 +72,7 @@ class AcpCodec:
     """One connection's translator."""
 
     versioned = True
+    stale = 0
 
     def __init__(self, channel: ToolChannel = ToolChannel.RELAY) -> None:
         self._channel = channel

@@ -35,11 +35,13 @@ async def test_a_turn_ends_by_its_own_event(stable: Stable) -> None:
 
 
 async def test_w40c_what_is_late_after_an_interrupt_is_dropped(stable: Stable) -> None:
-    session = await (await server(stable)).open(stable.order())
+    transport = await server(stable)
+    session = await transport.open(stable.order())
     turn = await session.prompt([TextPart("wait")])
     turn.cancel()
     assert end_of(await hear(turn)) == Finished(Reason.CANCELLED)
     assert await say(session, "next") == "next"
+    assert transport.dropped["stale"] == 1
 
 
 async def test_w02_a_native_tool_call_reaches_the_session_that_its_thread_names(stable: Stable) -> None:
