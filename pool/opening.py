@@ -100,7 +100,7 @@ class Opening:
                 continue  # it was not buried
 
     def _require_told(self, session: AgentSession) -> None:
-        if self._provider.load.tells and not session.replay:
+        if self._provider.load.tells and not session.recalled:
             self._host.leaked += 1
             raise UnknownSession(provider=self._provider.name, session_id=session.id)
 

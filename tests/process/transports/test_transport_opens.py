@@ -101,7 +101,7 @@ for method, frame, session in frames("session/new"):
 """
     transport = await stable.scripted(script)
     session = await transport.open(stable.order())
-    await eventually(lambda: session.between)
+    await eventually(lambda: session.late)
     assert transport.strays == 0
 
 
