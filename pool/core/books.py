@@ -5,6 +5,7 @@ and are never used twice. Every decision is written here before its action is re
 undo.
 """
 
+import math
 from dataclasses import dataclass, field
 
 from ostler.pool.core import actions
@@ -168,6 +169,12 @@ class Stable:
         for line in self.lines.values():
             count += line.ring.count
         return count
+
+    @property
+    def floor(self) -> int:
+        """The processes that hold the seats somebody ordered to be kept parked."""
+        seats = 0 if self.cool else sum(line.floor for line in self.lines.values())
+        return math.ceil(seats / self.spec.traits.seats_per_process)
 
     def rings(self) -> list[Ring]:
         return [self.transports, *(line.ring for line in self.lines.values())]

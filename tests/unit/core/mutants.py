@@ -200,11 +200,11 @@ MUTANTS = (
     Mutant(
         "raised_limits_feed_nobody",
         "orders",
-        "    settle_all(books)\n    return None\n\n\ndef drain_slot",
-        "    return None\n\n\ndef drain_slot",
+        "    settle_all(books)\n    return None\n\n\ndef recycle",
+        "    return None\n\n\ndef recycle",
     ),
     Mutant("over_the_cap_for_ever", "sweep", "    shrink(books)\n", ""),
-    Mutant("cooled_and_kept", "reserve", "    if stable.cool:\n        return 0\n", ""),
+    Mutant("cooled_and_kept", "reserve", "    if stable.cool:\n        return 0\n    now", "    now"),
     Mutant("deadlock_waits", "machine", "if books.nested:", "if False:"),
     Mutant("leak_keeps_seat", "opens", "    books.remove_seat(seat)\n    books.note", "    books.note"),
 )
