@@ -129,12 +129,12 @@ class Home:
 
 
 class CarriedTurn:
-    """A turn whose events are awaited on another loop than the pool's; leaving its `async with` cancels it."""
+    """A turn whose events are awaited on another loop than the pool's. To its consumer it is as the `Turn`: iterated
+    once, and cancelled when it is left early, at once with `async with turn:`, else when the iterator is dropped."""
 
     def __init__(self, home: Home, turn: Turn) -> None:
         self._home = home
         self._turn = turn
-        self._events = aiter(turn)
 
     @property
     def finished(self) -> Finished | None:
@@ -155,18 +155,22 @@ class CarriedTurn:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.finished is None:
-            self.cancel()
+        self._leave()
 
     def __aiter__(self) -> AsyncIterator[TurnEvent]:
-        return self
+        return self._carry(aiter(self._turn))
 
-    async def __anext__(self) -> TurnEvent:
-        event = await self._home.run(self.take())
-        if event is None:
-            raise StopAsyncIteration
-        return event
+    async def _carry(self, events: AsyncIterator[TurnEvent]) -> AsyncIterator[TurnEvent]:
+        try:
+            while (event := await self._home.run(following(events))) is not None:
+                yield event
+        finally:
+            self._leave()
 
-    async def take(self) -> TurnEvent | None:
-        """The next event, on the home loop. None after the last: StopAsyncIteration cannot cross a future."""
-        return await anext(self._events, None)
+    def _leave(self) -> None:
+        self._home.tell(self._turn.leave)
+
+
+async def following(events: AsyncIterator[TurnEvent]) -> TurnEvent | None:
+    """The next event, on the home loop. None after the last: StopAsyncIteration cannot cross a future."""
+    return await anext(events, None)
