@@ -19,7 +19,7 @@ import uvloop
 
 from ostler.pool.errors import PoolClosed
 from ostler.pool.events import Finished, TurnEvent
-from ostler.pool.home import Home, following
+from ostler.pool.home import AwayTurn, Home, following
 from ostler.pool.keys import TransportKey
 from ostler.pool.lease import Lease
 from ostler.pool.order import SessionMemo
@@ -28,27 +28,13 @@ from ostler.pool.ports import PermissionPolicy, ToolSet
 from ostler.pool.prompt import PromptPart, TextPart
 from ostler.pool.snapshot import PoolSnapshot
 from ostler.pool.transport import Transport
-from ostler.pool.turn import Turn
 
 Result = TypeVar("Result")
 OpenPool = Callable[[], AbstractAsyncContextManager[TransportPool]]
 
 
-class BlockingTurn:
-    """Events of one turn, taken by a thread, once. Leaving the loop early cancels the turn."""
-
-    def __init__(self, home: Home, turn: Turn) -> None:
-        self._home = home
-        self._turn = turn
-
-    @property
-    def finished(self) -> Finished | None:
-        """The end, as soon as it is known."""
-        return self._turn.finished
-
-    def cancel(self) -> None:
-        """Ask the agent to stop."""
-        self._home.tell(self._turn.cancel)
+class BlockingTurn(AwayTurn):
+    """In a thread, which takes the events one by one."""
 
     def wait(self) -> Finished:
         """Wait for the end without taking events."""
@@ -62,7 +48,7 @@ class BlockingTurn:
             while (event := self._home.block(following(events))) is not None:
                 yield event
         finally:
-            self._home.tell(self._turn.leave)
+            self._leave()
 
 
 class BlockingLease:

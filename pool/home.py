@@ -128,9 +128,9 @@ class Home:
         return future
 
 
-class CarriedTurn:
-    """A turn whose events are awaited on another loop than the pool's. To its consumer it is as the `Turn`: iterated
-    once, and cancelled when it is left early, at once with `async with turn:`, else when the iterator is dropped."""
+class AwayTurn:
+    """A turn in the hands of somebody who is not at home. To its consumer it is as the `Turn`: iterated once, and
+    cancelled when it is left early."""
 
     def __init__(self, home: Home, turn: Turn) -> None:
         self._home = home
@@ -144,6 +144,14 @@ class CarriedTurn:
     def cancel(self) -> None:
         """Ask the agent to stop."""
         self._home.tell(self._turn.cancel)
+
+    def _leave(self) -> None:
+        self._home.tell(self._turn.leave)
+
+
+class CarriedTurn(AwayTurn):
+    """On another loop than the pool's. Leaving `async with turn:` cancels it at once; else its iterator does when it is
+    dropped."""
 
     async def ended(self) -> Finished:
         """Wait for the end without taking events."""
@@ -166,9 +174,6 @@ class CarriedTurn:
                 yield event
         finally:
             self._leave()
-
-    def _leave(self) -> None:
-        self._home.tell(self._turn.leave)
 
 
 async def following(events: AsyncIterator[TurnEvent]) -> TurnEvent | None:
