@@ -115,6 +115,7 @@ class Stablehand:
         if running.stopping:
             await self._end(running, running.end, hard=True)
             return
+        transport.adopt(running.key.key)
         running.transport = transport
         running.ready_at = self._clock()
         self._observer.started(provider, "started", "", running.ready_at - running.begun)

@@ -16,6 +16,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import Context
+from dataclasses import replace
 from typing import Any
 
 from ostler.pool.codec import AgentInfo, BadReply, PermissionWanted, ToolWanted
@@ -150,6 +151,12 @@ class Transport:
     def lost(self) -> TransportLost | None:
         """How it died; None while it lives."""
         return self._lost
+
+    def adopt(self, key: TransportKey) -> None:
+        """A spare serves this key from here on, and names it in errors and log: the one it was started for is another's
+        directory."""
+        self.launch = replace(self.launch, key=key)
+        self.connection.rename(self.launch)
 
     def on_lost(self, listener: Callable[[TransportLost], None]) -> None:
         """Called once when the process is gone; at once when it already is."""
