@@ -326,7 +326,7 @@ class Transport:
         ended = False
         try:
             ended = await self._say_goodbye(session.id)
-        except (AgentFault, AgentSilent, TransportLost) as error:
+        except (AgentFault, AgentSilent, TransportLost, ProcessError) as error:
             level = logging.DEBUG if self._closing else logging.WARNING
             log.log(level, "%s: session %s was not ended: %s", self.key, session.id, error)
             ended = self._lost is not None
