@@ -23,7 +23,7 @@ from ostler.pool.process.ladder import Rung, StopDeadlines
 from ostler.pool.process.pipes import Inflow, Outflow, Pipes
 from ostler.pool.process.reaper.kin import Identity, take_census
 from ostler.pool.process.reaper.strike import Family
-from ostler.pool.process.refusals import explain_limits
+from ostler.pool.process.refusals import explain_ledger, explain_limits
 from ostler.pool.process.spawn import Child, spawn
 from ostler.pool.process.stderr import Redaction, StderrTail
 from ostler.pool.process.stdio import Stdio
@@ -96,7 +96,10 @@ class AgentProcess:
     async def start(cls, command: Command, listener: ProcessListener, *, keeper: Keeper) -> "AgentProcess":
         """Raises a `StartError`. Failed or cancelled at any point, it leaves no process and no descriptor."""
         with Stdio(command) as stdio:
-            number = keeper.announce(command.label, stdio.leash)
+            try:
+                number = keeper.announce(command.label, stdio.leash)
+            except OSError as error:
+                raise explain_ledger(command, error) from error
             try:
                 child = spawn(command, keeper.mark(number), stdio)
             except StartError:

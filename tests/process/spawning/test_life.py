@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import resource
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -33,6 +34,7 @@ from ostler.pool.process.ladder import Rung
 from ostler.pool.process.reaper.kin import read_stat
 from ostler.pool.process.reaper.strike import Family
 from tests.support.processes import STUBBORN, Recorder, alive, marked, python, running
+from tests.support.small_disk import filled, small_disk
 from tests.support.waiting import eventually
 from tests.support.witness import open_files
 
@@ -374,3 +376,30 @@ async def test_a_keeper_without_a_reaper_does_not_open(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         await Keeper.open(tmp_path / "run", "gw", python="/no/such/python")
     assert list((tmp_path / "run" / "spawns").iterdir()) == []
+
+
+async def test_a_start_that_cannot_be_written_down_is_refused_until_it_can(tmp_path: Path, keeper: Keeper) -> None:
+    shutil.rmtree(keeper.folder)
+    keeper.folder.write_text("in the way")
+    with pytest.raises(StartError, match="cannot be written down in the spawn ledger"):
+        await AgentProcess.start(python(ECHO, tmp_path), Recorder(), keeper=keeper)
+    assert marked(keeper.run.mark) == []
+    keeper.folder.unlink()
+    async with running(ECHO, tmp_path, keeper) as (process, listener):
+        process.write(b"hello\n")
+        assert await listener.line() == "hello"
+
+
+async def test_a_full_disk_keeps_no_half_of_an_announcement(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with small_disk(disk, "1m") as mounted:
+        if not mounted:
+            pytest.skip("this machine does not let us mount a disk to be filled")
+        keeper = await Keeper.open(disk / "run", "full")
+        with filled(disk), pytest.raises(StartError, match="No space left"):
+            await AgentProcess.start(python(ECHO, tmp_path), Recorder(), keeper=keeper)
+        async with running(ECHO, tmp_path, keeper):
+            assert len(list(keeper.folder.iterdir())) == 1
+        await keeper.aclose()
+        assert not keeper.folder.exists()
