@@ -51,7 +51,6 @@ class AgentInfo:
     channels: frozenset[ToolChannel] = frozenset({ToolChannel.RELAY})
     """The ways it takes tools."""
     closes: bool = False
-    raw: JsonObject = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,6 @@ class Opened:
     session_id: str
     model: str | None = None
     mode: str | None = None
-    raw: JsonObject = field(default_factory=dict, repr=False)
 
 
 @dataclass(slots=True)
