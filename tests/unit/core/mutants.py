@@ -92,9 +92,9 @@ MUTANTS = (
     Mutant("weightless_start", "starts", "is_tight(books, _expected(stable))", "is_tight(books, 0)"),
     Mutant("many_trials", "starts", "return Denial.STARTING if trying else None", "return None"),
     Mutant("no_backoff", "breaker", "if failures <= 1:", "if failures <= 2:"),
-    Mutant("overfull_process", "books", "self.capacity - len(self.seats)", "self.capacity + 1 - len(self.seats)"),
-    Mutant("unshared_shared", "books", "is Sharing.NONE and self.opened:", "is Sharing.NONE and self.opened > 1:"),
-    Mutant("idle_though_promised", "books", "not self.leases and not self.opening", "not self.leases"),
+    Mutant("overfull_process", "records", "self.capacity - len(self.seats)", "self.capacity + 1 - len(self.seats)"),
+    Mutant("unshared_shared", "records", "is Sharing.NONE and self.opened:", "is Sharing.NONE and self.opened > 1:"),
+    Mutant("idle_though_promised", "records", "not self.leases and not self.opening", "not self.leases"),
     Mutant("gone_frees_nobody", "books", "self.recount_spares = True\n        self.freed = True", "pass"),
     Mutant(
         "lease_stays_on_slot",
