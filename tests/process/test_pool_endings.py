@@ -17,7 +17,7 @@ import pytest
 
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
-from ostler.pool import ToolSet
+from ostler.pool import Limits, ToolSet
 from ostler.pool.errors import AgentStartFailed, Phase
 from ostler.pool.observer import Counts
 from ostler.pool.process import Ending, Exit
@@ -27,6 +27,7 @@ from ostler.pool.transport import Transport
 from tests.support.pools import Stable, demo_settings, open_stable, say
 
 TOOLS = ToolSet(({"name": "whoami", "description": "says whose call this is", "inputSchema": {"type": "object"}},))
+ONE = Limits(max_processes=1, max_processes_per_key=1)
 ALONE = {"close": CloseVerb.KILL, "sharing": Sharing.NONE, "seats_per_process": 1}
 MAKES_SESSIONS_ONLY = """
 import json, sys
@@ -135,7 +136,7 @@ async def test_e13_a_shutdown_in_the_middle_of_a_drain_leaves_the_agent_its_grac
 
 async def test_f05_an_agent_whose_sessions_end_with_it_is_not_killed(tmp_path: Path) -> None:
     counts = Counts()
-    async with open_stable(tmp_path, traits=ALONE, observer=counts) as stable:
+    async with open_stable(tmp_path, traits=ALONE, limits=ONE, observer=counts) as stable:
         for _ in range(2):
             lease = await stable.pool.lease(stable.key())
             await say(lease, "hello")
@@ -172,7 +173,7 @@ async def test_w34_an_agent_that_ended_with_a_failed_open_is_a_start_that_failed
 
 async def test_w17_an_agent_that_crashes_while_it_is_ended_leaves_no_slot(tmp_path: Path) -> None:
     counts = Counts()
-    async with open_stable(tmp_path, "--ignore-eof", traits=ALONE, observer=counts) as stable:
+    async with open_stable(tmp_path, "--ignore-eof", traits=ALONE, limits=ONE, observer=counts) as stable:
         lease = await stable.pool.lease(stable.key())
         transport = await stable.pool.get(stable.key())
         lease.release()
@@ -185,7 +186,7 @@ async def test_w17_an_agent_that_crashes_while_it_is_ended_leaves_no_slot(tmp_pa
 
 async def test_w17_an_agent_that_crashes_under_its_session_has_died(tmp_path: Path) -> None:
     counts = Counts()
-    async with open_stable(tmp_path, traits=ALONE, observer=counts) as stable:
+    async with open_stable(tmp_path, traits=ALONE, limits=ONE, observer=counts) as stable:
         lease = await stable.pool.lease(stable.key())
         transport = await stable.pool.get(stable.key())
         os.kill(lease.pid, signal.SIGSEGV)
