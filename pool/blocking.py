@@ -12,6 +12,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -19,7 +20,7 @@ import uvloop
 
 from ostler.pool.errors import PoolClosed
 from ostler.pool.events import Finished, TurnEvent
-from ostler.pool.home import AwayTurn, Home, following
+from ostler.pool.home import AwayTurn, Crossing, Home, following
 from ostler.pool.keys import TransportKey
 from ostler.pool.lease import Lease
 from ostler.pool.order import SessionMemo
@@ -61,7 +62,13 @@ class BlockingLease:
     def prompt(self, prompt: str | Sequence[PromptPart]) -> BlockingTurn:
         """Start a turn."""
         parts: Sequence[PromptPart] = [TextPart(prompt)] if isinstance(prompt, str) else prompt
-        return BlockingTurn(self._home, self._home.block(self.lease.session.prompt(parts)))
+        crossing = Crossing()
+        try:
+            turn = self._home.block(crossing.begin(partial(self.lease.session.prompt, parts)))
+        except BaseException:
+            self._home.post(crossing.give_up)
+            raise
+        return BlockingTurn(self._home, turn)
 
     def release(self) -> None:
         """Give the seat back. Idempotent."""

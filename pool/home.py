@@ -128,6 +128,28 @@ class Home:
         return future
 
 
+class Crossing:
+    """A turn on its way to somebody who is not at home and may be gone before it gets there: then it is left at once,
+    since nobody has it who could. Both sides of it are played at home, so neither can miss the other."""
+
+    def __init__(self) -> None:
+        self._turn: Turn | None = None
+        self._given_up = False
+
+    async def begin(self, starting: Callable[[], Coroutine[Any, Any, Turn]]) -> Turn:
+        """Start it."""
+        turn = self._turn = await starting()
+        if self._given_up:
+            turn.leave()
+        return turn
+
+    def give_up(self) -> None:
+        """Nobody waits for it any more."""
+        self._given_up = True
+        if self._turn is not None:
+            self._turn.leave()
+
+
 class AwayTurn:
     """A turn in the hands of somebody who is not at home. To its consumer it is as the `Turn`: iterated once, and
     cancelled when it is left early."""

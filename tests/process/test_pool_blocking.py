@@ -17,7 +17,7 @@ from ostler.pool.blocking import BlockingPool
 from ostler.pool.events import Finished, Reason, Text
 from ostler.pool.home import CarriedTurn, Home
 from tests.support.pools import alive, demo_settings, open_stable
-from tests.support.waiting import soon
+from tests.support.waiting import eventually, soon
 
 
 @contextmanager
@@ -124,6 +124,27 @@ async def test_leaving_the_loop_early_on_another_loop_cancels_the_turn(
                     aiter(again)
 
         await soon(asyncio.to_thread(asyncio.run, elsewhere()), "the turns of the other loop")
+
+
+async def test_wm5_a_turn_whose_caller_is_cancelled_while_it_crosses_is_cancelled_too(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        key = stable.key()
+
+        async def elsewhere() -> None:
+            async with await stable.pool.lease(key) as lease:
+                prompting = asyncio.create_task(lease.prompt("first\n!sleep 30"))
+                await asyncio.sleep(0)
+                # This loop stands still meanwhile: home has given the turn away, and nobody here has taken it.
+                while (turn := lease.session.turn) is None or not turn.began:
+                    os.sched_yield()
+                prompting.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await prompting
+                await eventually(lambda: turn.finished, "the end of the turn that nobody has")
+                assert turn.finished is not None
+                assert turn.finished.reason is Reason.CANCELLED
+
+        await soon(asyncio.to_thread(asyncio.run, elsewhere()), "the cancelled prompt of the other loop", 30)
 
 
 def test_errors_cross_as_they_are_and_a_closed_pool_says_so(tmp_path: Path) -> None:
