@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ostler.pool import Limits, PoolSettings, ToolSet
+from ostler.pool.core import SettingsError
 from ostler.pool.errors import AgentStartFailed, PoolPaused
 from ostler.pool.events import Finished, Reason
 from ostler.pool.order import SessionMemo
@@ -99,6 +100,12 @@ async def test_a_hint_has_a_seat_ready(tmp_path: Path) -> None:
         await stable.settled(lambda: stable.pool.snapshot().core.census.parked == 1)
         async with await stable.pool.lease(stable.key()) as lease:
             assert lease.warmth == "parked"
+
+
+async def test_fewer_than_no_seats_cannot_be_kept(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        with pytest.raises(SettingsError, match="-1 seats"):
+            stable.pool.warm(stable.key(), seats=-1)
 
 
 async def test_the_snapshot_is_plain_data_without_tokens(tmp_path: Path) -> None:

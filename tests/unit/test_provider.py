@@ -45,6 +45,8 @@ def test_every_provider_is_found() -> None:
 def test_two_providers_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="demo"):
         by_name([PROVIDERS["demo"], PROVIDERS["demo"]])
+    with pytest.raises(ValueError, match="'claude' for short"):
+        by_name([PROVIDERS["claude-acp"], replace(PROVIDERS["demo"], short="claude")])
 
 
 def test_w02_a_session_that_ends_with_its_process_shares_it_with_none() -> None:
