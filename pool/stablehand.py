@@ -288,12 +288,16 @@ class Stablehand:
     async def close_seat(self, chair: Chair) -> None:
         """End a seat: nothing can be called with its ticket from here on."""
         self._roster.chairs.pop(chair.seat, None)
-        if chair.ticket is not None:
-            chair.ticket.revoke()
-        clean = chair.session is not None and await chair.session.close()
-        if chair.ticket is not None and (clean or self._never_closes(chair)):
-            chair.ticket.dismiss()
-        self._tell(events.SeatClosed(chair.seat, clean))
+        clean = False
+        try:
+            if chair.ticket is not None:
+                chair.ticket.revoke()
+            clean = chair.session is not None and await chair.session.close()
+            if chair.ticket is not None and (clean or self._never_closes(chair)):
+                chair.ticket.dismiss()
+        finally:
+            # Also when a ticket fails, which is somebody else's code: the core holds the place until it is told.
+            self._tell(events.SeatClosed(chair.seat, clean))
 
     def _never_closes(self, chair: Chair) -> bool:
         running = self._roster.slots.get(chair.slot)
