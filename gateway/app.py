@@ -55,7 +55,7 @@ from ostler.gateway.store import Store
 from ostler.gateway.stores.mirror import Mirror
 from ostler.gateway.stores.owner import Ownership
 from ostler.gateway.stores.sqlite import SqliteStore
-from ostler.gateway.stores.sqlite.store import SqliteSettings
+from ostler.gateway.stores.sqlite.file import SqliteSettings
 from ostler.pool.crew import Crew
 from ostler.pool.directories import Directories
 from ostler.pool.gate import OpenGates

@@ -60,7 +60,8 @@ class PoolInstruments:
         )
         self.dropped = shelf.counter(
             "ostler_pool_dropped_updates_total",
-            "Messages of agents that belong to no session (stray), to no turn (late), or are no messages (junk).",
+            "Messages of agents that belong to no session (stray), to no turn (late), to an earlier turn (stale), or "
+            "are no messages (junk).",
             *(P, "kind"),
         )
         self.notes = shelf.counter(

@@ -10,8 +10,9 @@ Rules:
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -19,7 +20,7 @@ import uvloop
 
 from ostler.pool.errors import PoolClosed
 from ostler.pool.events import Finished, TurnEvent
-from ostler.pool.home import CarriedTurn, Home
+from ostler.pool.home import AwayTurn, Crossing, Home, following
 from ostler.pool.keys import TransportKey
 from ostler.pool.lease import Lease
 from ostler.pool.order import SessionMemo
@@ -33,33 +34,22 @@ Result = TypeVar("Result")
 OpenPool = Callable[[], AbstractAsyncContextManager[TransportPool]]
 
 
-class BlockingTurn:
-    """Events of one turn, taken by a thread. Leaving the loop early cancels the turn."""
-
-    def __init__(self, home: Home, carried: CarriedTurn) -> None:
-        self._home = home
-        self._carried = carried
-
-    @property
-    def finished(self) -> Finished | None:
-        """The end, as soon as it is known."""
-        return self._carried.finished
-
-    def cancel(self) -> None:
-        """Ask the agent to stop."""
-        self._carried.cancel()
+class BlockingTurn(AwayTurn):
+    """In a thread, which takes the events one by one."""
 
     def wait(self) -> Finished:
         """Wait for the end without taking events."""
-        return self._home.block(self._carried.ended())
+        return self._home.block(self._turn.ended())
 
     def __iter__(self) -> Iterator[TurnEvent]:
+        return self._take(aiter(self._turn))
+
+    def _take(self, events: AsyncIterator[TurnEvent]) -> Iterator[TurnEvent]:
         try:
-            while (event := self._home.block(self._carried.take())) is not None:
+            while (event := self._home.block(following(events))) is not None:
                 yield event
         finally:
-            if self.finished is None:
-                self.cancel()
+            self._leave()
 
 
 class BlockingLease:
@@ -72,10 +62,13 @@ class BlockingLease:
     def prompt(self, prompt: str | Sequence[PromptPart]) -> BlockingTurn:
         """Start a turn."""
         parts: Sequence[PromptPart] = [TextPart(prompt)] if isinstance(prompt, str) else prompt
-        return BlockingTurn(self._home, self._home.block(self._start(parts)))
-
-    async def _start(self, parts: Sequence[PromptPart]) -> CarriedTurn:
-        return CarriedTurn(self._home, await self.lease.session.prompt(parts))
+        crossing = Crossing()
+        try:
+            turn = self._home.block(crossing.begin(partial(self.lease.session.prompt, parts)))
+        except BaseException:
+            self._home.post(crossing.give_up)
+            raise
+        return BlockingTurn(self._home, turn)
 
     def release(self) -> None:
         """Give the seat back. Idempotent."""

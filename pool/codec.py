@@ -51,7 +51,6 @@ class AgentInfo:
     channels: frozenset[ToolChannel] = frozenset({ToolChannel.RELAY})
     """The ways it takes tools."""
     closes: bool = False
-    raw: JsonObject = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,6 @@ class Opened:
     session_id: str
     model: str | None = None
     mode: str | None = None
-    raw: JsonObject = field(default_factory=dict, repr=False)
 
 
 @dataclass(slots=True)
@@ -101,6 +99,10 @@ class Codec(Protocol):
     @property
     def versioned(self) -> bool:
         """Whether messages carry the `jsonrpc` member."""
+
+    @property
+    def stale(self) -> int:
+        """Events that named an earlier turn and were dropped; 0 for ever in a dialect whose events name no turn."""
 
     def hello(self) -> Call:
         """The first request."""

@@ -86,6 +86,10 @@ class Connection:
         for frame in early:
             self._write(frame)
 
+    def rename(self, launch: Launch) -> None:
+        """The same process under another key."""
+        self._launch = launch
+
     @property
     def started(self) -> bool:
         return self._process is not None

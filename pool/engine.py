@@ -334,7 +334,7 @@ class Engine:
         running.task.add_done_callback(lambda _: self._hand.start_over(running), context=Context())
 
     def _adopt_slot(self, action: actions.AdoptSlot) -> None:
-        self.roster.slots[action.slot].key = pool_key(action.key)
+        self.roster.slots[action.slot].adopt(pool_key(action.key))
 
     def _stop_slot(self, action: actions.StopSlot) -> None:
         running = self.roster.slots.get(action.slot)

@@ -128,13 +128,35 @@ class Home:
         return future
 
 
-class CarriedTurn:
-    """A turn whose events are awaited on another loop than the pool's; leaving its `async with` cancels it."""
+class Crossing:
+    """A turn on its way to somebody who is not at home and may be gone before it gets there: then it is left at once,
+    since nobody has it who could. Both sides of it are played at home, so neither can miss the other."""
+
+    def __init__(self) -> None:
+        self._turn: Turn | None = None
+        self._given_up = False
+
+    async def begin(self, starting: Callable[[], Coroutine[Any, Any, Turn]]) -> Turn:
+        """Start it."""
+        turn = self._turn = await starting()
+        if self._given_up:
+            turn.leave()
+        return turn
+
+    def give_up(self) -> None:
+        """Nobody waits for it any more."""
+        self._given_up = True
+        if self._turn is not None:
+            self._turn.leave()
+
+
+class AwayTurn:
+    """A turn in the hands of somebody who is not at home. To its consumer it is as the `Turn`: iterated once, and
+    cancelled when it is left early."""
 
     def __init__(self, home: Home, turn: Turn) -> None:
         self._home = home
         self._turn = turn
-        self._events = aiter(turn)
 
     @property
     def finished(self) -> Finished | None:
@@ -144,6 +166,14 @@ class CarriedTurn:
     def cancel(self) -> None:
         """Ask the agent to stop."""
         self._home.tell(self._turn.cancel)
+
+    def _leave(self) -> None:
+        self._home.tell(self._turn.leave)
+
+
+class CarriedTurn(AwayTurn):
+    """On another loop than the pool's. Leaving `async with turn:` cancels it at once; else its iterator does when it is
+    dropped."""
 
     async def ended(self) -> Finished:
         """Wait for the end without taking events."""
@@ -155,18 +185,19 @@ class CarriedTurn:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.finished is None:
-            self.cancel()
+        self._leave()
 
     def __aiter__(self) -> AsyncIterator[TurnEvent]:
-        return self
+        return self._carry(aiter(self._turn))
 
-    async def __anext__(self) -> TurnEvent:
-        event = await self._home.run(self.take())
-        if event is None:
-            raise StopAsyncIteration
-        return event
+    async def _carry(self, events: AsyncIterator[TurnEvent]) -> AsyncIterator[TurnEvent]:
+        try:
+            while (event := await self._home.run(following(events))) is not None:
+                yield event
+        finally:
+            self._leave()
 
-    async def take(self) -> TurnEvent | None:
-        """The next event, on the home loop. None after the last: StopAsyncIteration cannot cross a future."""
-        return await anext(self._events, None)
+
+async def following(events: AsyncIterator[TurnEvent]) -> TurnEvent | None:
+    """The next event, on the home loop. None after the last: StopAsyncIteration cannot cross a future."""
+    return await anext(events, None)

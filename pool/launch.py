@@ -3,7 +3,7 @@
 Every input that shapes a process has a class, and there are only three:
 - in the key: provider, model, cwd. A process starts in its key's directory, as it would if a person typed the command
   there; a spare, which has no key yet, starts in its HOME, and so does an agent that declares `starts_in_home`.
-- in the fingerprint: everything else that reaches the process. A changed fingerprint is a new generation.
+- in the fingerprint: everything else that reaches the process, and the model. A changed one is a new generation.
 - per call: deadlines, tools, permission policy, prompt. They never reach the spawn.
 
 Secret values are hashed before they enter the fingerprint, so that it may be logged.
@@ -87,7 +87,8 @@ def launch(
         argv=(*program, *recipe.args, *settings.args),
         cwd=Path(home if spare or provider.starts_in_home else key.cwd),
         env=env,
-        label=str(key),
+        # Whose directory it will be, nobody knows yet; it must not be told of anybody else's.
+        label=f"{key.provider}/{key.model}, spare" if spare else str(key),
         prefix=settings.prefix,
         rlimits=settings.rlimits,
         secrets=tuple(env[name] for name in provider.credentials if env.get(name)),
@@ -95,6 +96,7 @@ def launch(
     channel = settings.tool_channel or provider.tool_channel
     mark = fingerprint(
         command,
+        model=model_of(key),
         approval=settings.approval,
         codec=provider.codec,
         channel=channel,
@@ -104,10 +106,19 @@ def launch(
 
 
 def fingerprint(
-    command: Command, *, approval: Approval, codec: CodecName, channel: ToolChannel, credentials: Mapping[str, str]
+    command: Command,
+    *,
+    model: str | None,
+    approval: Approval,
+    codec: CodecName,
+    channel: ToolChannel,
+    credentials: Mapping[str, str],
 ) -> str:
-    """A name for everything that shapes a process and is not in its key."""
+    """A name for everything that shapes a process, but its directory. The model is in the key too, but where it is said
+    with each session nothing else tells a process of one model from that of another, and a spare serves whom it fits.
+    """
     document = {
+        "model": model,
         "argv": command.argv,
         "prefix": command.prefix,
         "env": {name: _digest(value.encode()) for name, value in command.env.items()},

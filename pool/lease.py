@@ -12,12 +12,13 @@ import asyncio
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 from ostler.pool.core.values import ClaimId, LeaseId, SeatId, SlotId
 from ostler.pool.errors import PoolError
-from ostler.pool.home import CarriedTurn, Home
+from ostler.pool.home import CarriedTurn, Crossing, Home
 from ostler.pool.keys import TransportKey
 from ostler.pool.ports import ToolTicket
 from ostler.pool.prompt import PromptPart, TextPart
@@ -120,8 +121,15 @@ class Lease:
     async def prompt(self, prompt: str | Sequence[PromptPart]) -> Turn | CarriedTurn:
         """Start a turn on the seat's session; its events may be awaited on the loop that asked."""
         parts: Sequence[PromptPart] = [TextPart(prompt)] if isinstance(prompt, str) else prompt
-        turn = await self._home.run(self.session.prompt(parts))
-        return turn if self._home.here else CarriedTurn(self._home, turn)
+        if self._home.here:
+            return await self.session.prompt(parts)
+        crossing = Crossing()
+        try:
+            turn = await self._home.run(crossing.begin(partial(self.session.prompt, parts)))
+        except asyncio.CancelledError:
+            self._home.post(crossing.give_up)
+            raise
+        return CarriedTurn(self._home, turn)
 
     def release(self) -> None:
         """Give the seat back. Idempotent."""

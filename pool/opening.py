@@ -74,6 +74,8 @@ class Opening:
 
     async def load(self, memo: SessionMemo) -> AgentSession:
         """A session of an earlier process."""
+        # Asked again, now that nothing comes between the look and the entry: two loads may have been let in at once.
+        check_apart(self._host, memo)
         self._order = self._host.equip(self._order)
         session = AgentSession(self._host, memo.session_id, self._order, memo=memo)
         self._host.enter(session)
@@ -98,9 +100,11 @@ class Opening:
                 await self._host.connection.ask(call, deadline=self._deadlines.session_load, phase=Phase.SESSION_LOAD)
             except AgentFault:
                 continue  # it was not buried
+            except AgentSilent as error:
+                raise self._host.connection.failure(Phase.SESSION_LOAD, str(error), error.waited) from error
 
     def _require_told(self, session: AgentSession) -> None:
-        if self._provider.load.tells and not session.replay:
+        if self._provider.load.tells and not session.recalled:
             self._host.leaked += 1
             raise UnknownSession(provider=self._provider.name, session_id=session.id)
 
@@ -179,14 +183,20 @@ class Opening:
             raise connection.failure(Phase.TOOLS, why, self._deadlines.tools)
 
 
+def check_apart(host: OpeningHost, memo: SessionMemo) -> None:
+    """Raise `LoadRefused` for a session that is on this process already: two of one id would get one's events."""
+    if host.holds(memo.session_id):
+        why = "it is open on this very process"
+        raise LoadRefused(provider=host.launch.provider.name, session_id=memo.session_id, why=why)
+
+
 def check_load(host: OpeningHost, memo: SessionMemo, order: SeatOrder, *, offered: bool, now: float) -> None:
     """Raise `LoadRefused` for a load that would be answered wrongly."""
     provider = host.launch.provider
     ready = provider.load.ready_at(memo)
+    check_apart(host, memo)
     if memo.cwd != order.cwd:
         why = f"it lives in {memo.cwd!r}, not in {order.cwd!r}: loaded elsewhere it would be split in two"
-    elif host.holds(memo.session_id):
-        why = "it is open on this very process"
     elif ready is None or not offered:
         why = "this agent's load is not to be trusted"
     elif now < ready:

@@ -23,7 +23,7 @@ from ostler.pool.configuration import PoolSettings, WarmKey
 from ostler.pool.core import events
 from ostler.pool.core.actions import Grant, Refuse
 from ostler.pool.core.reasons import reasons
-from ostler.pool.core.values import LeaseId, SeatId, SlotId
+from ostler.pool.core.values import LeaseId, SeatId, SettingsError, SlotId
 from ostler.pool.decisions import GRANTED, PER_KEY, Decision, Decisions
 from ostler.pool.directories import Directories
 from ostler.pool.engine import Engine
@@ -307,7 +307,9 @@ class TransportPool:
     # A key that the pool holds already costs no look at the disk: it can be drained though its disk is dead.
 
     def warm(self, key: TransportKey, tools: ToolSet | None = None, seats: int = 1) -> None:
-        """Keep at least so many seats parked from now on; 0 takes the floor away."""
+        """Keep at least so many seats parked from now on; 0 takes the floor away. Raises `SettingsError` below it."""
+        if seats < 0:
+            raise SettingsError(f"{key}: to keep {seats} seats warm means nothing")
         known = self._known(key)
         self._engine.order(events.Warm(known, self._engine.remember(SeatWish(tools)), seats))
 

@@ -240,6 +240,10 @@ class Provider:
     seat_weight: float = 0.1
     """What a seat costs, as a share of the process: 1 means that each session is a process of its own."""
 
+    def __post_init__(self) -> None:
+        if self.close is CloseVerb.KILL and self.sharing is not Sharing.NONE:
+            raise ValueError(f"{self.name}: the end of one session would end all that share its process")
+
     @property
     def shared(self) -> bool:
         """Whether a second session may enter the process at all."""
@@ -260,10 +264,13 @@ def callings(providers: Mapping[str, Provider]) -> dict[str, str]:
 
 
 def by_name(providers: Sequence[Provider]) -> Mapping[str, Provider]:
-    """A lookup table; two providers of one name are a mistake of whoever installed them."""
+    """A lookup table; two providers of one name, or called the same for short, are a mistake of whoever installed them:
+    one of them would be started for the other."""
     table: dict[str, Provider] = {}
+    short: set[str] = set()
     for provider in providers:
-        if provider.name in table:
-            raise ValueError(f"two providers are called {provider.name!r}")
+        if provider.name in table or provider.short in short:
+            raise ValueError(f"two providers are called {provider.name!r}, or {provider.short!r} for short")
         table[provider.name] = provider
+        short |= {provider.short} - {""}
     return MappingProxyType(table)

@@ -6,7 +6,7 @@ core was told that it is gone, so the roster can never hold more than the core k
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import cast
 
@@ -62,6 +62,13 @@ class Running:
     ready_at: float | None = None
     memory: int = 0
     stopping: bool = False
+
+    def adopt(self, key: PoolKey) -> None:
+        """A spare has found whom it serves, perhaps before it is up."""
+        self.key = key
+        self.launch = replace(self.launch, key=key.key)
+        if self.transport is not None:
+            self.transport.adopt(key.key)
 
 
 @dataclass(eq=False)
@@ -120,6 +127,10 @@ class Roster:
         """The process of a slot, if it is up."""
         running = self.slots.get(slot)
         return running.transport if running else None
+
+    def opens_on(self, slot: SlotId) -> bool:
+        """Whether a seat is being opened there, be it that nobody wants it any more."""
+        return any(chair.slot == slot and chair.ready_at is None for chair in self.chairs.values())
 
     def under_way(self, now: float) -> list[UnderWay]:
         """Whatever is being started or opened, and is still wanted."""

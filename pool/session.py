@@ -5,15 +5,15 @@ Rules:
   ways to get a second prompt wrong.
 - A consumer's turn may end before the agent's does (too slow, silent, gone). The session stays busy until the agent has
   settled too; if it does not within the cancel grace, the session is sealed: nobody prompts it again.
-- What comes between turns is filed under the session (`between`) and counted (`late`); it never enters a turn. After a
-  cancelled turn the next prompt waits for a moment of quiet, because late pieces carry no mark of their turn.
+- What comes between turns is counted (`late`), not kept, and never enters a turn; what an agent repeats while it loads
+  is counted too (`recalled`): it only proves that it remembers, the transcript is ours.
+- After a cancelled turn the next prompt waits for a moment of quiet: late pieces carry no mark of their turn.
 - A permission that is pending when the turn is cancelled is answered "cancelled" at once.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol
 
@@ -39,8 +39,6 @@ from ostler.wire.rpc import RpcFault, RpcId
 
 log = logging.getLogger(__name__)
 
-BETWEEN = 64
-REPLAY = 10_000
 SILENCE_TICKS = 4
 """A turn's silence is looked at this many times within its limit, so it is noticed at most a quarter late."""
 QUIET_AT_MOST = 1.0
@@ -74,13 +72,13 @@ class AgentSession:
         self.model: str | None = None
         self.late = 0
         """Events that belonged to no running turn."""
-        self.between: deque[TurnEvent] = deque(maxlen=BETWEEN)
+        self.recalled = 0
+        """Events of the conversation that the agent repeated while it loaded; 0 for a new session."""
         self._host = host
         self._loop = asyncio.get_running_loop()
         self._provider = host.launch.provider
         self._deadlines = host.launch.settings.deadlines
         self._loading = memo is not None
-        self._replay: list[TurnEvent] = []
         self._told = 0
         self._turn: Turn | None = None
         self._sent = False
@@ -113,11 +111,6 @@ class AgentSession:
     def memo(self) -> SessionMemo:
         """What to remember so that it can be loaded elsewhere."""
         return SessionMemo(self.id, self.cwd, self._opened_at, self._last_turn_at)
-
-    @property
-    def replay(self) -> Sequence[TurnEvent]:
-        """What the agent told of the conversation while it loaded; empty for a new session."""
-        return self._replay
 
     async def prompt(self, parts: Sequence[PromptPart]) -> Turn:
         """Send a prompt.
@@ -357,7 +350,6 @@ class AgentSession:
         if not self._loading:
             self.late += 1
             self._host.late += 1
-            self.between.append(event)
             if self._quiet_until > self._loop.time():
                 self._quiet_until = self._loop.time() + self._provider.cancel_quiet
             return
@@ -365,8 +357,7 @@ class AgentSession:
         noise = self._provider.replays_noise
         if type(event) is Other or (type(event) is UserText and noise is not None and noise.match(event.text)):
             return
-        if len(self._replay) < REPLAY:
-            self._replay.append(event)
+        self.recalled += 1
 
     async def _close(self) -> bool:
         turn = self._turn

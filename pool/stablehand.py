@@ -115,11 +115,12 @@ class Stablehand:
         if running.stopping:
             await self._end(running, running.end, hard=True)
             return
+        transport.adopt(running.key.key)
         running.transport = transport
         running.ready_at = self._clock()
         self._observer.started(provider, "started", "", running.ready_at - running.begun)
         self._tell(events.SlotStarted(running.slot, self._chance()))
-        transport.on_lost(lambda lost: self._tell_death(running, lost))
+        transport.on_lost(lambda lost: self._tell_death(running, lost, ours=transport.closing))
 
     def _tell_unkeyed(self, launch: Launch) -> None:
         """Once for each provider. No reason not to start it: its key may be where nobody told us to look."""
@@ -150,10 +151,16 @@ class Stablehand:
             )
         self._gone(running)
 
-    def _tell_death(self, running: Running, lost: TransportLost) -> None:
-        if not running.stopping:
+    def _tell_death(self, running: Running, lost: TransportLost, *, ours: bool) -> None:
+        """`ours`: a session was ended, and with it the process, as the provider declares. That is no failure, unless
+        the session was still being opened: then the report of the open is also the report of this end."""
+        if running.stopping:
+            return
+        if not ours:
             self._roster.failures[running.key] = Failure(lost, self._clock())
             self._tell(events.SlotDied(running.slot, str(lost)))
+        elif not self._roster.opens_on(running.slot):
+            self._tell(events.SlotSpent(running.slot))
 
     async def stop_slot(self, running: Running, *, hard: bool) -> None:
         """End a process that had started."""
@@ -213,7 +220,12 @@ class Stablehand:
                 self._roster.failures[running.key] = Failure(error, self._clock())
             outcome = "lost" if isinstance(error, TransportLost) or running.stopping else "failed"
             self._observer.opened(running.launch.provider.name, outcome, self._clock() - chair.begun)
-        self._tell(events.SeatOpenFailed(chair.seat, str(error) or type(error).__name__))
+        text = str(error) or type(error).__name__
+        self._tell(events.SeatOpenFailed(chair.seat, text))
+        if running is not None and not running.stopping and running.transport and running.transport.closing:
+            # The half of a session was ended, and with it the process. Only now: before, those who wait for the seat
+            # would hear of an end and not of its reason.
+            self._tell(events.SlotDied(running.slot, text))
         # The core closes what was opening, and there is nothing left that could answer it later.
         self._tell(events.SeatClosed(chair.seat, clean))
 
@@ -276,12 +288,16 @@ class Stablehand:
     async def close_seat(self, chair: Chair) -> None:
         """End a seat: nothing can be called with its ticket from here on."""
         self._roster.chairs.pop(chair.seat, None)
-        if chair.ticket is not None:
-            chair.ticket.revoke()
-        clean = chair.session is not None and await chair.session.close()
-        if chair.ticket is not None and (clean or self._never_closes(chair)):
-            chair.ticket.dismiss()
-        self._tell(events.SeatClosed(chair.seat, clean))
+        clean = False
+        try:
+            if chair.ticket is not None:
+                chair.ticket.revoke()
+            clean = chair.session is not None and await chair.session.close()
+            if chair.ticket is not None and (clean or self._never_closes(chair)):
+                chair.ticket.dismiss()
+        finally:
+            # Also when a ticket fails, which is somebody else's code: the core holds the place until it is told.
+            self._tell(events.SeatClosed(chair.seat, clean))
 
     def _never_closes(self, chair: Chair) -> bool:
         running = self._roster.slots.get(chair.slot)

@@ -16,6 +16,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import Context
+from dataclasses import replace
 from typing import Any
 
 from ostler.pool.codec import AgentInfo, BadReply, PermissionWanted, ToolWanted
@@ -139,7 +140,7 @@ class Transport:
     @property
     def dropped(self) -> Mapping[str, int]:
         """What it said that reached no turn, by kind."""
-        return {"stray": self.strays, "late": self.late, "junk": self.connection.junk}
+        return {"stray": self.strays, "late": self.late, "stale": self.codec.stale, "junk": self.connection.junk}
 
     @property
     def closing(self) -> bool:
@@ -150,6 +151,12 @@ class Transport:
     def lost(self) -> TransportLost | None:
         """How it died; None while it lives."""
         return self._lost
+
+    def adopt(self, key: TransportKey) -> None:
+        """A spare serves this key from here on, and names it in errors and log: the one it was started for is another's
+        directory."""
+        self.launch = replace(self.launch, key=key)
+        self.connection.rename(self.launch)
 
     def on_lost(self, listener: Callable[[TransportLost], None]) -> None:
         """Called once when the process is gone; at once when it already is."""
@@ -319,7 +326,7 @@ class Transport:
         ended = False
         try:
             ended = await self._say_goodbye(session.id)
-        except (AgentFault, AgentSilent, TransportLost) as error:
+        except (AgentFault, AgentSilent, TransportLost, ProcessError) as error:
             level = logging.DEBUG if self._closing else logging.WARNING
             log.log(level, "%s: session %s was not ended: %s", self.key, session.id, error)
             ended = self._lost is not None

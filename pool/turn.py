@@ -96,7 +96,7 @@ class Turn:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._leave()
+        self.leave()
 
     async def _events(self) -> AsyncIterator[TurnEvent]:
         backlog = self._backlog
@@ -110,10 +110,10 @@ class Turn:
                 self._waiter = asyncio.get_running_loop().create_future()
                 await self._waiter
         finally:
-            self._leave()
+            self.leave()
 
-    def _leave(self) -> None:
-        """The consumer is gone; what still comes is dropped."""
+    def leave(self) -> None:
+        """The consumer is gone: the turn is cancelled, and what still comes is dropped. Idempotent."""
         self._left = True
         self._waiter = None
         self._backlog.clear()

@@ -144,8 +144,11 @@ class Output:
         self._emit("response.function_call_arguments.done", done)
         self._emit("response.output_item.done", {"output_index": index, "item": item})
 
-    def finish(self, *, complete: bool) -> None:
-        """No more events: what is open is closed, tools that never ended are told as such."""
+    def finish(self, calls: Sequence[AskedCall], *, complete: bool) -> None:
+        """No more events: the client's functions are asked for, what is open is closed, tools that never ended are told
+        as such."""
+        for call in calls:
+            self.call(call)
         self.close("completed" if complete else "incomplete")
         for started in tuple(self._tools.values()):
             self._end_tool(ToolEnded(started.id, started.status))

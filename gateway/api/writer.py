@@ -88,9 +88,7 @@ class ResponseWriter:
 
     def close(self, outcome: Outcome, calls: Sequence[AskedCall]) -> Kept:
         """The answer is whole; or, when it could not be stored, failed after all."""
-        for call in calls:
-            self._output.call(call)
-        self._output.finish(complete=outcome.status is Status.COMPLETED)
+        self._output.finish(calls, complete=outcome.status is Status.COMPLETED)
         self.outcome = outcome
         self._final = outcome.status is Status.COMPLETED and not calls
         self.document["output"] = self._output.items

@@ -22,7 +22,6 @@ BECAUSE = {
     "floor": "an operator or the configuration wants at least {floor}",
     "hint": "a session is expected to go on within {hinted_for:.0f} s",
     "most": "more was wanted than the rule allows ({most})",
-    "no_parking": "seats of this provider cannot wait for somebody: each is opened when it is asked for",
 }
 HOLDS = {
     "pool_paused": "the whole pool is paused (`ostler pool resume`)",

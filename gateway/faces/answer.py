@@ -80,9 +80,7 @@ class Answer:
 
     def close(self, outcome: Outcome, calls: Sequence[AskedCall]) -> Kept:
         """The answer is whole; or, when it could not be stored, failed after all."""
-        for call in calls:
-            self._output.call(call)
-        self._output.finish(complete=outcome.status is Status.COMPLETED)
+        self._output.finish(calls, complete=outcome.status is Status.COMPLETED)
         self.outcome = outcome
         return Kept(tuple(self._output.items), answer=None if self._kept is None else self._kept(self))
 

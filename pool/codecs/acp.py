@@ -72,6 +72,7 @@ class AcpCodec:
     """One connection's translator."""
 
     versioned = True
+    stale = 0
 
     def __init__(self, channel: ToolChannel = ToolChannel.RELAY) -> None:
         self._channel = channel
@@ -102,7 +103,6 @@ class AcpCodec:
             loads=capabilities.get("loadSession") is True,
             closes=_object(sessions).get("close") is not None,
             channels=_channels(_object(capabilities.get("mcpCapabilities"))),
-            raw=result,
         )
 
     def greetings(self) -> Sequence[Notice]:
@@ -124,7 +124,7 @@ class AcpCodec:
             raise BadReply("its answer to session/new names no session")
         mode = _object(answer.get("modes")).get("currentModeId")
         model = _object(answer.get("models")).get("currentModelId")
-        return Opened(found, model=_text(model) or None, mode=_text(mode) or None, raw=answer)
+        return Opened(found, model=_text(model) or None, mode=_text(mode) or None)
 
     def set_mode(self, session_id: str, mode: str) -> Sequence[Call]:
         return (Call("session/set_mode", {"sessionId": session_id, "modeId": mode}),)

@@ -99,7 +99,7 @@ class CodexCodec:
         # Documents go in as text; a sound would need a file.
         takes = PromptCapabilities(image=True, embedded=True)
         channels = frozenset({ToolChannel.RELAY, ToolChannel.DYNAMIC_TOOLS})
-        return AgentInfo("codex", version, prompt=takes, loads=True, channels=channels, closes=True, raw=result)
+        return AgentInfo("codex", version, prompt=takes, loads=True, channels=channels, closes=True)
 
     def greetings(self) -> Sequence[Notice]:
         return (Notice("initialized", {}),)
@@ -125,7 +125,7 @@ class CodexCodec:
             raise BadReply("its answer to thread/start names no thread")
         self._threads[found] = Thread()
         model = answer.get("model")
-        return Opened(found, model=model if type(model) is str else None, raw=answer)
+        return Opened(found, model=model if type(model) is str else None)
 
     def set_mode(self, session_id: str, mode: str) -> Sequence[Call]:  # noqa: ARG002 (threads have no modes)
         return ()

@@ -2,7 +2,7 @@
 
 Rules: only this file adds to or takes from an index, so no two of them can disagree. Ids come from counters
 and are never used twice. Every decision is written here before its action is returned: there is nothing to
-undo.
+undo. Whoever decides has the records from here too, with what may be done to them.
 """
 
 from dataclasses import dataclass, field
@@ -10,167 +10,15 @@ from dataclasses import dataclass, field
 from ostler.pool.core import actions
 from ostler.pool.core.breaker import Breaker
 from ostler.pool.core.queueing import Ring, Turns, Waiting
+from ostler.pool.core.records import Lease, Line, Seat, Slot, Stable, open_group
 from ostler.pool.core.settings import Limits
-from ostler.pool.core.sizing import Arrivals
-from ostler.pool.core.transitions import SEAT_MOVES, SLOT_MOVES, moved
-from ostler.pool.core.values import (
-    Cause,
-    ClaimId,
-    Counted,
-    Key,
-    KeySpec,
-    LeaseId,
-    Owner,
-    SeatId,
-    SeatState,
-    Sharing,
-    SlotId,
-    SlotState,
-)
+from ostler.pool.core.values import Cause, ClaimId, Counted, Key, KeySpec, LeaseId, SeatId, SeatState, SlotId, SlotState
+
+__all__ = ["Books", "Lease", "Line", "Seat", "Slot", "Stable", "StaleEvent", "open_group"]
 
 
 class StaleEvent(Exception):  # not an error: it is how a look into the books says "not there"
     """The event names something that is not in the books (any more). Raised before anything is booked."""
-
-
-@dataclass(slots=True, eq=False)
-class Slot:
-    """One agent process. `shunned`: no new seats, it keeps those it has; `retire`: why it is replaced; `unjudged`:
-    seats leaked since it was last asked whether they are enough."""
-
-    id: SlotId
-    home: Key
-    spec: KeySpec
-    generation: int
-    since: float
-    born: float
-    stable: "Stable | None" = None
-    state: SlotState = SlotState.STARTING
-    jitter: float = 0.0
-    ready_at: float = 0.0
-    ready_step: int = -1
-    adopted_step: int = -1
-    used_at: float = 0.0
-    seats: "dict[SeatId, Seat]" = field(default_factory=dict)
-    leases: "dict[LeaseId, Lease]" = field(default_factory=dict)
-    opening: int = 0
-    parked: int = 0
-    opened: int = 0
-    served: int = 0
-    leaked: int = 0
-    unjudged: bool = False
-    charge: int = 0
-    baseline: int | None = None
-    probed_at: float = 0.0
-    missed: int = 0
-    proven: bool = False
-    retire: Cause | None = None
-    shunned: bool = False
-
-    def enter(self, state: SlotState, now: float) -> None:
-        self.state = moved(SLOT_MOVES, self.state, state)
-        self.since = now
-
-    @property
-    def capacity(self) -> int:
-        return self.spec.traits.seats_per_process
-
-    @property
-    def room(self) -> int:
-        """Seats that may be opened here now."""
-        if self.state is not SlotState.READY or self.shunned:
-            return 0
-        if self.spec.traits.sharing is Sharing.NONE and self.opened:
-            return 0
-        free = self.capacity - len(self.seats)
-        return free if free > 0 else 0
-
-    @property
-    def idle(self) -> bool:
-        """Nobody has it and nobody was promised it: an opening seat is a promise."""
-        return not self.leases and not self.opening
-
-
-@dataclass(slots=True, eq=False)
-class Seat:
-    """One agent-side session."""
-
-    id: SeatId
-    stable: "Stable"
-    slot: Slot
-    line: "Line"
-    group: str | SlotId
-    since: float
-    state: SeatState = SeatState.OPENING
-    parked_step: int = -1
-    lease: LeaseId | None = None
-
-    def enter(self, state: SeatState, now: float) -> None:
-        self.state = moved(SEAT_MOVES, self.state, state)
-        self.since = now
-
-
-@dataclass(slots=True, eq=False)
-class Lease:
-    """The right to a seat, or (`seat is None`) to the shared transport."""
-
-    id: LeaseId
-    generation: int
-    claim: ClaimId
-    key: Key
-    owner: Owner
-    slot: Slot
-    seat: Seat | None
-    since: float
-
-
-@dataclass(slots=True, eq=False)
-class Line:
-    """One key and tool set: those who wait, the seats opened ahead, and what was learned of its arrivals."""
-
-    tools: str
-    arrivals: Arrivals
-    ring: Ring = field(default_factory=Ring)
-    parked: dict[SeatId, Seat] = field(default_factory=dict)
-    opening: int = 0
-    floor: int = 0
-    hint_until: float = 0.0
-    failures: int = 0
-    open_after: float = 0.0
-    short_since: float | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Stable:
-    """One key: its processes, its lines, and those who wait for its shared transport.
-
-    `cool`: nothing is kept warm, whatever was learned or configured, until somebody asks for the key.
-    """
-
-    key: Key
-    spec: KeySpec
-    used_at: float
-    slots: dict[SlotId, Slot] = field(default_factory=dict)
-    lines: dict[str, Line] = field(default_factory=dict)
-    transports: Ring = field(default_factory=Ring)
-    paused: bool = False
-    cool: bool = False
-    open_seconds: float = 0.25
-    start_seconds: float = 0.0
-    start_bytes: int = 0
-    ceiling_off: bool = False
-    memory_retired_at: float | None = None
-    slow_retired_at: float | None = None
-
-    @property
-    def waiting(self) -> int:
-        count = self.transports.count
-        for line in self.lines.values():
-            count += line.ring.count
-        return count
-
-    def rings(self) -> list[Ring]:
-        return [self.transports, *(line.ring for line in self.lines.values())]
 
 
 @dataclass(slots=True, eq=False)
@@ -407,8 +255,3 @@ class Books:
         seat.enter(SeatState.GONE, self.now)
         del self.seats[seat.id], seat.slot.seats[seat.id]
         self.freed = True
-
-
-def open_group(slot: Slot) -> str | SlotId:
-    """Opens compete per HOME group where the provider names one, else per process."""
-    return slot.spec.traits.open_group or slot.id

@@ -52,7 +52,7 @@ def _promised(books: Books, slot: Slot, rank: int) -> bool:
 
 
 def _keep_rank(slot: Slot) -> tuple[bool, bool, float]:
-    floored = slot.stable is not None and len(slot.stable.slots) <= slot.stable.spec.floor
+    floored = slot.stable is not None and len(slot.stable.slots) <= slot.stable.floor
     return (floored, slot.stable is not None, slot.used_at)
 
 

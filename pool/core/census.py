@@ -1,4 +1,4 @@
-"""The pool as plain data: numbers for a refusal, one line for a test, everything for the console."""
+"""The pool as plain data: numbers for a refusal, everything for the console."""
 
 from dataclasses import dataclass
 
@@ -94,24 +94,6 @@ def census(books: Books) -> Census:
         memory_budget=books.limits.memory_budget,
         throttled=books.tokens_now < 1.0,
     )
-
-
-def describe(books: Books) -> str:
-    """The pool in one line: `a: #1 ready 1+2p wait 0 | spare #3 starting 0`."""
-    parts = [
-        f"{stable.key}: {' '.join(map(_slot_words, stable.slots.values())) or '-'} wait {stable.waiting}"
-        for stable in books.stables.values()
-    ]
-    parts += [f"spare {_slot_words(slot)}" for slot in books.spares.values()]
-    return " | ".join(parts) + (" closed" if books.closed else "")
-
-
-def _slot_words(slot: Slot) -> str:
-    words = f"#{slot.id} {slot.state.value} {len(slot.leases)}"
-    for count, mark in ((slot.parked, "p"), (slot.opening, "o")):
-        if count:
-            words += f"+{count}{mark}"
-    return words + (f" ({slot.retire.value})" if slot.retire else "")
 
 
 def snapshot(books: Books) -> Snapshot:

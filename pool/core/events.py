@@ -48,13 +48,6 @@ class LeaseReleased:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnBoundary:
-    """The lease's session is between two turns: it may be moved now."""
-
-    lease: LeaseId
-
-
-@dataclass(frozen=True, slots=True)
 class SlotStarted:
     slot: SlotId
     jitter: float
@@ -77,6 +70,13 @@ class SlotDied:
 
     slot: SlotId
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlotSpent:
+    """The process ended with the one session it held, as its provider says it does: nothing went wrong."""
+
+    slot: SlotId
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +163,6 @@ class DrainKey:
 
 
 @dataclass(frozen=True, slots=True)
-class DrainSlot:
-    slot: SlotId
-
-
-@dataclass(frozen=True, slots=True)
 class Cool:
     """Keep nothing warm for the key and let its processes end, until somebody asks for it again."""
 
@@ -215,10 +210,10 @@ Event: TypeAlias = (
     | Claim
     | ClaimAbandoned
     | LeaseReleased
-    | TurnBoundary
     | SlotStarted
     | SlotStartFailed
     | SlotDied
+    | SlotSpent
     | SlotGone
     | SeatOpened
     | SeatOpenFailed
@@ -232,7 +227,6 @@ Event: TypeAlias = (
     | Pause
     | Resume
     | DrainKey
-    | DrainSlot
     | Cool
     | LimitsChanged
     | Recycle

@@ -5,7 +5,7 @@ from ostler.pool.core.books import Books, Slot, Stable
 from ostler.pool.core.budget import shed
 from ostler.pool.core.failures import broken, open_failed, prove, slot_died, start_failed
 from ostler.pool.core.opens import leak_seat
-from ostler.pool.core.recycling import judge_memory, judge_seats, judge_silence
+from ostler.pool.core.recycling import judge_memory, judge_seats, judge_silence, spend
 from ostler.pool.core.values import SeatState, SlotState
 
 LIVE = (SlotState.READY, SlotState.DRAINING)
@@ -34,6 +34,12 @@ def slot_start_failed(event: events.SlotStartFailed, books: Books) -> Stable | N
 def slot_has_died(event: events.SlotDied, books: Books) -> Stable | None:
     slot = books.find_slot(event.slot, SlotState.STARTING, *LIVE)
     _death(books, slot, event.text)
+    return slot.stable
+
+
+def slot_spent(event: events.SlotSpent, books: Books) -> Stable | None:
+    slot = books.find_slot(event.slot, *LIVE)
+    spend(books, slot)
     return slot.stable
 
 

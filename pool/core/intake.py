@@ -5,7 +5,7 @@ settle.
 from typing import Final
 
 from ostler.pool.core import events
-from ostler.pool.core.actions import MoveRequested, Refuse
+from ostler.pool.core.actions import Refuse
 from ostler.pool.core.books import Books, Lease, Line, Stable, StaleEvent
 from ostler.pool.core.census import census
 from ostler.pool.core.draining import finish_drain, shun, stop
@@ -135,14 +135,6 @@ def _release(books: Books, lease: Lease) -> Stable | None:
     finish_drain(books, slot)
     judge_seats(books, slot)
     return slot.stable
-
-
-def turn_boundary(event: events.TurnBoundary, books: Books) -> Stable | None:
-    lease = books.find_lease(event.lease)
-    lease.slot.used_at = books.now
-    if lease.slot.state is SlotState.DRAINING and lease.slot.retire is not None:
-        books.emit(MoveRequested(lease.id, lease.slot.id, lease.slot.retire))
-    return None
 
 
 def hint(event: events.Hint, books: Books) -> Stable | None:

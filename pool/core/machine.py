@@ -18,7 +18,7 @@ from typing import Any
 from ostler.pool.core import events, facts, intake, orders
 from ostler.pool.core.actions import Action, WakeAt
 from ostler.pool.core.books import Books, Stable, StaleEvent
-from ostler.pool.core.census import Snapshot, census, describe, snapshot
+from ostler.pool.core.census import Snapshot, census, snapshot
 from ostler.pool.core.nested import refuse_deadlocked
 from ostler.pool.core.settings import Limits
 from ostler.pool.core.settle import settle_fairly
@@ -70,9 +70,6 @@ class PoolCore:
     def census(self) -> Census:
         return census(self.books)
 
-    def describe(self) -> str:
-        return describe(self.books)
-
 
 # By the very type: events are final, and to find the way of one must cost less than to book it.
 _BOOKED: Mapping[type[Any], Callable[[Any, Books], Stable | None]] = {
@@ -80,12 +77,12 @@ _BOOKED: Mapping[type[Any], Callable[[Any, Books], Stable | None]] = {
     events.Claim: intake.claim,
     events.ClaimAbandoned: intake.claim_abandoned,
     events.LeaseReleased: intake.lease_released,
-    events.TurnBoundary: intake.turn_boundary,
     events.Hint: intake.hint,
     events.Warm: intake.warm,
     events.SlotStarted: facts.slot_started,
     events.SlotStartFailed: facts.slot_start_failed,
     events.SlotDied: facts.slot_has_died,
+    events.SlotSpent: facts.slot_spent,
     events.SlotGone: facts.slot_gone,
     events.SeatOpened: facts.seat_opened,
     events.SeatOpenFailed: facts.seat_open_failed,
@@ -97,7 +94,6 @@ _BOOKED: Mapping[type[Any], Callable[[Any, Books], Stable | None]] = {
     events.Pause: orders.pause,
     events.Resume: orders.resume,
     events.DrainKey: orders.drain_key,
-    events.DrainSlot: orders.drain_slot,
     events.Cool: orders.cool,
     events.LimitsChanged: orders.limits_changed,
     events.Recycle: orders.recycle,

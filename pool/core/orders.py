@@ -2,7 +2,7 @@
 
 from ostler.pool.core import events
 from ostler.pool.core.actions import StopSlot
-from ostler.pool.core.books import Books, Slot, Stable
+from ostler.pool.core.books import Books, Stable
 from ostler.pool.core.draining import begin_drain, stop
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.recycling import retire
@@ -34,7 +34,10 @@ def _set_paused(books: Books, key: Key | None, *, to: bool) -> Stable | None:
 def drain_key(event: events.DrainKey, books: Books) -> Stable | None:
     stable = books.find_stable(event.key)
     for slot in list(stable.slots.values()):
-        _drain(books, slot)
+        if slot.state is SlotState.READY:
+            begin_drain(books, slot, Cause.OPERATOR)
+        elif slot.state is SlotState.STARTING:
+            stop(books, slot, Cause.OPERATOR, hard=False)
     return stable
 
 
@@ -60,19 +63,6 @@ def limits_changed(event: events.LimitsChanged, books: Books) -> Stable | None:
     books.alarm(books.now)
     settle_all(books)
     return None
-
-
-def drain_slot(event: events.DrainSlot, books: Books) -> Stable | None:
-    slot = books.find_slot(event.slot, *SlotState)
-    _drain(books, slot)
-    return slot.stable
-
-
-def _drain(books: Books, slot: Slot) -> None:
-    if slot.state is SlotState.READY:
-        begin_drain(books, slot, Cause.OPERATOR)
-    elif slot.state is SlotState.STARTING:
-        stop(books, slot, Cause.OPERATOR, hard=False)
 
 
 def recycle(event: events.Recycle, books: Books) -> Stable | None:

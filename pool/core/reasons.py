@@ -23,8 +23,6 @@ class Reason(Enum):
     HINT = "hint"
     MOST = "most"
     """More was wanted than the rule allows."""
-    NO_PARKING = "no_parking"
-    """The provider's seats cannot wait for somebody."""
 
 
 class Hold(Enum):
@@ -103,9 +101,7 @@ def _line(books: Books, stable: Stable, line: Line) -> LineReasons:
     }
     because = max(votes, key=lambda reason: votes[reason])
     wanted = votes[because]
-    if not stable.spec.traits.parks:
-        because, wanted = Reason.NO_PARKING, 0
-    elif not wanted:
+    if not wanted:
         because = Reason.QUIET
     elif wanted > most:
         because = Reason.MOST

@@ -11,10 +11,10 @@ Rules:
 """
 
 from ostler.pool.core.books import Books, Slot, Stable
-from ostler.pool.core.draining import begin_drain, shun
+from ostler.pool.core.draining import begin_drain, shun, stop
 from ostler.pool.core.reserve import is_tight, parked_to_stay, processes_wanted, target
 from ostler.pool.core.starts import CAPS, denial
-from ostler.pool.core.values import Cause, Counted, Replacement, Sharing, SlotState
+from ostler.pool.core.values import Cause, Counted, Sharing, SlotState
 
 SHUNNING = frozenset({Cause.FINGERPRINT, Cause.WEDGED, Cause.SLOW_OPENS, Cause.OPENS_FAIL, Cause.USED_UP})
 
@@ -30,6 +30,14 @@ def retire(books: Books, slot: Slot, cause: Cause) -> None:
     books.note(Counted.RETIRED, slot, cause)
     if cause in SHUNNING:
         shun(books, slot)
+
+
+def spend(books: Books, slot: Slot) -> None:
+    """It has ended with its session. No successor is waited for: a process that is dead serves nobody meanwhile."""
+    if slot.retire is None:
+        slot.retire = Cause.USED_UP
+        books.note(Counted.RETIRED, slot, slot.retire)
+    stop(books, slot, slot.retire, hard=False)
 
 
 def judge_seats(books: Books, slot: Slot) -> None:
@@ -114,7 +122,7 @@ def replace_retired(books: Books, stable: Stable) -> None:
 
 
 def _may_drain(books: Books, stable: Stable, slot: Slot) -> bool:
-    if stable.spec.traits.replacement is Replacement.DRAIN_FIRST or (slot.shunned and not slot.leases):
+    if slot.shunned and not slot.leases:
         return True
     states = {other.state for other in stable.slots.values() if other.retire is None}
     if SlotState.READY in states:

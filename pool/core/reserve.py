@@ -14,7 +14,7 @@ from ostler.pool.core.values import SlotState
 
 def target(books: Books, stable: Stable, line: Line) -> int:
     """Seats to keep parked on this line now."""
-    if stable.cool or not stable.spec.traits.parks:
+    if stable.cool:
         return 0
     wanted = line.arrivals.target(books.now, refill_seconds(stable)) or (1 if books.now < line.hint_until else 0)
     return min(max(wanted, line.floor), books.limits.reserve.most)
@@ -56,7 +56,7 @@ def processes_wanted(books: Books, stable: Stable) -> int:
             settled += len(slot.leases)
         else:
             moving += len(slot.leases)
-    wanted = max(stable.spec.floor, 1 if recurring else 0)
+    wanted = 1 if recurring else 0
     if seats + moving:
         wanted = max(wanted, math.ceil((settled + seats + moving) / stable.spec.traits.seats_per_process))
     return min(wanted, key_cap(books, stable))

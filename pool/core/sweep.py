@@ -119,7 +119,7 @@ def _tidy(books: Books, stable: Stable) -> None:
         _close_surplus(books, stable, line)
         if _says_nothing(books, stable, line):
             del stable.lines[line.tools]
-    configured = stable.spec.floor or stable.spec.spares or stable.lines
+    configured = stable.spec.spares or stable.lines
     if configured or stable.slots or stable.transports.count or stable.paused:
         stable.used_at = books.now
     elif books.now - stable.used_at >= books.limits.forget_after:

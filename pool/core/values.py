@@ -123,13 +123,6 @@ class Sharing(Enum):
     NONE = "none"
 
 
-class Replacement(Enum):
-    """In which order a retired process and its successor change places while the caps leave a choice."""
-
-    START_FIRST = "start_first"
-    DRAIN_FIRST = "drain_first"
-
-
 class SettingsError(ValueError):
     """A limit or trait that cannot be meant: refused before anything is built on it."""
 
@@ -154,8 +147,6 @@ class Traits:
     open_group: str | None = None
     parallel_opens: int = 4
     cwd_per_session: bool = False
-    parks: bool = True
-    replacement: Replacement = Replacement.START_FIRST
     start_seconds: float = 2.0
     start_bytes: int = 256 << 20
     seat_bytes: int = 4 << 20
@@ -185,13 +176,12 @@ class KeySpec:
     provider: str
     fingerprint: str
     traits: Traits
-    floor: int = 0
     spares: int = 0
     max_processes: int | None = None
 
     def __post_init__(self) -> None:
-        if self.floor < 0 or self.spares < 0 or (self.max_processes is not None and self.max_processes <= 0):
-            raise SettingsError(f"floor and spares are 0 or more, max_processes is 1 or more: {self}")
+        if self.spares < 0 or (self.max_processes is not None and self.max_processes <= 0):
+            raise SettingsError(f"spares are 0 or more, max_processes is 1 or more: {self}")
         if self.spares and not self.traits.cwd_per_session:
             raise SettingsError(f"{self.provider} ties a process to its cwd: it can have no spares")
 

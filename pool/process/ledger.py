@@ -104,7 +104,7 @@ class Ledger:
         except FileNotFoundError:
             self._create(number, facts)
         else:
-            self._append(number, facts, 0)
+            self._write_down(number, facts, 0)
 
     def make_spare(self) -> None:
         """Make a file ahead of the next announcement."""
@@ -114,12 +114,21 @@ class Ledger:
 
     def _create(self, number: int, facts: Mapping[str, str | Leash]) -> None:
         try:
-            self._append(number, facts, os.O_CREAT | os.O_EXCL)
+            self._write_down(number, facts, os.O_CREAT | os.O_EXCL)
         except FileNotFoundError:
             # Somebody tidied up: cleaners of temporary directories take what nobody touched for some days.
             prepare(self.folder.parent.parent)
             self.folder.mkdir(mode=0o700, exist_ok=True)
-            self._append(number, facts, os.O_CREAT | os.O_EXCL)
+            self._write_down(number, facts, os.O_CREAT | os.O_EXCL)
+
+    def _write_down(self, number: int, facts: Mapping[str, str | Leash], flags: int) -> None:
+        """What cannot be announced is not started: half an announcement would keep the ledger for nobody."""
+        try:
+            self._append(number, facts, flags)
+        except OSError:
+            with suppress(OSError):
+                self.forget(number)
+            raise
 
     def complete(self, number: int, identity: Identity) -> None:
         self._append(number, {"pid": identity.pid, "start": identity.start}, 0)

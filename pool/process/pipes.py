@@ -25,25 +25,20 @@ class Inflow(asyncio.Protocol):
 
 
 class Outflow(asyncio.BaseProtocol):
-    """Bytes to the child, with backpressure told at once and awaitable."""
+    """Bytes to the child, with backpressure told at once."""
 
     def __init__(self, on_writable: Callable[[bool], None]) -> None:
         self._on_writable = on_writable
         self.closed = False
-        self.flowing = asyncio.Event()
-        self.flowing.set()
 
     def pause_writing(self) -> None:
-        self.flowing.clear()
         self._on_writable(False)
 
     def resume_writing(self) -> None:
-        self.flowing.set()
         self._on_writable(True)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (the exit says more than EPIPE)
         self.closed = True
-        self.flowing.set()
 
 
 class Pipes:
@@ -83,14 +78,6 @@ class Pipes:
     def write(self, data: bytes) -> None:
         if self._stdin is not None:
             self._stdin.write(data)
-
-    def pause_reading(self) -> None:
-        if self._stdout is not None and not self.inflow.ended:
-            self._stdout.pause_reading()
-
-    def resume_reading(self) -> None:
-        if self._stdout is not None and not self.inflow.ended:
-            self._stdout.resume_reading()
 
     def close_stdin(self) -> None:
         """EOF, at once unless bytes are still waiting to be read."""

@@ -23,7 +23,7 @@ from ostler.pool.process.ladder import Rung, StopDeadlines
 from ostler.pool.process.pipes import Inflow, Outflow, Pipes
 from ostler.pool.process.reaper.kin import Identity, take_census
 from ostler.pool.process.reaper.strike import Family
-from ostler.pool.process.refusals import explain_limits
+from ostler.pool.process.refusals import explain_ledger, explain_limits
 from ostler.pool.process.spawn import Child, spawn
 from ostler.pool.process.stderr import Redaction, StderrTail
 from ostler.pool.process.stdio import Stdio
@@ -84,7 +84,6 @@ class AgentProcess:
         )
         self._status: int | None = None
         self._act = Ending.BY_ITSELF
-        self._paused = False
         self._held = False
         self._ended = asyncio.Event()
         self._reported = asyncio.Event()
@@ -97,7 +96,10 @@ class AgentProcess:
     async def start(cls, command: Command, listener: ProcessListener, *, keeper: Keeper) -> "AgentProcess":
         """Raises a `StartError`. Failed or cancelled at any point, it leaves no process and no descriptor."""
         with Stdio(command) as stdio:
-            number = keeper.announce(command.label, stdio.leash)
+            try:
+                number = keeper.announce(command.label, stdio.leash)
+            except OSError as error:
+                raise explain_ledger(command, error) from error
             try:
                 child = spawn(command, keeper.mark(number), stdio)
             except StartError:
@@ -129,25 +131,9 @@ class AgentProcess:
         return self._ended.is_set() or self._child.has_ended()
 
     def write(self, data: bytes) -> None:
-        """Buffers without bound: mind `writable`, or await `drain`. Raises `StdinClosed`."""
+        """Buffers without bound: mind `writable`. Raises `StdinClosed`."""
         self._require_stdin()
         self._pipes.write(data)
-
-    async def drain(self) -> None:
-        """Until stdin takes more. Raises `StdinClosed` if it never will."""
-        self._require_stdin()
-        await self._pipes.outflow.flowing.wait()
-        self._require_stdin()
-
-    def pause_reading(self) -> None:
-        self._paused = True
-        self._pipes.pause_reading()
-
-    def resume_reading(self) -> None:
-        self._paused = False
-        self._pipes.resume_reading()
-        if not self.is_alive:
-            self._report_when_drained()
 
     def stderr_tail(self, count: int = TAIL) -> list[str]:
         return self._tail.tail(count)
@@ -266,8 +252,8 @@ class AgentProcess:
     def _report_when_drained(self) -> None:
         if self._pipes.drained:
             self._report()
-        elif self._stop is not None or not self._paused:
-            # A grandchild may hold stdout open for ever. A paused reader gets its time once it resumes.
+        else:
+            # A grandchild may hold stdout open for ever.
             self._loop.call_later(LINGER, self._report)
 
     def _report(self) -> None:

@@ -41,6 +41,11 @@ def explain_limits(command: Command, error: OSError | ValueError) -> StartError:
     return kind(command.label, command.line[0], command.cwd, reason)
 
 
+def explain_ledger(command: Command, error: OSError) -> StartError:
+    reason = f"it cannot be written down in the spawn ledger, and nothing is started that nobody would end: {error}"
+    return StartError(command.label, command.line[0], command.cwd, reason)
+
+
 def _diagnose(command: Command, error: OSError, program: str) -> tuple[type[StartError], str]:
     at_cwd = error.filename is not None and Path(os.fsdecode(error.filename)) == command.cwd
     if error.errno in {errno.ENOENT, errno.ENOTDIR}:

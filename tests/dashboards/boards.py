@@ -219,7 +219,7 @@ AGENTS = Board(
               both("ostler_pool_open_seconds", "provider", "{{provider}}", f'{P}, outcome="opened"'), "s"),
         Panel("Leaked sessions", "That the agent did not end.",
               (Query(rare("ostler_pool_leaked_seats_total", "provider"), "{{provider}}"),), "ops"),
-        Panel("Dropped updates", "stray: of no session; late: of no turn; junk: no message at all.",
+        Panel("Dropped updates", "stray: of no session; late: of no turn; stale: of an earlier one; junk: no message.",
               (Query(rate("ostler_pool_dropped_updates_total", "provider, kind"), "{{provider}} {{kind}}"),), "ops"),
         Panel("Tool calls", "By outcome.",
               (Query(rate("ostler_bridge_calls_total", "outcome", ""), "{{outcome}}"),), "ops", stacked=True),

@@ -47,7 +47,6 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed("unowned_task", "pool/opening.py", "a race of two waits in one function, which cancels both at its end"),
     Allowed("sleeping_test", "tests/process/kill_cycles.py", "the random moment of the kill is the experiment"),
     Allowed("sleeping_test", "tests/process/faces/test_tool_crash.py", "the random moment of the kill is the point"),
-    Allowed("sleeping_test", "tests/process/spawning/test_life.py", "shows that an exit is held back for a while"),
     Allowed("unowned_task", "bridge/runner.py", "an owner: it keeps every running call and cancels them at its stop"),
     Allowed("unowned_task", "bridge/server.py", "the one accepting task, cancelled and awaited by `stop`"),
     Allowed("unowned_task", "pool/crew.py", "the owner of the pool's tasks"),

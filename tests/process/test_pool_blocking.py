@@ -3,7 +3,7 @@
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -15,8 +15,9 @@ import pytest
 from ostler.pool import PoolClosed, PoolError, PoolSettings, TransportKey, TransportPool, UnknownProvider, open_pool
 from ostler.pool.blocking import BlockingPool
 from ostler.pool.events import Finished, Reason, Text
-from ostler.pool.home import Home
-from tests.support.pools import alive, demo_settings
+from ostler.pool.home import CarriedTurn, Home
+from tests.support.pools import alive, demo_settings, open_stable
+from tests.support.waiting import eventually, soon
 
 
 @contextmanager
@@ -57,6 +58,93 @@ def test_leaving_the_loop_early_cancels_the_turn(tmp_path: Path) -> None:
         end = turn.wait()
         assert end.reason is Reason.CANCELLED
         assert [event.text for event in lease.prompt("again") if isinstance(event, Text)] == ["echo: again"]
+
+
+def test_a_turn_is_taken_once_by_a_thread_too(tmp_path: Path) -> None:
+    with threads_pool(tmp_path) as pool, pool.lease(TransportKey("demo", "demo", str(tmp_path))) as lease:
+        turn = lease.prompt("hello")
+        assert isinstance(list(turn)[-1], Finished)
+        with pytest.raises(RuntimeError, match="iterated once"):
+            iter(turn)
+
+
+async def breaks(turn: CarriedTurn) -> None:
+    async for event in turn:
+        assert isinstance(event, Text)
+        break
+
+
+async def breaks_out_of_the_context(turn: CarriedTurn) -> None:
+    async with turn:
+        kept = aiter(turn)  # not dropped before the end: leaving the context is enough
+        assert isinstance(await anext(kept), Text)
+    assert [type(event) async for event in kept] == [Finished]
+
+
+async def raises(turn: CarriedTurn) -> None:
+    async def consume() -> None:
+        async for _ in turn:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await consume()
+
+
+async def is_cancelled(turn: CarriedTurn) -> None:
+    heard = asyncio.Event()
+
+    async def hear() -> None:
+        async for _ in turn:
+            heard.set()
+
+    hearing = asyncio.create_task(hear())
+    await heard.wait()
+    hearing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await hearing
+
+
+@pytest.mark.parametrize("leave", [breaks, breaks_out_of_the_context, raises, is_cancelled])
+async def test_leaving_the_loop_early_on_another_loop_cancels_the_turn(
+    tmp_path: Path, leave: Callable[[CarriedTurn], Awaitable[None]]
+) -> None:
+    async with open_stable(tmp_path) as stable:
+        key = stable.key()
+
+        async def elsewhere() -> None:
+            async with await stable.pool.lease(key) as lease:
+                turn = await lease.prompt("first\n!sleep 30")
+                assert isinstance(turn, CarriedTurn)
+                await leave(turn)
+                end = await turn.ended()
+                assert (end.reason, turn.finished) == (Reason.CANCELLED, end)
+                again = await lease.prompt("again")
+                assert [event.text async for event in again if isinstance(event, Text)] == ["echo: again"]
+                with pytest.raises(RuntimeError, match="iterated once"):
+                    aiter(again)
+
+        await soon(asyncio.to_thread(asyncio.run, elsewhere()), "the turns of the other loop")
+
+
+async def test_wm5_a_turn_whose_caller_is_cancelled_while_it_crosses_is_cancelled_too(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        key = stable.key()
+
+        async def elsewhere() -> None:
+            async with await stable.pool.lease(key) as lease:
+                prompting = asyncio.create_task(lease.prompt("first\n!sleep 30"))
+                await asyncio.sleep(0)
+                # This loop stands still meanwhile: home has given the turn away, and nobody here has taken it.
+                while (turn := lease.session.turn) is None or not turn.began:
+                    os.sched_yield()
+                prompting.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await prompting
+                await eventually(lambda: turn.finished, "the end of the turn that nobody has")
+                assert turn.finished is not None
+                assert turn.finished.reason is Reason.CANCELLED
+
+        await soon(asyncio.to_thread(asyncio.run, elsewhere()), "the cancelled prompt of the other loop", 30)
 
 
 def test_errors_cross_as_they_are_and_a_closed_pool_says_so(tmp_path: Path) -> None:

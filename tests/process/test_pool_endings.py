@@ -4,15 +4,49 @@ Several agents write a session to disk only when it is closed or when they end b
 """
 
 import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ostler.bridge.server import Bridge
+from ostler.bridge.settings import BridgeSettings
+from ostler.pool import Limits, ToolSet
+from ostler.pool.errors import AgentStartFailed, Phase
+from ostler.pool.observer import Counts
 from ostler.pool.process import Ending, Exit
-from ostler.pool.provider import CloseVerb
+from ostler.pool.provider import CloseVerb, Sharing
+from ostler.pool.settings import Deadlines
 from ostler.pool.transport import Transport
-from tests.support.pools import Stable, open_stable, say
+from tests.support.pools import Stable, demo_settings, open_stable, say
+
+TOOLS = ToolSet(({"name": "whoami", "description": "says whose call this is", "inputSchema": {"type": "object"}},))
+ONE = Limits(max_processes=1, max_processes_per_key=1)
+ALONE = {"close": CloseVerb.KILL, "sharing": Sharing.NONE, "seats_per_process": 1}
+MAKES_SESSIONS_ONLY = """
+import json, sys
+for line in sys.stdin:
+    frame = json.loads(line)
+    said = {"protocolVersion": 1, "agentCapabilities": {}, "sessionId": "s1"}
+    print(json.dumps({"jsonrpc": "2.0", "id": frame["id"], "result": said}), flush=True)
+"""
+
+
+@asynccontextmanager
+async def bridge_in(folder: Path) -> AsyncIterator[Bridge]:
+    """A bridge to whose relays nobody comes."""
+    bridge = Bridge(BridgeSettings(data_directory=folder))
+    await bridge.start()
+    try:
+        yield bridge
+    finally:
+        await bridge.stop()
 
 
 async def exit_of(transport: Transport) -> Exit:
@@ -21,6 +55,11 @@ async def exit_of(transport: Transport) -> Exit:
     ended = transport.connection.process.exit
     assert ended is not None
     return ended
+
+
+async def left(stable: Stable, transport: Transport) -> None:
+    """Wait until it is out of the books."""
+    await stable.settled(lambda: transport.pid not in stable.pids())
 
 
 def record(stable: Stable, pid: int, event: str) -> list[dict[str, Any]]:
@@ -96,12 +135,65 @@ async def test_e13_a_shutdown_in_the_middle_of_a_drain_leaves_the_agent_its_grac
 
 
 async def test_f05_an_agent_whose_sessions_end_with_it_is_not_killed(tmp_path: Path) -> None:
-    async with open_stable(tmp_path, traits={"close": CloseVerb.KILL}) as stable:
+    counts = Counts()
+    async with open_stable(tmp_path, traits=ALONE, limits=ONE, observer=counts) as stable:
+        for _ in range(2):
+            lease = await stable.pool.lease(stable.key())
+            await say(lease, "hello")
+            transport = await stable.pool.get(stable.key())
+            lease.release()
+            await require_polite(stable, transport, spoken=0)
+            await left(stable, transport)
+        assert stable.pool.snapshot().failures == ()
+    assert counts.notes["demo", "slot_died", "died"] == 0
+    assert counts.notes["demo", "retired", "used_up"] == 2
+
+
+async def test_w34_an_agent_that_ended_with_a_failed_open_is_a_start_that_failed(tmp_path: Path) -> None:
+    counts = Counts()
+    agent = replace(
+        demo_settings(tmp_path / "record", deadlines=Deadlines(tools=0.2)),
+        command=(sys.executable, "-c", MAKES_SESSIONS_ONLY),
+        args=(),
+    )
+    async with (
+        bridge_in(tmp_path) as bridge,
+        open_stable(tmp_path, traits=ALONE, observer=counts, tool_port=bridge) as stable,
+    ):
+        stable.pool.reload(replace(stable.settings, providers={"demo": agent}, fallback=False), stable.environ)
+        with pytest.raises(AgentStartFailed, match="did not connect to its tools") as failed:
+            await stable.pool.lease(stable.key(), tools=TOOLS, deadline=20)
+        assert failed.value.phase is Phase.TOOLS
+        stable.pool.cool(stable.key())
+        await stable.settled(lambda: not stable.pool.snapshot().processes)
+        (failure,) = stable.pool.snapshot().failures
+        assert (failure.kind, "did not connect" in failure.text) == ("AgentStartFailed", True)
+    assert counts.notes["demo", "start_failed", "died"] >= 1
+
+
+async def test_w17_an_agent_that_crashes_while_it_is_ended_leaves_no_slot(tmp_path: Path) -> None:
+    counts = Counts()
+    async with open_stable(tmp_path, "--ignore-eof", traits=ALONE, limits=ONE, observer=counts) as stable:
         lease = await stable.pool.lease(stable.key())
-        await say(lease, "hello")
         transport = await stable.pool.get(stable.key())
         lease.release()
-        await require_polite(stable, transport, spoken=0)
+        await stable.settled(lambda: transport.closing)
+        os.kill(transport.pid, signal.SIGSEGV)
+        await left(stable, transport)
+        assert (await exit_of(transport)).signal == signal.SIGSEGV
+        assert stable.pool.snapshot().failures == ()
+
+
+async def test_w17_an_agent_that_crashes_under_its_session_has_died(tmp_path: Path) -> None:
+    counts = Counts()
+    async with open_stable(tmp_path, traits=ALONE, limits=ONE, observer=counts) as stable:
+        lease = await stable.pool.lease(stable.key())
+        transport = await stable.pool.get(stable.key())
+        os.kill(lease.pid, signal.SIGSEGV)
+        await left(stable, transport)
+        lease.release()
+        assert [failure.kind for failure in stable.pool.snapshot().failures] == ["TransportLost"]
+    assert counts.notes["demo", "slot_died", "died"] == 1
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,40 @@ async def test_m07_a_seat_whose_relay_died_as_soon_as_it_had_come_is_never_hande
                 assert await say(lease, "!tools") == "whoami"
 
 
+class Jammed(Tickets):
+    """Tickets that cannot be dismissed."""
+
+    def open(self, definitions: Sequence[JsonObject]) -> Any:
+        return Stuck(super().open(definitions))
+
+
+class Stuck:
+    """A ticket like any other, until it is dismissed."""
+
+    def __init__(self, ticket: SessionBinding) -> None:
+        self._ticket = ticket
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ticket, name)
+
+    def dismiss(self) -> None:
+        raise ZeroDivisionError
+
+
+async def test_w34a_a_ticket_that_fails_at_the_end_keeps_no_place(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with bridge_in(tmp_path) as bridge:
+        traits = {"seats_per_process": 1}
+        async with open_stable(tmp_path, tool_port=Jammed(bridge), traits=traits, limits=ONE) as stable:
+            for _ in range(2):
+                # Well below the close timeout, after which a place that nobody gave back is taken for a leak.
+                (await stable.pool.lease(stable.key(), tools=TOOLS, deadline=8)).release()
+            await stable.settled(lambda: not stable.pool.snapshot().core.leases)
+            assert [slot.leaked for key in stable.pool.snapshot().core.keys for slot in key.slots] == [0]
+    assert "ZeroDivisionError" in caplog.text
+
+
 async def test_wm5_a_claim_cancelled_after_its_grant_leaves_nothing(tmp_path: Path) -> None:
     async with open_stable(tmp_path) as stable:
         await stable.pool.get(stable.key())

@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ostler.pool import Limits, PoolSettings, ToolSet
+from ostler.pool.core import SettingsError
 from ostler.pool.errors import AgentStartFailed, PoolPaused
 from ostler.pool.events import Finished, Reason
 from ostler.pool.order import SessionMemo
@@ -97,6 +100,12 @@ async def test_a_hint_has_a_seat_ready(tmp_path: Path) -> None:
         await stable.settled(lambda: stable.pool.snapshot().core.census.parked == 1)
         async with await stable.pool.lease(stable.key()) as lease:
             assert lease.warmth == "parked"
+
+
+async def test_fewer_than_no_seats_cannot_be_kept(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        with pytest.raises(SettingsError, match="-1 seats"):
+            stable.pool.warm(stable.key(), seats=-1)
 
 
 async def test_the_snapshot_is_plain_data_without_tokens(tmp_path: Path) -> None:
@@ -197,6 +206,37 @@ async def test_a_spare_serves_a_directory_that_nobody_foresaw(tmp_path: Path) ->
         assert await say(second, "hello") == "echo: hello"
         for lease in (first, second):
             lease.release()
+
+
+@pytest.mark.parametrize("up", [True, False])
+async def test_w18_a_spare_speaks_of_the_directory_that_it_serves(
+    tmp_path: Path, up: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_stable(tmp_path, *([] if up else ["--boot-delay", "0.3"]), spares={"demo": 1}) as stable:
+        known, unforeseen = stable.key("known"), stable.key("unforeseen")
+        first = await stable.pool.lease(known)
+        await stable.settled(lambda: len(stable.pool.snapshot().core.spares) == 1)
+        if up:
+            await stable.settled(lambda: len(stable.pids()) == 2)
+        second = await stable.pool.lease(unforeseen)
+        assert second.pid != first.pid
+        turn = await second.prompt("!sleep 30")
+        caplog.clear()
+        os.kill(second.pid, signal.SIGKILL)
+        end = await turn.ended()
+        await stable.settled(lambda: second.lost)
+        (failure,) = stable.pool.snapshot().failures
+        for text in (end.detail, str(second.lost), failure.text, caplog.text):
+            assert unforeseen.cwd in text
+            assert known.cwd not in text
+
+
+async def test_w09_a_spare_of_one_model_serves_no_other(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, spares={"demo": 1}) as stable:
+        await stable.pool.lease(stable.key("known", model="one"))
+        await stable.settled(lambda: len(stable.pool.snapshot().core.spares) == 1)
+        async with await stable.pool.lease(stable.key("unforeseen", model="other")) as lease:
+            assert lease.warmth == "cold"
 
 
 async def test_a_failure_in_the_snapshot_says_how_long_ago_it_was(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ostler.gateway.records import MessageRecord, NewMessage, NewSession, ResponseRecord
 from ostler.gateway.store import Store
 from ostler.gateway.stores.sqlite import SqliteStore
-from ostler.gateway.stores.sqlite.store import SqliteSettings
+from ostler.gateway.stores.sqlite.file import SqliteSettings
 
 FEW_RESPONSES = 100
 FEW_BYTES = 100_000

@@ -13,6 +13,7 @@ from ostler.pool.errors import AgentStartFailed, Phase, UnknownProvider
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch import Launch, fingerprint, launch
 from ostler.pool.provider import Approval, CodecName, Provider, Recipe, ToolChannel
+from ostler.pool.providers import load
 from ostler.pool.providers.acp import PROVIDER as ACP
 from ostler.pool.providers.codex_app_server import PROVIDER as CODEX
 from ostler.pool.providers.gemini import PROVIDER as GEMINI
@@ -66,6 +67,18 @@ def test_w09_each_spawn_input_changes_the_fingerprint(shape: str, tmp_path: Path
     assert SHAPES[shape](tmp_path).fingerprint != build().fingerprint
 
 
+@pytest.mark.parametrize("name", [provider.name for provider in load().values()])
+def test_w09_another_model_is_another_process_also_where_it_is_said_with_each_session(name: str) -> None:
+    provider = load()[name]
+    settings = dataclasses.replace(PYTHON, approval=min(provider.approvals))
+    made = {build(provider, settings, TransportKey(name, model, "/work")).fingerprint for model in ("one", "other")}
+    assert len(made) == 2
+
+
+def test_a_spare_names_no_directory() -> None:
+    assert "/work" not in launch(PROVIDER, PYTHON, KEY, ENVIRON, spare=True).command.label
+
+
 def test_w09_no_setting_is_without_a_class() -> None:
     assert {field.name for field in dataclasses.fields(ProviderSettings)} == (SHAPES.keys() & SETTINGS) | PER_CALL
 
@@ -104,7 +117,9 @@ def test_w11_secrets_are_named_for_redaction_and_shown_nowhere() -> None:
 
 def test_the_fingerprint_of_a_secret_is_not_the_secret() -> None:
     command = build(dataclasses.replace(PROVIDER, credentials=("GEMINI_API_KEY",))).command
-    mark = fingerprint(command, approval=Approval.AUTO, codec=CodecName.ACP, channel=ToolChannel.RELAY, credentials={})
+    mark = fingerprint(
+        command, model=None, approval=Approval.AUTO, codec=CodecName.ACP, channel=ToolChannel.RELAY, credentials={}
+    )
     assert len(mark) == 64
     assert int(mark, 16) >= 0
 

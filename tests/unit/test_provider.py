@@ -1,5 +1,7 @@
 """Declarations: the rules that hold for each, and the clockwork of loads."""
 
+from dataclasses import replace
+
 import pytest
 
 from ostler.pool.order import SessionMemo
@@ -43,12 +45,18 @@ def test_every_provider_is_found() -> None:
 def test_two_providers_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="demo"):
         by_name([PROVIDERS["demo"], PROVIDERS["demo"]])
+    with pytest.raises(ValueError, match="'claude' for short"):
+        by_name([PROVIDERS["claude-acp"], replace(PROVIDERS["demo"], short="claude")])
+
+
+def test_w02_a_session_that_ends_with_its_process_shares_it_with_none() -> None:
+    with pytest.raises(ValueError, match="would end all that share"):
+        replace(PROVIDERS["demo"], close=CloseVerb.KILL)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS.values(), ids=PROVIDERS.keys())
 def test_a_declaration_does_not_contradict_itself(provider: Provider) -> None:
     assert (provider.seats_per_process == 1) == (provider.sharing is Sharing.NONE)
-    assert provider.close is not CloseVerb.KILL or provider.sharing is Sharing.NONE
     native = provider.codec is CodecName.CODEX_APP_SERVER
     assert provider.tool_channel is (ToolChannel.DYNAMIC_TOOLS if native else ToolChannel.RELAY)
     assert {provider.tool_channel, ToolChannel.RELAY} <= provider.tool_channels

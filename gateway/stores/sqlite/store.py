@@ -7,13 +7,10 @@ reader's thread. Nothing in this file knows SQL.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from time import time
-from typing import Self, TypeVar
-
-import apsw
+from typing import Self
 
 from ostler.gateway.errors import StoreError
 from ostler.gateway.records import (
@@ -52,47 +49,22 @@ from ostler.gateway.stores.sqlite import (
     turns,
     upkeep,
 )
-from ostler.gateway.stores.sqlite.connection import Connection, connect, connect_reader, make_private
-from ostler.gateway.stores.sqlite.faults import fault_of, told_by_disk
+from ostler.gateway.stores.sqlite.file import SqliteSettings, StoreFile
 from ostler.gateway.stores.sqlite.json import write_json
 from ostler.gateway.stores.sqlite.library import check_library
-from ostler.gateway.stores.sqlite.migrations import migrate
-from ostler.gateway.stores.sqlite.reader import Readers
-from ostler.gateway.stores.sqlite.writer import Writer
 from ostler.gateway.stores.watch import StoreWatch
 from ostler.wire.json import JsonObject
 
-T = TypeVar("T")
-
 log = logging.getLogger("ostler.gateway.store")
-
-
-@dataclass(frozen=True, slots=True)
-class SqliteSettings:
-    """Limits of one file."""
-
-    responses_max: int = 10_000
-    responses_bytes_max: int = 512 * 1024 * 1024
-    lock_wait: float = 5.0
-    """Seconds to wait for another program's lock."""
-    most_waiting: int = 10_000
-    """Writes that may be queued."""
 
 
 class SqliteStore:
     """Implements `ostler.gateway.store.Store`."""
 
-    def __init__(
-        self, path: Path, *, settings: SqliteSettings, clock: Callable[[], float], watch: StoreWatch | None = None
-    ) -> None:
-        self._path = path
-        self._settings = settings
+    def __init__(self, file: StoreFile, *, settings: SqliteSettings, clock: Callable[[], float]) -> None:
+        self._file = file
         self._clock = clock
         self._room = responses.Room(settings.responses_max, settings.responses_bytes_max)
-        self._writer = Writer(
-            path, self._opening, wait=settings.lock_wait, most_waiting=settings.most_waiting, watch=watch
-        )
-        self._readers = Readers(path, partial(connect_reader, path, settings.lock_wait), wait=settings.lock_wait)
 
     @classmethod
     async def open(
@@ -103,95 +75,52 @@ class SqliteStore:
         clock: Callable[[], float] = time,
         watch: StoreWatch | None = None,
     ) -> Self:
-        """Open a file or make it, and bring it to the schema of today.
-
-        A file that is there and cannot be written to now is opened all the same: it can be read, and the first write
-        that can be done brings it up.
-        """
+        """Open a file or make it, and bring it to the schema of today; as `StoreFile.open` says."""
         check_library()
         wanted = SqliteSettings() if settings is None else settings
-        return await asyncio.to_thread(cls._open, path, wanted, clock, watch)
-
-    @classmethod
-    def _open(cls, path: Path, settings: SqliteSettings, clock: Callable[[], float], watch: StoreWatch | None) -> Self:
-        store = cls(path, settings=settings, clock=clock, watch=watch)
-        try:
-            store._opening().close()
-        except StoreError as fault:
-            if not fault.passing or not path.exists() or not path.stat().st_size:
-                store._close()
-                raise
-            log.warning("opened for reading only, for now: %s", fault)
-        except BaseException:
-            store._close()
-            raise
-        return store
-
-    def _opening(self) -> Connection:
-        """A connection that may write, to a file of today's schema."""
-        wait = self._settings.lock_wait
-        try:
-            make_private(self._path)
-            db = connect(self._path, wait)
-            try:
-                migrate(db, self._path)
-            except BaseException:
-                db.close()
-                raise
-        except apsw.Error as error:
-            raise fault_of(error, self._path, wait) from error
-        except OSError as error:
-            raise told_by_disk(error, self._path) from error
-        return db
-
-    async def _write(self, work: Callable[[Connection], T]) -> T:
-        return await self._writer.submit(work)
+        return cls(await asyncio.to_thread(StoreFile.open, path, wanted, watch), settings=wanted, clock=clock)
 
     async def aclose(self) -> None:
-        await asyncio.to_thread(self._close)
-
-    def _close(self) -> None:
-        self._writer.close()
-        self._readers.close()
+        await asyncio.to_thread(self._file.close)
 
     # Sessions
 
     async def create_session(self, session: NewSession) -> SessionRecord:
         checked_session_id(session.id)
         now = self._clock()
-        return await self._write(lambda db: sessions.create(db, session, now))
+        return await self._file.write(lambda db: sessions.create(db, session, now))
 
     async def get_session(self, session_id: str) -> SessionRecord | None:
-        return await self._readers.run(lambda db: sessions.get(db, session_id))
+        return await self._file.read(lambda db: sessions.get(db, session_id))
 
     async def update_session(self, session_id: str, change: SessionChange) -> SessionRecord:
-        return await self._write(lambda db: sessions.update(db, session_id, change))
+        return await self._file.write(lambda db: sessions.update(db, session_id, change))
 
     async def end_session(self, session_id: str, reason: str) -> bool:
         now = self._clock()
-        return await self._write(lambda db: sessions.end(db, session_id, str(reason), now))
+        return await self._file.write(lambda db: sessions.end(db, session_id, str(reason), now))
 
     async def reopen_session(self, session_id: str) -> bool:
-        return await self._write(lambda db: sessions.reopen(db, session_id))
+        return await self._file.write(lambda db: sessions.reopen(db, session_id))
 
     async def list_sessions(
         self, query: SessionQuery = ANY, *, limit: int = 50, offset: int = 0
     ) -> list[SessionRecord]:
-        return await self._readers.run(lambda db: sessions.listed(db, query, limit, offset))
+        return await self._file.read(lambda db: sessions.listed(db, query, limit, offset))
 
     async def expiring_sessions(
         self, before: float, *, only: str | None = None, besides: Sequence[str] = (), limit: int = 500
     ) -> list[SessionRecord]:
-        return await self._readers.run(lambda db: sessions.expiring(db, before, only, besides, limit))
+        return await self._file.read(lambda db: sessions.expiring(db, before, only, besides, limit))
 
     async def count_sessions(self, query: SessionQuery = ANY) -> int:
-        return await self._readers.run(lambda db: sessions.count(db, query))
+        return await self._file.read(lambda db: sessions.count(db, query))
 
     async def sessions_by_prefix(self, prefix: str, *, limit: int = 10) -> list[SessionRecord]:
-        return await self._readers.run(lambda db: sessions.by_prefix(db, prefix, limit))
+        return await self._file.read(lambda db: sessions.by_prefix(db, prefix, limit))
 
     async def live_end(self, session_id: str) -> SessionRecord | None:
-        return await self._readers.run(lambda db: sessions.live_end(db, session_id))
+        return await self._file.read(lambda db: sessions.live_end(db, session_id))
 
     async def derive_session(
         self,
@@ -204,106 +133,106 @@ class SqliteStore:
         now = self._clock()
         born = replace(child, id=checked_session_id(child.id), parent_id=parent_id)
         said = None if messages is None else _written(messages, now)
-        return await self._write(lambda db: children.derive(db, born, said, end_parent, now))
+        return await self._file.write(lambda db: children.derive(db, born, said, end_parent, now))
 
     # Titles
 
     async def set_title(self, session_id: str, title: str) -> SessionRecord:
         cleaned = clean_title(title)
-        return await self._write(lambda db: titles.set_title(db, session_id, cleaned))
+        return await self._file.write(lambda db: titles.set_title(db, session_id, cleaned))
 
     async def next_title(self, title: str, *, owner: str | None = None) -> str:
         cleaned = clean_title(title)
-        return await self._readers.run(lambda db: titles.next_title(db, cleaned, owner))
+        return await self._file.read(lambda db: titles.next_title(db, cleaned, owner))
 
     async def find_title(self, title: str, query: SessionQuery = ANY) -> SessionRecord | None:
-        return await self._readers.run(lambda db: titles.find_title(db, title, query))
+        return await self._file.read(lambda db: titles.find_title(db, title, query))
 
     # Routes
 
     async def route(self, key: str) -> RoutingRecord | None:
-        return await self._readers.run(lambda db: routes.route(db, key))
+        return await self._file.read(lambda db: routes.route(db, key))
 
     async def set_route(self, key: str, session_id: str, *, platform: str | None = None) -> None:
         now = self._clock()
-        await self._write(lambda db: routes.set_route(db, key, session_id, platform, now))
+        await self._file.write(lambda db: routes.set_route(db, key, session_id, platform, now))
 
     async def recover_route(self, key: str, *, platform: str | None = None) -> RoutingRecord | None:
         found = await self.route(key)
         if found is not None:
             return found
         now = self._clock()
-        return await self._write(lambda db: routes.recover(db, key, platform, now))
+        return await self._file.write(lambda db: routes.recover(db, key, platform, now))
 
     async def switch_route(self, switch: RouteSwitch) -> SessionRecord:
         if isinstance(switch.target, NewSession):
             checked_session_id(switch.target.id)
         now = self._clock()
-        return await self._write(lambda db: routes.switch(db, switch, now))
+        return await self._file.write(lambda db: routes.switch(db, switch, now))
 
     # Transcripts
 
     async def append(self, session_id: str, messages: Sequence[NewMessage]) -> list[int]:
         now = self._clock()
         said = _written(messages, now)
-        return await self._write(lambda db: _append(db, session_id, said, now))
+        return await self._file.write(lambda db: _append(db, session_id, said, now))
 
     async def history(self, session_id: str, *, last: int | None = None, after: int = 0) -> list[MessageRecord]:
-        return await self._readers.run(lambda db: messages.history(db, session_id, last, after))
+        return await self._file.read(lambda db: messages.history(db, session_id, last, after))
 
     async def page(
         self, session_id: str, limit: int, *, newest: bool, after: int | None = None
     ) -> list[MessageRecord] | None:
-        return await self._readers.run(lambda db: messages.page(db, session_id, limit, newest=newest, after=after))
+        return await self._file.read(lambda db: messages.page(db, session_id, limit, newest=newest, after=after))
 
     async def items(
         self, session_id: str, limit: int, *, newest: bool, after: str | None = None
     ) -> list[JsonObject] | None:
-        return await self._readers.run(lambda db: items.page(db, session_id, limit, newest=newest, after=after))
+        return await self._file.read(lambda db: items.page(db, session_id, limit, newest=newest, after=after))
 
     async def item(self, session_id: str, item_id: str) -> JsonObject | None:
-        found = await self._readers.run(lambda db: items.find(db, session_id, item_id))
+        found = await self._file.read(lambda db: items.find(db, session_id, item_id))
         return None if found is None else found[1]
 
     async def known_items(self, session_id: str, ids: Sequence[str]) -> set[str]:
-        return await self._readers.run(lambda db: items.known(db, session_id, ids))
+        return await self._file.read(lambda db: items.known(db, session_id, ids))
 
     async def audit(self, session_id: str) -> list[MessageRecord]:
-        return await self._readers.run(lambda db: messages.audit(db, session_id))
+        return await self._file.read(lambda db: messages.audit(db, session_id))
 
     async def counts(self, session_id: str) -> MessageCounts:
-        return await self._readers.run(lambda db: messages.counts(db, session_id))
+        return await self._file.read(lambda db: messages.counts(db, session_id))
 
     async def deactivate_from(self, session_id: str, message_id: int) -> list[MessageRecord]:
-        return await self._write(lambda db: messages.deactivate_from(db, session_id, message_id))
+        return await self._file.write(lambda db: messages.deactivate_from(db, session_id, message_id))
 
     async def rewrite_transcript(self, session_id: str, messages: Sequence[NewMessage]) -> list[int]:
         now = self._clock()
         said = _written(messages, now)
-        return await self._write(lambda db: _rewrite(db, session_id, said, now))
+        return await self._file.write(lambda db: _rewrite(db, session_id, said, now))
 
     async def compact(
         self, session_id: str, summary: Sequence[NewMessage], *, keep_from: int | None = None
     ) -> list[MessageRecord]:
         now = self._clock()
         said = _written(summary, now)
-        return await self._write(lambda db: messages.compact(db, session_id, said, keep_from, now))
+        return await self._file.write(lambda db: messages.compact(db, session_id, said, keep_from, now))
 
     async def search(self, words: str, query: SessionQuery = ANY, *, limit: int = 20) -> list[SearchHit]:
-        return await self._readers.run(lambda db: search.search(db, words, query, limit))
+        return await self._file.read(lambda db: search.search(db, words, query, limit))
 
     # Responses
 
     async def commit_turn(self, turn: TurnCommit) -> list[int]:
         made = turns.rows_of(turn, self._clock())
-        return await self._write(lambda db: turns.commit(db, made, self._room))
+        return await self._file.write(lambda db: turns.commit(db, made, self._room))
 
     async def save_response(self, response: ResponseRecord) -> None:
         row = responses.row_of(response)
-        await self._write(lambda db: responses.save(db, row, self._room))
+        await self._file.write(lambda db: responses.save(db, row, self._room))
 
     async def get_response(self, response_id: str, *, owner: str = "") -> ResponseRecord | None:
-        found = await self._readers.run(lambda db: responses.get(db, response_id, owner))
+        found = await self._file.read(lambda db: responses.get(db, response_id, owner))
         if found is not None:
             self._touch(response_id)
         return found
@@ -311,7 +240,7 @@ class SqliteStore:
     async def input_items(
         self, response_id: str, limit: int, *, newest: bool, after: str | None = None, owner: str = ""
     ) -> list[JsonObject] | None:
-        found = await self._readers.run(
+        found = await self._file.read(
             lambda db: responses.input_items(db, response_id, owner, limit, newest=newest, after=after)
         )
         if found is not None:
@@ -321,105 +250,105 @@ class SqliteStore:
     def _touch(self, response_id: str) -> None:
         """Queued, not waited for: whoever reads need not know that the disk is full."""
         try:
-            touching = self._writer.submit(lambda db: responses.touch(db, response_id))
+            touching = self._file.write(lambda db: responses.touch(db, response_id))
         except StoreError as fault:
             log.warning("the use of response %s was not noted: %s", response_id, fault)
         else:
             touching.add_done_callback(_seen)
 
     async def delete_response(self, response_id: str, *, owner: str = "") -> bool:
-        return await self._write(lambda db: responses.delete(db, response_id, owner))
+        return await self._file.write(lambda db: responses.delete(db, response_id, owner))
 
     async def list_responses(
         self, *, session_id: str | None = None, slug: str | None = None, owner: str = "", limit: int = 50
     ) -> list[ResponseRecord]:
-        return await self._readers.run(lambda db: responses.listed(db, session_id, slug, owner, limit))
+        return await self._file.read(lambda db: responses.listed(db, session_id, slug, owner, limit))
 
     async def unfinished_responses(self) -> list[ResponseRecord]:
-        return await self._readers.run(responses.unfinished)
+        return await self._file.read(responses.unfinished)
 
     # Conversations
 
     async def get_conversation(self, slug: str, *, owner: str = "") -> ConversationRecord | None:
-        return await self._readers.run(lambda db: conversations.get(db, slug, owner))
+        return await self._file.read(lambda db: conversations.get(db, slug, owner))
 
     async def set_conversation(
         self, slug: str, response_id: str | None, session_id: str | None = None, *, owner: str = ""
     ) -> ConversationRecord:
         now = self._clock()
         lead = conversations.Lead(slug, owner, session_id, response_id)
-        return await self._write(lambda db: conversations.put(db, lead, now))
+        return await self._file.write(lambda db: conversations.put(db, lead, now))
 
     async def claim_conversation(self, slug: str, session: NewSession, *, owner: str = "") -> ConversationRecord:
         checked_session_id(session.id)
         now = self._clock()
-        return await self._write(lambda db: conversations.claim(db, slug, owner, session, now))
+        return await self._file.write(lambda db: conversations.claim(db, slug, owner, session, now))
 
     async def update_conversation(
         self, slug: str, metadata: JsonObject, *, owner: str = ""
     ) -> ConversationRecord | None:
         now = self._clock()
         text = write_json(metadata)
-        return await self._write(lambda db: conversations.update(db, slug, owner, text, now))
+        return await self._file.write(lambda db: conversations.update(db, slug, owner, text, now))
 
     async def delete_conversation(self, slug: str, *, owner: str = "") -> bool:
-        return await self._write(lambda db: conversations.delete(db, slug, owner))
+        return await self._file.write(lambda db: conversations.delete(db, slug, owner))
 
     async def list_conversations(
         self, *, owner: str = "", limit: int = 50, offset: int = 0
     ) -> list[ConversationRecord]:
-        return await self._readers.run(lambda db: conversations.listed(db, owner, limit, offset))
+        return await self._file.read(lambda db: conversations.listed(db, owner, limit, offset))
 
     # Parked calls
 
     async def park(self, calls: Sequence[ParkedCall]) -> None:
         rows = [parked.row_of(call) for call in calls]
-        await self._write(lambda db: parked.park(db, rows))
+        await self._file.write(lambda db: parked.park(db, rows))
 
     async def answer(self, call_id: str, output: object) -> ParkedCall | None:
         text = write_json(output)
-        return await self._write(lambda db: parked.answer(db, call_id, text))
+        return await self._file.write(lambda db: parked.answer(db, call_id, text))
 
     async def parked_call(self, call_id: str) -> ParkedCall | None:
-        return await self._readers.run(lambda db: parked.one(db, call_id))
+        return await self._file.read(lambda db: parked.one(db, call_id))
 
     async def give_up(self, call_ids: Sequence[str]) -> None:
-        await self._write(lambda db: parked.give_up(db, call_ids))
+        await self._file.write(lambda db: parked.give_up(db, call_ids))
 
     async def parked(self, session_id: str | None = None, *, waiting: bool = True) -> list[ParkedCall]:
-        return await self._readers.run(lambda db: parked.listed(db, session_id, waiting))
+        return await self._file.read(lambda db: parked.listed(db, session_id, waiting))
 
     async def expire_parked(self, now: float | None = None) -> list[ParkedCall]:
-        return await self._write(lambda db: parked.expire(db, now))
+        return await self._file.write(lambda db: parked.expire(db, now))
 
     # Idempotency
 
     async def remember(self, record: IdempotencyRecord) -> IdempotencyRecord:
         row, now = idempotency.row_of(record), self._clock()
-        return await self._write(lambda db: idempotency.remember(db, row, now))
+        return await self._file.write(lambda db: idempotency.remember(db, row, now))
 
     async def recall(self, key: str, *, owner: str = "") -> IdempotencyRecord | None:
         now = self._clock()
-        return await self._readers.run(lambda db: idempotency.recall(db, key, owner, now))
+        return await self._file.read(lambda db: idempotency.recall(db, key, owner, now))
 
     # Marks and upkeep
 
     async def set_mark(self, name: str, value: JsonObject) -> None:
         text = write_json(value)
-        await self._write(lambda db: upkeep.set_mark(db, name, text))
+        await self._file.write(lambda db: upkeep.set_mark(db, name, text))
 
     async def marks(self, prefix: str = "") -> dict[str, JsonObject]:
-        return await self._readers.run(lambda db: upkeep.marks(db, prefix))
+        return await self._file.read(lambda db: upkeep.marks(db, prefix))
 
     async def clear_mark(self, name: str) -> None:
-        await self._write(lambda db: upkeep.clear_mark(db, name))
+        await self._file.write(lambda db: upkeep.clear_mark(db, name))
 
     async def prune(self, *, before: float, limit: int = 1000) -> list[str]:
-        return await self._write(lambda db: upkeep.prune(db, before, limit))
+        return await self._file.write(lambda db: upkeep.prune(db, before, limit))
 
     async def facts(self) -> StoreFacts:
-        found = await self._write(lambda db: upkeep.facts(db, self._path))
-        return replace(found, waiting_writes=self._writer.waiting)
+        found = await self._file.write(lambda db: upkeep.facts(db, self._file.path))
+        return replace(found, waiting_writes=self._file.waiting)
 
 
 # Under these names for the methods whose parameter is called `messages`, as the protocol calls it.

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import resource
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ from ostler.pool.process import (
     AgentProcess,
     Command,
     Ending,
+    Exit,
     Keeper,
     KeeperClosed,
     MissingDirectory,
@@ -32,6 +34,7 @@ from ostler.pool.process.ladder import Rung
 from ostler.pool.process.reaper.kin import read_stat
 from ostler.pool.process.reaper.strike import Family
 from tests.support.processes import STUBBORN, Recorder, alive, marked, python, running
+from tests.support.small_disk import filled, small_disk
 from tests.support.waiting import eventually
 from tests.support.witness import open_files
 
@@ -77,7 +80,6 @@ async def test_a_large_write_pauses_the_writer_and_resumes_it(tmp_path: Path, ke
         process.write(b"x" * 4_000_000)
         assert listener.levels == [False]
         process.write(b"\n" + b"y" * 4_000_000)
-        await process.drain()
         assert await listener.line() == "4000000"
         assert listener.levels == [False, True]
 
@@ -86,37 +88,39 @@ async def test_a_child_that_never_reads_stdin_blocks_nobody_and_stops(tmp_path: 
     async with running(ANSWER, tmp_path, keeper) as (process, listener):
         await listener.line()
         process.write(b"x" * 4_000_000)
-        waiting = asyncio.ensure_future(process.drain())
         ended = await process.stop()
         assert ended.ending is Ending.ON_TERMINATE
         with pytest.raises(StdinClosed):
-            await waiting
+            process.write(b"x")
 
 
-async def test_a_paused_reader_loses_nothing_when_the_process_ends(tmp_path: Path, keeper: Keeper) -> None:
-    listener = Recorder()
-    code = "import sys; sys.stdin.readline(); sys.stdout.write('z' * 60_000)"
-    process = await AgentProcess.start(python(code, tmp_path), listener, keeper=keeper)
-    process.pause_reading()
-    process.write(b"\n")
-    await eventually(lambda: not process.is_alive)
-    await asyncio.sleep(0.3)  # longer than the linger: what is tested is that the exit is held back
-    assert listener.exits == []
-    process.resume_reading()
-    await listener.exited()
-    assert len(listener.out) == 60_000
+async def test_what_it_said_last_is_heard_before_its_end(tmp_path: Path, keeper: Keeper) -> None:
+    async with running("import sys; sys.stdin.readline(); sys.stdout.write('z' * 60_000)", tmp_path, keeper) as (
+        process,
+        listener,
+    ):
+        process.write(b"\n")
+        await listener.exited()
+        assert len(listener.out) == 60_000
+
+
+class Mourner(Recorder):
+    """Looks at the process when it is told of its end."""
+
+    def process_exited(self, exit: Exit) -> None:  # noqa: A002 (the protocol's name)
+        self.stat = read_stat(exit.pid)
+        super().process_exited(exit)
 
 
 async def test_w32_the_pid_stays_ours_until_the_burial(tmp_path: Path, keeper: Keeper) -> None:
     """While the zombie stands, no stranger can get its pid, group or session."""
-    async with running("print('bye', flush=True)", tmp_path, keeper) as (process, _):
-        process.pause_reading()
-        await eventually(lambda: not process.is_alive)
-        stat = read_stat(process.pid)
-        assert stat is not None
-        assert stat.dead
-        await process.stop()
-        assert read_stat(process.pid) is None
+    listener = Mourner()
+    process = await AgentProcess.start(python("print('bye', flush=True)", tmp_path), listener, keeper=keeper)
+    await listener.exited()
+    assert listener.stat is not None
+    assert listener.stat.dead
+    await process.stop()
+    assert read_stat(process.pid) is None
 
 
 async def test_exits_at_once_is_reported_once_with_code_and_stderr(tmp_path: Path, keeper: Keeper) -> None:
@@ -372,3 +376,30 @@ async def test_a_keeper_without_a_reaper_does_not_open(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         await Keeper.open(tmp_path / "run", "gw", python="/no/such/python")
     assert list((tmp_path / "run" / "spawns").iterdir()) == []
+
+
+async def test_a_start_that_cannot_be_written_down_is_refused_until_it_can(tmp_path: Path, keeper: Keeper) -> None:
+    shutil.rmtree(keeper.folder)
+    keeper.folder.write_text("in the way")
+    with pytest.raises(StartError, match="cannot be written down in the spawn ledger"):
+        await AgentProcess.start(python(ECHO, tmp_path), Recorder(), keeper=keeper)
+    assert marked(keeper.run.mark) == []
+    keeper.folder.unlink()
+    async with running(ECHO, tmp_path, keeper) as (process, listener):
+        process.write(b"hello\n")
+        assert await listener.line() == "hello"
+
+
+async def test_a_full_disk_keeps_no_half_of_an_announcement(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with small_disk(disk, "1m") as mounted:
+        if not mounted:
+            pytest.skip("this machine does not let us mount a disk to be filled")
+        keeper = await Keeper.open(disk / "run", "full")
+        with filled(disk), pytest.raises(StartError, match="No space left"):
+            await AgentProcess.start(python(ECHO, tmp_path), Recorder(), keeper=keeper)
+        async with running(ECHO, tmp_path, keeper):
+            assert len(list(keeper.folder.iterdir())) == 1
+        await keeper.aclose()
+        assert not keeper.folder.exists()

@@ -21,8 +21,8 @@ from ostler.gateway.errors import (
 )
 from ostler.gateway.records import NewSession
 from ostler.gateway.stores.sqlite import SqliteStore
+from ostler.gateway.stores.sqlite.file import SqliteSettings
 from ostler.gateway.stores.sqlite.library import check_library
-from ostler.gateway.stores.sqlite.store import SqliteSettings
 from tests.support.stores import said, texts, with_turns
 
 CHILD = [sys.executable, "-m", "tests.support.store_child"]

@@ -1,6 +1,7 @@
 """The other dialect on a real process: a small app-server that says what codex says, in the order codex says it."""
 
 import asyncio
+import dataclasses
 import sys
 
 import pytest
@@ -9,7 +10,7 @@ from ostler.pool.errors import AgentStartFailed, Phase
 from ostler.pool.events import Finished, Reason, ToolEnded
 from ostler.pool.prompt import TextPart
 from ostler.pool.providers.codex_app_server import PROVIDER as CODEX
-from ostler.pool.settings import ProviderSettings
+from ostler.pool.settings import Deadlines, ProviderSettings
 from ostler.pool.transport import Transport
 from ostler.wire.json import JsonObject
 from tests.support import app_server
@@ -35,11 +36,13 @@ async def test_a_turn_ends_by_its_own_event(stable: Stable) -> None:
 
 
 async def test_w40c_what_is_late_after_an_interrupt_is_dropped(stable: Stable) -> None:
-    session = await (await server(stable)).open(stable.order())
+    transport = await server(stable)
+    session = await transport.open(stable.order())
     turn = await session.prompt([TextPart("wait")])
     turn.cancel()
     assert end_of(await hear(turn)) == Finished(Reason.CANCELLED)
     assert await say(session, "next") == "next"
+    assert transport.dropped["stale"] == 1
 
 
 async def test_w02_a_native_tool_call_reaches_the_session_that_its_thread_names(stable: Stable) -> None:
@@ -76,6 +79,23 @@ async def test_m09_a_close_is_both_verbs(stable: Stable) -> None:
     assert await (await transport.open(stable.order())).close() is True
     session = await transport.open(stable.order())
     assert await say(session, "closed") == "thread/unsubscribe thread/archive"
+
+
+async def test_w41e_a_thread_that_is_not_unearthed_in_time_is_a_load_that_failed(stable: Stable) -> None:
+    script = f"""
+import json, runpy, sys
+sys.argv = [{app_server.__file__!r}]
+lines = sys.stdin
+sys.stdin = (line for line in lines if json.loads(line)["method"] != "thread/unarchive")
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+    settings = ProviderSettings(command=(sys.executable, "-c", script), deadlines=Deadlines(session_load=0.2))
+    transport = await stable.start(stable.plan(CODEX, settings))
+    memo = (await transport.open(stable.order())).memo
+    with pytest.raises(AgentStartFailed, match="thread/unarchive") as caught:
+        await transport.load(dataclasses.replace(memo, session_id="of-another-process"), stable.order())
+    assert caught.value.phase is Phase.SESSION_LOAD
+    assert transport.sessions == 1
 
 
 async def test_a_refused_turn_is_an_unknown_session(stable: Stable) -> None:

@@ -3,14 +3,23 @@
 import asyncio
 import contextlib
 import dataclasses
+from pathlib import Path
 
 import pytest
 
 from ostler.pool.codec import ToolWanted
 from ostler.pool.errors import AgentStartFailed, LoadRefused, Phase, TransportLost, UnknownSession
 from ostler.pool.permission import ask
+from ostler.pool.process import Keeper
+from ostler.pool.process.errors import Blind
+from ostler.pool.process.reaper.kin import Stat
+from ostler.pool.process.reaper.strike import Family
 from ostler.pool.prompt import TextPart
-from ostler.pool.provider import NEVER, LoadTrust
+from ostler.pool.provider import NEVER, CloseVerb, LoadTrust, Sharing
+from ostler.pool.providers.demo import PROVIDER as DEMO
+from ostler.pool.session import AgentSession
+from ostler.pool.settings import ProviderSettings
+from ostler.pool.transport import Transport
 from tests.support.stable import SCRIPTED, Stable, say
 from tests.support.tickets import PlainTicket
 from tests.support.waiting import eventually
@@ -101,7 +110,7 @@ for method, frame, session in frames("session/new"):
 """
     transport = await stable.scripted(script)
     session = await transport.open(stable.order())
-    await eventually(lambda: session.between)
+    await eventually(lambda: session.late)
     assert transport.strays == 0
 
 
@@ -165,6 +174,40 @@ async def test_w03a_a_session_is_not_loaded_twice_on_one_process(stable: Stable)
     session = await transport.open(stable.order())
     with pytest.raises(LoadRefused, match="open on this very process"):
         await transport.load(session.memo, stable.order())
+
+
+async def test_w03a_of_two_loads_at_once_on_one_process_one_is_refused(stable: Stable) -> None:
+    writer = await stable.demo()
+    session = await writer.open(stable.order())
+    await say(session, "mark-one")
+    await writer.close()
+    transport = await stable.demo("--slow-session-new", "0.1")
+    loads = [transport.load(session.memo, stable.order()) for _ in range(2)]
+    loaded, refused = await asyncio.gather(*loads, return_exceptions=True)
+    assert isinstance(loaded, AgentSession)
+    assert isinstance(refused, LoadRefused)
+    assert transport.sessions == 1
+    assert await say(loaded, "!recall") == "mark-one"
+
+
+class BlindKeeper(Keeper):
+    """Cannot look at who is left."""
+
+    async def end(self, family: Family, *, grace: float, bound: float, closely: bool = False) -> list[Stat]:
+        await super().end(family, grace=grace, bound=bound, closely=closely)
+        raise Blind("no descriptors")
+
+
+async def test_w32_a_session_has_ended_with_its_process_though_nobody_can_see_who_is_left_of_it(
+    stable: Stable, tmp_path: Path
+) -> None:
+    provider = dataclasses.replace(DEMO, close=CloseVerb.KILL, sharing=Sharing.NONE, seats_per_process=1)
+    keeper = await BlindKeeper.open(tmp_path / "blind", "test")
+    transport = await Transport.start(stable.plan(provider, ProviderSettings()), keeper=keeper, gates=stable.gates)
+    session = await transport.open(stable.order())
+    assert await session.close() is True
+    assert (transport.leaked, transport.lost is not None) == (0, True)
+    await keeper.aclose()
 
 
 async def test_m02_a_load_too_early_says_when(stable: Stable) -> None:

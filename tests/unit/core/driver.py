@@ -3,13 +3,14 @@
 from typing import Any
 
 from ostler.pool.core import KeySpec, Limits, PoolCore, ReserveRule, SeatId, SlotId, Traits, actions, events
+from tests.unit.core.picture import describe
 
 QUIET = ReserveRule(most=4, keep_seconds=1e-6)
 """A rule that never learns anything: only floors and hints park seats."""
 
 
-def spec(fingerprint: str = "f", *, floor: int = 0, spares: int = 0, most: int | None = None, **traits: Any) -> KeySpec:
-    return KeySpec("gem", fingerprint, Traits(**({"seats_per_process": 3} | traits)), floor, spares, most)
+def spec(fingerprint: str = "f", *, spares: int = 0, most: int | None = None, **traits: Any) -> KeySpec:
+    return KeySpec("gem", fingerprint, Traits(**({"seats_per_process": 3} | traits)), spares, most)
 
 
 def words(action: actions.Action) -> str:  # noqa: C901  # one case per action
@@ -57,6 +58,9 @@ class Pool:
     def register(self, key: str = "k", **facts: Any) -> list[str]:
         return self.do(events.KeyRegistered(key, spec(**facts)))
 
+    def warm(self, key: str = "k", tools: str = "t", seats: int = 1) -> list[str]:
+        return self.do(events.Warm(key, tools, seats))
+
     def claim(self, key: str = "k", tools: str | None = "", owner: str = "ann", **more: Any) -> list[str]:
         self.claims += 1
         patience = more.pop("patience", 30.0)
@@ -93,7 +97,7 @@ class Pool:
                 if line.startswith("grant"):
                     return int(line.split()[3])
             said = self._answer(said)
-        raise AssertionError(self.core.describe())
+        raise AssertionError(describe(self.core.books))
 
     def _answer(self, said: list[str]) -> list[str]:
         heard: list[str] = []
@@ -105,4 +109,4 @@ class Pool:
         return heard
 
     def says(self) -> str:
-        return self.core.describe()
+        return describe(self.core.books)

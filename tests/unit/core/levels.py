@@ -10,6 +10,7 @@ from tests.unit.core.mirror import (
     MirrorSlot,
     require,
 )
+from tests.unit.core.picture import describe
 
 DEADLINE = attrgetter("deadline")
 
@@ -100,7 +101,7 @@ class Levels(Mirror):
             require(dying or not idle, "an idle process makes way for a waiter", key, idle)
             return
         raise BrokenInvariantError(
-            f"a waiter's process is not started though nothing forbids it: {key} {self.core.describe()}"
+            f"a waiter's process is not started though nothing forbids it: {key} {describe(self.books)}"
         )
 
     def _check_deadlock(self) -> None:
@@ -117,7 +118,7 @@ class Levels(Mirror):
                 for one in nested
                 if not self._is_paused(one.key) and self._group(one.key) not in self.books.breakers
             ]
-            require(not stuck, "no self-deadlock", self.core.describe(), stuck)
+            require(not stuck, "no self-deadlock", describe(self.books), stuck)
 
     def _check_overdue(self) -> None:
         limits, now = self.limits, self.now
@@ -157,7 +158,7 @@ class Levels(Mirror):
     def _recount(self) -> None:
         books, lib = self.books, self.lib
         same = books.slots.keys() == self.slots.keys() and books.leases.keys() == self.leases.keys()
-        require(same, "books and mirror agree", self.core.describe())
+        require(same, "books and mirror agree", describe(self.books))
         require(books.claims.keys() == self.claims.keys(), "claims agree")
         require(books.seats.keys() == self.seats.keys(), "seats agree", set(books.seats) ^ set(self.seats))
         require({lease.claim for lease in books.leases.values()} == books.granted.keys(), "grants agree")

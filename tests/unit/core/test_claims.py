@@ -3,7 +3,6 @@
 import pytest
 
 from ostler.pool.core import events
-from ostler.pool.core.values import SlotId
 from tests.unit.core.driver import Pool
 
 
@@ -194,7 +193,7 @@ def test_e13_a_shutdown_leaves_the_grace_of_a_process_that_ends_already() -> Non
     pool = Pool()
     pool.register()
     pool.leased()
-    pool.do(events.DrainSlot(SlotId(1)))
+    pool.do(events.DrainKey("k"))
     assert pool.release(3) == ["close 2", "stop #1 soft operator"]
     assert pool.do(events.Shutdown()) == ["stop #4 soft shutdown"]
     assert pool.do(events.Shutdown()) == ["stop #1 hard shutdown", "stop #4 hard shutdown"]

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from ostler.pool.core import Limits, Replacement, ReserveRule, SeatId, Sharing, SlotId, events
+from ostler.pool.core import Limits, ReserveRule, SeatId, Sharing, SlotId, events
 from tests.unit.core.driver import Pool
 
 
@@ -21,9 +21,10 @@ LIMITS = {item.name for item in fields(Limits)}
 
 def test_w17_a_death_loses_each_lease_once_and_the_floor_is_restored() -> None:
     pool = ready()
-    pool.register(floor=1)
+    assert pool.warm() == ["open 4 on #1 t"]
+    pool.opened(4)
     said = pool.do(events.SlotDied(SlotId(1), "pid 7 exit 139"))
-    assert said == ["note slot_died died", "lost 3 died pid 7 exit 139", "stop #1 hard died", "start #4 k"]
+    assert said == ["note slot_died died", "lost 3 died pid 7 exit 139", "stop #1 hard died", "start #5 k"]
     assert pool.do(events.SlotDied(SlotId(1), "again")) == ["note stale"]
     assert pool.release(3) == ["note stale"]
     assert pool.gone(1) == []
@@ -35,7 +36,8 @@ def test_a_process_that_is_gone_without_a_word_has_died() -> None:
 
 def test_a_process_that_dies_before_it_proved_itself_is_a_failed_start() -> None:
     pool = Pool()
-    pool.register(floor=1)
+    pool.register()
+    pool.warm()
     pool.started(1)
     assert pool.do(events.SlotDied(SlotId(1), "x")) == [
         "note start_failed died",
@@ -43,6 +45,22 @@ def test_a_process_that_dies_before_it_proved_itself_is_a_failed_start() -> None
         "stop #1 hard died",
     ]
     assert pool.gone(1) == []
+
+
+def test_a_process_that_ended_with_its_session_has_not_died() -> None:
+    pool = ready(seats_per_process=1, sharing=Sharing.NONE)
+    pool.release(3)
+    assert pool.do(events.SlotSpent(SlotId(1))) == ["note retired used_up", "stop #1 soft used_up"]
+    assert pool.closed(2) == ["note stale"]
+    assert (pool.gone(1), pool.core.snapshot().keys[0].failures) == ([], 0)
+
+
+def test_a_spent_process_waits_for_no_successor() -> None:
+    pool = ready(seats_per_process=1, sharing=Sharing.NONE)
+    assert pool.claim() == ["start #4 k"]
+    assert pool.do(events.Recycle(SlotId(1))) == ["note retired operator"]
+    pool.release(3)
+    assert pool.do(events.SlotSpent(SlotId(1))) == ["stop #1 soft operator"]
 
 
 @pytest.mark.parametrize("event", [events.SlotDied(SlotId(1), "x"), events.SlotGone(SlotId(1))])
@@ -59,7 +77,6 @@ def test_w27a_another_fingerprint_drains_the_old_generation_and_serves_from_the_
     assert pool.claim() == []
     assert pool.started(4) == ["move 3 fingerprint", "open 5 on #4"]
     assert pool.opened(5) == ["grant c2 lease 6 on #4 cold starting"]
-    assert pool.do(events.TurnBoundary(3)) == ["move 3 fingerprint"]  # type: ignore[arg-type] - tests name leases by number
     assert pool.release(3) == ["close 2", "stop #1 soft fingerprint"]
 
 
@@ -112,11 +129,6 @@ def test_what_nobody_needs_is_retired_without_a_successor() -> None:
 
 def test_an_empty_pool_asks_for_no_tick() -> None:
     assert Pool().core.handle(events.Tick(), 1.0) == []
-
-
-def test_a_provider_may_ask_to_drain_first() -> None:
-    pool = ready(replacement=Replacement.DRAIN_FIRST)
-    assert pool.do(events.Recycle(SlotId(1)))[:2] == ["note retired operator", "move 3 operator"]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +218,7 @@ def test_w38b_when_the_next_process_is_as_slow_the_machine_is_to_blame() -> None
 
 def test_w27b_a_drain_ends_at_its_deadline() -> None:
     pool = ready(drain_timeout=60.0)
-    assert pool.do(events.DrainSlot(SlotId(1))) == ["move 3 operator", "start #4 k"]
+    assert pool.do(events.DrainKey("k")) == ["move 3 operator", "start #4 k"]
     pool.started(4)
     assert pool.tick(59.0) == []
     assert pool.tick(1.0) == ["lost 3 drain_deadline drained for 60 s", "stop #1 soft drain_deadline"]
@@ -223,7 +235,8 @@ def test_a_stop_that_is_not_answered_is_said_again() -> None:
 
 def test_draining_a_key_stops_its_starts_too() -> None:
     pool = Pool()
-    pool.register(floor=1)
+    pool.register()
+    assert pool.warm() == ["start #1 k"]
     assert pool.do(events.DrainKey("k"))[0] == "stop #1 soft operator"
 
 
@@ -236,7 +249,7 @@ def test_a_start_that_never_answers_fails() -> None:
 
 def test_w15_idle_counts_from_the_last_use_and_drains_to_zero() -> None:
     pool = ready(idle_after=100.0)
-    pool.do(events.TurnBoundary(3), after=90.0)  # type: ignore[arg-type] - tests name leases by number
+    pool.now += 90.0
     pool.release(3)
     pool.closed(2)
     assert pool.tick(90.0) == []
@@ -248,7 +261,8 @@ def test_w15_idle_counts_from_the_last_use_and_drains_to_zero() -> None:
 def test_w18a_no_idle_stop_beside_a_lease_or_below_the_floor() -> None:
     pool = ready(idle_after=10.0)
     assert pool.tick(50.0) == []
-    pool.register(floor=1)
+    pool.warm()
+    pool.opened(4)
     pool.release(3)
     pool.closed(2)
     assert pool.tick(50.0) == []
@@ -327,8 +341,7 @@ def test_a_working_process_closes_the_breaker_even_if_nobody_opens_a_seat() -> N
 
 def test_the_snapshot_tells_all_in_plain_data() -> None:
     pool = ready()
-    pool.register(floor=1)
-    pool.do(events.Warm("k", "t", 1))
+    pool.warm()
     (key,) = pool.core.snapshot().keys
     (slot,) = key.slots
     assert (slot.leased, slot.opening, slot.capacity) == (1, 1, 3)

@@ -79,18 +79,18 @@ def test_another_reserve_rule_judges_what_was_seen_already() -> None:
 
 def test_w31_another_ceiling_is_judged_anew() -> None:
     pool = Pool(memory_ceiling=100)
-    pool.register(floor=1)
+    pool.register()
+    pool.warm()
     pool.started(1)
     assert pool.do(events.MemorySampled(SlotId(1), 150)) == ["note ceiling_too_low"]
     assert pool.do(events.MemorySampled(SlotId(1), 151)) == []
     pool.do(limits(memory_ceiling=140))
-    assert pool.do(events.MemorySampled(SlotId(1), 151)) == ["note retired memory_growth", "start #2 k"]
+    assert pool.do(events.MemorySampled(SlotId(1), 151)) == ["note retired memory_growth", "start #3 k"]
 
 
 def test_a_cooled_key_ends_and_stays_down_until_somebody_asks() -> None:
     pool = Pool(reserve=ReserveRule(most=1))
-    pool.register(floor=1)
-    pool.started(1)
+    pool.register()
     lease = pool.leased()
     pool.do(events.Warm("k", "", 1))
     said = pool.do(events.Cool("k"))

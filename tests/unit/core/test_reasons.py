@@ -64,13 +64,6 @@ def test_steady_traffic_is_named_once_a_burst_is_over() -> None:
     assert line(pool).expected < 1
 
 
-def test_seats_that_cannot_wait_say_so() -> None:
-    pool = Pool()
-    pool.register(parks=False)
-    pool.do(events.Warm("k", "", 2))
-    assert (line(pool).because, line(pool).target) == (Reason.NO_PARKING, 0)
-
-
 def test_what_holds_a_start_back_is_named() -> None:
     pool = Pool(max_processes=1)
     pool.register()

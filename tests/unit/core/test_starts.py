@@ -51,7 +51,8 @@ def test_reconnect_forgets_the_failures() -> None:
 
 def test_a_floor_is_not_the_first_to_try_again() -> None:
     pool = Pool(breaker_cooldown=8.0)
-    assert pool.register(floor=1) == ["start #1 k"]
+    pool.register()
+    assert pool.warm() == ["start #1 k"]
     pool.failed(1, retryable=False)
     assert pool.tick(7.0) == []
     assert pool.tick(1.0) == ["start #2 k"]
@@ -120,11 +121,25 @@ def test_two_keys_with_one_place_do_not_evict_each_other_before_serving() -> Non
     assert pool.opened(2) == ["grant c1 lease 3 on #1 cold no_process"]
 
 
+def test_what_was_ordered_to_be_kept_is_evicted_last() -> None:
+    pool = Pool(max_processes=2)
+    for key in "abc":
+        pool.register(key)
+    assert pool.warm("a") == ["start #1 a"]
+    pool.started(1)
+    pool.opened(2)
+    assert pool.leased("b") == 5
+    pool.release(5)
+    pool.closed(4)
+    assert pool.claim("c") == ["stop #3 soft evicted"]
+    assert pool.gone(3) == ["start #6 c"]
+
+
 def test_parked_seats_of_other_tools_make_way_on_a_full_key() -> None:
     pool = Pool(max_processes=1)
-    pool.register(seats_per_process=1, floor=1)
+    pool.register(seats_per_process=1)
+    pool.warm()
     pool.started(1)
-    pool.do(events.Warm("k", "t", 1))
     pool.opened(2)
     assert pool.claim(tools="u") == ["close 2"]
     assert pool.closed(2) == ["open 3 on #1 u"]

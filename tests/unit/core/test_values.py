@@ -62,7 +62,6 @@ def test_w08_every_seat_transition(before: SeatState, after: SeatState) -> None:
         lambda: Traits(start_bytes=0),
         lambda: Traits(sharing=Sharing.NONE, seats_per_process=2),
         lambda: Traits(sharing=Sharing.PER_CWD, seats_per_process=2),
-        lambda: KeySpec("p", "f", Traits(), floor=-1),
         lambda: KeySpec("p", "f", Traits(), max_processes=0),
         lambda: KeySpec("p", "f", Traits(), spares=1),
     ],

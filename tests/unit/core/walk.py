@@ -128,15 +128,6 @@ class Walk(Judge):
             closed = [one.seat for one in actions if isinstance(one, self.lib.actions.CloseSeat)]
             require(lease.seat in closed, "a used seat is closed, never parked again", lease.seat)
 
-    def _boundary(self) -> None:
-        if (number := self._pick(tuple(self.leases))) is not None:
-            slot = self.slots[self.leases[number].slot]
-            slot.used_at = self.now
-            asked = self._send(self.events.TurnBoundary(number))
-            if slot.state == "ready" and slot.draining_since is not None:
-                moved = [one for one in asked if isinstance(one, self.lib.actions.MoveRequested)]
-                require(moved, "a session on a draining process is told to move", number)
-
     def _hint(self) -> None:
         if self.core.knows(key := self.rng.choice(tuple(self.specs))):
             self.cooled.discard(key)
@@ -154,8 +145,8 @@ class Walk(Judge):
         fingerprint = old.fingerprint
         if self.rng.random() < 0.3:
             fingerprint = "f1" if old.traits.cwd_per_session and fingerprint == "f0" else f"f{key}.{self.step}"
-        floor, cap = self.rng.choice((0, 0, 1)), self.rng.choice((None, 1, 2))
-        spec = self.lib.KeySpec(old.provider, fingerprint, old.traits, floor, old.spares, cap)
+        cap = self.rng.choice((None, 1, 2))
+        spec = self.lib.KeySpec(old.provider, fingerprint, old.traits, old.spares, cap)
         self._register(key, spec)
 
     def _register(self, key: Any, spec: Any) -> None:
@@ -197,10 +188,6 @@ class Walk(Judge):
             self.ceilings.clear()
         self.limits, self.crowd, self.queued = limits, len(self.slots), len(self.claims)
         self._send(self.events.LimitsChanged(limits))
-
-    def _drain_slot(self) -> None:
-        if (number := self._pick(tuple(self.slots))) is not None:
-            self._send(self.events.DrainSlot(number))
 
     def _recycle(self) -> None:
         if (number := self._ready()) is not None:
@@ -315,6 +302,12 @@ class Walk(Judge):
         self._send(self.events.SlotDied(number, "exit 139"))
         require(slot.state == "stopping" and not slot.leases, "a dead process loses its leases at once", number)
 
+    def _spent(self) -> None:
+        unheld = [number for number, slot in self.slots.items() if slot.state == "ready" and not slot.leases]
+        if (number := self._pick(unheld)) is not None:
+            self._send(self.events.SlotSpent(number))
+            require(self.slots[number].state == "stopping", "a process that ended with its session goes", number)
+
     def _memory(self) -> None:
         if (number := self._pick(tuple(self.slots))) is not None:
             self._send(self.events.MemorySampled(number, self.rng.randint(60, 240)))
@@ -343,6 +336,7 @@ class Walk(Judge):
                     events.SlotStarted(number, 0.5),
                     events.SlotStartFailed(number, "start", "x", 0.5),
                     events.SlotDied(number, "x"),
+                    events.SlotSpent(number),
                     events.SlotGone(number),
                     events.SeatOpened(number),
                     events.SeatOpenFailed(number, "x"),
@@ -352,11 +346,9 @@ class Walk(Judge):
                     events.ProbeAnswered(number),
                     events.ProbeMissed(number),
                     events.LeaseReleased(number, number),
-                    events.TurnBoundary(number),
                     events.ClaimAbandoned(-1),
                     events.Recycle(number),
                     events.Kill(number),
-                    events.DrainSlot(number),
                     events.DrainKey("nobody"),
                     events.Cool("nobody"),
                     events.Hint("nobody", ""),
@@ -415,14 +407,12 @@ MOVES = (
     ("claim_again", 4),
     ("abandon", 30),
     ("release", 150),
-    ("boundary", 25),
     ("hint", 5),
     ("warm", 5),
     ("respec", 4),
     ("pause", 2),
     ("resume", 12),
     ("drain_key", 2),
-    ("drain_slot", 3),
     ("cool", 4),
     ("relimit", 4),
     ("recycle", 4),
@@ -435,6 +425,7 @@ MOVES = (
     ("close_answer", 110),
     ("seat_broken", 5),
     ("death", 6),
+    ("spent", 4),
     ("memory", 25),
     ("probe", 20),
     ("echo", 10),

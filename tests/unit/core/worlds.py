@@ -49,8 +49,6 @@ def make_spec(rng: random.Random, lib: ModuleType, key: int) -> Any:
         open_group=rng.choice((None, "home")),
         parallel_opens=2,
         cwd_per_session=roams,
-        parks=rng.random() < 0.8,
-        replacement=rng.choice(tuple(lib.Replacement)),
         start_seconds=1.0,
         start_bytes=100,
         seat_bytes=5,
@@ -60,7 +58,6 @@ def make_spec(rng: random.Random, lib: ModuleType, key: int) -> Any:
         provider=provider,
         fingerprint="f0" if roams else f"f{key}.0",
         traits=traits,
-        floor=rng.choice((0, 0, 1)),
         spares=rng.choice((0, 1)) if roams else 0,
         max_processes=rng.choice((None, None, 1, 2)),
     )

@@ -1,0 +1,103 @@
+"""The one file of a store: how it is opened and brought up to date, and the ways to write and to read it.
+
+Rules: every connection that may write is to a file of today's schema, also the one that takes the place of another
+after a fault. Nothing in this file knows what is stored.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Self, TypeVar
+
+import apsw
+
+from ostler.gateway.errors import StoreError
+from ostler.gateway.stores.sqlite.connection import Connection, connect, connect_reader, make_private
+from ostler.gateway.stores.sqlite.faults import fault_of, told_by_disk
+from ostler.gateway.stores.sqlite.migrations import migrate
+from ostler.gateway.stores.sqlite.reader import Readers
+from ostler.gateway.stores.sqlite.writer import Writer
+from ostler.gateway.stores.watch import StoreWatch
+
+T = TypeVar("T")
+
+log = logging.getLogger("ostler.gateway.store")
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteSettings:
+    """Limits of one file."""
+
+    responses_max: int = 10_000
+    responses_bytes_max: int = 512 * 1024 * 1024
+    lock_wait: float = 5.0
+    """Seconds to wait for another program's lock."""
+    most_waiting: int = 10_000
+    """Writes that may be queued."""
+
+
+class StoreFile:
+    """Made by `open`."""
+
+    def __init__(self, path: Path, settings: SqliteSettings, watch: StoreWatch | None) -> None:
+        self.path = path
+        self._wait = wait = settings.lock_wait
+        self._writer = Writer(path, self._opening, wait=wait, most_waiting=settings.most_waiting, watch=watch)
+        self._readers = Readers(path, partial(connect_reader, path, wait), wait=wait)
+
+    @classmethod
+    def open(cls, path: Path, settings: SqliteSettings, watch: StoreWatch | None) -> Self:
+        """Open a file or make it. Blocks.
+
+        A file that is there and cannot be written to now is opened all the same: it can be read, and the first write
+        that can be done brings it up.
+        """
+        file = cls(path, settings, watch)
+        try:
+            file._opening().close()
+        except StoreError as fault:
+            if not fault.passing or not path.exists() or not path.stat().st_size:
+                file.close()
+                raise
+            log.warning("opened for reading only, for now: %s", fault)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    @property
+    def waiting(self) -> int:
+        """Writes in the queue."""
+        return self._writer.waiting
+
+    def write(self, work: Callable[[Connection], T]) -> "asyncio.Future[T]":
+        """Queue a piece of work; it is durable when it is done. Raises `StoreClosed`, `StoreBusy`."""
+        return self._writer.submit(work)
+
+    def read(self, look: Callable[[Connection], T]) -> Awaitable[T]:
+        """What a reader finds."""
+        return self._readers.run(look)
+
+    def close(self) -> None:
+        """Do what is queued, then end. Blocks."""
+        self._writer.close()
+        self._readers.close()
+
+    def _opening(self) -> Connection:
+        """A connection that may write, to a file of today's schema."""
+        try:
+            make_private(self.path)
+            db = connect(self.path, self._wait)
+            try:
+                migrate(db, self.path)
+            except BaseException:
+                db.close()
+                raise
+        except apsw.Error as error:
+            raise fault_of(error, self.path, self._wait) from error
+        except OSError as error:
+            raise told_by_disk(error, self.path) from error
+        return db

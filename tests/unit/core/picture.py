@@ -1,0 +1,21 @@
+"""The books in one line, so that a failed walk shows where it stood."""
+
+from typing import Any
+
+
+def describe(books: Any) -> str:
+    """`a: #1 ready 1+2p wait 0 | spare #3 starting 0`. Of any: a mutated copy of the package has records of its own."""
+    parts = [
+        f"{stable.key}: {' '.join(map(_slot_words, stable.slots.values())) or '-'} wait {stable.waiting}"
+        for stable in books.stables.values()
+    ]
+    parts += [f"spare {_slot_words(slot)}" for slot in books.spares.values()]
+    return " | ".join(parts) + (" closed" if books.closed else "")
+
+
+def _slot_words(slot: Any) -> str:
+    words = f"#{slot.id} {slot.state.value} {len(slot.leases)}"
+    for count, mark in ((slot.parked, "p"), (slot.opening, "o")):
+        if count:
+            words += f"+{count}{mark}"
+    return words + (f" ({slot.retire.value})" if slot.retire else "")
