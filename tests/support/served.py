@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,30 @@ from tests.support.plain_http import NO_AUTHORITIES
 SESSION = "x-ostler-session-id"
 
 
+SAID = b'{"event": "out"'
+"""How the lines begin that are nine of ten: what agents said, which is asked of them and not of their record."""
+
+
+@dataclass
+class Heard:
+    """What the agents recorded, but for what they said. A line is read once, however often somebody looks: the looks
+    are made on the gateway's own loop, and a stream is a hundred thousand lines."""
+
+    record: Path
+    lines: list[dict[str, Any]] = field(default_factory=list)
+    place: int = 0
+
+    def look(self) -> list[dict[str, Any]]:
+        """Up to now."""
+        if self.record.exists():
+            with self.record.open("rb") as file:
+                file.seek(self.place)
+                new, newline, _ = file.read().rpartition(b"\n")
+            self.place += len(new) + len(newline)
+            self.lines += [json.loads(line) for line in new.splitlines() if not line.startswith(SAID)]
+        return self.lines
+
+
 @dataclass
 class Served:
     """A running gateway as a client and an operator see it."""
@@ -40,10 +64,12 @@ class Served:
     record: Path
     base: str
 
+    def __post_init__(self) -> None:
+        self._heard = Heard(self.record)
+
     def frames(self, method: str | None = None) -> list[dict[str, Any]]:
         """What the agents were sent, in order; of one method only."""
-        lines = [json.loads(line) for line in self.record.read_text().splitlines()] if self.record.exists() else []
-        frames = [line["frame"] for line in lines if line["event"] == "in"]
+        frames = [line["frame"] for line in self._heard.look() if line["event"] == "in"]
         wanted = [frame for frame in frames if "method" in frame]
         return [frame for frame in wanted if method in (None, frame["method"])]
 
@@ -60,8 +86,7 @@ class Served:
 
     def starts(self) -> int:
         """Agent processes that came up."""
-        lines = self.record.read_text().splitlines() if self.record.exists() else []
-        return sum(1 for line in lines if json.loads(line)["event"] == "start")
+        return sum(1 for line in self._heard.look() if line["event"] == "start")
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """A read-only look at the database."""
