@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import uvicorn
 
 from ostler.gateway.app import NO_MEMORY, Gateway, open_gateway
 from ostler.gateway.config.load import load
 from ostler.gateway.data_folder import DATABASE
+from ostler.gateway.gauges.gauges import MakeGauges, open_gauges
 from ostler.gateway.listener import address_of, listen_tcp
 from ostler.gateway.memory.provider import MakeProvider
 from ostler.gateway.serving import Server
@@ -128,13 +128,15 @@ async def serving(
     wall: Callable[[], float] = time.time,
     witness: Witness | None = None,
     memory: Mapping[str, MakeProvider] = NO_MEMORY,
+    gauges: MakeGauges = open_gauges,
     **settings: Any,
 ) -> AsyncIterator[Served]:
     """A gateway with these settings (`section__key`), its demo agents with these flags."""
     record = folder.parent / f"{folder.name}-record.jsonl"
     demo = {"demo": {"args": ["--record", str(record), *flags]}}
+    made = gateway_at(folder, demo, environ or {}, settings, wall=wall, witness=witness, memory=memory, gauges=gauges)
     async with (
-        gateway_at(folder, demo, environ or {}, settings, wall=wall, witness=witness, memory=memory) as (gateway, base),
+        made as (gateway, base),
         httpx.AsyncClient(base_url=base, timeout=30, trust_env=False, verify=NO_AUTHORITIES) as http,
     ):
         yield Served(gateway, http, folder, record, base)
@@ -150,6 +152,7 @@ async def gateway_at(
     wall: Callable[[], float] = time.time,
     witness: Witness | None = None,
     memory: Mapping[str, MakeProvider] = NO_MEMORY,
+    gauges: MakeGauges = open_gauges,
 ) -> AsyncIterator[tuple[Gateway, str]]:
     """A whole gateway and its address. It remembers only where it is told to, or given something that does."""
     remembers = settings.get("memory__enabled", bool(memory))
@@ -165,11 +168,9 @@ async def gateway_at(
     loaded = load(given, data_dir=str(folder), overrides=overrides)
     listener = listen_tcp("127.0.0.1", 0, patience=loaded.settings.gateway.client_patience)
     base = address_of(listener)
-    async with open_gateway(loaded, given, wall=wall, witness=witness, memory=memory) as gateway:
-        config = uvicorn.Config(
-            gateway.app, http="httptools", ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=1
-        )
-        server = Server(config)
+    async with open_gateway(loaded, given, wall=wall, witness=witness, memory=memory, gauges=gauges) as gateway:
+        server = Server.of(gateway.app)
+        server.config.timeout_graceful_shutdown = 1
         running = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             yield gateway, base

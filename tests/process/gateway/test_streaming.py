@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import httpx
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
@@ -132,3 +133,10 @@ async def test_a_client_that_leaves_ends_its_stream() -> None:
 async def test_without_a_server_of_ours_there_is_no_road() -> None:
     assert road_in({"type": "http"}) is None
     assert road_in({"type": "http", "extensions": {"http.response.push": {}}}) is None
+
+
+async def test_a_connection_outlasts_what_clients_and_balancers_keep_of_theirs() -> None:
+    """Closed at the moment it is used again, it would answer a good request with a reset."""
+    balancers = 60
+    idle = Server.of(Stage()).config.timeout_keep_alive
+    assert idle > max(balancers, httpx.Limits().keepalive_expiry or 0)
