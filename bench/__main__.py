@@ -3,6 +3,8 @@
 `--check` fails where a headline fell against the committed baseline; `--keep` makes this run the baseline. Both compare
 or keep ratios only. `--table FILE` runs nothing: it writes the last run's headlines between the marks in that file.
 
+Before it begins it waits a while for the machine to calm down; a quick run does not.
+
 A bench is a module `bench/<name>.py` with `def run(quick: bool) -> Report` (`bench/measure.py`). One that breaks does
 not stop the others; the run fails at its end, and is no baseline.
 """
@@ -22,6 +24,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import bench
+from bench._calm import wait_for_calm
 from bench._table import RESULTS, latest, put
 from bench.headlines import Found, Headline, chart, fallen, keep_baseline, read_baseline, renewed
 from bench.measure import Report, Row
@@ -150,6 +153,8 @@ def main() -> int:
     unknown = sorted(set(options.names) - set(names()))
     if unknown:
         parser.error(f"no such bench: {', '.join(unknown)}; there are: {', '.join(names())}")
+    if not options.quick:
+        wait_for_calm(len(os.sched_getaffinity(0)))
     facts, began = machine(), time.monotonic()
     print("  ".join(f"{name} {value}" for name, value in facts.items()), flush=True)
     results: dict[str, object] = {}

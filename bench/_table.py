@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bench._calm import quiet
+
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 
@@ -25,7 +27,7 @@ def table(kept: Mapping[str, Any]) -> str:
     load, cores = machine["load"].split()[0], int(machine["cores"])
     if float(load) > cores:
         caveat += " The machine was busy with other things: do not judge by this run."
-    elif float(load) > cores / 2:
+    elif float(load) > quiet(cores):
         caveat += " In the minute before, something else ran."
     about = (
         f"`{kept['command']}` on {machine['cores']} cores of {machine['cpu']}, {machine['kernel']}, "

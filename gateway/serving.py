@@ -24,6 +24,9 @@ from ostler.gateway.systemd import notify
 
 log = logging.getLogger(__name__)
 FAREWELL = 5
+IDLE = 75
+"""Seconds that a connection stays open for its next request: longer than clients (5) and the balancers and proxies
+before us (60) keep theirs. With uvicorn's own 5 it was closed just when a client asked again, which got a reset."""
 LAST_PATIENCE = 5.0
 
 
@@ -43,6 +46,7 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 date_header=False,
+                timeout_keep_alive=IDLE,
                 timeout_graceful_shutdown=FAREWELL,
             )
         )

@@ -21,7 +21,7 @@ from ostler.pool.codecs import choose
 from ostler.pool.errors import AgentMissing, AgentStartFailed, Phase, UnknownProvider
 from ostler.pool.finder import PathFinder
 from ostler.pool.keys import TransportKey
-from ostler.pool.logins import missing_login
+from ostler.pool.logins import logins, missing_login
 from ostler.pool.process.command import Command
 from ostler.pool.process.environment import build_environment
 from ostler.pool.provider import Approval, CodecName, Provider, ToolChannel, Wanted
@@ -100,7 +100,7 @@ def launch(
         approval=settings.approval,
         codec=provider.codec,
         channel=channel,
-        credentials=_credentials(provider, home),
+        credentials=_credentials(provider, env, home),
     )
     return Launch(key, provider, settings, command, mark, home, missing_login(provider, env, home))
 
@@ -164,15 +164,15 @@ def _program(provider: Provider, settings: ProviderSettings, path: str) -> tuple
         ) from missing
 
 
-def _credentials(provider: Provider, home: str) -> Mapping[str, str]:
+def _credentials(provider: Provider, env: Mapping[str, str], home: str) -> Mapping[str, str]:
     """Digests of the login files, so that a new login starts new processes and an old one cannot write itself back."""
     found: dict[str, str] = {}
-    for name in provider.credential_files:
+    for login in logins(provider, env, home):
         try:
-            with (Path(home) / name).open("rb") as file:
-                found[name] = _digest(file.read(CREDENTIAL_FILE_LIMIT))
+            with login.path.open("rb") as file:
+                found[login.name] = _digest(file.read(CREDENTIAL_FILE_LIMIT))
         except OSError:
-            found[name] = "absent"
+            found[login.name] = "absent"
     return found
 
 

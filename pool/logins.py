@@ -2,17 +2,45 @@
 then say nothing at all, or nothing for a minute."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from ostler.pool.provider import Provider
 
 
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A file that an agent may keep a login in."""
+
+    folder: str
+    """The variable that says where it is: HOME, or one of the agent's own."""
+    name: str
+    """Below that."""
+    path: Path
+
+
+def logins(provider: Provider, env: Mapping[str, str], home: str) -> list[Login]:
+    """Where the agent looks, with this environment."""
+    return [login_at(name, provider, env, home) for name in provider.credential_files]
+
+
+def login_at(name: str, provider: Provider, env: Mapping[str, str], home: str) -> Login:
+    """One of them, by its name below HOME."""
+    for variable, folder in provider.moved_by.items():
+        if env.get(variable) and name.startswith(f"{folder}/"):
+            inner = name.removeprefix(f"{folder}/")
+            return Login(variable, inner, Path(env[variable]) / inner)
+    return Login("HOME", name, Path(home) / name)
+
+
 def missing_login(provider: Provider, env: Mapping[str, str], home: str) -> str:
     """What is missing where neither a key nor a login is there; "" where one is, or where none is needed."""
-    if not (provider.credentials or provider.credential_files):
+    places = logins(provider, env, home)
+    if not (provider.credentials or places):
         return ""
-    keyed = any(env.get(name) for name in provider.credentials)
-    if keyed or any((Path(home) / name).is_file() for name in provider.credential_files):
+    if any(env.get(name) for name in provider.credentials) or any(place.path.is_file() for place in places):
         return ""
-    names, files = ", ".join(provider.credentials), ", ".join(provider.credential_files)
-    return f"no key: none of {names} is set, and HOME holds no login ({files})"
+    names, files = ", ".join(provider.credentials), ", ".join(place.name for place in places)
+    folders = list(dict.fromkeys(place.folder for place in places)) or ["HOME"]
+    hold = "holds" if len(folders) == 1 else "hold"
+    return f"no key: none of {names} is set, and {' and '.join(folders)} {hold} no login ({files})"

@@ -190,6 +190,8 @@ class Provider:
     """Those of them that are secrets; also what to set when the agent says it is not logged in."""
     credential_files: tuple[str, ...] = ()
     """Below HOME; a change of their content starts a new generation of processes."""
+    moved_by: Mapping[str, str] = field(default_factory=dict)
+    """Variables that put such a folder of HOME, with what is in it, somewhere else."""
     sharing: Sharing = Sharing.NONE
     seats_per_process: int = 1
     recycle_after: int | None = None

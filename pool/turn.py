@@ -4,11 +4,15 @@ Rules:
 - `async for event in turn`: events in order; the last one is `Finished`, exactly once, however the turn ends.
 - A turn is iterated once, by one consumer. Leaving the loop early cancels the turn: at once with `async with turn:`,
   else when the iterator is dropped.
+- Who need not wait for anything between two events takes them with `hear` instead: no task is woken for each of them,
+  which was a good part of what a piece of text costs. They come from the loop, never out of the reader's own call, so
+  what one consumer does wrong or slowly stays between it and its turn, and what comes together still joins.
 - A slow consumer stops nobody: text piles up in joined pieces, and past the budget the turn is failed and cancelled.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextvars import copy_context
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,10 +26,30 @@ SMALL = 256
 """What an event without a long text costs."""
 
 
+class Ear:
+    """A consumer that is told of events where it waits for the one that it does not take."""
+
+    __slots__ = ("_context", "_loop", "called", "last", "take")
+
+    def __init__(self, take: Callable[[TurnEvent], bool]) -> None:
+        self.take = take
+        self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
+        self.last: asyncio.Future[TurnEvent] = self._loop.create_future()
+        self.called = False
+        """Whether it is going to be told."""
+
+    def call(self, tell: Callable[[], None]) -> None:
+        """Soon, and once for all that has come by then; in the context in which it waits."""
+        if not self.called:
+            self.called = True
+            self._loop.call_soon(tell, context=self._context)
+
+
 class Turn:
     """Made by `AgentSession.prompt`. `put` and `end` are its session's side, the rest is the consumer's."""
 
-    __slots__ = ("_backlog", "_cancel", "_end", "_iterated", "_left", "_over", "_waiter", "cancelling", "count")
+    __slots__ = ("_backlog", "_cancel", "_ear", "_end", "_iterated", "_left", "_over", "_waiter", "cancelling", "count")
 
     def __init__(self, cancel: Callable[["Turn"], None]) -> None:
         self._cancel = cancel
@@ -33,6 +57,7 @@ class Turn:
         self._end: Finished | None = None
         self._over = asyncio.Event()
         self._waiter: asyncio.Future[None] | None = None
+        self._ear: Ear | None = None
         self._iterated = False
         self._left = False
         self.cancelling = False
@@ -70,9 +95,7 @@ class Turn:
             return True
         if not self._backlog.put(event):
             return False
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+        self._wake()
         return True
 
     def end(self, finished: Finished) -> None:
@@ -81,8 +104,21 @@ class Turn:
             return
         self._end = finished
         self._over.set()
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self._wake()
+
+    async def hear(self, take: Callable[[TurnEvent], bool]) -> TurnEvent:
+        """Give `take` the events as they come, until it answers False to one, or the end has come: that is returned.
+
+        Nothing is lost between two calls. What `take` raises is raised here.
+        """
+        if self._iterated or self._ear is not None:
+            raise RuntimeError("a turn has one consumer")
+        ear = self._ear = Ear(take)
+        try:
+            self._tell()
+            return await ear.last
+        finally:
+            self._ear = None
 
     def __aiter__(self) -> AsyncIterator[TurnEvent]:
         if self._iterated:
@@ -97,6 +133,31 @@ class Turn:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.leave()
+
+    def _wake(self) -> None:
+        """There is something to be taken."""
+        if self._ear is not None:
+            self._ear.call(self._tell)
+        elif self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _tell(self) -> None:
+        """All that waits, to whoever hears."""
+        ear, backlog = self._ear, self._backlog
+        if ear is None or ear.last.done():
+            return
+        ear.called = False
+        try:
+            while backlog:
+                event = backlog.take()
+                if not ear.take(event):
+                    ear.last.set_result(event)
+                    return
+        except Exception as error:  # noqa: BLE001 - raised where the consumer waits
+            ear.last.set_exception(error)
+        else:
+            if self._end is not None:
+                ear.last.set_result(self._end)
 
     async def _events(self) -> AsyncIterator[TurnEvent]:
         backlog = self._backlog

@@ -1,7 +1,9 @@
 """The events of one streamed answer: written once by its turn, read by any number of clients from any place on.
 
 Rules: writing never waits. A reader that falls behind takes what has piled up many at a time. What was written stays
-for a while after the end, so that a client whose connection broke can come back for the rest.
+for a while after the end, so that a client whose connection broke can come back for the rest. A reader with a road to
+its client sends what comes while it waits from a callback, all that came in one round of the loop at once: whoever
+iterates is woken where it must wait for the client, and at the end.
 """
 
 import asyncio
@@ -9,7 +11,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Self
+from typing import Protocol, Self
 
 from ostler.gateway.api.frames import Mould
 
@@ -18,6 +20,16 @@ AT_ONCE = 512
 """Frames that a reader takes together: making all that a slow one has missed would hold up everybody else."""
 PIECE = 72
 """Bytes that a piece takes besides its characters."""
+
+
+class Road(Protocol):
+    """The way to a client that is being answered."""
+
+    def free(self) -> bool:
+        """Whether it takes more at this moment."""
+
+    def carry(self, frames: bytes) -> None:
+        """Send them, behind everything that was sent before."""
 
 
 class Feed:
@@ -101,7 +113,9 @@ class Feed:
 
 class Reader:
     """One who follows. All that it waits with is a bare future and one timer that looks in now and then: a timer for
-    each slow delta would be a good part of what a delta costs."""
+    each slow delta would be a good part of what a delta costs.
+
+    With a `road`, what comes while somebody waits for the next piece is sent there, and is no piece any more."""
 
     def __init__(self, feed: Feed, place: int, patience: float) -> None:
         self._feed = feed
@@ -110,6 +124,9 @@ class Reader:
         self._waiter: asyncio.Future[bool] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._since = 0.0
+        self._called = False
+        """Whether it is going to send."""
+        self.road: Road | None = None
 
     def __aiter__(self) -> Self:
         return self
@@ -129,7 +146,12 @@ class Reader:
     def wake(self, news: bool) -> None:
         """There is more, or there has been nothing for too long."""
         waiter = self._waiter
-        if waiter is not None and not waiter.done():
+        if waiter is None or waiter.done() or self._called:
+            return
+        if news and self.road is not None:
+            self._called = True
+            waiter.get_loop().call_soon(self._send, self.road, waiter)
+        else:
             waiter.set_result(news)
 
     def close(self) -> None:
@@ -138,6 +160,7 @@ class Reader:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self.road = None
 
     async def _news(self) -> bool:
         """Wait for more; False when it took too long."""
@@ -148,6 +171,24 @@ class Reader:
         self._since = loop.time()
         self._waiter = loop.create_future()
         return await self._waiter
+
+    def _send(self, road: Road, waiter: "asyncio.Future[bool]") -> None:
+        """What has come, from here; or let whoever waits do it: also where this fails, so that it fails there."""
+        self._called = False
+        if waiter.done():
+            return
+        sent = False
+        try:
+            if road.free() and not self._feed.closed:
+                frames = self._feed.since(self._place)
+                if piece := frames[0] if len(frames) == 1 else b"".join(frames):
+                    road.carry(piece)
+                self._place += len(frames)
+                self._since = waiter.get_loop().time()
+                sent = len(frames) < AT_ONCE
+        finally:
+            if not sent:
+                waiter.set_result(True)
 
     def _look(self) -> None:
         loop = asyncio.get_running_loop()

@@ -158,6 +158,7 @@ class Output:
         growing, self._open = self._open, None
         if growing is None:
             return
+        self._note(growing.pieces)
         item, text, index = growing.item, "".join(growing.pieces), len(self.items) - 1
         if item["type"] == "message":
             self._close_message(item, index, text, status)
@@ -172,18 +173,16 @@ class Output:
             self.close()
             growing = self._begin(kind)
         growing.pieces.append(text)
-        self._note(len(text))
         self.written += len(text)
         growing.say(text)
 
-    def _note(self, size: int) -> None:
+    def _note(self, pieces: Sequence[str]) -> None:
         """How a stream was cut is kept with the response, as far as that is worth its room."""
-        if self.sizes is None:
-            return
-        self._cut += 1
-        self.sizes[-1].append(size)
+        self._cut += len(pieces)
         if self._cut > PIECES_KEPT:
             self.sizes = None
+        elif self.sizes is not None:
+            self.sizes[-1] = [len(piece) for piece in pieces]
 
     def _add(self, item: JsonObject) -> None:
         self.items.append(item)

@@ -11,6 +11,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from ostler.gateway.api.door import HEADERS
 from ostler.gateway.api.errors import ApiError, envelope
+from ostler.gateway.api.road import lay_road
 
 HEAD_LIMIT = 64 * 1024
 NO_HTTP = "this is no HTTP request: check the request line, the headers and how the body is cut"
@@ -41,6 +42,8 @@ class JsonHttp(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The parser has seen the end of a head; it is one only if uvicorn can read its target."""
         super().on_headers_complete()
+        if self.cycle is not None and self.cycle.scope is self.scope:
+            lay_road(self.cycle)
         self.heading, self.bare = False, 0
 
     def on_body(self, body: bytes) -> None:

@@ -7,6 +7,7 @@ from starlette.types import Receive, Scope, Send
 
 from ostler.gateway.api.answers import SESSION_HEADER, SSE
 from ostler.gateway.api.feed import Feed
+from ostler.gateway.api.road import road_in
 from ostler.gateway.sessions.outcome import Stop
 from ostler.gateway.sessions.turn import Turn
 
@@ -24,6 +25,7 @@ class EventStream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Around the whole, and not in the reader: one that is left in the middle is finished by nobody in particular.
+        self._reader.road = road_in(scope)
         try:
             with self._feed.attended():
                 await super().__call__(scope, receive, send)

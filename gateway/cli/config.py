@@ -13,6 +13,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument("verb", choices=("check", "show"))
     parser.add_argument("--config", metavar="FILE")
     parser.add_argument("--data-dir", metavar="DIR")
+    parser.add_argument("--json", action="store_true", help="one JSON object on one line")
     given = parser.parse_args(argv)
 
     from ostler.gateway.config.check import check  # noqa: PLC0415 - only this command needs it
@@ -22,8 +23,11 @@ def run(argv: list[str]) -> int:
     loaded = load(os.environ, config=given.config, data_dir=given.data_dir)
     check(loaded.settings, loaded.data_dir, environ=os.environ)
     place = loaded.file or "no ostler.toml: defaults and environment"
+    facts = {"file": str(place), "data_dir": str(loaded.data_dir)}
     if given.verb == "show":
-        print(json.dumps({"file": str(place), "data_dir": str(loaded.data_dir), **shown(loaded.settings)}, indent=2))
+        print(json.dumps({**facts, **shown(loaded.settings)}, indent=None if given.json else 2))
+    elif given.json:
+        print(json.dumps({"good": True, **facts}))
     else:
         print(f"good: {place}; data in {loaded.data_dir}")
     return 0

@@ -1,9 +1,14 @@
 """`ostler key new|list`: API keys. A key is shown once, when it is made; only its digest is kept."""
 
 import argparse
+import json
 import os
 import secrets
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ostler.gateway.config.settings import KeySettings
 
 SUMMARY = "make or list API keys (key new NAME | key list)"
 
@@ -16,6 +21,7 @@ def run(argv: list[str]) -> int:
     new.add_argument("name", help="whose key it is: letters, digits, '_', '.', '-'")
     new.add_argument("--write", action="store_true", help="put its digest into the key file")
     listing = verbs.add_parser("list", help="the names of all keys")
+    listing.add_argument("--json", action="store_true", help="one JSON object per line, with what the key may do")
     for each in (new, listing):
         each.add_argument("--config", metavar="FILE")
         each.add_argument("--data-dir", metavar="DIR")
@@ -27,11 +33,23 @@ def run(argv: list[str]) -> int:
     making = given.verb == "new" and given.write
     loaded = load(os.environ, config=given.config, data_dir=given.data_dir, new_key_file=making)
     names = [key.name for key in loaded.settings.auth.keys]
-    if given.verb == "list":
-        print("\n".join(names) if names else "there are no keys; ostler key new NAME makes one")
-    else:
+    if given.verb == "new":
         make(given.name, names, key_file(loaded.settings.auth, loaded.data_dir) if making else None)
+    elif given.json:
+        for key in loaded.settings.auth.keys:
+            print(json.dumps(facts_of(key)))
+    else:
+        print("\n".join(names) if names else "there are no keys; ostler key new NAME makes one")
     return 0
+
+
+def facts_of(key: "KeySettings") -> dict[str, Any]:
+    """All but the digest."""
+    from ostler.gateway.config.settings import shown  # noqa: PLC0415 - see `run`
+
+    facts: dict[str, Any] = shown(key)
+    del facts["sha256"]
+    return facts
 
 
 def make(name: str, taken: list[str], file: Path | None) -> None:

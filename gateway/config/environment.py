@@ -74,7 +74,7 @@ def setting_names() -> list[str]:
     return [
         f"{PREFIX}{section}__{field.name}".upper()
         for section, kind in sections.items()
-        if isinstance(kind, type) and issubclass(kind, Struct)
+        if is_table(kind)
         for field in msgspec.structs.fields(kind)
     ]
 
@@ -91,7 +91,7 @@ def kind_of(words: Sequence[str], place: str) -> Any:
     """The type at a dotted key; `UnknownKey` where there is none."""
     kind: Any = Settings
     for depth, word in enumerate(words):
-        if isinstance(kind, type) and issubclass(kind, Struct):
+        if is_table(kind):
             fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
             if word not in fields:
                 raise UnknownKey(place, ".".join(words[: depth + 1]), list(fields))
@@ -109,10 +109,36 @@ def parsed(text: str, kind: Any, place: str) -> Any:
         with contextlib.suppress(ValueError):
             return json.loads(text)
         return text
-    parts = [kind, *get_args(kind)]
-    if not any(get_origin(part) in (list, dict) for part in parts):
+    whole = next((part for part in (kind, *get_args(kind)) if get_origin(part) in (list, dict)), None)
+    if whole is None:
         return text
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except ValueError as error:
-        raise ConfigError(place, f'wants JSON, for example ["a", "b"]: {error}') from error
+        raise ConfigError(place, f"wants JSON, for example {json.dumps(example_of(whole))}: {error}") from error
+    if not shaped(value, whole):
+        raise ConfigError(place, f"is JSON of another shape; write it like {json.dumps(example_of(whole))}")
+    return value
+
+
+def shaped(value: Any, kind: Any) -> bool:
+    """Whether lists and tables are where they belong; what they hold is checked with the file's."""
+    if get_origin(kind) is list:
+        return isinstance(value, list) and all(shaped(part, get_args(kind)[0]) for part in value)
+    return isinstance(value, dict) or not (get_origin(kind) is dict or is_table(kind))
+
+
+def example_of(kind: Any) -> Any:
+    """A value as it is written: of a table what it must have."""
+    if get_origin(kind) is list:
+        return [example_of(get_args(kind)[0])]
+    if get_origin(kind) is dict:
+        return {"...": example_of(get_args(kind)[1])}
+    if is_table(kind):
+        return {field.name: example_of(field.type) for field in msgspec.structs.fields(kind) if field.required}
+    return "..."
+
+
+def is_table(kind: Any) -> bool:
+    """Whether it has keys of its own."""
+    return isinstance(kind, type) and issubclass(kind, Struct)

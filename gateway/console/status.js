@@ -49,6 +49,21 @@ function children(old, fresh) {
   }
 }
 
+// Who works by keyboard is not sent back to the top of the page when what had the focus is gone or was moved: it stays
+// where it is, or goes to the next thing that can be done around there.
+function around(node) {
+  const names = [];
+  for (let at = node; at && at !== live; at = at.parentElement) if (at.id) names.push(at.id);
+  return names;
+}
+
+function refocus(node, names) {
+  if (node.isConnected) return node.focus();
+  const places = [...names.map((name) => document.getElementById(name)), live];
+  const next = places.map((place) => place && place.querySelector("summary")).find(Boolean);
+  return next && next.focus();
+}
+
 function tell(text, good) {
   const line = document.createElement("p");
   line.className = good ? "notice" : "notice bad";
@@ -61,7 +76,10 @@ source.addEventListener("live", (event) => {
   const { html, time } = JSON.parse(event.data);
   const fresh = document.createElement("div");
   fresh.innerHTML = html;
+  const held = live.contains(document.activeElement) && document.activeElement;
+  const names = held && around(held);
   children(live, fresh);
+  if (held && document.activeElement !== held) refocus(held, names);
   link.textContent = "Live. Last change " + new Date(time * 1000).toLocaleTimeString() + ".";
   document.documentElement.dataset.live = "yes";
 });
@@ -74,6 +92,7 @@ document.addEventListener("submit", async (event) => {
   if (!form.matches(".act")) return;
   event.preventDefault();
   const details = form.closest("details");
+  const names = around(details);
   try {
     const body = new URLSearchParams(new FormData(form));
     const answer = await fetch("/act", { method: "POST", body, headers: { accept: "application/json" } });
@@ -84,7 +103,7 @@ document.addEventListener("submit", async (event) => {
   }
   if (details) {
     details.open = false;
-    details.querySelector("summary").focus();
+    refocus(details.querySelector("summary"), names);
   }
 });
 

@@ -35,7 +35,7 @@ from ostler.gateway.sessions.seating import Seating
 from ostler.gateway.sessions.turn import Continuation, Turn
 from ostler.gateway.sessions.workshop import NOTHING, Outfit, SessionContext
 from ostler.pool.errors import Phase, PoolError, TransportLost
-from ostler.pool.events import Finished, Other, PermissionAsked
+from ostler.pool.events import Finished, Other, PermissionAsked, TurnEvent
 from ostler.pool.permission import NO, YES, allow, deny, first_of
 from ostler.pool.ports import PermissionChoice
 from ostler.pool.turn import Turn as AgentTurn
@@ -300,19 +300,9 @@ class Session:
         timer = limit and asyncio.get_running_loop().call_later(limit, turn.stop, Stop.TIME)
         try:
             async with agent:
-                async for event in agent:
-                    kind = type(event)
-                    if kind is Finished:
-                        return outcome_of(event, turn.stopped)  # type: ignore[arg-type] # narrowed by kind
-                    if turn.size > room:
-                        turn.stop(Stop.SIZE)  # what still comes until the agent has heard of it is dropped
-                    elif kind is not Other:
-                        turn.take(event)
-                    elif event.kind == READY:  # type: ignore[union-attr] # narrowed by kind
-                        await self._handover.to_client(turn)
-                    elif event.kind != ALIVE:  # type: ignore[union-attr] # narrowed by kind
-                        turn.take(event)
-            raise RuntimeError("an agent's turn ended without an end")
+                while not isinstance(event := await agent.hear(partial(passed_on, turn, room)), Finished):
+                    await self._handover.to_client(turn)
+                return outcome_of(event, turn.stopped)
         finally:
             if timer:
                 timer.cancel()
@@ -390,3 +380,16 @@ class Session:
             log.exception("the end of turn %s of session %s is not stored by a fault of the gateway", turn.id, self.id)
             turn.scribe.close(failed("internal_error", "the gateway failed; its log says why"), [])
             return None
+
+
+def passed_on(turn: Turn, room: int, event: TurnEvent) -> bool:
+    """One event to whoever writes the answer down; False where its client gets the calls that wait."""
+    if turn.size > room:
+        turn.stop(Stop.SIZE)  # what still comes until the agent has heard of it is dropped
+    elif type(event) is not Other:
+        turn.take(event)
+    elif event.kind == READY:
+        return False
+    elif event.kind != ALIVE:
+        turn.take(event)
+    return True

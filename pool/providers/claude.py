@@ -54,6 +54,7 @@ PROVIDER = Provider(
     pass_env=("ANTHROPIC_BASE_URL", "CLAUDE_CONFIG_DIR", "IS_SANDBOX"),
     credentials=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     credential_files=(".claude/.credentials.json", ".claude/settings.json"),
+    moved_by={"CLAUDE_CONFIG_DIR": ".claude"},
     sharing=Sharing.SESSIONS,
     seats_per_process=10,
     parallel_opens=2,

@@ -49,6 +49,7 @@ PROVIDER = Provider(
     pass_env=("CODEX_HOME",),
     credentials=("OPENAI_API_KEY", "CODEX_API_KEY"),
     credential_files=(".codex/auth.json", ".codex/config.toml"),
+    moved_by={"CODEX_HOME": ".codex"},
     sharing=Sharing.SESSIONS,
     seats_per_process=50,
     parallel_opens=8,

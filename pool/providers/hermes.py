@@ -47,6 +47,7 @@ PROVIDER = Provider(
     pass_env=("HERMES_HOME", "OPENAI_BASE_URL"),
     credentials=("OPENAI_API_KEY", "OPENROUTER_API_KEY"),
     credential_files=(".hermes/config.yaml", ".hermes/.env"),
+    moved_by={"HERMES_HOME": ".hermes"},
     sharing=Sharing.NONE,
     tool_news=ToolNews.LATE,
     close=CloseVerb.KILL,

@@ -61,6 +61,7 @@ PROVIDER = Provider(
     pass_env=("OPENCODE_DISABLE_DEFAULT_PLUGINS",),
     credentials=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY"),
     credential_files=(".local/share/opencode/auth.json", ".config/opencode/opencode.json"),
+    moved_by={"XDG_DATA_HOME": ".local/share", "XDG_CONFIG_HOME": ".config"},
     sharing=Sharing.PER_CWD,
     seats_per_process=8,
     parallel_opens=2,

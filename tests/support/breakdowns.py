@@ -5,10 +5,17 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from prometheus_client import CollectorRegistry
+
+from ostler.gateway.config.settings import Settings
+from ostler.gateway.gauges.gauges import Gauges
 from ostler.gateway.gauges.lag import LoopLag
-from ostler.gateway.sessions.timings import EVENT
+from ostler.gateway.gauges.turns import TurnGauges
+from ostler.gateway.models import Models
+from ostler.gateway.sessions.reports import TurnReport
+from ostler.gateway.sessions.timings import EVENT, Timings
 from ostler.metrics.children import Spread
 
 NAMES = ("queue", "store", "spawn", "session_new", "bridge", "first_tool", "generation")
@@ -67,6 +74,44 @@ def breakdowns() -> Iterator[Breakdowns]:
     finally:
         log.removeHandler(handler)
         log.setLevel(before)
+
+
+@dataclass(frozen=True)
+class Marked(TurnGauges):
+    """Counts, and keeps the moments of every turn."""
+
+    kept: dict[str, Timings]
+
+    def turn_ended(self, report: TurnReport) -> None:
+        super().turn_ended(report)
+        self.kept[report.turn_id] = report.timings
+
+
+@dataclass
+class Moments:
+    """Of every turn, by its id: `make` is what makes the gauges of its gateway."""
+
+    kept: dict[str, Timings] = field(default_factory=dict)
+
+    def make(self, registry: CollectorRegistry, settings: Settings, models: Models) -> Gauges:
+        made = Gauges.open(registry, settings, models)
+        marked = Marked(made.instruments.turns, made.instruments.pool, self.kept)
+        return replace(made, turns=marked)
+
+    def claimed(self, turn_id: str) -> float:
+        """When the pool was asked for the seat: the loop comes to that some time after the question is stored, later
+        the busier the machine is, and no span has that time."""
+        one = self.kept[turn_id]
+        assert one.seated is not None
+        return one.seated - one.waited.total
+
+    def between(self, turn_id: str) -> float:
+        """Seconds that are in no span: from the stored question to the claim, from the seat to the prompt."""
+        one = self.kept[turn_id]
+        assert one.stored is not None
+        assert one.seated is not None
+        assert one.prompted is not None
+        return self.claimed(turn_id) - one.stored + one.prompted - one.seated - one.bridge
 
 
 class Worst(Spread):

@@ -9,16 +9,16 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
-import uvicorn
 
 from ostler.gateway.app import NO_MEMORY, Gateway, open_gateway
 from ostler.gateway.config.load import load
 from ostler.gateway.data_folder import DATABASE
+from ostler.gateway.gauges.gauges import MakeGauges, open_gauges
 from ostler.gateway.listener import address_of, listen_tcp
 from ostler.gateway.memory.provider import MakeProvider
 from ostler.gateway.serving import Server
@@ -28,6 +28,30 @@ from tests.support.database import look
 from tests.support.plain_http import NO_AUTHORITIES
 
 SESSION = "x-ostler-session-id"
+
+
+SAID = b'{"event": "out"'
+"""How the lines begin that are nine of ten: what agents said, which is asked of them and not of their record."""
+
+
+@dataclass
+class Heard:
+    """What the agents recorded, but for what they said. A line is read once, however often somebody looks: the looks
+    are made on the gateway's own loop, and a stream is a hundred thousand lines."""
+
+    record: Path
+    lines: list[dict[str, Any]] = field(default_factory=list)
+    place: int = 0
+
+    def look(self) -> list[dict[str, Any]]:
+        """Up to now."""
+        if self.record.exists():
+            with self.record.open("rb") as file:
+                file.seek(self.place)
+                new, newline, _ = file.read().rpartition(b"\n")
+            self.place += len(new) + len(newline)
+            self.lines += [json.loads(line) for line in new.splitlines() if not line.startswith(SAID)]
+        return self.lines
 
 
 @dataclass
@@ -40,10 +64,12 @@ class Served:
     record: Path
     base: str
 
+    def __post_init__(self) -> None:
+        self._heard = Heard(self.record)
+
     def frames(self, method: str | None = None) -> list[dict[str, Any]]:
         """What the agents were sent, in order; of one method only."""
-        lines = [json.loads(line) for line in self.record.read_text().splitlines()] if self.record.exists() else []
-        frames = [line["frame"] for line in lines if line["event"] == "in"]
+        frames = [line["frame"] for line in self._heard.look() if line["event"] == "in"]
         wanted = [frame for frame in frames if "method" in frame]
         return [frame for frame in wanted if method in (None, frame["method"])]
 
@@ -60,8 +86,7 @@ class Served:
 
     def starts(self) -> int:
         """Agent processes that came up."""
-        lines = self.record.read_text().splitlines() if self.record.exists() else []
-        return sum(1 for line in lines if json.loads(line)["event"] == "start")
+        return sum(1 for line in self._heard.look() if line["event"] == "start")
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """A read-only look at the database."""
@@ -103,13 +128,15 @@ async def serving(
     wall: Callable[[], float] = time.time,
     witness: Witness | None = None,
     memory: Mapping[str, MakeProvider] = NO_MEMORY,
+    gauges: MakeGauges = open_gauges,
     **settings: Any,
 ) -> AsyncIterator[Served]:
     """A gateway with these settings (`section__key`), its demo agents with these flags."""
     record = folder.parent / f"{folder.name}-record.jsonl"
     demo = {"demo": {"args": ["--record", str(record), *flags]}}
+    made = gateway_at(folder, demo, environ or {}, settings, wall=wall, witness=witness, memory=memory, gauges=gauges)
     async with (
-        gateway_at(folder, demo, environ or {}, settings, wall=wall, witness=witness, memory=memory) as (gateway, base),
+        made as (gateway, base),
         httpx.AsyncClient(base_url=base, timeout=30, trust_env=False, verify=NO_AUTHORITIES) as http,
     ):
         yield Served(gateway, http, folder, record, base)
@@ -125,6 +152,7 @@ async def gateway_at(
     wall: Callable[[], float] = time.time,
     witness: Witness | None = None,
     memory: Mapping[str, MakeProvider] = NO_MEMORY,
+    gauges: MakeGauges = open_gauges,
 ) -> AsyncIterator[tuple[Gateway, str]]:
     """A whole gateway and its address. It remembers only where it is told to, or given something that does."""
     remembers = settings.get("memory__enabled", bool(memory))
@@ -140,11 +168,9 @@ async def gateway_at(
     loaded = load(given, data_dir=str(folder), overrides=overrides)
     listener = listen_tcp("127.0.0.1", 0, patience=loaded.settings.gateway.client_patience)
     base = address_of(listener)
-    async with open_gateway(loaded, given, wall=wall, witness=witness, memory=memory) as gateway:
-        config = uvicorn.Config(
-            gateway.app, http="httptools", ws="none", lifespan="off", log_config=None, timeout_graceful_shutdown=1
-        )
-        server = Server(config)
+    async with open_gateway(loaded, given, wall=wall, witness=witness, memory=memory, gauges=gauges) as gateway:
+        server = Server.of(gateway.app)
+        server.config.timeout_graceful_shutdown = 1
         running = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             yield gateway, base

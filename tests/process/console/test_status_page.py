@@ -93,6 +93,40 @@ async def test_orders_by_keyboard_alone(served: Served, chrome: Screens) -> None
     assert window.complaints == []
 
 
+async def test_the_keyboard_keeps_its_place_when_what_it_stood_on_goes(served: Served, chrome: Screens) -> None:
+    await served.say("hello")
+    ((slot, pid),) = [(one.slot, one.pid) for one in served.gateway.pool.snapshot().processes]
+    window = await chrome.open(served.base + "/")
+    await window.live()
+    kill = window.page.get_by_text("Kill").first
+    await kill.focus()
+    await expect(kill).to_be_focused()
+    served.gateway.pool.kill(slot)
+    await expect(window.page.get_by_role("cell", name=re.compile(f"pid {pid}"))).to_have_count(0)
+    await expect(window.page.locator("article summary:focus")).to_have_count(1)
+    assert window.complaints == []
+
+
+async def test_the_keyboard_keeps_its_place_when_what_stands_before_it_goes(served: Served, chrome: Screens) -> None:
+    """What is behind it moves up, and a node that is moved loses the focus."""
+    window = await chrome.open(served.base + "/")
+    await window.live()
+    assert (
+        await window.page.evaluate(
+            """() => {
+            const tell = (html) =>
+                source.dispatchEvent(new MessageEvent("live", { data: JSON.stringify({ html, time: 0 }) }));
+            const second = '<details id="second"><summary>Kill</summary></details>';
+            tell('<p id="first">goes</p>' + second);
+            document.querySelector("#second summary").focus();
+            tell(second);
+            return document.activeElement.textContent + document.querySelectorAll("#first").length;
+        }"""
+        )
+        == "Kill0"
+    )
+
+
 async def test_escape_takes_a_question_back(served: Served, chrome: Screens) -> None:
     await served.say("hello")
     window = await chrome.open(served.base + "/")

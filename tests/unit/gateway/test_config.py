@@ -1,5 +1,6 @@
 """From file and environment to settings."""
 
+import json
 import os
 import subprocess
 import sys
@@ -18,6 +19,36 @@ def loaded(folder: Path, text: str = "", **environ: str) -> Settings:
     file = folder / "ostler.toml"
     file.write_text(text)
     return load({"HOME": str(folder), **environ}, config=str(file)).settings
+
+
+def test_config_says_what_is_in_force_as_one_line_of_json(tmp_path: Path) -> None:
+    place = {"file": "no ostler.toml: defaults and environment", "data_dir": str(tmp_path / "data")}
+    assert json.loads(said(tmp_path, "config check --json")) == {"good": True, **place}
+    line = said(tmp_path, "config show --json", OSTLER_GATEWAY__PORT="2")
+    assert json.loads(line).items() >= place.items()
+    assert json.loads(line)["gateway"]["port"] == 2
+    assert json.loads(line) == json.loads(said(tmp_path, "config show", OSTLER_GATEWAY__PORT="2"))
+
+
+def test_keys_are_listed_as_lines_of_json_without_their_digests(tmp_path: Path) -> None:
+    assert said(tmp_path, "key list --json", lines=0) == ""
+    digest = "0" * 64
+    file = tmp_path / "ostler.toml"
+    table = "[[auth.keys]]\nname = '{}'\nsha256 = '{}'\n"
+    file.write_text(table.format("ann", digest) + "models = ['demo/*']\n" + table.format("bob", digest[1:] + "1"))
+    ann, bob = map(json.loads, said(tmp_path, f"key list --json --config {file}", lines=2).splitlines())
+    assert (ann["name"], ann["models"], ann["admin"]) == ("ann", ["demo/*"], False)
+    assert (bob["name"], bob["models"]) == ("bob", [])
+    assert "sha256" not in ann
+
+
+def said(folder: Path, words: str, lines: int = 1, **environ: str) -> str:
+    """What a command prints."""
+    given = {"HOME": str(folder), "PATH": os.environ["PATH"], "OSTLER_DATA_DIR": str(folder / "data"), **environ}
+    line = [sys.executable, "-m", "ostler.gateway", *words.split()]
+    text = subprocess.run(line, cwd=folder, env=given, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert text.count("\n") == lines or not words.endswith("--json")
+    return text
 
 
 @pytest.mark.parametrize("command", ["config check", "serve --port 0"])
@@ -48,6 +79,30 @@ def test_the_environment_beats_the_file_and_the_command_line_both(tmp_path: Path
     assert loaded(tmp_path, "[gateway]\nport = 1\n", OSTLER_GATEWAY__PORT="2").gateway.port == 2
     given = load({"HOME": str(tmp_path), "OSTLER_GATEWAY__PORT": "2"}, overrides=[("gateway.port", 3)])
     assert given.settings.gateway.port == 3
+
+
+@pytest.mark.parametrize("text", ["anna", '["anna"]', '{"name": "anna"}', "3"])
+def test_the_advice_for_keys_in_a_variable_shows_how_tables_are_written(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError) as failed:
+        loaded(tmp_path, OSTLER_AUTH__KEYS=text)
+    assert failed.value.place == "OSTLER_AUTH__KEYS"
+    assert '[{"name": "...", "sha256": "..."}]' in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "example"),
+    [
+        ("OSTLER_POOL__ROOTS", '["..."]'),
+        ("OSTLER_POOL__MODEL_PERMISSIONS", '{"...": "..."}'),
+        ("OSTLER_PROVIDERS__DEMO__COMMAND", '["..."]'),
+    ],
+)
+def test_the_advice_for_other_lists_and_tables_has_their_shape(tmp_path: Path, name: str, example: str) -> None:
+    for text in ("[", "3"):
+        with pytest.raises(ConfigError) as failed:
+            loaded(tmp_path, **{name: text})
+        assert failed.value.place == name
+        assert example in str(failed.value)
 
 
 def test_a_variable_reaches_any_depth_and_any_type(tmp_path: Path) -> None:
