@@ -364,7 +364,11 @@ class Engine:
 
     def _grant(self, action: actions.Grant) -> None:
         if action.seat is not None:
-            self.roster.chairs[action.seat].taken = True
+            chair = self.roster.chairs[action.seat]
+            chair.taken = True
+            running = self.roster.slots[action.slot]
+            if chair.session is not None and not running.heard:
+                chair.session.on_answer(partial(self._heard, running, action.lease))
             self.roster.tenures[action.lease] = Tenure(
                 lease=action.lease,
                 claim=action.claim,
@@ -375,6 +379,10 @@ class Engine:
                 seat=action.seat,
             )
         self._answer(action)
+
+    def _heard(self, running: Running, lease: LeaseId) -> None:
+        running.heard = True
+        self.tell(events.Answered(lease))
 
     def _answer(self, action: Answer) -> None:
         future = self._waiting.pop(action.claim, None)

@@ -62,6 +62,8 @@ class Running:
     ready_at: float | None = None
     memory: int = 0
     stopping: bool = False
+    heard: bool = False
+    """It has answered somebody."""
 
 
 @dataclass(eq=False)

@@ -36,7 +36,7 @@ class StaleEvent(Exception):  # not an error: it is how a look into the books sa
 @dataclass(slots=True, eq=False)
 class Slot:
     """One agent process. `shunned`: no new seats, it keeps those it has; `retire`: why it is replaced; `unjudged`:
-    seats leaked since it was last asked whether they are enough."""
+    seats leaked since it was last asked whether they are enough; `heard`: it has answered somebody."""
 
     id: SlotId
     home: Key
@@ -64,6 +64,7 @@ class Slot:
     probed_at: float = 0.0
     missed: int = 0
     proven: bool = False
+    heard: bool = False
     retire: Cause | None = None
     shunned: bool = False
 
@@ -157,10 +158,13 @@ class Stable:
     cool: bool = False
     open_seconds: float = 0.25
     start_seconds: float = 0.0
+    answer_seconds: float = 0.0
     start_bytes: int = 0
     ceiling_off: bool = False
     memory_retired_at: float | None = None
     slow_retired_at: float | None = None
+    gave_way_at: float | None = None
+    spares_gave_way_at: float | None = None
 
     @property
     def waiting(self) -> int:
@@ -190,12 +194,15 @@ class Books:
     closing: dict[SeatId, Seat] = field(default_factory=dict)
     open_groups: dict[str | SlotId, int] = field(default_factory=dict)
     spares: dict[SlotId, Slot] = field(default_factory=dict)
+    unheard: dict[SlotId, float] = field(default_factory=dict)
     breakers: dict[tuple[str, str], Breaker] = field(default_factory=dict)
     turns: Turns = field(default_factory=Turns)
     hungry: dict[Key, Stable] = field(default_factory=dict)
     freed: bool = False
     paused: bool = False
     closed: bool = False
+    calm_at: float = float("-inf")
+    """When there was last nobody to give way to."""
     starting: int = 0
     charged: int = 0
     tokens: float = 0.0
@@ -379,6 +386,8 @@ class Books:
             seat.enter(SeatState.LEASED, self.now)
             seat.lease = lease.id
             slot.served += 1
+            if not slot.heard:
+                self.unheard.setdefault(slot.id, self.now)
         self.leases[lease.id] = slot.leases[lease.id] = lease
         self.granted[waiting.claim] = lease.id
         slot.used_at = self.now
@@ -387,7 +396,23 @@ class Books:
     def end_lease(self, lease: Lease) -> None:
         del self.leases[lease.id], lease.slot.leases[lease.id], self.granted[lease.claim]
         lease.slot.used_at = self.now
+        if not lease.slot.leases:
+            self.unheard.pop(lease.slot.id, None)
         self.freed = True
+
+    # first answers
+
+    def hear(self, slot: Slot) -> None:
+        """The process has answered somebody, for the first time or again."""
+        slot.heard = True
+        if self.unheard.pop(slot.id, None) is not None:
+            self.freed = True
+
+    def stop_listening(self) -> None:
+        """Of a first answer that does not come, nobody is sure that it ever will: it holds up nothing any longer."""
+        overdue = self.now - self.limits.give_way
+        for slot in [slot for slot, since in self.unheard.items() if since <= overdue]:
+            del self.unheard[slot]
 
     def begin_close(self, seat: Seat) -> None:
         """The seat takes up room until the agent has really closed it."""

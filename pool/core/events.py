@@ -48,6 +48,13 @@ class LeaseReleased:
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """The lease's first answer has begun, or its first turn is over without one: nobody waits for it any more."""
+
+    lease: LeaseId
+
+
+@dataclass(frozen=True, slots=True)
 class TurnBoundary:
     """The lease's session is between two turns: it may be moved now."""
 
@@ -215,6 +222,7 @@ Event: TypeAlias = (
     | Claim
     | ClaimAbandoned
     | LeaseReleased
+    | Answered
     | TurnBoundary
     | SlotStarted
     | SlotStartFailed

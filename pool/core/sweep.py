@@ -18,6 +18,7 @@ from ostler.pool.core.values import Cause, Refusal, SeatState, SlotState
 
 def sweep(books: Books) -> None:
     _refuse_overdue(books)
+    books.stop_listening()
     for seat in list(books.opening.values()):
         _watch_opening(books, seat.slot, books.now - seat.since)
     for seat in [seat for seat in books.opening.values() if _due(books, seat.since, books.limits.open_timeout)]:
