@@ -88,8 +88,8 @@ class Engine:
         )
         self._specs: dict[PoolKey, KeySpec] = {}
         self._builds: Looks[Launch] = Looks()
-        self._unmade: set[PoolKey] = set()
-        """Keys of which the present settings make nothing: whoever claims one is told why."""
+        self._unmade: dict[PoolKey, PoolError | ValueError] = {}
+        """Keys of which the present settings make nothing, and why: whoever claims one is told."""
         self._waiting: dict[ClaimId, asyncio.Future[Answer]] = {}
         self._early: dict[ClaimId, Answer] = {}
         self._inbox: deque[events.Event] = deque()
@@ -211,51 +211,67 @@ class Engine:
         if key not in self._specs or key in self._unmade:
             self._tell_spec(key, self._catalogue.spec(key))
 
-    def refresh(self, key: PoolKey) -> None:
-        """Tell the core when the key is made differently now, or let it end when it is made no more."""
-        try:
-            self._catalogue.refresh(self._catalogue.build(key.key))
-            self._tell_spec(key, self._catalogue.spec(key))
-        except (PoolError, ValueError) as error:
-            log.warning("%s cannot be started as configured now: %s", key, error)
-            # What is up was made of settings that hold no more: nothing is started of them again.
-            self._catalogue.forget(key.key)
-            self._unmade.add(key)
-            self.tell(events.Cool(key))
-
     async def prepare(self, key: PoolKey, patience: float) -> None:
-        """Have the key's files read on a thread, so that `register` has none to read. Raises what `register` raises."""
-        edition = self._catalogue.edition
-        if (key not in self._specs or key in self._unmade) and not self._catalogue.made(key.key):
-            fresh = await self._build(key, patience)
+        """Have the key's files read on a thread where nobody has under the present settings, so that `register` has
+        none to read. What comes of a known key is told to the core. Raises what `register` raises."""
+        while not self._catalogue.made(key.key):
+            edition = self._catalogue.edition
+            try:
+                fresh = await self._build(key, patience)
+            except NoLook as error:
+                raise self._unread(key, error, patience) from error
+            except (PoolError, ValueError):
+                if edition == self._catalogue.edition:
+                    raise
+                continue
             if edition == self._catalogue.edition:
-                self._catalogue.refresh(fresh)
+                self._take(fresh)
 
-    async def _build(self, key: PoolKey, patience: float) -> Launch:
-        catalogue, provider = self._catalogue, key.key.provider
+    def _build(self, key: PoolKey, patience: float) -> Coroutine[Any, Any, Launch]:
         # By edition too: what was begun with older settings is not to be had for the present ones.
-        name = (key.key, catalogue.edition)
-        try:
-            return await self._builds.find(name, partial(catalogue.build, key.key), patience)
-        except NoLook as error:
-            why = f"the files it is made of could not be read: {error.why}"
-            raise AgentStartFailed(
-                provider=provider, phase=Phase.SPAWN, command=(), why=why, waited=patience
-            ) from error
+        name = (key.key, self._catalogue.edition)
+        return self._builds.find(name, partial(self._catalogue.build, key.key), patience)
+
+    def _unread(self, key: PoolKey, error: NoLook, patience: float) -> AgentStartFailed:
+        why = f"the files it is made of could not be read: {error.why}"
+        return AgentStartFailed(
+            provider=key.key.provider, phase=Phase.SPAWN, command=(), why=why, waited=min(patience, PATIENCE)
+        )
+
+    async def renew(self) -> None:
+        """There are new settings: tell the core of every key that is made differently now, or is made no more."""
+        for key in list(self._specs):
+            if not self._catalogue.made(key.key):
+                await self._look_anew(key)
 
     async def _look_anew(self, key: PoolKey) -> None:
-        """As `refresh`, with the files read on a thread: a HOME may lie on a slow disk."""
+        """Read the key's files again, on a thread: a HOME may lie on a slow disk."""
         edition = self._catalogue.edition
         try:
             fresh = await self._build(key, PATIENCE)
             if key in self._specs and edition == self._catalogue.edition:
-                self._catalogue.refresh(fresh)
-                self._tell_spec(key, self._catalogue.spec(key))
+                self._take(fresh)
         except (PoolError, ValueError) as error:
             log.warning("%s cannot be started as configured now: %s", key, error)
-        except (OSError, RuntimeError) as error:
+            if edition == self._catalogue.edition and not self._catalogue.made(key.key):
+                self._unmake(key, error)
+        except (NoLook, OSError, RuntimeError) as error:
             # A folder that may not be read, no thread to be had: whatever it is, the next look comes.
             log.warning("cannot look at the making of %s: %s", key, error)
+
+    def _take(self, fresh: Launch) -> None:
+        """From here on the key is made so; for everybody or for one session alone, it is made the same way."""
+        self._catalogue.refresh(fresh)
+        for key in (PoolKey(fresh.key), PoolKey(fresh.key, private=True)):
+            if key in self._specs:
+                self._tell_spec(key, self._catalogue.spec(key))
+
+    def _unmake(self, key: PoolKey, error: PoolError | ValueError) -> None:
+        """What is up was made of settings that hold no more: nothing is started of them again."""
+        self._catalogue.forget(key.key)
+        if key in self._specs and key not in self._unmade:
+            self._unmade[key] = error
+            self.tell(events.Cool(key))
 
     def _tell_spec(self, key: PoolKey, spec: KeySpec) -> None:
         # Compared with what the core was told, not with the launch before: two keys may share a launch.
@@ -263,17 +279,12 @@ class Engine:
             self.core.books.limits.check(spec)
             self._specs[key] = spec
             self.tell(events.KeyRegistered(key, spec))
-        self._unmade.discard(key)
+        self._unmade.pop(key, None)
 
     def remember(self, wish: SeatWish) -> str:
         """The core's name for what a seat is opened with."""
         self._wishes.setdefault(wish.id, wish)
         return wish.id
-
-    def refresh_all(self) -> None:
-        """Look at every key anew."""
-        for key in list(self._specs):
-            self.refresh(key)
 
     def failure(self, key: PoolKey) -> PoolError | None:
         """The last start or open failure of a key."""
@@ -322,6 +333,9 @@ class Engine:
 
     def _start_slot(self, action: actions.StartSlot) -> None:
         key = pool_key(action.key)
+        if (unmade := self._unmade.get(key)) is not None:
+            self._hand.not_launched(action.slot, key, unmade)
+            return
         try:
             made = self._catalogue.spare(key.key) if action.spare else self._catalogue.launch(key.key)
         except (PoolError, ValueError) as error:
@@ -429,7 +443,7 @@ class Engine:
     def _forget_key(self, action: actions.ForgetKey) -> None:
         key = pool_key(action.key)
         self._specs.pop(key, None)
-        self._unmade.discard(key)
+        self._unmade.pop(key, None)
         self.roster.failures.pop(key, None)
         self._catalogue.forget(key.key)
 

@@ -11,7 +11,7 @@ Secret values are hashed before they enter the fingerprint, so that it may be lo
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
@@ -60,6 +60,11 @@ class Launch:
         )
 
 
+def spare_of(known: Launch) -> Launch:
+    """The same process for any key that may adopt it: nothing is read, and the directory is in no fingerprint."""
+    return replace(known, command=replace(known.command, cwd=Path(known.home)))
+
+
 def model_of(key: TransportKey) -> str | None:
     """The model to ask for; None leaves it to the agent."""
     return None if key.model in ("", DEFAULT_MODEL) else key.model
@@ -70,8 +75,6 @@ def launch(
     settings: ProviderSettings,
     key: TransportKey,
     environ: Mapping[str, str],
-    *,
-    spare: bool = False,
 ) -> Launch:
     """Build the command and its fingerprint. Raises `AgentStartFailed` (not installed), `BadSetting`."""
     _check(provider, settings, key)
@@ -85,7 +88,7 @@ def launch(
     env = {**base, **cache, **provider.fixed_env, **recipe.env, **settings.env}
     command = Command(
         argv=(*program, *recipe.args, *settings.args),
-        cwd=Path(home if spare or provider.starts_in_home else key.cwd),
+        cwd=Path(home if provider.starts_in_home else key.cwd),
         env=env,
         label=str(key),
         prefix=settings.prefix,

@@ -46,6 +46,7 @@ from ostler.pool.why import ClaimView, Why
 
 log = logging.getLogger(__name__)
 Floor = tuple[PoolKey, SeatWish]
+Order = Callable[[PoolKey], events.Event]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,8 @@ class TransportPool:
         self._observer = Guarded(Counts() if observer is None else observer)
         self._catalogue = Catalogue(settings, providers, environ)
         self._directories = Directories(self._catalogue.look, clock)
+        self._ahead: dict[TransportKey, list[Order]] = {}
+        """Orders for keys that are being looked at."""
         self._floors: Mapping[Floor, int] = {}
         """The seats that the present settings have told the core to keep parked."""
         self._clock = clock
@@ -304,36 +307,59 @@ class TransportPool:
         return placed(named, await self._directories.find(key.cwd, patience) if cwd is None else cwd)
 
     # --- an operator's verbs; on the pool's own loop ---
-    # A key that the pool holds already costs no look at the disk: it can be drained though its disk is dead.
+    # None of them looks at a disk. A key that the pool holds is ordered about at once, though its disk be dead; with
+    # one that it does not hold, the order is carried out when a thread has looked, and a look that fails is logged.
+    # Whoever wants to hear of that calls `learn` first.
+
+    async def learn(self, key: TransportKey) -> TransportKey:
+        """Get to know a key, so that the verbs below act on it at once. Raises what `lease` raises before it claims."""
+        return await self.home.run(self._learn(key))
+
+    async def _learn(self, key: TransportKey) -> TransportKey:
+        self._engine.require_open()
+        known = PoolKey(await self._canonical(key, PATIENCE))
+        await self._engine.prepare(known, PATIENCE)
+        self._engine.register(known)
+        return known.key
 
     def warm(self, key: TransportKey, tools: ToolSet | None = None, seats: int = 1) -> None:
         """Keep at least so many seats parked from now on; 0 takes the floor away."""
-        known = self._known(key)
-        self._engine.order(events.Warm(known, self._engine.remember(SeatWish(tools)), seats))
+        wish = SeatWish(tools)
+        self._order(key, lambda known: events.Warm(known, self._engine.remember(wish), seats))
 
     def hint(self, key: TransportKey, tools: ToolSet | None = None) -> None:
         """A session with this key is likely to go on soon: have a seat ready for a while. Nobody shares: nothing."""
         if not self._settings.enabled:
             self._engine.require_open()
             return
-        known = self._known(key)
-        self._engine.order(events.Hint(known, self._engine.remember(SeatWish(tools))))
+        wish = SeatWish(tools)
+        self._order(key, lambda known: events.Hint(known, self._engine.remember(wish)))
 
     def pause(self, key: TransportKey | None = None) -> None:
         """Grant and start nothing for the key, or for all keys; claims wait."""
-        self._engine.order(events.Pause(None if key is None else self._known(key)))
+        if key is None:
+            self._engine.order(events.Pause())
+        else:
+            self._order(key, events.Pause)
 
     def resume(self, key: TransportKey | None = None) -> None:
         """Take a pause back."""
-        self._engine.order(events.Resume(None if key is None else self._known(key)))
+        if key is None:
+            self._engine.order(events.Resume())
+        else:
+            self._order(key, events.Resume)
 
     def drain(self, key: TransportKey) -> None:
         """Let the key's processes end when their sessions have moved or ended."""
-        self._engine.order(events.DrainKey(self._known(key)))
+        self._order(key, events.DrainKey)
 
     def cool(self, key: TransportKey) -> None:
         """As `drain`, and nothing is kept warm for the key, whatever was learned of it, until somebody asks again."""
-        self._engine.order(events.Cool(self._known(key)))
+        self._order(key, events.Cool)
+
+    def reconnect(self, key: TransportKey) -> None:
+        """Forget the key's start failures: the cause is mended."""
+        self._order(key, events.Reconnect)
 
     def recycle(self, slot: int) -> None:
         """Replace one process: its successor is up before it drains."""
@@ -342,10 +368,6 @@ class TransportPool:
     def kill(self, slot: int) -> None:
         """End one process now, with whatever runs on it."""
         self._engine.order(events.Kill(SlotId(slot)))
-
-    def reconnect(self, key: TransportKey) -> None:
-        """Forget the key's start failures: the cause is mended."""
-        self._engine.order(events.Reconnect(self._known(key)))
 
     def reload(self, settings: PoolSettings, environ: Mapping[str, str]) -> None:
         """New settings or environment: keys that are made differently now get new processes, the old ones drain.
@@ -359,10 +381,13 @@ class TransportPool:
         self._settings = settings
         self._catalogue.replace(settings, environ)
         self._directories = Directories(self._catalogue.look, self._clock)
-        self._engine.refresh_all()
         if switched_off:
             self._engine.cool_shared()
-        self._engine.work(self._warm_configured(), "warm what is configured")
+        self._engine.work(self._renew(), "take new settings")
+
+    async def _renew(self) -> None:
+        await self._engine.renew()
+        await self._warm_configured()
 
     def snapshot(self) -> "PoolSnapshot":
         """What the pool holds, as plain data."""
@@ -387,19 +412,38 @@ class TransportPool:
 
     # --- loops ---
 
-    def _known(self, key: TransportKey) -> PoolKey:
+    def _order(self, key: TransportKey, wish: Order) -> None:
+        """Have an order carried out, behind those for the same key that still wait for a look."""
         self._engine.require_open()
-        known = PoolKey(self._seen(key))
-        self._engine.register(known)
-        return known
+        key = self._seen(key)
+        known = PoolKey(key)
+        if key in self._ahead:
+            self._ahead[key].append(wish)
+        elif self._engine.knows(known):
+            self._engine.order(wish(known))
+        else:
+            self._ahead[key] = [wish]
+            self._engine.work(self._carry_out(key), f"orders for {key}")
+
+    async def _carry_out(self, key: TransportKey) -> None:
+        try:
+            known = PoolKey(await self._learn(key))
+        except (PoolError, ValueError) as error:
+            log.warning("what was ordered for %s is not done: %s", key, error)
+            self._observer.noted(key.provider, "order_failed", type(error).__name__)
+            return
+        finally:
+            wishes = self._ahead.pop(key)
+        for wish in wishes:
+            self._engine.order(wish(known))
 
     def _seen(self, key: TransportKey) -> TransportKey:
-        """The key as the pool knows it, by a look at the disk only where neither it nor its directory is known."""
+        """The key as the pool knows it, as far as that can be told without a look at the disk."""
         key = self._catalogue.named(key)
         if self._engine.knows(PoolKey(key)) or self._engine.knows(PoolKey(key, private=True)):
             return key
         cwd = self._directories.recall(key.cwd)
-        return self._catalogue.canonical(key) if cwd is None else placed(key, cwd)
+        return key if cwd is None else placed(key, cwd)
 
     def _until(self, deadline: float | None) -> float:
         return self._clock() + (self._settings.claim_deadline if deadline is None else deadline)

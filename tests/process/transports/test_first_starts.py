@@ -63,7 +63,7 @@ async def test_after_the_first_one_nobody_waits() -> None:
         await eventually(lambda: gate.waiting == 2)
         assert inside.is_set()
         go_on.set()
-    async with gate.passed(), gate.passed(), asyncio.timeout(5):
+    async with asyncio.timeout(5), gate.passed(), gate.passed():
         assert not gate.waiting
 
 
