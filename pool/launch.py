@@ -62,7 +62,9 @@ class Launch:
 
 def spare_of(known: Launch) -> Launch:
     """The same process for any key that may adopt it: nothing is read, and the directory is in no fingerprint."""
-    return replace(known, command=replace(known.command, cwd=Path(known.home)))
+    # Whose directory it will be, nobody knows yet; it must not be told of anybody else's.
+    label = f"{known.key.provider}/{known.key.model}, spare"
+    return replace(known, command=replace(known.command, cwd=Path(known.home), label=label))
 
 
 def model_of(key: TransportKey) -> str | None:
