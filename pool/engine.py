@@ -21,12 +21,11 @@ from ostler.pool.catalogue import Catalogue
 from ostler.pool.core import actions, events
 from ostler.pool.core.machine import PoolCore
 from ostler.pool.core.settings import Limits
-from ostler.pool.core.values import ClaimId, Counted, KeySpec, LeaseId
+from ostler.pool.core.values import ClaimId, Counted, LeaseId
 from ostler.pool.crew import Crew
-from ostler.pool.errors import AgentStartFailed, Phase, PoolClosed, PoolError
-from ostler.pool.launch import Launch
+from ostler.pool.errors import PoolClosed, PoolError
 from ostler.pool.lease import Tenure
-from ostler.pool.looks import PATIENCE, Looks, NoLook
+from ostler.pool.makings import Makings
 from ostler.pool.observer import Observer
 from ostler.pool.ports import PermissionPolicy, ToolPort
 from ostler.pool.roster import Chair, PoolKey, Roster, Running, SeatPolicy, pool_key
@@ -86,10 +85,7 @@ class Engine:
             clock=clock,
             chance=chance,
         )
-        self._specs: dict[PoolKey, KeySpec] = {}
-        self._builds: Looks[Launch] = Looks()
-        self._unmade: dict[PoolKey, PoolError | ValueError] = {}
-        """Keys of which the present settings make nothing, and why: whoever claims one is told."""
+        self.makings = Makings(catalogue, self.core, self.tell)
         self._waiting: dict[ClaimId, asyncio.Future[Answer]] = {}
         self._early: dict[ClaimId, Answer] = {}
         self._inbox: deque[events.Event] = deque()
@@ -152,8 +148,7 @@ class Engine:
     async def _watch_makings(self) -> None:
         while True:
             await asyncio.sleep(self._watch_every)
-            for key in list(self._specs):
-                await self._look_anew(key)
+            await self.makings.look_anew()
 
     def _forget_wishes(self) -> None:
         used = self.core.tools_in_use()
@@ -175,7 +170,7 @@ class Engine:
 
     def cool_shared(self) -> None:
         """Let every shared process end when its sessions have moved, and keep none warm."""
-        for key in list(self._specs):
+        for key in self.makings.known():
             if not key.private:
                 self.tell(events.Cool(key))
 
@@ -201,85 +196,6 @@ class Engine:
             self._perform[type(action)](action)
         except Exception as error:  # noqa: BLE001 (the core has booked this action and all that follow: they must be done)
             self._work_died(type(action).__name__, error)
-
-    def knows(self, key: PoolKey) -> bool:
-        """Whether the core was told of the key, so that it is canonical."""
-        return key in self._specs
-
-    def register(self, key: PoolKey) -> None:
-        """Make sure the core knows the key. Raises what the catalogue raises, and `SettingsError`."""
-        if key not in self._specs or key in self._unmade:
-            self._tell_spec(key, self._catalogue.spec(key))
-
-    async def prepare(self, key: PoolKey, patience: float) -> None:
-        """Have the key's files read on a thread where nobody has under the present settings, so that `register` has
-        none to read. What comes of a known key is told to the core. Raises what `register` raises."""
-        while not self._catalogue.made(key.key):
-            edition = self._catalogue.edition
-            try:
-                fresh = await self._build(key, patience)
-            except NoLook as error:
-                raise self._unread(key, error, patience) from error
-            except (PoolError, ValueError):
-                if edition == self._catalogue.edition:
-                    raise
-                continue
-            if edition == self._catalogue.edition:
-                self._take(fresh)
-
-    def _build(self, key: PoolKey, patience: float) -> Coroutine[Any, Any, Launch]:
-        # By edition too: what was begun with older settings is not to be had for the present ones.
-        name = (key.key, self._catalogue.edition)
-        return self._builds.find(name, partial(self._catalogue.build, key.key), patience)
-
-    def _unread(self, key: PoolKey, error: NoLook, patience: float) -> AgentStartFailed:
-        why = f"the files it is made of could not be read: {error.why}"
-        return AgentStartFailed(
-            provider=key.key.provider, phase=Phase.SPAWN, command=(), why=why, waited=min(patience, PATIENCE)
-        )
-
-    async def renew(self) -> None:
-        """There are new settings: tell the core of every key that is made differently now, or is made no more."""
-        for key in list(self._specs):
-            if not self._catalogue.made(key.key):
-                await self._look_anew(key)
-
-    async def _look_anew(self, key: PoolKey) -> None:
-        """Read the key's files again, on a thread: a HOME may lie on a slow disk."""
-        edition = self._catalogue.edition
-        try:
-            fresh = await self._build(key, PATIENCE)
-            if key in self._specs and edition == self._catalogue.edition:
-                self._take(fresh)
-        except (PoolError, ValueError) as error:
-            log.warning("%s cannot be started as configured now: %s", key, error)
-            if edition == self._catalogue.edition and not self._catalogue.made(key.key):
-                self._unmake(key, error)
-        except (NoLook, OSError, RuntimeError) as error:
-            # A folder that may not be read, no thread to be had: whatever it is, the next look comes.
-            log.warning("cannot look at the making of %s: %s", key, error)
-
-    def _take(self, fresh: Launch) -> None:
-        """From here on the key is made so; for everybody or for one session alone, it is made the same way."""
-        self._catalogue.refresh(fresh)
-        for key in (PoolKey(fresh.key), PoolKey(fresh.key, private=True)):
-            if key in self._specs:
-                self._tell_spec(key, self._catalogue.spec(key))
-
-    def _unmake(self, key: PoolKey, error: PoolError | ValueError) -> None:
-        """What is up was made of settings that hold no more: nothing is started of them again."""
-        self._catalogue.forget(key.key)
-        if key in self._specs and key not in self._unmade:
-            self._unmade[key] = error
-            self.tell(events.Cool(key))
-
-    def _tell_spec(self, key: PoolKey, spec: KeySpec) -> None:
-        # Compared with what the core was told, not with the launch before: two keys may share a launch.
-        if self._specs.get(key) != spec:
-            self.core.books.limits.check(spec)
-            self._specs[key] = spec
-            self.tell(events.KeyRegistered(key, spec))
-        self._unmade.pop(key, None)
 
     def remember(self, wish: SeatWish) -> str:
         """The core's name for what a seat is opened with."""
@@ -333,7 +249,7 @@ class Engine:
 
     def _start_slot(self, action: actions.StartSlot) -> None:
         key = pool_key(action.key)
-        if (unmade := self._unmade.get(key)) is not None:
+        if (unmade := self.makings.unmade(key)) is not None:
             self._hand.not_launched(action.slot, key, unmade)
             return
         try:
@@ -442,10 +358,8 @@ class Engine:
 
     def _forget_key(self, action: actions.ForgetKey) -> None:
         key = pool_key(action.key)
-        self._specs.pop(key, None)
-        self._unmade.pop(key, None)
+        self.makings.forget(key)
         self.roster.failures.pop(key, None)
-        self._catalogue.forget(key.key)
 
     def _note(self, action: actions.Note) -> None:
         provider = "" if action.key is None else pool_key(action.key).key.provider

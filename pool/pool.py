@@ -27,6 +27,7 @@ from ostler.pool.core.values import LeaseId, SeatId, SlotId
 from ostler.pool.decisions import GRANTED, PER_KEY, Decision, Decisions
 from ostler.pool.directories import Directories
 from ostler.pool.engine import Engine
+from ostler.pool.errands import Errands, Order
 from ostler.pool.errors import AgentStartFailed, PoolError
 from ostler.pool.home import Home
 from ostler.pool.keys import TransportKey
@@ -46,7 +47,6 @@ from ostler.pool.why import ClaimView, Why
 
 log = logging.getLogger(__name__)
 Floor = tuple[PoolKey, SeatWish]
-Order = Callable[[PoolKey], events.Event]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,6 @@ class TransportPool:
         self._observer = Guarded(Counts() if observer is None else observer)
         self._catalogue = Catalogue(settings, providers, environ)
         self._directories = Directories(self._catalogue.look, clock)
-        self._ahead: dict[TransportKey, list[Order]] = {}
-        """Orders for keys that are being looked at."""
         self._floors: Mapping[Floor, int] = {}
         """The seats that the present settings have told the core to keep parked."""
         self._clock = clock
@@ -100,6 +98,7 @@ class TransportPool:
             clock=clock,
             chance=chance,
         )
+        self._errands = Errands(self._engine, self._learn, self._observer)
 
     # --- life ---
 
@@ -119,7 +118,7 @@ class TransportPool:
         wanted = {place: one.seats for place, one in zip(found, warm, strict=True) if place is not None}
         made = {place: seats for place, seats in wanted.items() if self._registers(place[0])}
         for key, seat in self._floors.keys() - made.keys():
-            if self._engine.knows(key):
+            if self._engine.makings.knows(key):
                 self._engine.tell(events.Warm(key, seat.id, 0))
         for (key, seat), seats in made.items():
             if self._floors.get((key, seat)) != seats:
@@ -131,7 +130,7 @@ class TransportPool:
         try:
             key = self._catalogue.named(key)
             known = PoolKey(await self._canonical(key, PATIENCE))
-            await self._engine.prepare(known, PATIENCE)
+            await self._engine.makings.prepare(known, PATIENCE)
             return known, SeatWish(warm.tools)
         except (PoolError, ValueError) as error:
             self._cannot_warm(key, error)
@@ -139,7 +138,7 @@ class TransportPool:
 
     def _registers(self, key: PoolKey) -> bool:
         try:
-            self._engine.register(key)
+            self._engine.makings.register(key)
         except (PoolError, ValueError) as error:
             self._cannot_warm(key.key, error)
             return False
@@ -175,9 +174,9 @@ class TransportPool:
 
     async def _get(self, wish: Wish) -> Transport:
         known = PoolKey(await self._canonical(wish.key, wish.deadline - self._clock()))
-        await self._engine.prepare(known, wish.deadline - self._clock())
+        await self._engine.makings.prepare(known, wish.deadline - self._clock())
         while True:
-            self._engine.register(known)
+            self._engine.makings.register(known)
             grant = await self._claim(known, None, wish)
             running = self._engine.roster.slots.get(grant.slot)
             # Whoever takes the transport itself promises nothing, so nothing is held for it.
@@ -213,8 +212,8 @@ class TransportPool:
             wish = replace(wish, key=known)
         shared = self._settings.enabled
         # What cannot be started as configured is said here, before anything counts as a failure of the pool.
-        await self._engine.prepare(PoolKey(wish.key, private=not shared), wish.deadline - self._clock())
-        self._engine.register(PoolKey(wish.key, private=not shared))
+        await self._engine.makings.prepare(PoolKey(wish.key, private=not shared), wish.deadline - self._clock())
+        self._engine.makings.register(PoolKey(wish.key, private=not shared))
         try:
             return await self._seat(wish, PoolKey(wish.key, private=not shared), None)
         except AgentStartFailed as error:
@@ -229,7 +228,7 @@ class TransportPool:
     async def _seat(self, wish: Wish, key: PoolKey, warmth: str | None) -> Lease:
         try:
             while True:
-                self._engine.register(key)
+                self._engine.makings.register(key)
                 tools = self._engine.remember(wish.seat)
                 asked = self._clock()
                 grant = await self._claim(key, tools, wish)
@@ -318,8 +317,8 @@ class TransportPool:
     async def _learn(self, key: TransportKey) -> TransportKey:
         self._engine.require_open()
         known = PoolKey(await self._canonical(key, PATIENCE))
-        await self._engine.prepare(known, PATIENCE)
-        self._engine.register(known)
+        await self._engine.makings.prepare(known, PATIENCE)
+        self._engine.makings.register(known)
         return known.key
 
     def warm(self, key: TransportKey, tools: ToolSet | None = None, seats: int = 1) -> None:
@@ -386,7 +385,7 @@ class TransportPool:
         self._engine.work(self._renew(), "take new settings")
 
     async def _renew(self) -> None:
-        await self._engine.renew()
+        await self._engine.makings.renew()
         await self._warm_configured()
 
     def snapshot(self) -> "PoolSnapshot":
@@ -412,35 +411,14 @@ class TransportPool:
 
     # --- loops ---
 
-    def _order(self, key: TransportKey, wish: Order) -> None:
-        """Have an order carried out, behind those for the same key that still wait for a look."""
+    def _order(self, key: TransportKey, order: Order) -> None:
         self._engine.require_open()
-        key = self._seen(key)
-        known = PoolKey(key)
-        if key in self._ahead:
-            self._ahead[key].append(wish)
-        elif self._engine.knows(known):
-            self._engine.order(wish(known))
-        else:
-            self._ahead[key] = [wish]
-            self._engine.work(self._carry_out(key), f"orders for {key}")
-
-    async def _carry_out(self, key: TransportKey) -> None:
-        try:
-            known = PoolKey(await self._learn(key))
-        except (PoolError, ValueError) as error:
-            log.warning("what was ordered for %s is not done: %s", key, error)
-            self._observer.noted(key.provider, "order_failed", type(error).__name__)
-            return
-        finally:
-            wishes = self._ahead.pop(key)
-        for wish in wishes:
-            self._engine.order(wish(known))
+        self._errands.run(self._seen(key), order)
 
     def _seen(self, key: TransportKey) -> TransportKey:
         """The key as the pool knows it, as far as that can be told without a look at the disk."""
         key = self._catalogue.named(key)
-        if self._engine.knows(PoolKey(key)) or self._engine.knows(PoolKey(key, private=True)):
+        if self._engine.makings.knows(PoolKey(key)) or self._engine.makings.knows(PoolKey(key, private=True)):
             return key
         cwd = self._directories.recall(key.cwd)
         return key if cwd is None else placed(key, cwd)
