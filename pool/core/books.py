@@ -409,10 +409,10 @@ class Books:
             self.freed = True
 
     def stop_listening(self) -> None:
-        """Of a first answer that does not come, nobody is sure that it ever will: it holds up nothing any longer."""
+        """A first answer that does not come may never have been asked for: its process counts as heard."""
         overdue = self.now - self.limits.give_way
         for slot in [slot for slot, since in self.unheard.items() if since <= overdue]:
-            del self.unheard[slot]
+            self.hear(self.slots[slot])
 
     def begin_close(self, seat: Seat) -> None:
         """The seat takes up room until the agent has really closed it."""

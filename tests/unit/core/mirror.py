@@ -163,7 +163,7 @@ class Mirror:
     def _stop_listening(self) -> None:
         for slot in self.slots.values():
             if slot.unheard_since is not None and self.now - slot.unheard_since >= self.limits.give_way:
-                slot.unheard_since = None
+                slot.heard, slot.unheard_since = True, None
 
     def _is_busy(self) -> bool:
         slots = self.slots.values()

@@ -31,6 +31,19 @@ def test_an_answer_that_never_comes_holds_the_reserve_up_for_a_bounded_time() ->
     assert pool.tick(0.1) == ["start #4 k"]
 
 
+def test_a_process_is_waited_for_once() -> None:
+    """Whoever takes seats and asks nothing of them is served as fast as anybody."""
+    pool = Pool(give_way=WAY)
+    pool.register()
+    pool.claim()
+    pool.started(1)
+    pool.opened(2)
+    assert pool.tick(WAY) == []
+    assert pool.do(events.Warm("k", "", 1)) == ["open 4 on #1"]
+    pool.opened(4)
+    assert pool.claim()[-1] == "open 6 on #1"
+
+
 def test_the_end_of_the_bound_is_announced() -> None:
     pool = cold()
     assert pool.core.books.announced <= 1.0 + WAY
