@@ -4,6 +4,9 @@ Rules:
 - One builder (`launch`) makes every command and fingerprint; nothing else in the pool looks at argv or environment, so
   the warm path and the claim path cannot differ.
 - A launch is built once per key and kept until `refresh` finds that its inputs changed (settings, a credential file).
+- New settings make every launch stale, not wrong: what the core still orders by the old fingerprint is started so, and
+  ends when the core hears of the new one. Nothing is read on the loop for it: whoever claims a stale key has it built
+  anew first.
 """
 
 from collections.abc import Mapping
@@ -13,7 +16,7 @@ from ostler.pool.configuration import PoolSettings
 from ostler.pool.core.values import KeySpec, Sharing, Traits
 from ostler.pool.errors import UnknownProvider
 from ostler.pool.keys import TransportKey, canonical_cwd
-from ostler.pool.launch import Launch, launch
+from ostler.pool.launch import Launch, launch, spare_of
 from ostler.pool.provider import CloseVerb, Provider, callings
 from ostler.pool.roster import PoolKey
 from ostler.pool.settings import ProviderSettings
@@ -33,6 +36,7 @@ class Catalogue:
         self._names = callings(providers)
         self._environ = environ
         self._launches: dict[TransportKey, Launch] = {}
+        self._stale: set[TransportKey] = set()
         self.edition = 0
         """Which settings are the present ones: what was built of others is not to be used."""
 
@@ -42,10 +46,6 @@ class Catalogue:
         if name is None:
             raise UnknownProvider(key.provider, list(self._names))
         return key if name == key.provider else TransportKey(name, key.model, key.cwd)
-
-    def canonical(self, key: TransportKey) -> TransportKey:
-        """The key as the pool knows it, by a look at the disk. Raises `UnknownProvider`, `BadDirectory`."""
-        return placed(self.named(key), self.look(key.cwd))
 
     def look(self, cwd: str) -> str:
         """The directory's one name, if it is allowed; on any thread. Raises `BadDirectory`."""
@@ -59,25 +59,28 @@ class Catalogue:
         return known
 
     def made(self, key: TransportKey) -> bool:
-        """Whether `launch` has nothing to read."""
-        return key in self._launches
+        """Whether `launch` has nothing to read, and says what the present settings say."""
+        return key in self._launches and key not in self._stale
 
     def spare(self, key: TransportKey) -> Launch:
         """How a process is started that any key of this provider, model and making may adopt."""
-        return self.build(key, spare=True)
+        return spare_of(self.launch(key))
 
     def refresh(self, fresh: Launch) -> None:
         """From here on the key is started so."""
         self._launches[fresh.key] = fresh
+        self._stale.discard(fresh.key)
 
     def forget(self, key: TransportKey) -> None:
-        """The core dropped the key."""
+        """The core dropped the key, or nothing can be made of it."""
         self._launches.pop(key, None)
+        self._stale.discard(key)
 
     def replace(self, settings: PoolSettings, environ: Mapping[str, str]) -> None:
         """New settings: every launch is built anew when it is refreshed."""
         self._settings = settings
         self._environ = environ
+        self._stale = set(self._launches)
         self.edition += 1
 
     def spec(self, key: PoolKey) -> KeySpec:
@@ -94,11 +97,11 @@ class Catalogue:
             max_processes=limits.max_processes if key.private else None,
         )
 
-    def build(self, key: TransportKey, *, spare: bool = False) -> Launch:
+    def build(self, key: TransportKey) -> Launch:
         """Look at the world as it is now, and keep nothing: reads files, may run on any thread. Raises as `launch`."""
         provider = self._providers[key.provider]
         settings = self._given(self._settings.providers, provider.name, ProviderSettings())
-        return launch(provider, settings, key, self._environ, spare=spare)
+        return launch(provider, settings, key, self._environ)
 
     def _given(self, table: Mapping[str, Given], name: str, default: Given) -> Given:
         """What the settings say of a provider, by its name, else as people call it."""

@@ -21,12 +21,11 @@ from ostler.pool.catalogue import Catalogue
 from ostler.pool.core import actions, events
 from ostler.pool.core.machine import PoolCore
 from ostler.pool.core.settings import Limits
-from ostler.pool.core.values import ClaimId, Counted, KeySpec, LeaseId
+from ostler.pool.core.values import ClaimId, Counted, LeaseId
 from ostler.pool.crew import Crew
-from ostler.pool.errors import AgentStartFailed, Phase, PoolClosed, PoolError
-from ostler.pool.launch import Launch
+from ostler.pool.errors import PoolClosed, PoolError
 from ostler.pool.lease import Tenure
-from ostler.pool.looks import PATIENCE, Looks, NoLook
+from ostler.pool.makings import Makings
 from ostler.pool.observer import Observer
 from ostler.pool.ports import PermissionPolicy, ToolPort
 from ostler.pool.roster import Chair, PoolKey, Roster, Running, SeatPolicy, pool_key
@@ -86,10 +85,7 @@ class Engine:
             clock=clock,
             chance=chance,
         )
-        self._specs: dict[PoolKey, KeySpec] = {}
-        self._builds: Looks[Launch] = Looks()
-        self._unmade: set[PoolKey] = set()
-        """Keys of which the present settings make nothing: whoever claims one is told why."""
+        self.makings = Makings(catalogue, self.core, self.tell)
         self._waiting: dict[ClaimId, asyncio.Future[Answer]] = {}
         self._early: dict[ClaimId, Answer] = {}
         self._inbox: deque[events.Event] = deque()
@@ -152,8 +148,7 @@ class Engine:
     async def _watch_makings(self) -> None:
         while True:
             await asyncio.sleep(self._watch_every)
-            for key in list(self._specs):
-                await self._look_anew(key)
+            await self.makings.look_anew()
 
     def _forget_wishes(self) -> None:
         used = self.core.tools_in_use()
@@ -175,7 +170,7 @@ class Engine:
 
     def cool_shared(self) -> None:
         """Let every shared process end when its sessions have moved, and keep none warm."""
-        for key in list(self._specs):
+        for key in self.makings.known():
             if not key.private:
                 self.tell(events.Cool(key))
 
@@ -202,78 +197,10 @@ class Engine:
         except Exception as error:  # noqa: BLE001 (the core has booked this action and all that follow: they must be done)
             self._work_died(type(action).__name__, error)
 
-    def knows(self, key: PoolKey) -> bool:
-        """Whether the core was told of the key, so that it is canonical."""
-        return key in self._specs
-
-    def register(self, key: PoolKey) -> None:
-        """Make sure the core knows the key. Raises what the catalogue raises, and `SettingsError`."""
-        if key not in self._specs or key in self._unmade:
-            self._tell_spec(key, self._catalogue.spec(key))
-
-    def refresh(self, key: PoolKey) -> None:
-        """Tell the core when the key is made differently now, or let it end when it is made no more."""
-        try:
-            self._catalogue.refresh(self._catalogue.build(key.key))
-            self._tell_spec(key, self._catalogue.spec(key))
-        except (PoolError, ValueError) as error:
-            log.warning("%s cannot be started as configured now: %s", key, error)
-            # What is up was made of settings that hold no more: nothing is started of them again.
-            self._catalogue.forget(key.key)
-            self._unmade.add(key)
-            self.tell(events.Cool(key))
-
-    async def prepare(self, key: PoolKey, patience: float) -> None:
-        """Have the key's files read on a thread, so that `register` has none to read. Raises what `register` raises."""
-        edition = self._catalogue.edition
-        if (key not in self._specs or key in self._unmade) and not self._catalogue.made(key.key):
-            fresh = await self._build(key, patience)
-            if edition == self._catalogue.edition:
-                self._catalogue.refresh(fresh)
-
-    async def _build(self, key: PoolKey, patience: float) -> Launch:
-        catalogue, provider = self._catalogue, key.key.provider
-        # By edition too: what was begun with older settings is not to be had for the present ones.
-        name = (key.key, catalogue.edition)
-        try:
-            return await self._builds.find(name, partial(catalogue.build, key.key), patience)
-        except NoLook as error:
-            why = f"the files it is made of could not be read: {error.why}"
-            raise AgentStartFailed(
-                provider=provider, phase=Phase.SPAWN, command=(), why=why, waited=patience
-            ) from error
-
-    async def _look_anew(self, key: PoolKey) -> None:
-        """As `refresh`, with the files read on a thread: a HOME may lie on a slow disk."""
-        edition = self._catalogue.edition
-        try:
-            fresh = await self._build(key, PATIENCE)
-            if key in self._specs and edition == self._catalogue.edition:
-                self._catalogue.refresh(fresh)
-                self._tell_spec(key, self._catalogue.spec(key))
-        except (PoolError, ValueError) as error:
-            log.warning("%s cannot be started as configured now: %s", key, error)
-        except (OSError, RuntimeError) as error:
-            # A folder that may not be read, no thread to be had: whatever it is, the next look comes.
-            log.warning("cannot look at the making of %s: %s", key, error)
-
-    def _tell_spec(self, key: PoolKey, spec: KeySpec) -> None:
-        # Compared with what the core was told, not with the launch before: two keys may share a launch.
-        if self._specs.get(key) != spec:
-            self.core.books.limits.check(spec)
-            self._specs[key] = spec
-            self.tell(events.KeyRegistered(key, spec))
-        self._unmade.discard(key)
-
     def remember(self, wish: SeatWish) -> str:
         """The core's name for what a seat is opened with."""
         self._wishes.setdefault(wish.id, wish)
         return wish.id
-
-    def refresh_all(self) -> None:
-        """Look at every key anew."""
-        for key in list(self._specs):
-            self.refresh(key)
 
     def failure(self, key: PoolKey) -> PoolError | None:
         """The last start or open failure of a key."""
@@ -322,6 +249,9 @@ class Engine:
 
     def _start_slot(self, action: actions.StartSlot) -> None:
         key = pool_key(action.key)
+        if (unmade := self.makings.unmade(key)) is not None:
+            self._hand.not_launched(action.slot, key, unmade)
+            return
         try:
             made = self._catalogue.spare(key.key) if action.spare else self._catalogue.launch(key.key)
         except (PoolError, ValueError) as error:
@@ -364,7 +294,11 @@ class Engine:
 
     def _grant(self, action: actions.Grant) -> None:
         if action.seat is not None:
-            self.roster.chairs[action.seat].taken = True
+            chair = self.roster.chairs[action.seat]
+            chair.taken = True
+            running = self.roster.slots[action.slot]
+            if chair.session is not None and not running.heard:
+                chair.session.on_answer(partial(self._heard, running, action.lease))
             self.roster.tenures[action.lease] = Tenure(
                 lease=action.lease,
                 claim=action.claim,
@@ -375,6 +309,10 @@ class Engine:
                 seat=action.seat,
             )
         self._answer(action)
+
+    def _heard(self, running: Running, lease: LeaseId) -> None:
+        running.heard = True
+        self.tell(events.Answered(lease))
 
     def _answer(self, action: Answer) -> None:
         future = self._waiting.pop(action.claim, None)
@@ -420,10 +358,8 @@ class Engine:
 
     def _forget_key(self, action: actions.ForgetKey) -> None:
         key = pool_key(action.key)
-        self._specs.pop(key, None)
-        self._unmade.discard(key)
+        self.makings.forget(key)
         self.roster.failures.pop(key, None)
-        self._catalogue.forget(key.key)
 
     def _note(self, action: actions.Note) -> None:
         provider = "" if action.key is None else pool_key(action.key).key.provider

@@ -1,10 +1,13 @@
-"""How many sessions may be opened at once on one HOME, over all processes that share it.
+"""How many sessions may be opened at once on one HOME, and who may start there first, over all processes that share it.
 
 gemini locks a registry file in its HOME and retries with doubling waits: 8 opens at once took 12.8 s, one after another
-0.2 s. The gate is the pool's, because two processes of one HOME fight as well as two sessions of one process.
+0.2 s. opencode makes its database at its first start on a HOME, and of two first starts at once one ends with "database
+is locked". The gates are the pool's, because two processes of one HOME fight as well as two sessions of one process.
 """
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import TracebackType
 
 from ostler.pool.provider import Provider
@@ -30,12 +33,41 @@ class OpenGate:
         self._places.release()
 
 
+class StartGate:
+    """One start at a time until one has succeeded, as often as that takes; from then on nobody waits."""
+
+    def __init__(self, *, used: bool) -> None:
+        self._used = used
+        self._first = OpenGate(1)
+
+    @property
+    def waiting(self) -> int:
+        """Starts that wait for the one before them."""
+        return self._first.waiting
+
+    @asynccontextmanager
+    async def passed(self) -> AsyncIterator[None]:
+        """Around one start, up to its handshake."""
+        if not self._used:
+            async with self._first:
+                if not self._used:
+                    yield
+                    self._used = True
+                    return
+        yield
+
+
 class OpenGates:
-    """One gate for each (provider, HOME). Owned by the pool, handed to every transport."""
+    """One gate of each kind for each (provider, HOME). Owned by the pool, handed to every transport."""
 
     def __init__(self) -> None:
         self._gates: dict[tuple[str, str], OpenGate] = {}
+        self._starts: dict[tuple[str, str], StartGate] = {}
 
     def of(self, provider: Provider, home: str) -> OpenGate:
-        """The gate of this provider on this HOME."""
+        """The gate of this provider's sessions on this HOME."""
         return self._gates.setdefault((provider.name, home), OpenGate(provider.parallel_opens))
+
+    def start(self, provider: Provider, home: str) -> StartGate:
+        """The gate of its processes."""
+        return self._starts.setdefault((provider.name, home), StartGate(used=not provider.first_start_alone))

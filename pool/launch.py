@@ -11,7 +11,7 @@ Secret values are hashed before they enter the fingerprint, so that it may be lo
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
@@ -60,6 +60,13 @@ class Launch:
         )
 
 
+def spare_of(known: Launch) -> Launch:
+    """The same process for any key that may adopt it: nothing is read, and the directory is in no fingerprint."""
+    # Whose directory it will be, nobody knows yet; it must not be told of anybody else's.
+    label = f"{known.key.provider}/{known.key.model}, spare"
+    return replace(known, command=replace(known.command, cwd=Path(known.home), label=label))
+
+
 def model_of(key: TransportKey) -> str | None:
     """The model to ask for; None leaves it to the agent."""
     return None if key.model in ("", DEFAULT_MODEL) else key.model
@@ -70,8 +77,6 @@ def launch(
     settings: ProviderSettings,
     key: TransportKey,
     environ: Mapping[str, str],
-    *,
-    spare: bool = False,
 ) -> Launch:
     """Build the command and its fingerprint. Raises `AgentStartFailed` (not installed), `BadSetting`."""
     _check(provider, settings, key)
@@ -85,10 +90,9 @@ def launch(
     env = {**base, **cache, **provider.fixed_env, **recipe.env, **settings.env}
     command = Command(
         argv=(*program, *recipe.args, *settings.args),
-        cwd=Path(home if spare or provider.starts_in_home else key.cwd),
+        cwd=Path(home if provider.starts_in_home else key.cwd),
         env=env,
-        # Whose directory it will be, nobody knows yet; it must not be told of anybody else's.
-        label=f"{key.provider}/{key.model}, spare" if spare else str(key),
+        label=str(key),
         prefix=settings.prefix,
         rlimits=settings.rlimits,
         secrets=tuple(env[name] for name in provider.credentials if env.get(name)),

@@ -27,6 +27,7 @@ from ostler.pool.core.values import LeaseId, SeatId, SettingsError, SlotId
 from ostler.pool.decisions import GRANTED, PER_KEY, Decision, Decisions
 from ostler.pool.directories import Directories
 from ostler.pool.engine import Engine
+from ostler.pool.errands import Errands, Order
 from ostler.pool.errors import AgentStartFailed, PoolError
 from ostler.pool.home import Home
 from ostler.pool.keys import TransportKey
@@ -97,6 +98,7 @@ class TransportPool:
             clock=clock,
             chance=chance,
         )
+        self._errands = Errands(self._engine, self._learn, self._observer)
 
     # --- life ---
 
@@ -116,7 +118,7 @@ class TransportPool:
         wanted = {place: one.seats for place, one in zip(found, warm, strict=True) if place is not None}
         made = {place: seats for place, seats in wanted.items() if self._registers(place[0])}
         for key, seat in self._floors.keys() - made.keys():
-            if self._engine.knows(key):
+            if self._engine.makings.knows(key):
                 self._engine.tell(events.Warm(key, seat.id, 0))
         for (key, seat), seats in made.items():
             if self._floors.get((key, seat)) != seats:
@@ -128,7 +130,7 @@ class TransportPool:
         try:
             key = self._catalogue.named(key)
             known = PoolKey(await self._canonical(key, PATIENCE))
-            await self._engine.prepare(known, PATIENCE)
+            await self._engine.makings.prepare(known, PATIENCE)
             return known, SeatWish(warm.tools)
         except (PoolError, ValueError) as error:
             self._cannot_warm(key, error)
@@ -136,7 +138,7 @@ class TransportPool:
 
     def _registers(self, key: PoolKey) -> bool:
         try:
-            self._engine.register(key)
+            self._engine.makings.register(key)
         except (PoolError, ValueError) as error:
             self._cannot_warm(key.key, error)
             return False
@@ -172,9 +174,9 @@ class TransportPool:
 
     async def _get(self, wish: Wish) -> Transport:
         known = PoolKey(await self._canonical(wish.key, wish.deadline - self._clock()))
-        await self._engine.prepare(known, wish.deadline - self._clock())
+        await self._engine.makings.prepare(known, wish.deadline - self._clock())
         while True:
-            self._engine.register(known)
+            self._engine.makings.register(known)
             grant = await self._claim(known, None, wish)
             running = self._engine.roster.slots.get(grant.slot)
             # Whoever takes the transport itself promises nothing, so nothing is held for it.
@@ -210,8 +212,8 @@ class TransportPool:
             wish = replace(wish, key=known)
         shared = self._settings.enabled
         # What cannot be started as configured is said here, before anything counts as a failure of the pool.
-        await self._engine.prepare(PoolKey(wish.key, private=not shared), wish.deadline - self._clock())
-        self._engine.register(PoolKey(wish.key, private=not shared))
+        await self._engine.makings.prepare(PoolKey(wish.key, private=not shared), wish.deadline - self._clock())
+        self._engine.makings.register(PoolKey(wish.key, private=not shared))
         try:
             return await self._seat(wish, PoolKey(wish.key, private=not shared), None)
         except AgentStartFailed as error:
@@ -226,7 +228,7 @@ class TransportPool:
     async def _seat(self, wish: Wish, key: PoolKey, warmth: str | None) -> Lease:
         try:
             while True:
-                self._engine.register(key)
+                self._engine.makings.register(key)
                 tools = self._engine.remember(wish.seat)
                 asked = self._clock()
                 grant = await self._claim(key, tools, wish)
@@ -304,38 +306,61 @@ class TransportPool:
         return placed(named, await self._directories.find(key.cwd, patience) if cwd is None else cwd)
 
     # --- an operator's verbs; on the pool's own loop ---
-    # A key that the pool holds already costs no look at the disk: it can be drained though its disk is dead.
+    # None of them looks at a disk. A key that the pool holds is ordered about at once, though its disk be dead; with
+    # one that it does not hold, the order is carried out when a thread has looked, and a look that fails is logged.
+    # Whoever wants to hear of that calls `learn` first.
+
+    async def learn(self, key: TransportKey) -> TransportKey:
+        """Get to know a key, so that the verbs below act on it at once. Raises what `lease` raises before it claims."""
+        return await self.home.run(self._learn(key))
+
+    async def _learn(self, key: TransportKey) -> TransportKey:
+        self._engine.require_open()
+        known = PoolKey(await self._canonical(key, PATIENCE))
+        await self._engine.makings.prepare(known, PATIENCE)
+        self._engine.makings.register(known)
+        return known.key
 
     def warm(self, key: TransportKey, tools: ToolSet | None = None, seats: int = 1) -> None:
         """Keep at least so many seats parked from now on; 0 takes the floor away. Raises `SettingsError` below it."""
         if seats < 0:
             raise SettingsError(f"{key}: to keep {seats} seats warm means nothing")
-        known = self._known(key)
-        self._engine.order(events.Warm(known, self._engine.remember(SeatWish(tools)), seats))
+        wish = SeatWish(tools)
+        self._order(key, lambda known: events.Warm(known, self._engine.remember(wish), seats))
 
     def hint(self, key: TransportKey, tools: ToolSet | None = None) -> None:
         """A session with this key is likely to go on soon: have a seat ready for a while. Nobody shares: nothing."""
         if not self._settings.enabled:
             self._engine.require_open()
             return
-        known = self._known(key)
-        self._engine.order(events.Hint(known, self._engine.remember(SeatWish(tools))))
+        wish = SeatWish(tools)
+        self._order(key, lambda known: events.Hint(known, self._engine.remember(wish)))
 
     def pause(self, key: TransportKey | None = None) -> None:
         """Grant and start nothing for the key, or for all keys; claims wait."""
-        self._engine.order(events.Pause(None if key is None else self._known(key)))
+        if key is None:
+            self._engine.order(events.Pause())
+        else:
+            self._order(key, events.Pause)
 
     def resume(self, key: TransportKey | None = None) -> None:
         """Take a pause back."""
-        self._engine.order(events.Resume(None if key is None else self._known(key)))
+        if key is None:
+            self._engine.order(events.Resume())
+        else:
+            self._order(key, events.Resume)
 
     def drain(self, key: TransportKey) -> None:
         """Let the key's processes end when their sessions have moved or ended."""
-        self._engine.order(events.DrainKey(self._known(key)))
+        self._order(key, events.DrainKey)
 
     def cool(self, key: TransportKey) -> None:
         """As `drain`, and nothing is kept warm for the key, whatever was learned of it, until somebody asks again."""
-        self._engine.order(events.Cool(self._known(key)))
+        self._order(key, events.Cool)
+
+    def reconnect(self, key: TransportKey) -> None:
+        """Forget the key's start failures: the cause is mended."""
+        self._order(key, events.Reconnect)
 
     def recycle(self, slot: int) -> None:
         """Replace one process: its successor is up before it drains."""
@@ -344,10 +369,6 @@ class TransportPool:
     def kill(self, slot: int) -> None:
         """End one process now, with whatever runs on it."""
         self._engine.order(events.Kill(SlotId(slot)))
-
-    def reconnect(self, key: TransportKey) -> None:
-        """Forget the key's start failures: the cause is mended."""
-        self._engine.order(events.Reconnect(self._known(key)))
 
     def reload(self, settings: PoolSettings, environ: Mapping[str, str]) -> None:
         """New settings or environment: keys that are made differently now get new processes, the old ones drain.
@@ -361,10 +382,13 @@ class TransportPool:
         self._settings = settings
         self._catalogue.replace(settings, environ)
         self._directories = Directories(self._catalogue.look, self._clock)
-        self._engine.refresh_all()
         if switched_off:
             self._engine.cool_shared()
-        self._engine.work(self._warm_configured(), "warm what is configured")
+        self._engine.work(self._renew(), "take new settings")
+
+    async def _renew(self) -> None:
+        await self._engine.makings.renew()
+        await self._warm_configured()
 
     def snapshot(self) -> "PoolSnapshot":
         """What the pool holds, as plain data."""
@@ -389,19 +413,17 @@ class TransportPool:
 
     # --- loops ---
 
-    def _known(self, key: TransportKey) -> PoolKey:
+    def _order(self, key: TransportKey, order: Order) -> None:
         self._engine.require_open()
-        known = PoolKey(self._seen(key))
-        self._engine.register(known)
-        return known
+        self._errands.run(self._seen(key), order)
 
     def _seen(self, key: TransportKey) -> TransportKey:
-        """The key as the pool knows it, by a look at the disk only where neither it nor its directory is known."""
+        """The key as the pool knows it, as far as that can be told without a look at the disk."""
         key = self._catalogue.named(key)
-        if self._engine.knows(PoolKey(key)) or self._engine.knows(PoolKey(key, private=True)):
+        if self._engine.makings.knows(PoolKey(key)) or self._engine.makings.knows(PoolKey(key, private=True)):
             return key
         cwd = self._directories.recall(key.cwd)
-        return self._catalogue.canonical(key) if cwd is None else placed(key, cwd)
+        return key if cwd is None else placed(key, cwd)
 
     def _until(self, deadline: float | None) -> float:
         return self._clock() + (self._settings.claim_deadline if deadline is None else deadline)

@@ -198,6 +198,8 @@ class Provider:
     """Seats after which a process is replaced; None: by age and memory only."""
     parallel_opens: int = 1
     """How many sessions may be opened at once on one HOME."""
+    first_start_alone: bool = False
+    """Two first starts at once on one HOME get in each other's way: the second one waits for the first's handshake."""
     refill_pause: float = 0.0
     """Seconds before a parked seat that was claimed is replaced: where opening a session holds the agent's only thread,
     the claimer's first words would wait behind it."""

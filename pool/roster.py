@@ -62,6 +62,8 @@ class Running:
     ready_at: float | None = None
     memory: int = 0
     stopping: bool = False
+    heard: bool = False
+    """It has answered somebody."""
 
     def adopt(self, key: PoolKey) -> None:
         """A spare has found whom it serves, perhaps before it is up."""

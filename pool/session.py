@@ -14,7 +14,8 @@ Rules:
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from contextvars import Context
 from typing import Any, Protocol
 
 from ostler.pool.codec import Codec, PermissionWanted, ToolWanted
@@ -29,7 +30,17 @@ from ostler.pool.errors import (
     TransportLost,
     UnknownSession,
 )
-from ostler.pool.events import Finished, Other, Reason, Text, TurnEvent, UserText
+from ostler.pool.events import (
+    Finished,
+    Other,
+    PermissionAsked,
+    Reason,
+    Text,
+    Thought,
+    ToolStarted,
+    TurnEvent,
+    UserText,
+)
 from ostler.pool.launch import Launch
 from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.prompt import PromptCapabilities, PromptPart, check_prompt
@@ -43,6 +54,8 @@ SILENCE_TICKS = 4
 """A turn's silence is looked at this many times within its limit, so it is noticed at most a quarter late."""
 QUIET_AT_MOST = 1.0
 REPLAY_AT_MOST = 10.0
+ANSWERS = frozenset({Text, Thought, ToolStarted, PermissionAsked})
+"""With these an answer begins; agents say other things before they have asked their model."""
 
 
 class Host(Protocol):
@@ -88,6 +101,7 @@ class AgentSession:
         self._closing: asyncio.Task[bool] | None = None
         self._quiet_until = 0.0
         self._timers: list[asyncio.TimerHandle] = []
+        self._unanswered: Callable[[], None] | None = None
         self._requests = OpenRequests(host, session_id, order, self._announce)
         self._opened_at = memo.opened_at if memo else host.wall()
         self._last_turn_at = memo.last_turn_at if memo else self._opened_at
@@ -111,6 +125,10 @@ class AgentSession:
     def memo(self) -> SessionMemo:
         """What to remember so that it can be loaded elsewhere."""
         return SessionMemo(self.id, self.cwd, self._opened_at, self._last_turn_at)
+
+    def on_answer(self, listener: Callable[[], None]) -> None:
+        """Called once, soon after the next answer has begun or its turn is over without one."""
+        self._unanswered = listener
 
     async def prompt(self, parts: Sequence[PromptPart]) -> Turn:
         """Send a prompt.
@@ -169,6 +187,8 @@ class AgentSession:
         elif turn.cancelling and not self._cancel_said:
             # The cancel came before the agent's turn could be cancelled; it may be so from this event on.
             self._tell_cancel()
+        elif self._unanswered is not None and type(event) in ANSWERS:
+            self._tell_answered(self._unanswered)
 
     def permission(self, request_id: RpcId, wanted: PermissionWanted) -> None:
         """The agent asks for a decision; without a turn that wants one, the answer is no."""
@@ -297,6 +317,13 @@ class AgentSession:
         if turn.cancelling:
             self._quiet_until = self._loop.time() + self._provider.cancel_quiet
         turn.end(finished)
+        if self._unanswered is not None:
+            self._tell_answered(self._unanswered)
+
+    def _tell_answered(self, listener: Callable[[], None]) -> None:
+        """Behind whoever takes these words: they are not to wait for what follows. In a context of nobody."""
+        self._unanswered = None
+        self._loop.call_soon(listener, context=Context())
 
     def _stop(self, turn: Turn) -> None:
         """`Turn.cancel` was called, or its consumer left."""

@@ -90,8 +90,9 @@ class Transport:
         transport = cls(launch, gates=gates, wall=wall)
         began = asyncio.get_running_loop().time()
         try:
-            await transport.connection.start(keeper)
-            await transport._shake_hands()
+            async with gates.start(launch.provider, launch.home).passed():
+                await transport.connection.start(keeper)
+                await transport._shake_hands()
             transport._ready = True
         except (StartError, ProcessError, PoolError, BadReply) as error:
             await transport.close(hard=True)

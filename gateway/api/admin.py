@@ -110,11 +110,12 @@ class Admin:
             yield b"event: state\ndata: " + orjson.dumps(state) + b"\n\n"
 
 
-def order(kind: type[B], give: Callable[[B], Done]) -> Endpoint:
+def order(kind: type[B], give: Callable[[B], Done | Awaitable[Done]]) -> Endpoint:
     """The route of a verb."""
 
     async def endpoint(request: Request) -> Response:
-        return document(facts_of(give(body_of(kind, await read_object(request)))))
+        given = give(body_of(kind, await read_object(request)))
+        return document(facts_of(given if isinstance(given, Done) else await given))
 
     return typed(endpoint)
 

@@ -1,8 +1,9 @@
 """The operators' verbs, by the names that people type.
 
 Rules: an order is checked against the same moment of the pool in which it is carried out, with no await between, so
-what was answered with yes was done. What the pool would silently ignore (a process that is gone) is an error here. A
-seat that is kept ready has the tools that sessions come with: one without them is nobody's.
+what was answered with yes was done; only a key that the pool is still to learn of is waited for, before that. What the
+pool would silently ignore (a process that is gone) is an error here. A seat that is kept ready has the tools that
+sessions come with: one without them is nobody's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,10 +55,12 @@ class Operator:
 
     # --- keys ---
 
-    def warm(self, named: Named, seats: int) -> Done:
-        """Keep so many seats parked; 0 takes the floor away."""
+    async def warm(self, named: Named, seats: int) -> Done:
+        """Keep so many seats parked; 0 takes the floor away. A key that nobody has used yet is looked up first."""
         self._require_shared("warm")
         key = self._wanted(named)
+        if key not in self._keys():
+            key = await self._pool.learn(key)
         for place, tools in enumerate(self._outfits):
             self._pool.warm(key, tools, seats if place == 0 else min(seats, 1))
         said = f"{key} keeps {seats} seats ready" if seats else f"{key} keeps no more than what it learns"

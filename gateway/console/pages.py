@@ -82,7 +82,7 @@ class Pages:
             raise ApiError(403, "this order does not come from the status page; reload it", code="foreign_page")
         scripted = request.headers.get("accept") == "application/json"
         try:
-            done = self._order(form)
+            done = await self._order(form)
         except (ConsoleError, PoolError) as error:
             status, code = (error.status, error.code) if isinstance(error, ConsoleError) else (409, "refused_by_pool")
             if scripted:
@@ -128,7 +128,7 @@ class Pages:
                 self._drawn = (state, b"event: live\ndata: " + orjson.dumps(frame) + b"\n\n")
             yield self._drawn[1]
 
-    def _order(self, form: dict[str, str]) -> Done:
+    async def _order(self, form: dict[str, str]) -> Done:
         verb, key, number = form.get("verb", ""), form.get("key"), form.get("process", "")
         named = Named(key, form.get("cwd")) if key else None
         do = self._operator
@@ -140,7 +140,7 @@ class Pages:
             case "recycle" | "kill" if number.isascii() and number.isdigit():
                 return do.recycle(int(number)) if verb == "recycle" else do.kill(int(number))
             case "warm" if named is not None:
-                return do.warm(named, 1)
+                return await do.warm(named, 1)
             case "drain" if named is not None:
                 return do.drain(named)
             case "reconnect" if named is not None:

@@ -31,6 +31,7 @@ HOLDS = {
     "pool_cap": "the pool has as many processes as it may",
     "memory": "another process would exceed the memory budget",
     "starting": "enough processes are starting already",
+    "first_answer": "somebody waits for a first answer: what nobody waits for starts after it",
 }
 
 

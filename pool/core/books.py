@@ -38,12 +38,15 @@ class Books:
     closing: dict[SeatId, Seat] = field(default_factory=dict)
     open_groups: dict[str | SlotId, int] = field(default_factory=dict)
     spares: dict[SlotId, Slot] = field(default_factory=dict)
+    unheard: dict[SlotId, float] = field(default_factory=dict)
     breakers: dict[tuple[str, str], Breaker] = field(default_factory=dict)
     turns: Turns = field(default_factory=Turns)
     hungry: dict[Key, Stable] = field(default_factory=dict)
     freed: bool = False
     paused: bool = False
     closed: bool = False
+    calm_at: float = float("-inf")
+    """When there was last nobody to give way to."""
     starting: int = 0
     charged: int = 0
     tokens: float = 0.0
@@ -227,6 +230,8 @@ class Books:
             seat.enter(SeatState.LEASED, self.now)
             seat.lease = lease.id
             slot.served += 1
+            if not slot.heard:
+                self.unheard.setdefault(slot.id, self.now)
         self.leases[lease.id] = slot.leases[lease.id] = lease
         self.granted[waiting.claim] = lease.id
         slot.used_at = self.now
@@ -235,7 +240,23 @@ class Books:
     def end_lease(self, lease: Lease) -> None:
         del self.leases[lease.id], lease.slot.leases[lease.id], self.granted[lease.claim]
         lease.slot.used_at = self.now
+        if not lease.slot.leases:
+            self.unheard.pop(lease.slot.id, None)
         self.freed = True
+
+    # first answers
+
+    def hear(self, slot: Slot) -> None:
+        """The process has answered somebody, for the first time or again."""
+        slot.heard = True
+        if self.unheard.pop(slot.id, None) is not None:
+            self.freed = True
+
+    def stop_listening(self) -> None:
+        """A first answer that does not come may never have been asked for: its process counts as heard."""
+        overdue = self.now - self.limits.give_way
+        for slot in [slot for slot, since in self.unheard.items() if since <= overdue]:
+            self.hear(self.slots[slot])
 
     def begin_close(self, seat: Seat) -> None:
         """The seat takes up room until the agent has really closed it."""

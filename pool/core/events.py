@@ -48,6 +48,13 @@ class LeaseReleased:
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """The lease's first answer has begun, or its first turn is over without one: nobody waits for it any more."""
+
+    lease: LeaseId
+
+
+@dataclass(frozen=True, slots=True)
 class SlotStarted:
     slot: SlotId
     jitter: float
@@ -210,6 +217,7 @@ Event: TypeAlias = (
     | Claim
     | ClaimAbandoned
     | LeaseReleased
+    | Answered
     | SlotStarted
     | SlotStartFailed
     | SlotDied

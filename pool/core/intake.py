@@ -137,6 +137,16 @@ def _release(books: Books, lease: Lease) -> Stable | None:
     return slot.stable
 
 
+def answered(event: events.Answered, books: Books) -> Stable | None:
+    slot = books.find_lease(event.lease).slot
+    since = books.unheard.get(slot.id)
+    if since is not None and slot.stable is not None:
+        stable = slot.stable
+        stable.answer_seconds += 0.3 * (books.now - since - stable.answer_seconds)
+    books.hear(slot)
+    return None
+
+
 def hint(event: events.Hint, books: Books) -> Stable | None:
     stable = books.find_stable(event.key)
     stable.cool = False

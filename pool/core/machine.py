@@ -19,6 +19,7 @@ from ostler.pool.core import events, facts, intake, orders
 from ostler.pool.core.actions import Action, WakeAt
 from ostler.pool.core.books import Books, Stable, StaleEvent
 from ostler.pool.core.census import Snapshot, census, snapshot
+from ostler.pool.core.courtesy import note_calm
 from ostler.pool.core.nested import refuse_deadlocked
 from ostler.pool.core.settings import Limits
 from ostler.pool.core.settle import settle_fairly
@@ -51,6 +52,7 @@ class PoolCore:
             if books.nested:
                 refuse_deadlocked(books)
                 settle_fairly(books, None)
+        note_calm(books)
         self._announce()
         return books.out
 
@@ -77,6 +79,7 @@ _BOOKED: Mapping[type[Any], Callable[[Any, Books], Stable | None]] = {
     events.Claim: intake.claim,
     events.ClaimAbandoned: intake.claim_abandoned,
     events.LeaseReleased: intake.lease_released,
+    events.Answered: intake.answered,
     events.Hint: intake.hint,
     events.Warm: intake.warm,
     events.SlotStarted: facts.slot_started,

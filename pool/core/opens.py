@@ -5,6 +5,7 @@ what is ready first. Opens that a provider cannot do in parallel are counted per
 
 from ostler.pool.core.actions import CloseSeat, OpenSeat
 from ostler.pool.core.books import Books, Line, Seat, Slot, Stable, open_group
+from ostler.pool.core.courtesy import open_gives_way
 from ostler.pool.core.reserve import deficit, is_tight
 from ostler.pool.core.values import Counted
 
@@ -28,7 +29,7 @@ def _neediest(books: Books, stable: Stable) -> Line | None:
     return min(short, key=lambda line: (line.opening, books.turns.of(line.ring.head())))
 
 
-def _roomy(books: Books, stable: Stable, *, fresh_only: bool) -> Slot | None:
+def _roomy(books: Books, stable: Stable, *, fresh_only: bool, ahead: bool = False) -> Slot | None:
     """The process to open a seat on: the oldest with room that is not to be replaced, so that others can
     empty.
     """
@@ -37,7 +38,8 @@ def _roomy(books: Books, stable: Stable, *, fresh_only: bool) -> Slot | None:
     for slot in stable.slots.values():
         if not slot.room:
             continue
-        if books.open_groups.get(open_group(slot), 0) >= limit:
+        crowded = books.open_groups.get(open_group(slot), 0) >= limit
+        if crowded or (ahead and open_gives_way(books, stable, slot)):
             books.hungry[stable.key] = stable
         elif slot.retire is None:
             return slot
@@ -65,7 +67,7 @@ def _open_ahead(books: Books, stable: Stable, line: Line) -> None:
         books.alarm(due)
         return
     for _ in range(missing):
-        slot = _roomy(books, stable, fresh_only=True)
+        slot = _roomy(books, stable, fresh_only=True, ahead=True)
         if slot is None or is_tight(books, (len(books.opening) + 1) * stable.spec.traits.seat_bytes):
             return
         _open(books, stable, slot, line)

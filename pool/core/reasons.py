@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ostler.pool.core.books import Books, Line, Stable
+from ostler.pool.core.courtesy import gives_way_now
 from ostler.pool.core.reserve import deficit, is_tight, key_cap, processes_wanted, refill_seconds
 from ostler.pool.core.starts import processes_up
 from ostler.pool.core.values import Key
@@ -35,6 +36,8 @@ class Hold(Enum):
     POOL_CAP = "pool_cap"
     MEMORY = "memory"
     STARTING = "starting"
+    FIRST_ANSWER = "first_answer"
+    """Somebody waits for one: what nobody waits for makes way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,5 +137,6 @@ def _holds(books: Books, stable: Stable) -> list[Hold]:
         Hold.POOL_CAP: len(books.slots) >= books.limits.max_processes,
         Hold.MEMORY: is_tight(books, expected),
         Hold.STARTING: books.starting >= books.limits.max_starting,
+        Hold.FIRST_ANSWER: gives_way_now(books, stable),
     }
     return [hold for hold, holding in holds.items() if holding]

@@ -28,7 +28,7 @@ from ostler.pool.core.values import (
 @dataclass(slots=True, eq=False)
 class Slot:
     """One agent process. `shunned`: no new seats, it keeps those it has; `retire`: why it is replaced; `unjudged`:
-    seats leaked since it was last asked whether they are enough."""
+    seats leaked since it was last asked whether they are enough; `heard`: it has answered somebody."""
 
     id: SlotId
     home: Key
@@ -56,6 +56,7 @@ class Slot:
     probed_at: float = 0.0
     missed: int = 0
     proven: bool = False
+    heard: bool = False
     retire: Cause | None = None
     shunned: bool = False
 
@@ -149,10 +150,13 @@ class Stable:
     cool: bool = False
     open_seconds: float = 0.25
     start_seconds: float = 0.0
+    answer_seconds: float = 0.0
     start_bytes: int = 0
     ceiling_off: bool = False
     memory_retired_at: float | None = None
     slow_retired_at: float | None = None
+    gave_way_at: float | None = None
+    spares_gave_way_at: float | None = None
 
     @property
     def waiting(self) -> int:

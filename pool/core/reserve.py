@@ -32,13 +32,14 @@ def parked_to_stay(line: Line) -> int:
 
 
 def refill_seconds(stable: Stable) -> float:
-    """How long a new seat takes: as measured, with the pause before it, and with a start where a seat needs a
-    process of its own.
+    """How long a new seat takes: as measured, with the pause before it; where a seat needs a process of its own, with
+    the start, and with the first answer that the start gives way to.
     """
     traits = stable.spec.traits
-    alone = traits.seats_per_process == 1
     opened = traits.refill_pause + stable.open_seconds
-    return opened + (stable.start_seconds or traits.start_seconds if alone else 0.0)
+    if traits.seats_per_process > 1:
+        return opened
+    return opened + (stable.start_seconds or traits.start_seconds) + stable.answer_seconds
 
 
 def processes_wanted(books: Books, stable: Stable) -> int:

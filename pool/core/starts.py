@@ -8,6 +8,7 @@ Rules:
   death.
 - While a fingerprint fails, one start of it at a time; its waiters fail fast when nothing else can serve
   them.
+- What nobody waits for makes way for a first answer (see `courtesy`).
 - Real demand may take the place of what is idle, least recently used first; a reserve never may.
 """
 
@@ -16,6 +17,7 @@ from enum import Enum
 from ostler.pool.core.actions import AdoptSlot, StartSlot
 from ostler.pool.core.books import Books, Slot, Stable
 from ostler.pool.core.budget import make_room
+from ostler.pool.core.courtesy import spare_gives_way, start_gives_way
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.queueing import Waiting
 from ostler.pool.core.reserve import is_tight, key_cap, processes_wanted
@@ -96,7 +98,10 @@ def start_missing(books: Books, stable: Stable) -> None:
         start(books, stable.spec, stable, stable)
         short -= stable.spec.traits.seats_per_process
     missing = processes_wanted(books, stable) - processes_up(stable)
-    while missing > 0 and denial(books, stable, background=True) is None:
+    if missing <= 0:
+        stable.gave_way_at = None
+        return
+    while missing > 0 and not start_gives_way(books, stable) and denial(books, stable, background=True) is None:
         start(books, stable.spec, stable, stable)
         missing -= 1
     if missing > 0:
@@ -131,6 +136,11 @@ def ensure_spares(books: Books) -> None:
         if not stable.spec.spares or stable.paused:
             continue
         there = sum(slot.spec.group == stable.spec.group for slot in books.spares.values())
+        if there >= stable.spec.spares:
+            stable.spares_gave_way_at = None
+        elif spare_gives_way(books, stable):
+            books.recount_spares = True
+            continue
         while there < stable.spec.spares and denial(books, stable, background=True, spare=True) is None:
             start(books, stable.spec, stable, None)
             there += 1

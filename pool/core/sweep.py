@@ -18,6 +18,7 @@ from ostler.pool.core.values import Cause, Refusal, SeatState, SlotState
 
 def sweep(books: Books) -> None:
     _refuse_overdue(books)
+    books.stop_listening()
     for seat in list(books.opening.values()):
         _watch_opening(books, seat.slot, books.now - seat.since)
     for seat in [seat for seat in books.opening.values() if _due(books, seat.since, books.limits.open_timeout)]:
@@ -27,6 +28,9 @@ def sweep(books: Books) -> None:
     for seat in [seat for seat in books.closing.values() if _due(books, seat.since, books.limits.close_timeout)]:
         leak_seat(books, seat)
         judge_seats(books, seat.slot)
+    for slot in books.slots.values():
+        # Before any failure of this look: a start that failed is no proof against the one that works, nor undone by it.
+        _prove_lasting(books, slot)
     for slot in list(books.slots.values()):
         _BY_STATE[slot.state](books, slot)
     shed(books)
@@ -65,9 +69,13 @@ def _sweep_starting(books: Books, slot: Slot) -> None:
         start_failed(books, slot, "timeout", f"not ready after {books.limits.start_timeout:g} s", 0.5, retryable=True)
 
 
-def _sweep_ready(books: Books, slot: Slot) -> None:
-    if not slot.proven and books.now - slot.ready_at > max(10.0, slot.spec.traits.start_seconds):
+def _prove_lasting(books: Books, slot: Slot) -> None:
+    lasting = max(10.0, slot.spec.traits.start_seconds)
+    if slot.state is SlotState.READY and not slot.proven and books.now - slot.ready_at > lasting:
         prove(books, slot)
+
+
+def _sweep_ready(books: Books, slot: Slot) -> None:
     every = books.limits.probe_every
     if every is not None and _due(books, slot.probed_at, every):
         slot.probed_at = books.now

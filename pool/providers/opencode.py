@@ -4,6 +4,7 @@
   with the second one's token. Only a cwd of its own isolates a session, also over HTTP.
 - `session/close` ends the session, not its tool server, and gives no memory back: replaced by memory, not by count.
 - The heaviest of all: 340 MB empty.
+- Its first start on a HOME makes a database. Of two at once, one may end with "database is locked".
 """
 
 import json
@@ -65,6 +66,7 @@ PROVIDER = Provider(
     sharing=Sharing.PER_CWD,
     seats_per_process=8,
     parallel_opens=2,
+    first_start_alone=True,
     load=TRUSTED,
     tool_news=ToolNews.AT_ONCE,
     close=CloseVerb.SESSION_CLOSE,

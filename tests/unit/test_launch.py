@@ -11,7 +11,7 @@ import pytest
 
 from ostler.pool.errors import AgentStartFailed, Phase, UnknownProvider
 from ostler.pool.keys import TransportKey
-from ostler.pool.launch import Launch, fingerprint, launch
+from ostler.pool.launch import Launch, fingerprint, launch, spare_of
 from ostler.pool.provider import Approval, CodecName, Provider, Recipe, ToolChannel
 from ostler.pool.providers import load
 from ostler.pool.providers.acp import PROVIDER as ACP
@@ -76,7 +76,7 @@ def test_w09_another_model_is_another_process_also_where_it_is_said_with_each_se
 
 
 def test_a_spare_names_no_directory() -> None:
-    assert "/work" not in launch(PROVIDER, PYTHON, KEY, ENVIRON, spare=True).command.label
+    assert "/work" not in spare_of(build()).command.label
 
 
 def test_w09_no_setting_is_without_a_class() -> None:

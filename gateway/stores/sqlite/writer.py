@@ -4,7 +4,7 @@ Rules:
 - Each piece of work stands in its own savepoint: one that is refused takes nothing of its neighbours with it.
 - When the transaction itself fails because the disk is full or broken, every piece is tried once more by itself: a
   large one must not take the small ones with it. A lock that did not come is told to all of them at once: trying one
-  by one would make the last wait for the sum.
+  by one would make the last wait for the sum. So would a whole wait for each group: see `lock_wait`.
 - Nobody is told "done" before COMMIT has returned. The log is folded into the file only after they were told.
 - A fault never stops the thread. A connection that failed is closed, and the next group opens a new one: this is how
   writing goes on after a disk was full, read-only or away.
@@ -35,6 +35,7 @@ from ostler.gateway.errors import (
 )
 from ostler.gateway.stores.sqlite.connection import Connection
 from ostler.gateway.stores.sqlite.faults import fault_of
+from ostler.gateway.stores.sqlite.lock_wait import LockWait
 from ostler.gateway.stores.watch import NoWatch, StoreWatch
 
 T = TypeVar("T")
@@ -97,7 +98,7 @@ class Writer:
         self._path = path
         self._watch: StoreWatch = NoWatch() if watch is None else watch
         self._opening = opening
-        self._wait = wait
+        self._lock = LockWait(wait)
         self._most_waiting = most_waiting
         self._inbox: SimpleQueue[Job[Any] | None] = SimpleQueue()
         # Between "is it closed?" and "put it in" nobody may close: the job would be served by no one.
@@ -169,15 +170,21 @@ class Writer:
         tell(outcomes)
 
     def _transact(self, group: list[Job[Any]]) -> list[Outcome[Any]]:
+        began = monotonic()
+        waited = 0.0
         try:
             db = self._connection()
+            db.set_busy_timeout(int(self._lock.left(began, monotonic()) * 1000))
             db.execute("BEGIN IMMEDIATE")
+            self._lock.granted()
             outcomes = [self._attempt(db, job) for job in group]
             db.execute("COMMIT")
         except apsw.Error as error:
+            if isinstance(error, apsw.BusyError):
+                waited = self._lock.refused(began, monotonic())
             self._give_up(error)
             # Bound now: `error` is gone when the block is left.
-            raise GroupFailed(partial(fault_of, error, self._path, self._wait)) from error
+            raise GroupFailed(partial(fault_of, error, self._path, waited)) from error
         now = monotonic()
         self._watch.stored([now - job.since for job in group])
         return outcomes
@@ -192,7 +199,7 @@ class Writer:
             if not db.in_transaction:
                 raise
             log.warning("a write failed: %s", error)
-            outcome = Outcome(job, error=fault_of(error, self._path, self._wait))
+            outcome = Outcome(job, error=fault_of(error, self._path, 0.0))
         except Exception as error:  # noqa: BLE001 - it is the caller's, who gets it raised
             outcome = Outcome(job, error=error)
         if outcome.error is not None:

@@ -94,6 +94,26 @@ async def test_h03_a_lock_that_stays_is_told_to_every_writer_and_forgotten(path:
     await store.aclose()
 
 
+async def test_h03_the_writes_of_one_turn_wait_once_for_a_lock_that_stays(path: Path) -> None:
+    """Each of them behind the one before, as a turn writes; the second and third are told what the first found out."""
+    store = await SqliteStore.open(path, settings=SqliteSettings(lock_wait=1.0))
+    await store.create_session(NewSession("sess_p"))
+    other = apsw.Connection(str(path))
+    other.execute("BEGIN IMMEDIATE")
+    waits = []
+    for _ in range(3):
+        with pytest.raises(StoreLocked) as locked:
+            await store.append("sess_p", [said("x")])
+        waits.append(locked.value.waited)
+    assert waits == sorted(waits)
+    assert waits[-1] < 2.0, "three whole waits would be 3 s"
+    other.execute("COMMIT")
+    await store.append("sess_p", [said("after")])
+    assert texts(await store.history("sess_p")) == ["after"]
+    other.close()
+    await store.aclose()
+
+
 async def test_too_many_waiting_writes_are_refused_at_once(path: Path) -> None:
     store = await SqliteStore.open(path, settings=SqliteSettings(most_waiting=5))
     await store.create_session(NewSession("sess_p"))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ostler.pool.core import KeySpec, Limits, PoolCore, ReserveRule, SeatId, SlotId, Traits, actions, events
+from ostler.pool.core import KeySpec, LeaseId, Limits, PoolCore, ReserveRule, SeatId, SlotId, Traits, actions, events
 from tests.unit.core.picture import describe
 
 QUIET = ReserveRule(most=4, keep_seconds=1e-6)
@@ -86,16 +86,21 @@ class Pool:
         found = self.core.books.leases.get(lease)  # type: ignore[call-overload] - tests name leases by number
         return self.do(events.LeaseReleased(lease, found.generation if found else 0))  # type: ignore[arg-type] - as above
 
+    def answered(self, lease: int) -> list[str]:
+        return self.do(events.Answered(LeaseId(lease)))
+
     def tick(self, after: float = 0.0) -> list[str]:
         return self.do(events.Tick(), after)
 
     def leased(self, key: str = "k", **more: Any) -> int:
-        """Claim a seat and answer whatever it takes to get it; the lease's number."""
+        """Claim a seat, answer whatever it takes to get it, and hear its first word; the lease's number."""
         said = self.claim(key, **more)
         for _ in range(4):
             for line in said:
                 if line.startswith("grant"):
-                    return int(line.split()[3])
+                    lease = int(line.split()[3])
+                    self.answered(lease)
+                    return lease
             said = self._answer(said)
         raise AssertionError(describe(self.core.books))
 

@@ -26,6 +26,7 @@ class Judge(Levels):
         require(not self._is_paused(action.key), "a paused key starts nothing", action)
         require(action.spare or action.key not in self.cooled, "nothing is kept warm for a cooled key", action)
         require(action.fingerprint == spec.fingerprint, "starts are made from the newest spec", action, spec)
+        self._check_way(action)
         traits = spec.traits
         slot = MirrorSlot(
             key=action.key,
@@ -54,6 +55,13 @@ class Judge(Levels):
         require(budget is None or self.books.charged <= budget, "memory at admission", self.books.charged)
         self._take_token()
         self._check_backoff(spec)
+
+    def _check_way(self, action: Any) -> None:
+        """What nobody of the key waits for is not started beside a first answer, unless it gave way long enough."""
+        if action.spare or all(claim.key != action.key for claim in self.claims.values()):
+            since = self.busy_since
+            enough = since is None or self.now - since >= self.limits.give_way - EPSILON
+            require(enough or not self._is_busy(), "a start ahead gives way to a first answer", action, since)
 
     def _check_key_cap(self, key: Any) -> None:
         cap = self.specs[key].max_processes or self.limits.max_processes_per_key
@@ -143,6 +151,13 @@ class Judge(Levels):
         require(slot.fingerprint == self.specs[action.key].fingerprint, "nothing new on an old generation", action)
         require(len(slot.seats) < slot.capacity, "seats per process", action, len(slot.seats))
         require(not (slot.single_use and slot.opened), "an unshared process has one seat in its life", action)
+        waiting = sum(map(len, self.lines.get((action.key, action.tools), {}).values()))
+        coming = sum(
+            seat.state == "opening" and seat.tools == action.tools and self.slots[seat.slot].key == action.key
+            for seat in self.seats.values()
+        )
+        ahead = waiting <= coming
+        require(not (ahead and self._is_unheard(slot)), "an open ahead gives way to a first answer", action)
         slot.opened += 1
         seat = MirrorSeat(action.slot, action.tools, self.now, mute=self.rng.random() < 0.03)
         self.seats[action.seat] = slot.seats[action.seat] = seat
@@ -206,6 +221,8 @@ class Judge(Levels):
         self.leases[action.lease] = MirrorLease(action.generation, action.claim, claim.key, action.slot, action.seat)
         slot.leases.add(action.lease)
         slot.served += action.seat is not None
+        if action.seat is not None and not slot.heard and slot.unheard_since is None:
+            slot.unheard_since = self.now
         slot.used_at = self.now
 
     def _check_turn(self, number: int, claim: MirrorClaim) -> None:
@@ -256,6 +273,7 @@ class Judge(Levels):
         else:
             require(action.cause is causes.SHUTDOWN, "leased is never touched", action)
         for lease in action.leases:
+            require(lease not in self.books.leases, "what is lost is off the books", action, lease)
             self._end_lease(lease)
 
     def _on_Probe(self, action: Any) -> None:

@@ -23,6 +23,7 @@ class Levels(Mirror):
             return
         if type(self.event) is self.events.Tick:
             self._check_overdue()
+        self._note_busy()
         if not self.claims:
             return
         books, limits = self.books, self.limits
@@ -137,6 +138,9 @@ class Levels(Mirror):
             if seat.state == "opening":
                 require(now - seat.since < limits.open_timeout, "every open ends", number)
 
+        late = [slot for slot, since in self.books.unheard.items() if now - since >= limits.give_way]
+        require(not late, "nobody gives way for ever", late)
+
     def _check_crowd(self) -> None:
         """Over a cap that was lowered, no process that nobody has outlives two looks."""
         over = sum(slot.state != "stopping" for slot in self.slots.values()) > self.limits.max_processes
@@ -161,6 +165,8 @@ class Levels(Mirror):
         require(same, "books and mirror agree", describe(self.books))
         require(books.claims.keys() == self.claims.keys(), "claims agree")
         require(books.seats.keys() == self.seats.keys(), "seats agree", set(books.seats) ^ set(self.seats))
+        unheard = {number for number, slot in self.slots.items() if slot.unheard_since is not None}
+        require(books.unheard.keys() <= unheard, "a first answer is waited for by somebody", books.unheard, unheard)
         require({lease.claim for lease in books.leases.values()} == books.granted.keys(), "grants agree")
         require(sum(slot.charge for slot in books.slots.values()) == books.charged, "memory adds up")
         require(sum(books.open_groups.values()) == len(books.opening), "open groups add up")

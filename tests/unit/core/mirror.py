@@ -44,6 +44,8 @@ class MirrorSlot:
     opened: int = 0
     served: int = 0
     cancelled_step: int = -1
+    heard: bool = False
+    unheard_since: float | None = None
     seats: dict[int, "MirrorSeat"] = field(default_factory=dict)
     leases: set[int] = field(default_factory=set)
 
@@ -109,6 +111,8 @@ class Mirror:
         self.cooled: set[Any] = set()
         """Keys that nobody asked for since they were cooled."""
         self.ceilings: dict[Any, int] = defaultdict(int)
+        self.busy_since: float | None = None
+        """Since when, without a break, somebody was being started or opened for, or waited for a first answer."""
 
     # mirror bookkeeping
 
@@ -147,8 +151,33 @@ class Mirror:
         lease = self.leases.pop(number)
         slot = self.slots[lease.slot]
         slot.leases.discard(number)
+        if not slot.leases:
+            slot.unheard_since = None
         slot.used_at = self.now
         self.dead.append(number)
+
+    def _is_unheard(self, slot: MirrorSlot) -> bool:
+        since = slot.unheard_since
+        return since is not None and self.now < since + self.limits.give_way - EPSILON
+
+    def _stop_listening(self) -> None:
+        for slot in self.slots.values():
+            if slot.unheard_since is not None and self.now - slot.unheard_since >= self.limits.give_way:
+                slot.heard, slot.unheard_since = True, None
+
+    def _is_busy(self) -> bool:
+        slots = self.slots.values()
+        if any(map(self._is_unheard, slots)):
+            return True
+        starting = any(slot.state == "starting" for slot in slots)
+        opening = any(seat.state == "opening" for seat in self.seats.values())
+        return bool(self.claims) and (starting or opening)
+
+    def _note_busy(self) -> None:
+        if not self._is_busy():
+            self.busy_since = None
+        elif self.busy_since is None:
+            self.busy_since = self.now
 
     def _drop_seat(self, number: int) -> None:
         seat = self.seats.pop(number)

@@ -205,6 +205,12 @@ MUTANTS = (
     ),
     Mutant("over_the_cap_for_ever", "sweep", "    shrink(books)\n", ""),
     Mutant("cooled_and_kept", "reserve", "    if stable.cool:\n        return 0\n    now", "    now"),
+    Mutant("starts_beside_a_first_answer", "starts", "and not start_gives_way(books, stable) and", "and"),
+    Mutant("spares_beside_a_first_answer", "starts", "elif spare_gives_way(books, stable):", "elif False:"),
+    Mutant("opens_beside_a_first_answer", "opens", "(ahead and open_gives", "(False and open_gives"),
+    Mutant("gave_way_before_the_calm", "courtesy", " or before <= books.calm_at else", " else"),
+    Mutant("answer_not_heard", "intake", "    books.hear(slot)\n", ""),
+    Mutant("listens_for_ever", "sweep", "    books.stop_listening()\n", ""),
     Mutant("deadlock_waits", "machine", "if books.nested:", "if False:"),
     Mutant("leak_keeps_seat", "opens", "    books.remove_seat(seat)\n    books.note", "    books.note"),
 )

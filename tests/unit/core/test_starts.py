@@ -151,8 +151,9 @@ def test_spares_are_adopted_and_made_anew() -> None:
     pool.register("b", cwd_per_session=True)
     pool.started(1)
     assert pool.says() == "a: - wait 0 | b: - wait 0 | spare #1 ready 0"
-    assert pool.claim("b") == ["adopt #1 b", "open 2 on #1", "start #3 a spare"]
-    assert pool.opened(2) == ["grant c1 lease 4 on #1 spare no_process"]
+    assert pool.claim("b") == ["adopt #1 b", "open 2 on #1"]
+    assert pool.opened(2) == ["grant c1 lease 3 on #1 spare no_process"]
+    assert pool.answered(3) == ["start #4 a spare"]
 
 
 def test_a_spare_that_dies_or_is_no_longer_wanted_leaves_no_trace() -> None:

@@ -47,6 +47,7 @@ class Walk(Judge):
                 if seat.state == "closing" and self.now - seat.since >= self.limits.close_timeout:
                     self._drop_seat(number)
             self._prove_old()
+            self._stop_listening()
             used = {self._group(key) for key in self.books.stables}
             self.fails = {group: fails for group, fails in self.fails.items() if group in used}
         for action in actions:
@@ -127,6 +128,12 @@ class Walk(Judge):
         if lease.seat is not None:
             closed = [one.seat for one in actions if isinstance(one, self.lib.actions.CloseSeat)]
             require(lease.seat in closed, "a used seat is closed, never parked again", lease.seat)
+
+    def _answered(self) -> None:
+        if (number := self._pick(tuple(self.leases))) is not None:
+            slot = self.slots[self.leases[number].slot]
+            slot.heard, slot.unheard_since = True, None
+            self._send(self.events.Answered(number))
 
     def _hint(self) -> None:
         if self.core.knows(key := self.rng.choice(tuple(self.specs))):
@@ -346,6 +353,7 @@ class Walk(Judge):
                     events.ProbeAnswered(number),
                     events.ProbeMissed(number),
                     events.LeaseReleased(number, number),
+                    events.Answered(number),
                     events.ClaimAbandoned(-1),
                     events.Recycle(number),
                     events.Kill(number),
@@ -398,6 +406,7 @@ INDEXES = [
     "closing",
     "open_groups",
     "spares",
+    "unheard",
     "breakers",
     "hungry",
 ]
@@ -407,6 +416,7 @@ MOVES = (
     ("claim_again", 4),
     ("abandon", 30),
     ("release", 150),
+    ("answered", 60),
     ("hint", 5),
     ("warm", 5),
     ("respec", 4),
@@ -415,7 +425,7 @@ MOVES = (
     ("drain_key", 2),
     ("cool", 4),
     ("relimit", 4),
-    ("recycle", 4),
+    ("recycle", 10),
     ("kill", 4),
     ("reconnect", 4),
     ("tick", 30),

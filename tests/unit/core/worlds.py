@@ -27,6 +27,7 @@ def make_limits(rng: random.Random, lib: ModuleType) -> Any:
         memory_budget=rng.choice((None, 350, 600)),
         memory_ceiling=rng.choice((None, 150)),
         slow_open_spacing=rng.choice((1.0, 30.0)),
+        give_way=rng.choice((0.5, 3.0, 9.0)),
         memory_recycle_spacing=10.0,
         probe_every=rng.choice((None, 5.0)),
         breaker_after=3,
@@ -38,7 +39,7 @@ def make_limits(rng: random.Random, lib: ModuleType) -> Any:
 
 
 def make_spec(rng: random.Random, lib: ModuleType, key: int) -> Any:
-    sharing = rng.choice((lib.Sharing.SESSIONS,) * 4 + (lib.Sharing.PER_CWD, lib.Sharing.NONE))
+    sharing = rng.choice((lib.Sharing.SESSIONS,) * 3 + (lib.Sharing.PER_CWD, lib.Sharing.NONE, lib.Sharing.NONE))
     roams = rng.random() < 0.4
     traits = lib.Traits(
         sharing=sharing,

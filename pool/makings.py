@@ -1,0 +1,135 @@
+"""What the core knows of how keys are made, and how it hears of a change: without a read on the loop.
+
+Rules:
+- Files are read on threads, as `looks` says. What was read is used only if the settings are still those it was read
+  for, so a slow look never puts an older making in the place of a newer one.
+- `prepare` reads what a claim needs, before the claim; `register` then has nothing left to read.
+- A key of which new settings make nothing is cooled, and whoever claims it is told why. A file that cannot be read for
+  the moment changes nothing: the next look comes.
+"""
+
+import logging
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from ostler.pool.catalogue import Catalogue
+from ostler.pool.core import events
+from ostler.pool.core.machine import PoolCore
+from ostler.pool.core.values import KeySpec
+from ostler.pool.errors import AgentStartFailed, Phase, PoolError
+from ostler.pool.launch import Launch
+from ostler.pool.looks import PATIENCE, Looks, NoLook
+from ostler.pool.roster import PoolKey
+
+log = logging.getLogger(__name__)
+
+
+class Makings:
+    """Between the catalogue and the core of one pool."""
+
+    def __init__(self, catalogue: Catalogue, core: PoolCore, tell: Callable[[events.Event], None]) -> None:
+        self._catalogue = catalogue
+        self._core = core
+        self._tell = tell
+        self._specs: dict[PoolKey, KeySpec] = {}
+        self._builds: Looks[Launch] = Looks()
+        self._unmade: dict[PoolKey, PoolError | ValueError] = {}
+
+    def knows(self, key: PoolKey) -> bool:
+        """Whether the core was told of the key, so that it is canonical."""
+        return key in self._specs
+
+    def known(self) -> list[PoolKey]:
+        """Every key that the core was told of."""
+        return list(self._specs)
+
+    def unmade(self, key: PoolKey) -> PoolError | ValueError | None:
+        """Why nothing can be made of a key under the present settings."""
+        return self._unmade.get(key)
+
+    def forget(self, key: PoolKey) -> None:
+        """The core dropped the key."""
+        self._specs.pop(key, None)
+        self._unmade.pop(key, None)
+        self._catalogue.forget(key.key)
+
+    def register(self, key: PoolKey) -> None:
+        """Make sure the core knows the key. Raises what the catalogue raises, and `SettingsError`."""
+        if key not in self._specs or key in self._unmade:
+            self._tell_spec(key, self._catalogue.spec(key))
+
+    async def prepare(self, key: PoolKey, patience: float) -> None:
+        """Have the key's files read on a thread where nobody has under the present settings, so that `register` has
+        none to read. What comes of a known key is told to the core. Raises what `register` raises."""
+        while not self._catalogue.made(key.key):
+            edition = self._catalogue.edition
+            try:
+                fresh = await self._build(key, patience)
+            except NoLook as error:
+                raise self._unread(key, error, patience) from error
+            except (PoolError, ValueError):
+                if edition == self._catalogue.edition:
+                    raise
+                continue
+            if edition == self._catalogue.edition:
+                self._take(fresh)
+
+    def _build(self, key: PoolKey, patience: float) -> Coroutine[Any, Any, Launch]:
+        # By edition too: what was begun with older settings is not to be had for the present ones.
+        name = (key.key, self._catalogue.edition)
+        return self._builds.find(name, partial(self._catalogue.build, key.key), patience)
+
+    def _unread(self, key: PoolKey, error: NoLook, patience: float) -> AgentStartFailed:
+        why = f"the files it is made of could not be read: {error.why}"
+        return AgentStartFailed(
+            provider=key.key.provider, phase=Phase.SPAWN, command=(), why=why, waited=min(patience, PATIENCE)
+        )
+
+    async def renew(self) -> None:
+        """There are new settings: tell the core of every key that is made differently now, or is made no more."""
+        for key in self.known():
+            if not self._catalogue.made(key.key):
+                await self._look_anew(key)
+
+    async def look_anew(self) -> None:
+        """Look whether the files that keys are made of have changed."""
+        for key in self.known():
+            await self._look_anew(key)
+
+    async def _look_anew(self, key: PoolKey) -> None:
+        """Read the key's files again, on a thread: a HOME may lie on a slow disk."""
+        edition = self._catalogue.edition
+        try:
+            fresh = await self._build(key, PATIENCE)
+            if key in self._specs and edition == self._catalogue.edition:
+                self._take(fresh)
+        except (PoolError, ValueError) as error:
+            log.warning("%s cannot be started as configured now: %s", key, error)
+            if edition == self._catalogue.edition and not self._catalogue.made(key.key):
+                self._unmake(key, error)
+        except (NoLook, OSError, RuntimeError) as error:
+            # A folder that may not be read, no thread to be had: whatever it is, the next look comes.
+            log.warning("cannot look at the making of %s: %s", key, error)
+
+    def _take(self, fresh: Launch) -> None:
+        """From here on the key is made so; for everybody or for one session alone, it is made the same way."""
+        self._catalogue.refresh(fresh)
+        for key in (PoolKey(fresh.key), PoolKey(fresh.key, private=True)):
+            if key in self._specs:
+                self._tell_spec(key, self._catalogue.spec(key))
+
+    def _unmake(self, key: PoolKey, error: PoolError | ValueError) -> None:
+        """What is up was made of settings that hold no more: nothing is started of them again."""
+        self._catalogue.forget(key.key)
+        if key in self._specs and key not in self._unmade:
+            self._unmade[key] = error
+            self._tell(events.Cool(key))
+
+    def _tell_spec(self, key: PoolKey, spec: KeySpec) -> None:
+        # Compared with what the core was told, not with the launch before: two keys may share a launch.
+        if self._specs.get(key) != spec:
+            self._core.books.limits.check(spec)
+            self._specs[key] = spec
+            self._tell(events.KeyRegistered(key, spec))
+        self._unmade.pop(key, None)

@@ -1,0 +1,40 @@
+"""Beside a first answer nothing is started that nobody waits for: with real processes."""
+
+import asyncio
+from pathlib import Path
+
+from ostler.pool import Limits
+from ostler.pool.provider import Sharing
+from tests.support.pools import open_stable, say
+
+ALONE = {"sharing": Sharing.NONE, "seats_per_process": 1}
+PATIENT = Limits(give_way=60.0)
+"""Far longer than the test: what is started is started because of what was said."""
+
+
+async def test_the_next_process_starts_when_the_first_words_have_come(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, traits=ALONE, limits=PATIENT) as stable:
+        lease = await stable.pool.lease(stable.key())
+        assert len(stable.pool.snapshot().processes) == 1
+        turn = await lease.prompt("!late")
+        await anext(aiter(turn))
+        await stable.settled(lambda: stable.pool.snapshot().core.census.parked >= 1)
+
+
+async def test_a_first_turn_that_ends_without_a_word_is_waited_for_no_longer(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, traits=ALONE, limits=PATIENT) as stable:
+        lease = await stable.pool.lease(stable.key())
+        turn = await lease.prompt("!hang")
+        assert len(stable.pool.snapshot().processes) == 1
+        turn.cancel()
+        lease.release()
+        await stable.settled(lambda: stable.pool.snapshot().core.census.parked >= 1)
+
+
+async def test_whoever_waits_makes_way_for_nobody(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, traits=ALONE, limits=PATIENT) as stable:
+        async with asyncio.timeout(30):
+            first = await stable.pool.lease(stable.key())
+            second = await stable.pool.lease(stable.key("other"))
+        assert {first.warmth, second.warmth} == {"cold"}
+        assert await say(first, "hello") == "echo: hello"

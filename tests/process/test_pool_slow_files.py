@@ -1,0 +1,128 @@
+"""A HOME on a disk that does not answer: whatever the pool wants of it, the loop goes on and the newest settings win.
+
+The login file is a FIFO that nobody ends: whoever reads it waits. A pool that read it on its loop would wait with it,
+and every test here would end at its deadline.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ostler.pool import PoolSettings, ToolSet
+from ostler.pool.errors import AgentStartFailed, BadDirectory
+from ostler.pool.keys import TransportKey
+from tests.support.pools import Stable, demo_settings, open_stable, say
+
+LOGIN = "login"
+TRAITS = {"credential_files": (LOGIN,)}
+
+
+@contextmanager
+def stuck(folder: Path) -> Iterator[None]:
+    """The login file cannot be read through as long as this lasts; afterwards it is an empty one."""
+    path, fifo = folder / LOGIN, folder / "fifo"
+    os.mkfifo(fifo)
+    fifo.replace(path)
+    held = os.open(path, os.O_RDWR)
+    try:
+        yield
+    finally:
+        fifo.touch()
+        fifo.replace(path)
+        os.close(held)
+
+
+def reload(stable: Stable, *flags: str) -> None:
+    changed = demo_settings(stable.record, *flags)
+    stable.pool.reload(PoolSettings(providers={"demo": changed}), stable.environ)
+
+
+def parked(stable: Stable) -> int:
+    return stable.pool.snapshot().core.census.parked
+
+
+async def test_w27a_a_reload_waits_for_no_disk(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, traits=TRAITS) as stable:
+        lease = await stable.pool.lease(stable.key())
+        with stuck(tmp_path):
+            reload(stable, "--call-timeout=9")
+            assert await say(lease, "still here") == "echo: still here"
+            assert lease.move is None
+        await asyncio.wait_for(lease.wait_moved(), 10)
+        assert lease.move == "fingerprint"
+
+
+async def test_w27a_what_is_claimed_after_a_reload_is_of_the_last_one(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, traits=TRAITS) as stable:
+        old = await stable.pool.lease(stable.key())
+        with stuck(tmp_path):
+            reload(stable, "--call-timeout=8")
+            first = asyncio.create_task(stable.pool.lease(stable.key()))
+            await asyncio.sleep(0)
+            reload(stable, "--call-timeout=9")
+            second = asyncio.create_task(stable.pool.lease(stable.key()))
+            assert await say(old, "still here") == "echo: still here"
+        leases = await asyncio.gather(first, second)
+        assert old.pid not in {lease.pid for lease in leases}
+        assert all("--call-timeout=8" not in start["argv"] for start in stable.starts())
+
+
+async def test_an_order_for_an_unknown_key_waits_for_no_disk(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, traits=TRAITS) as stable:
+        with stuck(tmp_path):
+            stable.pool.warm(stable.key())
+            assert parked(stable) == 0
+        await stable.settled(lambda: parked(stable) >= 1)
+
+
+async def test_orders_for_an_unknown_key_are_carried_out_in_their_order(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        key = stable.key()
+        stable.pool.pause(key)
+        stable.pool.warm(key, ToolSet(), 3)
+        stable.pool.warm(key, ToolSet(), 2)
+        stable.pool.resume(key)
+        await stable.settled(lambda: parked(stable) == 2)
+        (view,) = stable.pool.snapshot().core.keys
+        assert not view.paused
+        assert [line.floor for line in view.lines] == [2]
+
+
+async def test_an_order_that_cannot_be_carried_out_is_logged_and_takes_nothing_with_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_stable(tmp_path) as stable:
+        missing = TransportKey("demo", "demo", str(tmp_path / "missing"))
+        stable.pool.warm(missing)
+        await stable.settled(lambda: "missing" in caplog.text)
+        with pytest.raises(BadDirectory):
+            await stable.pool.learn(missing)
+        async with await stable.pool.lease(stable.key()) as lease:
+            assert await say(lease, "hello") == "echo: hello"
+
+
+async def test_a_spare_is_made_of_what_was_read_for_its_key(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, traits=TRAITS, spares={"demo": 1}) as stable:
+        await stable.pool.learn(stable.key())
+        await stable.settled(lambda: len(stable.pool.snapshot().core.spares) == 1)
+        (spare,) = stable.pool.snapshot().core.spares
+        with stuck(tmp_path):
+            stable.pool.kill(spare.slot)
+            await stable.settled(
+                lambda: [one.slot for one in stable.pool.snapshot().core.spares] not in ([], [spare.slot])
+            )
+
+
+async def test_settings_of_which_nothing_can_be_made_refuse_the_next_claim(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        lease = await stable.pool.lease(stable.key())
+        agent = replace(demo_settings(stable.record), command=("no-such-agent",))
+        stable.pool.reload(PoolSettings(providers={"demo": agent}), stable.environ)
+        with pytest.raises(AgentStartFailed, match="no-such-agent"):
+            await stable.pool.lease(stable.key())
+        await asyncio.wait_for(lease.wait_moved(), 10)

@@ -1,0 +1,82 @@
+"""Agents that make something in their HOME at the first start there: one makes it, the others find it."""
+
+import asyncio
+import dataclasses
+
+from ostler.pool.errors import AgentStartFailed
+from ostler.pool.gate import StartGate
+from tests.support.stable import SCRIPTED, Stable
+from tests.support.waiting import eventually
+
+# Makes its database between its start and its handshake, and cannot bear a second one that does the same meanwhile.
+# The first start of all fails if it is told to, and leaves nothing.
+MAKES_A_DATABASE = """
+import pathlib
+home = pathlib.Path(os.environ["HOME"])
+made, making, failing = home / "made", home / "making", home / "fail-first"
+if not made.exists():
+    try:
+        os.close(os.open(making, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        sys.exit("database is locked")
+    if failing.exists():
+        failing.unlink()
+        making.unlink()
+        sys.exit("no space left")
+for line in sys.stdin:
+    frame = json.loads(line)
+    if not made.exists():
+        time.sleep(0.2)
+        made.touch()
+    if frame["method"] == "initialize":
+        answer(frame, {"protocolVersion": 1, "agentCapabilities": ABLE})
+"""
+ALONE = dataclasses.replace(SCRIPTED, first_start_alone=True)
+
+
+async def test_of_many_first_starts_at_once_each_succeeds(stable: Stable) -> None:
+    plan = stable.script_plan(MAKES_A_DATABASE, provider=ALONE)
+    transports = await asyncio.gather(*(stable.start(plan) for _ in range(3)))
+    assert len({transport.pid for transport in transports}) == 3
+
+
+async def test_a_first_start_that_fails_lets_the_next_one_try(stable: Stable) -> None:
+    (stable.folder / "fail-first").touch()
+    plan = stable.script_plan(MAKES_A_DATABASE, provider=ALONE)
+    found = await asyncio.gather(*(stable.start(plan) for _ in range(3)), return_exceptions=True)
+    assert [type(one) for one in found].count(AgentStartFailed) == 1
+
+
+async def test_after_the_first_one_nobody_waits() -> None:
+    gate = StartGate(used=False)
+    inside = asyncio.Event()
+    go_on = asyncio.Event()
+
+    async def start() -> None:
+        async with gate.passed():
+            inside.set()
+            await go_on.wait()
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(3):
+            group.create_task(start())
+        await eventually(lambda: gate.waiting == 2)
+        assert inside.is_set()
+        go_on.set()
+    async with asyncio.timeout(5), gate.passed(), gate.passed():
+        assert not gate.waiting
+
+
+async def test_a_start_that_is_given_up_while_it_waits_takes_no_place() -> None:
+    gate = StartGate(used=False)
+
+    async def start() -> None:
+        async with gate.passed():
+            pass
+
+    async with gate.passed():
+        waiting = asyncio.create_task(start())
+        await eventually(lambda: gate.waiting == 1)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+    await asyncio.wait_for(start(), 5)
