@@ -18,6 +18,7 @@ from ostler.bridge.settings import BridgeSettings
 from ostler.gateway.doctor.report import AgentReport, Level
 from ostler.gateway.doctor.trial import Bench, try_agent
 from ostler.pool.configuration import PoolSettings
+from tests.support import copies
 from tests.support.serve_command import environment, is_demo
 from tests.support.stable import PRELUDE
 from tests.support.waiting import eventually
@@ -55,10 +56,8 @@ LEAKS = """
 def doctor(folder: Path, *words: str, config: str = "", **environ: str) -> "subprocess.CompletedProcess[str]":
     """Run it with this configuration."""
     (folder / "ostler.toml").write_text(config)
-    line = [sys.executable, "-m", "ostler.gateway", "doctor", *words, "--data-dir", str(folder / "data")]
-    return subprocess.run(
-        line, cwd=folder, env=environment(folder, environ), capture_output=True, text=True, timeout=60, check=False
-    )
+    line = ["doctor", *words, "--data-dir", str(folder / "data")]
+    return copies.run(line, cwd=folder, env=environment(folder, environ))
 
 
 def report(folder: Path, *words: str, config: str = "", **environ: str) -> tuple[int, dict[str, Any]]:

@@ -2,11 +2,11 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support import copies
 from tests.support.serve_command import command, environment, refused
 from tests.support.served import text_of
 
@@ -14,10 +14,7 @@ BODY = {"model": "demo", "input": "hello"}
 
 
 def ostler(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    line = [sys.executable, "-m", "ostler.gateway", *words, "--data-dir", str(folder / "data")]
-    return subprocess.run(
-        line, cwd=folder, env=environment(folder, {}), capture_output=True, text=True, timeout=30, check=False
-    )
+    return copies.run([*words, "--data-dir", str(folder / "data")], cwd=folder, env=environment(folder, {}))
 
 
 def made(folder: Path, name: str, *words: str) -> str:
