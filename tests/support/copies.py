@@ -28,6 +28,7 @@ from tests.support.original import Order
 
 ROOT = Path(__file__).resolve().parents[2]
 INHERITED = 0, 1, 2
+FRESH = [sys.executable, "-m", "ostler.gateway"]
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
 
 
@@ -192,8 +193,15 @@ def run(
     env: Mapping[str, str],
     given: str | None = None,
     timeout: float = 60.0,
+    whole: bool = False,
 ) -> "subprocess.CompletedProcess[str]":
-    """Run it to its end, with this on its standard input if anything."""
+    """Run it to its end, with this on its standard input if anything; `whole`: with a fresh interpreter."""
+    if whole:
+        line = [*FRESH, *words]
+        said = given or ""
+        return subprocess.run(
+            line, cwd=cwd, env=env, input=said, capture_output=True, text=True, timeout=timeout, check=False
+        )
     stdin = DEVNULL if given is None else PIPE
     with Copy(words, cwd=cwd, env=env, stdin=stdin, stdout=PIPE, stderr=PIPE) as copy:
         said, complained = copy.communicate(given or "", timeout)

@@ -131,5 +131,5 @@ def alive(identity: ProcessIdentity) -> bool:
 
 
 def marked(mark: str) -> list[int]:
-    census = take_census()
+    census = take_census(0)
     return [pid for pid in census.marked(mark) if not census.table[pid].dead]

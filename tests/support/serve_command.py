@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -78,7 +77,7 @@ def serve_words(folder: Path, arguments: Sequence[str]) -> list[str]:
 
 def serve_line(folder: Path, arguments: Sequence[str]) -> list[str]:
     """The same, with a fresh interpreter."""
-    return [sys.executable, "-m", "ostler.gateway", *serve_words(folder, arguments)]
+    return [*copies.FRESH, *serve_words(folder, arguments)]
 
 
 def begun(

@@ -37,7 +37,7 @@ def chat_words(folder: Path, *arguments: str) -> list[str]:
 
 def chat_line(folder: Path, *arguments: str) -> list[str]:
     """The command, with a fresh interpreter."""
-    return [sys.executable, "-m", "ostler.gateway", *chat_words(folder, *arguments)]
+    return [*copies.FRESH, *chat_words(folder, *arguments)]
 
 
 def environment(folder: Path, given: Mapping[str, str]) -> dict[str, str]:

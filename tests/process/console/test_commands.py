@@ -144,12 +144,17 @@ def test_watch_tells_each_change_as_a_line(running: Command, tmp_path: Path) -> 
 
 
 @contextmanager
-def terminal(folder: Path, *words: str) -> Iterator[tuple[Copy, int]]:
+def terminal(folder: Path, *words: str, whole: bool = False) -> Iterator[tuple["Copy | subprocess.Popen[bytes]", int]]:
     """A command on a terminal of its own, and the other end of it."""
     ours, theirs = pty.openpty()
     line = [*words, "--data-dir", str(folder / "data")]
     heard = {**environment(folder, {}), "COLUMNS": "100", "LINES": "30", "TERM": "xterm"}
-    process = Copy(line, cwd=folder, env=heard, stdin=theirs, stdout=theirs, stderr=theirs, in_terminal=True)
+    process: Copy | subprocess.Popen[bytes]
+    if whole:
+        line = [*copies.FRESH, *line]
+        process = subprocess.Popen(line, env=heard, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    else:
+        process = Copy(line, cwd=folder, env=heard, stdin=theirs, stdout=theirs, stderr=theirs, in_terminal=True)
     os.close(theirs)
     try:
         yield process, ours
@@ -189,7 +194,7 @@ def test_ctrl_c_at_the_question_does_nothing_and_says_so(running: Command, tmp_p
 
 
 def test_top_fills_the_screen_and_leaves_it_as_it_was(running: Command, tmp_path: Path) -> None:
-    with terminal(tmp_path, "top") as (top, handle):
+    with terminal(tmp_path, "top", whole=True) as (top, handle):
         first = until(handle, "demo/demo in ")
         assert first.startswith("\x1b[?1049h")
         with running.http() as http:

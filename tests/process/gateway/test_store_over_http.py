@@ -135,7 +135,7 @@ async def test_c28_one_entry_for_a_slug_and_every_turn_is_found(tmp_path: Path) 
 
     def ostler(*verb: str) -> list[dict[str, Any]]:
         line = ["sessions", *verb, "--json", "--data-dir", str(tmp_path / "data")]
-        done = copies.run(line, cwd=tmp_path, env=environment(tmp_path, {}))
+        done = copies.run(line, cwd=tmp_path, env=environment(tmp_path, {}), whole=verb == ("list",))
         assert done.returncode == 0, done.stderr
         return [json.loads(found) for found in done.stdout.splitlines()]
 
