@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +110,21 @@ async def serving(
     demo = {"demo": {"args": ["--record", str(record), *flags]}}
     async with (
         gateway_at(folder, demo, environ or {}, settings, wall=wall, witness=witness, memory=memory) as (gateway, base),
-        httpx.AsyncClient(base_url=base, timeout=30, trust_env=False, verify=NO_AUTHORITIES) as http,
+        client(base) as http,
     ):
         yield Served(gateway, http, folder, record, base)
+
+
+def client(base: str) -> httpx.AsyncClient:
+    """A patient one, which knows no proxy."""
+    return httpx.AsyncClient(base_url=base, timeout=30, trust_env=False, verify=NO_AUTHORITIES)
+
+
+@asynccontextmanager
+async def visiting(served: Served) -> AsyncIterator[Served]:
+    """The same gateway with another client."""
+    async with client(served.base) as http:
+        yield replace(served, http=http)
 
 
 @asynccontextmanager
