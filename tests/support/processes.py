@@ -95,7 +95,9 @@ class Recorder:
 
 
 def python(code: str, cwd: Path, **extra: str) -> Command:
-    return Command((sys.executable, "-c", code), cwd, build_environment(os.environ, extra=extra), label="scripted")
+    return Command(
+        (sys.executable, "-S", "-c", code), cwd, build_environment(os.environ, extra=extra), label="scripted"
+    )
 
 
 @asynccontextmanager

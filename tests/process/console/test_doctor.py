@@ -74,7 +74,7 @@ def scripted(folder: Path, answer: str) -> str:
     agent = folder / "agent.py"
     script = f"MEMORY = {str(folder / 'memory')!r}\n" + PRELUDE + TALKS.replace("{answer}", answer.strip())
     agent.write_text(script)
-    return f"[providers.acp]\ncommand = {json.dumps([sys.executable, str(agent)])}\n"
+    return f"[providers.acp]\ncommand = {json.dumps([sys.executable, '-S', str(agent)])}\n"
 
 
 def levels(agent: dict[str, Any]) -> list[str]:
