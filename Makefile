@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# More than there are cores: most of what tests do is wait for processes.
-WORKERS ?= 8
+# More than there are cores: much of what tests do is wait for processes. Each costs two seconds of collecting.
+WORKERS ?= 6
 
 .PHONY: setup serve test check cover agents bench bench-check faults soak churn crash fuzz lock format dist screenshots dashboards reference prometheus clean
 

@@ -165,7 +165,11 @@ class Keeper:
     async def _take_census(self) -> Census:
         async with self._census_turn:
             self._next_census = None  # whoever asks from here on must not be answered with an older look
-            return await self._read(take_census)
+            return await self._read(self.take_census)
+
+    def take_census(self) -> Census:
+        """Blocking: run it in a thread."""
+        return take_census(self.run.owner.start)
 
     async def _read(self, look: Callable[[], T]) -> T:
         try:

@@ -21,7 +21,7 @@ from ostler.pool.process.exit import Ending, Exit
 from ostler.pool.process.keeper import Keeper
 from ostler.pool.process.ladder import Rung, StopDeadlines
 from ostler.pool.process.pipes import Inflow, Outflow, Pipes
-from ostler.pool.process.reaper.kin import Identity, take_census
+from ostler.pool.process.reaper.kin import Identity
 from ostler.pool.process.reaper.strike import Family
 from ostler.pool.process.refusals import explain_ledger, explain_limits
 from ostler.pool.process.spawn import Child, spawn
@@ -74,7 +74,8 @@ class AgentProcess:
         self._loop = asyncio.get_running_loop()
         self._started_at = self._loop.time()
         self._ended_at = 0.0
-        self._family = Family(keeper.mark(number), (), vouched=True, leashes=[stdio.leash])
+        since = keeper.run.owner.start
+        self._family = Family(keeper.mark(number), (), vouched=True, leashes=[stdio.leash], since=since)
         self._tail = StderrTail(Redaction((*command.secrets, *secret_values(command.env))))
         self._pipes = Pipes(
             Inflow(listener.stdout_received, self._on_end_of_pipe),
@@ -140,7 +141,7 @@ class AgentProcess:
 
     def memory(self) -> TreeMemory:
         """Blocking reads of `/proc`: run it in a thread. It also remembers who belongs to us, for the end."""
-        return measure(stat.pid for stat in self._family.find(take_census()) if not stat.dead)
+        return measure(stat.pid for stat in self._family.find(self._keeper.take_census()) if not stat.dead)
 
     def kill(self) -> None:
         """SIGKILL to the group, now. The family is ended and the exit reported as after any other end."""

@@ -29,7 +29,8 @@ def settle_estates(runtime_dir: Path, here: Run) -> int:
     prepare(runtime_dir)
     struck = 0
     for estate in find_estates(runtime_dir, here, time.time()):
-        family = Family(estate.run.mark, estate.wards, vouched=False, leashes=estate.leashes)
+        run = estate.run
+        family = Family(run.mark, estate.wards, vouched=False, leashes=estate.leashes, since=run.owner.start)
         survivors = _settle(estate, family)
         struck += len(family.struck)
         if survivors:

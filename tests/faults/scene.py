@@ -88,7 +88,7 @@ class Scene:
     def serving(self, *arguments: str) -> Iterator[Command]:
         """A gateway on the folder."""
         environ = {f"OSTLER_{name}": value for name, value in self.settings.items()}
-        with command(self.folder, *arguments, **environ, **self.clock.environ) as running:
+        with command(self.folder, *arguments, whole=True, **environ, **self.clock.environ) as running:
             self.running, self.base = running, running.base.replace("0.0.0.0", "127.0.0.1")
             try:
                 yield running

@@ -22,7 +22,7 @@ server.run()
 
 def peer(**env: str) -> dict[str, object]:
     rows = [{"name": name, "value": value} for name, value in env.items()]
-    return {"name": "peer", "command": sys.executable, "args": ["-I", PEER], "env": rows}
+    return {"name": "peer", "command": sys.executable, "args": ["-I", "-S", PEER], "env": rows}
 
 
 def children(agent: Driver) -> list[psutil.Process]:

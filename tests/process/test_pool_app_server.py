@@ -24,7 +24,7 @@ BOOT = 2.0
 @asynccontextmanager
 async def both(folder: Path, *flags: str) -> AsyncIterator[Stable]:
     """A pool of demo agents and of app-servers; the flags are the app-server's."""
-    server = ProviderSettings(command=(sys.executable, app_server.__file__, *flags))
+    server = ProviderSettings(command=(sys.executable, "-S", app_server.__file__, *flags))
     async with open_stable(folder) as stable:
         providers = {**stable.settings.providers, CODEX: server}
         stable.pool.reload(replace(stable.settings, providers=providers), stable.environ)

@@ -95,7 +95,9 @@ class Recorder:
 
 
 def python(code: str, cwd: Path, **extra: str) -> Command:
-    return Command((sys.executable, "-c", code), cwd, build_environment(os.environ, extra=extra), label="scripted")
+    return Command(
+        (sys.executable, "-S", "-c", code), cwd, build_environment(os.environ, extra=extra), label="scripted"
+    )
 
 
 @asynccontextmanager
@@ -131,5 +133,5 @@ def alive(identity: ProcessIdentity) -> bool:
 
 
 def marked(mark: str) -> list[int]:
-    census = take_census()
+    census = take_census(0)
     return [pid for pid in census.marked(mark) if not census.table[pid].dead]

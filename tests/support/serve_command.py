@@ -1,11 +1,13 @@
-"""`ostler serve` as an operator runs it: a process of its own, watched from outside."""
+"""`ostler serve` as an operator runs it: a process of its own, watched from outside.
+
+It is a copy that skips the imports (`copies.py`), where nobody asks for a `whole` start.
+"""
 
 import json
 import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +18,8 @@ from typing import Any
 import httpx
 import psutil
 
+from tests.support import copies
+from tests.support.copies import Copy
 from tests.support.plain_http import NO_AUTHORITIES
 
 ADDRESS = re.compile(r"http://[^\s;]+")
@@ -25,7 +29,7 @@ ADDRESS = re.compile(r"http://[^\s;]+")
 class Command:
     """The running command."""
 
-    process: "subprocess.Popen[str]"
+    process: "subprocess.Popen[str] | Copy"
     base: str
     said: list[str] = field(default_factory=list)
     logged: list[dict[str, Any]] = field(default_factory=list)
@@ -66,19 +70,30 @@ def environment(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(folder), **quiet, **given}
 
 
-def serve_line(folder: Path, arguments: Sequence[str]) -> list[str]:
+def serve_words(folder: Path, arguments: Sequence[str]) -> list[str]:
     """`ostler serve` on a free port."""
-    serve = [sys.executable, "-m", "ostler.gateway", "serve", "--port", "0"]
-    return [*serve, "--data-dir", str(folder / "data"), *arguments]
+    return ["serve", "--port", "0", "--data-dir", str(folder / "data"), *arguments]
+
+
+def serve_line(folder: Path, arguments: Sequence[str]) -> list[str]:
+    """The same, with a fresh interpreter."""
+    return [*copies.FRESH, *serve_words(folder, arguments)]
+
+
+def begun(
+    folder: Path, arguments: Sequence[str], environ: Mapping[str, str], *, whole: bool
+) -> "subprocess.Popen[str] | Copy":
+    """Started, with a pipe to read from each of its outputs."""
+    env, pipe = environment(folder, environ), subprocess.PIPE
+    if whole:
+        return subprocess.Popen(serve_line(folder, arguments), cwd=folder, env=env, stdout=pipe, stderr=pipe, text=True)
+    return Copy(serve_words(folder, arguments), cwd=folder, env=env, stdout=pipe, stderr=pipe)
 
 
 @contextmanager
-def command(folder: Path, *arguments: str, **environ: str) -> Iterator[Command]:
+def command(folder: Path, *arguments: str, whole: bool = False, **environ: str) -> Iterator[Command]:
     """`ostler serve` on a free port, ready to answer; killed at the end if it still runs."""
-    line = serve_line(folder, arguments)
-    process = subprocess.Popen(
-        line, cwd=folder, env=environment(folder, environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = begun(folder, arguments, environ, whole=whole)
     assert process.stdout is not None
     reader: threading.Thread | None = None
     try:
@@ -98,7 +113,7 @@ def command(folder: Path, *arguments: str, **environ: str) -> Iterator[Command]:
         process.stdout.close()
 
 
-def read_log(process: "subprocess.Popen[str]", logged: list[dict[str, Any]]) -> None:
+def read_log(process: "subprocess.Popen[str] | Copy", logged: list[dict[str, Any]]) -> None:
     """Every line of stderr, until it ends."""
     assert process.stderr is not None
     with process.stderr as lines:
@@ -113,7 +128,4 @@ def answering(running: Command) -> None:
 
 def refused(folder: Path, *arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
     """Run it where it must not start."""
-    line = serve_line(folder, arguments)
-    return subprocess.run(
-        line, cwd=folder, env=environment(folder, environ), capture_output=True, text=True, timeout=30, check=False
-    )
+    return copies.run(serve_words(folder, arguments), cwd=folder, env=environment(folder, environ), timeout=30)

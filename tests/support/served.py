@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -135,11 +135,20 @@ async def serving(
     record = folder.parent / f"{folder.name}-record.jsonl"
     demo = {"demo": {"args": ["--record", str(record), *flags]}}
     made = gateway_at(folder, demo, environ or {}, settings, wall=wall, witness=witness, memory=memory, gauges=gauges)
-    async with (
-        made as (gateway, base),
-        httpx.AsyncClient(base_url=base, timeout=30, trust_env=False, verify=NO_AUTHORITIES) as http,
-    ):
+    async with made as (gateway, base), client(base) as http:
         yield Served(gateway, http, folder, record, base)
+
+
+def client(base: str) -> httpx.AsyncClient:
+    """A patient one, which knows no proxy."""
+    return httpx.AsyncClient(base_url=base, timeout=30, trust_env=False, verify=NO_AUTHORITIES)
+
+
+@asynccontextmanager
+async def visiting(served: Served) -> AsyncIterator[Served]:
+    """The same gateway with another client."""
+    async with client(served.base) as http:
+        yield replace(served, http=http)
 
 
 @asynccontextmanager

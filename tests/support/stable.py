@@ -101,7 +101,7 @@ class Stable:
 
     def script_plan(self, script: str, *, provider: Provider = SCRIPTED, **deadlines: float) -> Launch:
         """Not started yet."""
-        command = (sys.executable, "-c", PRELUDE + script)
+        command = (sys.executable, "-S", "-c", PRELUDE + script)
         return self.plan(provider, ProviderSettings(command=command, deadlines=Deadlines(**deadlines)))
 
     def order(self, policy: PermissionPolicy = allow, ticket: ToolTicket | None = None) -> SeatOrder:

@@ -1,4 +1,7 @@
-"""`ostler chat` in a real terminal: a pseudo-terminal, a keyboard, and a screen that is read as text."""
+"""`ostler chat` in a real terminal: a pseudo-terminal, a keyboard, and a screen that is read as text.
+
+It is a copy that skips the imports (`copies.py`), where nobody asks for a `whole` start.
+"""
 
 import os
 import pty
@@ -8,10 +11,13 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.support import copies
+from tests.support.copies import Copy
 
 RIGHT = re.compile(r"\x1b\[([0-9]*)C")
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[=>]|\r")
@@ -24,9 +30,14 @@ IN_TERMINAL = (
 PATIENCE = 15.0
 
 
-def chat_line(folder: Path, *arguments: str) -> list[str]:
+def chat_words(folder: Path, *arguments: str) -> list[str]:
     """The command."""
-    return [sys.executable, "-m", "ostler.gateway", "chat", "--data-dir", str(folder / "data"), *arguments]
+    return ["chat", "--data-dir", str(folder / "data"), *arguments]
+
+
+def chat_line(folder: Path, *arguments: str) -> list[str]:
+    """The command, with a fresh interpreter."""
+    return [*copies.FRESH, *chat_words(folder, *arguments)]
 
 
 def environment(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
@@ -36,23 +47,14 @@ def environment(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
 
 def script(folder: Path, *arguments: str, stdin: str = "", **environ: str) -> "subprocess.CompletedProcess[str]":
     """Run it without a terminal."""
-    return subprocess.run(
-        chat_line(folder, *arguments),
-        cwd=folder,
-        env=environment(folder, environ),
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return copies.run(chat_words(folder, *arguments), cwd=folder, env=environment(folder, environ), given=stdin)
 
 
 @dataclass
 class Terminal:
     """A program in a terminal."""
 
-    process: "subprocess.Popen[bytes]"
+    process: "subprocess.Popen[bytes] | Copy"
     file: int
     raw: bytearray = field(default_factory=bytearray)
     _read: int = 0
@@ -105,20 +107,24 @@ class Terminal:
             os.write(self.file, HERE)
 
 
+def begun(
+    folder: Path, arguments: Sequence[str], environ: Mapping[str, str], tty: int, *, whole: bool
+) -> "subprocess.Popen[bytes] | Copy":
+    """Started, with all its streams on this terminal."""
+    env = environment(folder, environ)
+    if not whole:
+        words = chat_words(folder, *arguments)
+        return Copy(words, cwd=folder, env=env, stdin=tty, stdout=tty, stderr=tty, in_terminal=True)
+    line = [sys.executable, "-c", IN_TERMINAL, *chat_line(folder, *arguments)]
+    return subprocess.Popen(line, cwd=folder, env=env, stdin=tty, stdout=tty, stderr=tty, start_new_session=True)
+
+
 @contextmanager
-def terminal(folder: Path, *arguments: str, **environ: str) -> Iterator[Terminal]:
+def terminal(folder: Path, *arguments: str, whole: bool = False, **environ: str) -> Iterator[Terminal]:
     """`ostler chat` in a terminal of 24 lines and 120 columns, ended at the end."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 120))
-    process = subprocess.Popen(
-        [sys.executable, "-c", IN_TERMINAL, *chat_line(folder, *arguments)],
-        cwd=folder,
-        env=environment(folder, environ),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-    )
+    process = begun(folder, arguments, environ, theirs, whole=whole)
     os.close(theirs)
     try:
         yield Terminal(process, ours)

@@ -114,7 +114,7 @@ class Stage:
         """A new ticket."""
         token = secrets.token_hex(16)
         env = {"STAGE_SOCKET": str(self._socket), "STAGE_TOKEN": token}
-        relay = StageRelay(name, [sys.executable, "-I", str(SERVER)], env)
+        relay = StageRelay(name, [sys.executable, "-I", "-S", str(SERVER)], env)
         ticket = self._tickets[token] = StageTicket(token, relay, definitions, handler)
         return ticket
 

@@ -40,9 +40,17 @@ class Family:
     """
 
     def __init__(
-        self, mark: str, wards: Collection[Identity], *, vouched: bool, leashes: Collection[Leash] = ()
+        self,
+        mark: str,
+        wards: Collection[Identity],
+        *,
+        vouched: bool,
+        leashes: Collection[Leash] = (),
+        since: int = 0,
     ) -> None:
+        """`since`: when the gateway began that made the mark."""
         self._mark = mark
+        self._since = since
         self._leashes = tuple(leashes)
         self._wards = set(wards)
         self._vouched = vouched
@@ -55,7 +63,7 @@ class Family:
 
     def look(self) -> list[Stat]:
         """Blocking; with the leashes, which `find` leaves to its caller."""
-        census = take_census()
+        census = take_census(self._since)
         return self.find(census, find_holders(census.table, self._leashes))
 
     def find(self, census: Census, holders: AbstractSet[int] = frozenset()) -> list[Stat]:

@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
     wards = Wards()
     wait_for_end(Identity(int(pid), int(start)), wards)
     drain(wards)
-    family = Family(mark, wards.identities, vouched=True, leashes=wards.leashes)
+    family = Family(mark, wards.identities, vouched=True, leashes=wards.leashes, since=int(start))
     survivors = family.end(grace=GRACE, bound=BOUND, linger=LINGER if wards.any_pending else 0.0)
     return 1 if survivors else 0
 

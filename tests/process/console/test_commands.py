@@ -1,4 +1,7 @@
-"""`ostler pool` and `ostler top` against `ostler serve`, as processes: words, JSON, exit codes, a terminal."""
+"""`ostler pool` and `ostler top` against `ostler serve`, as processes: words, JSON, exit codes, a terminal.
+
+Those that are watched begin with a fresh interpreter, the others are copies (`tests/support/copies.py`).
+"""
 
 import contextlib
 import json
@@ -18,6 +21,8 @@ from typing import Any
 
 import pytest
 
+from tests.support import copies
+from tests.support.copies import Copy
 from tests.support.serve_command import Command, command, environment
 
 DONE, WRONG, NOBODY, REFUSED, UNSURE = 0, 2, 3, 4, 5
@@ -26,16 +31,7 @@ PATIENCE = 60.0
 
 def ostler(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     """Run a command beside the gateway."""
-    line = [sys.executable, "-m", "ostler.gateway", *words, "--data-dir", str(folder / "data")]
-    return subprocess.run(
-        line,
-        env=environment(folder, {}),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    return copies.run([*words, "--data-dir", str(folder / "data")], cwd=folder, env=environment(folder, {}), timeout=30)
 
 
 def told(folder: Path, *words: str) -> dict[str, Any]:
@@ -148,12 +144,17 @@ def test_watch_tells_each_change_as_a_line(running: Command, tmp_path: Path) -> 
 
 
 @contextmanager
-def terminal(folder: Path, *words: str) -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
+def terminal(folder: Path, *words: str, whole: bool = False) -> Iterator[tuple["Copy | subprocess.Popen[bytes]", int]]:
     """A command on a terminal of its own, and the other end of it."""
     ours, theirs = pty.openpty()
-    line = [sys.executable, "-m", "ostler.gateway", *words, "--data-dir", str(folder / "data")]
+    line = [*words, "--data-dir", str(folder / "data")]
     heard = {**environment(folder, {}), "COLUMNS": "100", "LINES": "30", "TERM": "xterm"}
-    process = subprocess.Popen(line, env=heard, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    process: Copy | subprocess.Popen[bytes]
+    if whole:
+        line = [*copies.FRESH, *line]
+        process = subprocess.Popen(line, env=heard, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    else:
+        process = Copy(line, cwd=folder, env=heard, stdin=theirs, stdout=theirs, stderr=theirs, in_terminal=True)
     os.close(theirs)
     try:
         yield process, ours
@@ -193,7 +194,7 @@ def test_ctrl_c_at_the_question_does_nothing_and_says_so(running: Command, tmp_p
 
 
 def test_top_fills_the_screen_and_leaves_it_as_it_was(running: Command, tmp_path: Path) -> None:
-    with terminal(tmp_path, "top") as (top, handle):
+    with terminal(tmp_path, "top", whole=True) as (top, handle):
         first = until(handle, "demo/demo in ")
         assert first.startswith("\x1b[?1049h")
         with running.http() as http:

@@ -18,6 +18,7 @@ from ostler.bridge.settings import BridgeSettings
 from ostler.gateway.doctor.report import AgentReport, Level
 from ostler.gateway.doctor.trial import Bench, try_agent
 from ostler.pool.configuration import PoolSettings
+from tests.support import copies
 from tests.support.serve_command import environment, is_demo
 from tests.support.stable import PRELUDE
 from tests.support.waiting import eventually
@@ -55,10 +56,8 @@ LEAKS = """
 def doctor(folder: Path, *words: str, config: str = "", **environ: str) -> "subprocess.CompletedProcess[str]":
     """Run it with this configuration."""
     (folder / "ostler.toml").write_text(config)
-    line = [sys.executable, "-m", "ostler.gateway", "doctor", *words, "--data-dir", str(folder / "data")]
-    return subprocess.run(
-        line, cwd=folder, env=environment(folder, environ), capture_output=True, text=True, timeout=60, check=False
-    )
+    line = ["doctor", *words, "--data-dir", str(folder / "data")]
+    return copies.run(line, cwd=folder, env=environment(folder, environ))
 
 
 def report(folder: Path, *words: str, config: str = "", **environ: str) -> tuple[int, dict[str, Any]]:
@@ -75,7 +74,7 @@ def scripted(folder: Path, answer: str) -> str:
     agent = folder / "agent.py"
     script = f"MEMORY = {str(folder / 'memory')!r}\n" + PRELUDE + TALKS.replace("{answer}", answer.strip())
     agent.write_text(script)
-    return f"[providers.acp]\ncommand = {json.dumps([sys.executable, str(agent)])}\n"
+    return f"[providers.acp]\ncommand = {json.dumps([sys.executable, '-S', str(agent)])}\n"
 
 
 def levels(agent: dict[str, Any]) -> list[str]:

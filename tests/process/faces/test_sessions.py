@@ -73,12 +73,13 @@ async def test_a10_a23_ra3_a_turn_that_was_left_ends_in_its_own_session(served: 
 
 
 @pytest.mark.parametrize("key", ["", "x" * 257, "a%00b", "a%0Ab", "%2e%2e", "a%2F..%2Fb"])
-async def test_a26_a_key_that_cannot_be_one_is_refused(served: Served, key: str) -> None:
-    url = httpx.URL(f"{served.base}/v1/sessions/").copy_with(raw_path=f"/v1/sessions/{key}/messages".encode())
-    answer = await served.http.post(url, json={"text": "hi"})
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a26_a_key_that_cannot_be_one_is_refused(untouched: Served, key: str) -> None:
+    url = httpx.URL(f"{untouched.base}/v1/sessions/").copy_with(raw_path=f"/v1/sessions/{key}/messages".encode())
+    answer = await untouched.http.post(url, json={"text": "hi"})
     assert answer.status_code == 400
     assert answer.json()["error"]["type"] == "invalid_request_error"
-    assert served.rows("select count(*) from sessions") == [(0,)]
+    assert untouched.rows("select count(*) from sessions") == [(0,)]
 
 
 @pytest.mark.parametrize("key", ["team:alice", "a/b", "ä ö", "x" * 256])
@@ -322,11 +323,12 @@ async def test_sessions_and_what_was_said_in_them_can_be_read(served: Served, ch
     "body",
     [{"text": ""}, {"text": " \n"}, {}, {"text": 5}, [], {"text": "x", "attachments": [{"type": "odd"}]}, "x"],
 )
-async def test_z5_a_message_that_is_none_changes_nothing(served: Served, chat: Chat, body: object) -> None:
-    answer = await served.http.post(f"{chat.path}/messages", json=body)
+@pytest.mark.asyncio(loop_scope="module")
+async def test_z5_a_message_that_is_none_changes_nothing(untouched: Served, body: object) -> None:
+    answer = await untouched.http.post(f"{Chat(untouched).path}/messages", json=body)
     assert answer.status_code == 400
     assert answer.json()["error"]["message"]
-    assert served.rows("select count(*) from sessions") == [(0,)]
+    assert untouched.rows("select count(*) from sessions") == [(0,)]
 
 
 async def test_a_picture_reaches_the_agent(served: Served, chat: Chat) -> None:

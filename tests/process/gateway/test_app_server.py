@@ -17,7 +17,7 @@ from tests.support.processes import kill_unheard
 from tests.support.served import events_of, gateway_at, text_of
 from tests.support.waiting import eventually
 
-PROVIDERS = {"codex-app-server": {"command": [sys.executable, app_server.__file__]}, "demo": {}}
+PROVIDERS = {"codex-app-server": {"command": [sys.executable, "-S", app_server.__file__]}, "demo": {}}
 
 
 class Both:

@@ -145,9 +145,10 @@ async def test_a_failed_turn_is_an_error_and_never_an_answer(served: Served) -> 
     "fields",
     [{"messages": []}, {"messages": "x"}, {"messages": [{"role": "robot", "content": "x"}]}, {}, {"n": 2}],
 )
-async def test_z05_a_bad_chat_request_changes_nothing(served: Served, fields: dict[str, Any]) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_z05_a_bad_chat_request_changes_nothing(untouched: Served, fields: dict[str, Any]) -> None:
     body = {"model": "demo", **({"messages": [user("x")]} if "n" in fields else {}), **fields}
-    answer = await served.http.post("/v1/chat/completions", json=body)
+    answer = await untouched.http.post("/v1/chat/completions", json=body)
     assert answer.status_code == 400
     assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
-    assert served.rows("select count(*) from sessions") == [(0,)]
+    assert untouched.rows("select count(*) from sessions") == [(0,)]

@@ -56,14 +56,15 @@ async def test_c04_c07_restarts_and_evictions_keep_one_session(tmp_path: Path) -
             assert counted == [(2 * (round_ + 1),)]
 
 
-async def test_c08_c09_unknown_and_contradicting_references_change_nothing(served: Served) -> None:
-    gone = await served.ask("hi", previous_response_id="resp_never")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_c08_c09_unknown_and_contradicting_references_change_nothing(untouched: Served) -> None:
+    gone = await untouched.ask("hi", previous_response_id="resp_never")
     assert gone.status_code == 404
     assert "resp_never" in gone.json()["error"]["message"]
-    both = await served.ask("hi", previous_response_id="resp_never", conversation="x")
+    both = await untouched.ask("hi", previous_response_id="resp_never", conversation="x")
     assert both.status_code == 400
-    assert served.rows("select count(*) from sessions") == [(0,)]
-    assert served.starts() == 0
+    assert untouched.rows("select count(*) from sessions") == [(0,)]
+    assert untouched.starts() == 0
 
 
 async def test_c13_only_the_lookup_over_the_slug_row_is_logged(
@@ -167,11 +168,12 @@ async def test_c20_deleting_the_latest_response_does_not_fork(served: Served) ->
 
 
 @pytest.mark.parametrize("slug", [5, [], "", {}, {"id": 5}, "a" * 257, "a\tb"])
-async def test_c21_a_bad_conversation_is_refused(served: Served, slug: Any) -> None:
-    answer = await served.ask("hi", conversation=slug)
+@pytest.mark.asyncio(loop_scope="module")
+async def test_c21_a_bad_conversation_is_refused(untouched: Served, slug: Any) -> None:
+    answer = await untouched.ask("hi", conversation=slug)
     assert answer.status_code == 400
     assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
-    assert served.rows("select count(*) from sessions") == [(0,)]
+    assert untouched.rows("select count(*) from sessions") == [(0,)]
 
 
 async def test_c21_both_forms_of_conversation_reach_the_same_session(served: Served) -> None:
@@ -222,11 +224,12 @@ async def test_c27_a_failed_turn_is_said_and_does_not_poison_the_next(served: Se
         b'{"input":""}',
     ],
 )
-async def test_c31_a_body_that_asks_nothing_is_refused(served: Served, body: bytes) -> None:
-    answer = await served.http.post("/v1/responses", content=body)
+@pytest.mark.asyncio(loop_scope="module")
+async def test_c31_a_body_that_asks_nothing_is_refused(untouched: Served, body: bytes) -> None:
+    answer = await untouched.http.post("/v1/responses", content=body)
     assert answer.status_code == 400
     assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
-    assert served.rows("select count(*) from sessions") == [(0,)]
+    assert untouched.rows("select count(*) from sessions") == [(0,)]
 
 
 async def test_going_on_from_an_older_response_forks(served: Served) -> None:

@@ -74,14 +74,16 @@ async def test_one_owners_conversations_are_not_anothers(tmp_path: Path) -> None
     "headers",
     [{"host": "evil.example"}, {"host": "evil.example:8787"}, {"origin": "https://evil.example"}, {"origin": "null"}],
 )
-async def test_without_a_key_foreign_names_and_pages_are_refused(served: Served, headers: dict[str, str]) -> None:
-    answer = await served.http.get("/v1/models", headers=headers)
+@pytest.mark.asyncio(loop_scope="module")
+async def test_without_a_key_foreign_names_and_pages_are_refused(untouched: Served, headers: dict[str, str]) -> None:
+    answer = await untouched.http.get("/v1/models", headers=headers)
     assert (answer.status_code, is_envelope(answer)) == (403, True)
 
 
 @pytest.mark.parametrize("headers", [{"host": "localhost:1"}, {"host": "[::1]:1"}, {"origin": "http://localhost:3000"}])
-async def test_without_a_key_this_machine_is_answered(served: Served, headers: dict[str, str]) -> None:
-    assert (await served.http.get("/v1/models", headers=headers)).status_code == 200
+@pytest.mark.asyncio(loop_scope="module")
+async def test_without_a_key_this_machine_is_answered(untouched: Served, headers: dict[str, str]) -> None:
+    assert (await untouched.http.get("/v1/models", headers=headers)).status_code == 200
 
 
 async def test_a_configured_origin_may_read_the_answer(tmp_path: Path) -> None:
@@ -235,10 +237,11 @@ async def test_a_page_of_an_allowed_origin_may_send_and_read_every_header_of_our
         ("PATCH", "/healthz", 405),
     ],
 )
+@pytest.mark.asyncio(loop_scope="module")
 async def test_every_error_is_an_envelope_with_security_headers(
-    served: Served, method: str, path: str, status: int
+    untouched: Served, method: str, path: str, status: int
 ) -> None:
-    answer = await served.http.request(method, path)
+    answer = await untouched.http.request(method, path)
     assert (answer.status_code, is_envelope(answer)) == (status, True)
     assert answer.headers["x-content-type-options"] == "nosniff"
 

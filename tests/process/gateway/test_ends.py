@@ -51,12 +51,13 @@ def deep_bodies() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize(("path", "body"), list(deep_bodies()))
+@pytest.mark.asyncio(loop_scope="module")
 async def test_z05_what_could_not_be_written_down_again_is_not_taken_in(
-    served: Served, path: str, body: dict[str, Any]
+    untouched: Served, path: str, body: dict[str, Any]
 ) -> None:
-    refused = await served.http.post(path, json=body)
+    refused = await untouched.http.post(path, json=body)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_json")
-    assert served.rows("select count(*) from sessions") == [(0,)]
+    assert untouched.rows("select count(*) from sessions") == [(0,)]
 
 
 async def test_z05_what_is_just_not_too_deep_is_echoed_and_stored(served: Served) -> None:
@@ -83,17 +84,19 @@ async def test_z05_a_page_is_not_longer_than_any_list(served: Served) -> None:
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "limit")
 
 
-async def test_z05_calls_that_are_no_list_are_refused(served: Served) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_z05_calls_that_are_no_list_are_refused(untouched: Served) -> None:
     messages = [{"role": "assistant", "content": None, "tool_calls": 5}, {"role": "user", "content": "x"}]
-    refused = await served.http.post("/v1/chat/completions", json={"model": "demo", "messages": messages})
+    refused = await untouched.http.post("/v1/chat/completions", json={"model": "demo", "messages": messages})
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "messages[0].tool_calls")
 
 
 @pytest.mark.parametrize("model", ["demo/--yolo", "demo/a\0b", "demo/a\nb", "demo/" + "x" * 201])
-async def test_a_model_is_a_name_and_never_an_option_of_the_agents_command(served: Served, model: str) -> None:
-    refused = await served.ask("hello", model=model)
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_model_is_a_name_and_never_an_option_of_the_agents_command(untouched: Served, model: str) -> None:
+    refused = await untouched.ask("hello", model=model)
     assert (refused.status_code, refused.json()["error"]["param"]) == (404, "model")
-    assert served.starts() == 0
+    assert untouched.starts() == 0
 
 
 async def test_ids_that_are_no_words_are_replaced(served: Served) -> None:

@@ -2,22 +2,20 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support import copies
 from tests.support.serve_command import command, environment, refused
 from tests.support.served import text_of
 
 BODY = {"model": "demo", "input": "hello"}
 
 
-def ostler(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    line = [sys.executable, "-m", "ostler.gateway", *words, "--data-dir", str(folder / "data")]
-    return subprocess.run(
-        line, cwd=folder, env=environment(folder, {}), capture_output=True, text=True, timeout=30, check=False
-    )
+def ostler(folder: Path, *words: str, whole: bool = False) -> "subprocess.CompletedProcess[str]":
+    line = [*words, "--data-dir", str(folder / "data")]
+    return copies.run(line, cwd=folder, env=environment(folder, {}), whole=whole)
 
 
 def made(folder: Path, name: str, *words: str) -> str:
@@ -31,7 +29,7 @@ def test_keys_are_made_into_a_private_file_and_let_their_owners_in(tmp_path: Pat
     file = tmp_path / "data" / "keys.toml"
     assert file.stat().st_mode & 0o777 == 0o600
     assert all(key not in file.read_text() for key in keys.values())
-    assert ostler(tmp_path, "key", "list").stdout.split() == ["alice", "bob"]
+    assert ostler(tmp_path, "key", "list", whole=True).stdout.split() == ["alice", "bob"]
     with command(tmp_path) as running, running.http() as http:
         for key in keys.values():
             answer = http.post("/v1/responses", json=BODY, headers={"authorization": f"Bearer {key}"})

@@ -217,7 +217,10 @@ def test_a_provider_of_another_package_is_used_and_a_broken_one_is_one_warning(t
         "OSTLER_MEMORY__OPTIONS": '{"shouting": {"word": "HEY"}}',
         "OSTLER_PROVIDERS__DEMO__ARGS": f'["--record", "{record}"]',
     }
-    with command(tmp_path, **plugged_in(tmp_path, "broken", "shouting"), **given) as running, running.http() as http:
+    with (
+        command(tmp_path, whole=True, **plugged_in(tmp_path, "broken", "shouting"), **given) as running,
+        running.http() as http,
+    ):
         assert http.post("/v1/responses", json={"model": "demo", "input": "hello"}).status_code == 200
         assert running.end() == 0
     assert "HEY HELLO" in record.read_text()
@@ -226,7 +229,7 @@ def test_a_provider_of_another_package_is_used_and_a_broken_one_is_one_warning(t
 
 def test_b16_sigterm_is_not_held_up_by_a_memory_that_hangs(tmp_path: Path) -> None:
     given = {**plugged_in(tmp_path, "hanging", "shouting"), "OSTLER_MEMORY__DRAIN": "0.5"}
-    with command(tmp_path, **given) as running, running.http() as http:
+    with command(tmp_path, whole=True, **given) as running, running.http() as http:
         assert http.post("/v1/responses", json={"model": "demo", "input": "hello"}).status_code == 200
         assert running.end() == 0
     (line,) = warned(running)

@@ -13,7 +13,7 @@ from tests.support.served import SESSION, Served, serving, text_of
 from tests.support.waiting import eventually
 
 SMALL = str(Path(__file__).parents[2] / "support" / "small_server.py")
-SERVER = {"command": [sys.executable, SMALL]}
+SERVER = {"command": [sys.executable, "-S", SMALL]}
 SESSION_ID = re.compile(r'"session_id":\s*"(\w+)"')
 INFO = "!call session_info {}"
 

@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from ostler.gateway.api.protocol import HEAD_LIMIT
 from ostler.gateway.listener import listen_tcp, listen_unix
 from ostler.gateway.serving import Server
-from tests.support.served import Served
+from tests.support.served import Served, serving
 from tests.support.waiting import eventually, soon
 
 HEAD = b"host: localhost\r\ncontent-type: application/json\r\n"
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 GOOD = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
 CHUNKED = HEAD + b"transfer-encoding: chunked\r\n"
 SLOW = json.dumps({"model": "demo", "input": "begun\n!sleep 60", "stream": True}).encode()
@@ -40,7 +42,14 @@ class Line:
         return status, headers, body
 
 
-@pytest.fixture(params=["tcp", "unix"])
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served]:
+    """One for all: each test has a server and a connection of its own, and looks at nothing else."""
+    async with serving(tmp_path_factory.mktemp("raw") / "data") as gateway:
+        yield gateway
+
+
+@pytest_asyncio.fixture(params=["tcp", "unix"], loop_scope="module")
 async def line(request: pytest.FixtureRequest, served: Served, tmp_path: Path) -> AsyncIterator[Line]:
     """A connection to the gateway as it serves."""
     unix = request.param == "unix"
@@ -154,8 +163,9 @@ async def test_trailers_are_no_headers(line: Line) -> None:
     [b"GET http://h:999999/ HTTP/1.1", b"GET http:// HTTP/1.1", b"CONNECT a:1 HTTP/1.1", b"nonsense"],
 )
 async def test_a_bad_request_is_not_the_answer_to_the_one_before(line: Line, served: Served, second: bytes) -> None:
+    before = len(served.prompts())
     line.writer.write(post(json.dumps({"model": "demo", "input": "!sleep 60"}).encode()))
-    await eventually(lambda: served.frames("session/prompt"), "the first request's turn")
+    await eventually(lambda: len(served.prompts()) > before, "the first request's turn")
     assert await line.answer(second + b"\r\nhost: localhost\r\n\r\n") == (b"", {}, b"")
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import copies
 from tests.support.serve_command import environment
 
-OSTLER = [sys.executable, "-m", "ostler.gateway"]
 FAILED, WRONG, INTERRUPTED = 1, 2, 130
 SERVE, CHAT = ("serve", "--port", "0"), ("chat", "--once", "hi")
 SOMEBODY = 65_534
@@ -30,9 +30,11 @@ AS_SOMEBODY = (
 def ostler(
     folder: Path, *words: str, start: tuple[str, ...] = (), **environ: str
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a command, with nothing of the tester's."""
+    """Run a command, with nothing of the tester's; begun in this way, if not as a copy."""
+    if not start:
+        return copies.run(words, cwd=folder, env=environment(folder, environ))
     return subprocess.run(
-        [*(start or OSTLER), *words],
+        [*start, *words],
         cwd=folder,
         env=environment(folder, environ),
         stdin=subprocess.DEVNULL,

@@ -33,7 +33,7 @@ def say(http: httpx.Client, text: str, **fields: Any) -> dict[str, Any]:
 
 
 def test_a_first_start_serves_the_demo_agent_and_says_what_next(tmp_path: Path) -> None:
-    with command(tmp_path) as running, running.http() as http:
+    with command(tmp_path, whole=True) as running, running.http() as http:
         assert text_of(say(http, "hello")) == "echo: hello"
         rest = [running.process.stdout.readline() for _ in range(3)] if running.process.stdout else []
         assert ["curl" in rest[0], "ostler chat" in rest[1], "ostler.toml" in rest[2]] == [True] * 3

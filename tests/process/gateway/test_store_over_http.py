@@ -3,8 +3,6 @@
 import json
 import random
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import pytest
 
 from ostler.gateway.data_folder import DATABASE
 from ostler.gateway.records import NewMessage, NewSession, Origin
+from tests.support import copies
 from tests.support.database import change, look
 from tests.support.plain_http import NO_AUTHORITIES
 from tests.support.serve_command import command, environment
@@ -135,19 +134,9 @@ async def test_c28_one_entry_for_a_slug_and_every_turn_is_found(tmp_path: Path) 
             await served.ask("something else")
 
     def ostler(*verb: str) -> list[dict[str, Any]]:
-        line = [
-            sys.executable,
-            "-m",
-            "ostler.gateway",
-            "sessions",
-            *verb,
-            "--json",
-            "--data-dir",
-            str(tmp_path / "data"),
-        ]
-        done = subprocess.run(
-            line, env=environment(tmp_path, {}), capture_output=True, text=True, timeout=30, check=True
-        )
+        line = ["sessions", *verb, "--json", "--data-dir", str(tmp_path / "data")]
+        done = copies.run(line, cwd=tmp_path, env=environment(tmp_path, {}), whole=verb == ("list",))
+        assert done.returncode == 0, done.stderr
         return [json.loads(found) for found in done.stdout.splitlines()]
 
     assert len([found for found in ostler("list") if found["id"] == session]) == 1

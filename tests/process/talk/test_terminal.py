@@ -17,7 +17,7 @@ pytestmark = pytest.mark.long
 
 
 def test_a_newcomer_types_one_command_and_gets_answers(tmp_path: Path) -> None:
-    with terminal(tmp_path) as tty:
+    with terminal(tmp_path, whole=True) as tty:
         tty.until(PROMPT)
         tty.say("hello")
         tty.until("echo: hello")

@@ -18,7 +18,7 @@ from tests.support.stable import Stable, end_of, hear, say, text_of
 from tests.support.tickets import Answer, PlainTicket
 from tests.support.waiting import eventually
 
-APP_SERVER = (sys.executable, app_server.__file__)
+APP_SERVER = (sys.executable, "-S", app_server.__file__)
 
 
 async def server(stable: Stable, command: tuple[str, ...] = APP_SERVER) -> Transport:
