@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # More than there are cores: much of what tests do is wait for processes. Each costs two seconds of collecting.
-WORKERS ?= 6
+WORKERS ?= 8
 
 .PHONY: setup serve test check cover agents bench bench-check faults soak churn crash fuzz lock format dist screenshots dashboards reference prometheus clean
 

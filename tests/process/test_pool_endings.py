@@ -149,7 +149,7 @@ async def test_f05_an_agent_whose_sessions_end_with_it_is_not_killed(tmp_path: P
     assert counts.notes["demo", "retired", "used_up"] == 2
 
 
-async def test_w34_an_agent_that_ended_with_a_failed_open_is_a_start_that_failed(tmp_path: Path) -> None:
+async def test_an_agent_that_ended_with_a_failed_open_is_a_start_that_failed(tmp_path: Path) -> None:
     counts = Counts()
     agent = replace(
         demo_settings(tmp_path / "record", deadlines=Deadlines(tools=0.2)),

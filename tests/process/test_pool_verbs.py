@@ -209,7 +209,7 @@ async def test_a_spare_serves_a_directory_that_nobody_foresaw(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("up", [True, False])
-async def test_w18_a_spare_speaks_of_the_directory_that_it_serves(
+async def test_a_spare_speaks_of_the_directory_that_it_serves(
     tmp_path: Path, up: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_stable(tmp_path, *([] if up else ["--boot-delay", "0.3"]), spares={"demo": 1}) as stable:
