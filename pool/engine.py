@@ -311,6 +311,10 @@ class Engine:
         self._answer(action)
 
     def _heard(self, running: Running, lease: LeaseId) -> None:
+        # Whoever heard the end of a turn without an answer may have released its seat by now. Then the core hears of
+        # nothing, so the next to sit there is still to be listened to.
+        if lease not in self.roster.tenures:
+            return
         running.heard = True
         self.tell(events.Answered(lease))
 
