@@ -374,6 +374,8 @@ class Engine:
 
     def work(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Do something beside everything else; the crew owns it."""
+        if self._ground is None:
+            work.close()
         return self._bound.crew.start(work, name)
 
     def _work_died(self, name: str, error: BaseException) -> None:
