@@ -311,6 +311,10 @@ class Engine:
         self._answer(action)
 
     def _heard(self, running: Running, lease: LeaseId) -> None:
+        # Whoever heard the end of a turn without an answer may have released its seat by now. Then the core hears of
+        # nothing, so the next to sit there is still to be listened to.
+        if lease not in self.roster.tenures:
+            return
         running.heard = True
         self.tell(events.Answered(lease))
 
@@ -370,6 +374,8 @@ class Engine:
 
     def work(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Do something beside everything else; the crew owns it."""
+        if self._ground is None:
+            work.close()
         return self._bound.crew.start(work, name)
 
     def _work_died(self, name: str, error: BaseException) -> None:

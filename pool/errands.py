@@ -39,12 +39,14 @@ class Errands:
         elif self._engine.makings.knows(known):
             self._engine.order(order(known))
         else:
-            self._waiting[key] = [order]
+            # First the work, which begins in a later step: without it nothing that waits would ever be done.
             self._engine.work(self._carry_out(key), f"orders for {key}")
+            self._waiting[key] = [order]
 
     async def _carry_out(self, key: TransportKey) -> None:
         try:
             known = PoolKey(await self._learn(key))
+            self._engine.require_open()
         except (PoolError, ValueError) as error:
             log.warning("what was ordered for %s is not done: %s", key, error)
             self._observer.noted(key.provider, "order_failed", type(error).__name__)

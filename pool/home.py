@@ -168,7 +168,8 @@ class AwayTurn:
         self._home.tell(self._turn.cancel)
 
     def _leave(self) -> None:
-        self._home.tell(self._turn.leave)
+        # Also called by the collector, for an iterator that was dropped: at home it may be in the midst of anything.
+        self._home.post(self._turn.leave)
 
 
 class CarriedTurn(AwayTurn):

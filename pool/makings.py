@@ -10,6 +10,7 @@ Rules:
 
 import logging
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -52,7 +53,9 @@ class Makings:
         """The core dropped the key."""
         self._specs.pop(key, None)
         self._unmade.pop(key, None)
-        self._catalogue.forget(key.key)
+        # For everybody and for one session alone it is one launch: the other may still be started of it.
+        if replace(key, private=not key.private) not in self._specs:
+            self._catalogue.forget(key.key)
 
     def register(self, key: PoolKey) -> None:
         """Make sure the core knows the key. Raises what the catalogue raises, and `SettingsError`."""

@@ -85,21 +85,22 @@ class Transport:
     async def start(
         cls, launch: Launch, *, keeper: Keeper, gates: OpenGates, wall: Callable[[], float] = time.time
     ) -> "Transport":
-        """Start the process and shake hands, or raise `AgentStartFailed` within `deadlines.start`, with nothing
-        left."""
+        """Start the process and shake hands, or raise `AgentStartFailed` within `deadlines.start` of its turn,
+        with nothing left."""
         transport = cls(launch, gates=gates, wall=wall)
-        began = asyncio.get_running_loop().time()
-        try:
-            async with gates.start(launch.provider, launch.home).passed():
+        # What failed is gone before the next one is let in: it may have locked what all of them make.
+        async with gates.start(launch.provider, launch.home).passed():
+            began = asyncio.get_running_loop().time()
+            try:
                 await transport.connection.start(keeper)
                 await transport._shake_hands()
-            transport._ready = True
-        except (StartError, ProcessError, PoolError, BadReply) as error:
-            await transport.close(hard=True)
-            raise transport._start_failure(error, asyncio.get_running_loop().time() - began) from error
-        except BaseException:
-            await transport.close(hard=True)
-            raise
+                transport._ready = True
+            except (StartError, ProcessError, PoolError, BadReply) as error:
+                await transport.close(hard=True)
+                raise transport._start_failure(error, asyncio.get_running_loop().time() - began) from error
+            except BaseException:
+                await transport.close(hard=True)
+                raise
         return transport
 
     @property

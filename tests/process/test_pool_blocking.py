@@ -1,6 +1,7 @@
 """The pool for threads: same guarantees, no loop in sight."""
 
 import asyncio
+import gc
 import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -58,6 +59,23 @@ def test_leaving_the_loop_early_cancels_the_turn(tmp_path: Path) -> None:
         end = turn.wait()
         assert end.reason is Reason.CANCELLED
         assert [event.text for event in lease.prompt("again") if isinstance(event, Text)] == ["echo: again"]
+
+
+def test_a_turn_whose_loop_the_collector_finds_at_home_is_left_later_and_not_in_the_midst(tmp_path: Path) -> None:
+    with threads_pool(tmp_path) as pool, pool.lease(TransportKey("demo", "demo", str(tmp_path))) as lease:
+        turn = lease.prompt("first\n!sleep 30")
+        events = iter(turn)
+        assert isinstance(next(events), Text)
+        ring: list[object] = [events]
+        ring.append(ring)
+        del events, ring
+
+        async def collect() -> bool:
+            gc.collect()
+            return lease.lease.session.turn is not None and lease.lease.session.turn.cancelling
+
+        assert pool.run(collect()) is False
+        assert turn.wait().reason is Reason.CANCELLED
 
 
 def test_a_turn_is_taken_once_by_a_thread_too(tmp_path: Path) -> None:

@@ -1,10 +1,13 @@
 """Beside a first answer nothing is started that nobody waits for: with real processes."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 from ostler.pool import Limits
+from ostler.pool.core import ReserveRule
 from ostler.pool.provider import Sharing
+from ostler.pool.turn import Turn
 from tests.support.pools import open_stable, say
 
 ALONE = {"sharing": Sharing.NONE, "seats_per_process": 1}
@@ -38,3 +41,19 @@ async def test_whoever_waits_makes_way_for_nobody(tmp_path: Path) -> None:
             second = await stable.pool.lease(stable.key("other"))
         assert {first.warmth, second.warmth} == {"cold"}
         assert await say(first, "hello") == "echo: hello"
+
+
+async def test_a_turn_without_a_word_whose_seat_is_gone_at_once_leaves_the_next_answer_to_be_heard(
+    tmp_path: Path,
+) -> None:
+    async with open_stable(tmp_path, limits=replace(PATIENT, reserve=ReserveRule(most=1))) as stable:
+        first = await stable.pool.lease(stable.key())
+        turn = await first.prompt("!sleep 60")
+        turn.cancel()
+        assert isinstance(turn, Turn)
+        await turn.ended()
+        first.release()
+        second = await stable.pool.lease(stable.key())
+        assert second.pid == first.pid
+        assert await say(second, "hello") == "echo: hello"
+        await stable.settled(lambda: stable.pool.snapshot().core.census.parked >= 1)

@@ -13,10 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from ostler.pool import PoolSettings, ToolSet
+from ostler.pool import PoolSettings, ToolSet, TransportPool
 from ostler.pool.errors import AgentStartFailed, BadDirectory
 from ostler.pool.keys import TransportKey
+from ostler.pool.launch import Launch
+from ostler.pool.observer import Counts
+from ostler.pool.providers import load
+from ostler.pool.transport import Transport
 from tests.support.pools import Stable, demo_settings, open_stable, say
+from tests.support.waiting import eventually
 
 LOGIN = "login"
 TRAITS = {"credential_files": (LOGIN,)}
@@ -104,6 +109,36 @@ async def test_an_order_that_cannot_be_carried_out_is_logged_and_takes_nothing_w
             await stable.pool.learn(missing)
         async with await stable.pool.lease(stable.key()) as lease:
             assert await say(lease, "hello") == "echo: hello"
+
+
+async def test_an_order_that_the_shutdown_overtakes_is_refused_and_no_bug(tmp_path: Path) -> None:
+    counts = Counts()
+    async with open_stable(tmp_path, traits=TRAITS, observer=counts) as stable:
+        # The shutdown waits for its process, and the look at the order's key comes back meanwhile.
+        lease = await stable.pool.lease(stable.key())
+        with stuck(tmp_path):
+            stable.pool.warm(stable.key("other"))
+            await asyncio.sleep(0)
+            closing = asyncio.create_task(stable.pool.shutdown())
+            await asyncio.sleep(0)
+        await closing
+        lease.release()
+    assert counts.notes["demo", "order_failed", "PoolClosed"] == 1
+    assert not [note for note in counts.notes if note[1] == "bug"]
+
+
+async def test_an_order_to_a_pool_that_is_not_started_does_not_hold_up_the_next(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        idle = TransportPool(stable.settings, providers=load(), start_transport=refuse_to_start, environ=stable.environ)
+        with pytest.raises(RuntimeError, match="was not started"):
+            idle.pause(stable.key())
+        async with idle:
+            idle.pause(stable.key())
+            await eventually(lambda: [key.paused for key in idle.snapshot().core.keys] == [True])
+
+
+async def refuse_to_start(launch: Launch) -> Transport:
+    raise AssertionError(launch)
 
 
 async def test_a_spare_is_made_of_what_was_read_for_its_key(tmp_path: Path) -> None:

@@ -2,9 +2,16 @@
 
 import asyncio
 import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
 
 from ostler.pool.errors import AgentStartFailed
-from ostler.pool.gate import StartGate
+from ostler.pool.gate import OpenGates, StartGate
+from ostler.pool.provider import Provider
+from ostler.pool.transport import Transport
+from tests.support.pools import alive
 from tests.support.stable import SCRIPTED, Stable
 from tests.support.waiting import eventually
 
@@ -31,6 +38,11 @@ for line in sys.stdin:
     if frame["method"] == "initialize":
         answer(frame, {"protocolVersion": 1, "agentCapabilities": ABLE})
 """
+SAYS_NOTHING = """
+import pathlib
+pathlib.Path(os.environ["HOME"], "pid").write_text(str(os.getpid()))
+time.sleep(60)
+"""
 ALONE = dataclasses.replace(SCRIPTED, first_start_alone=True)
 
 
@@ -45,6 +57,30 @@ async def test_a_first_start_that_fails_lets_the_next_one_try(stable: Stable) ->
     plan = stable.script_plan(MAKES_A_DATABASE, provider=ALONE)
     found = await asyncio.gather(*(stable.start(plan) for _ in range(3)), return_exceptions=True)
     assert [type(one) for one in found].count(AgentStartFailed) == 1
+
+
+async def test_the_next_one_is_let_in_when_the_one_that_failed_is_gone(stable: Stable) -> None:
+    plan = stable.script_plan(SAYS_NOTHING, provider=ALONE, start=2.0)
+    pid_file = stable.folder / "pid"
+    there: list[bool] = []
+
+    class Watched(StartGate):
+        @asynccontextmanager
+        async def passed(self) -> AsyncIterator[None]:
+            try:
+                async with super().passed():
+                    yield
+            finally:
+                there.append(alive(int(pid_file.read_text())))
+
+    class Gates(OpenGates):
+        def start(self, provider: Provider, home: str) -> StartGate:
+            return gate
+
+    gate = Watched(used=False)
+    with pytest.raises(AgentStartFailed):
+        await Transport.start(plan, keeper=stable.keeper, gates=Gates())
+    assert there == [False]
 
 
 async def test_after_the_first_one_nobody_waits() -> None:
