@@ -1,12 +1,14 @@
 """A stream on a real connection: exact frames on the short way and on the long one, and bounded where nobody reads."""
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import httpx
+import pytest
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
@@ -56,14 +58,16 @@ class Stage:
 
 
 @asynccontextmanager
-async def listener_of(stage: Stage) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def listener_of(
+    stage: Stage, connection: str = "close"
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A client that has asked and was told the head."""
     place = listen_tcp("127.0.0.1", 0, patience=60)
     server = Server.of(stage)
     running = asyncio.create_task(server.serve(sockets=[place]))
     reader, writer = await asyncio.open_connection(*place.getsockname(), limit=1 << 16)
     try:
-        writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        writer.write(f"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: {connection}\r\n\r\n".encode())
         head = await soon(reader.readuntil(b"\r\n\r\n"), "the head")
         assert b"transfer-encoding: chunked" in head
         yield reader, writer
@@ -128,6 +132,27 @@ async def test_a_client_that_leaves_ends_its_stream() -> None:
         await soon(stage.over.wait(), "the stream is left")
         stage.feed.pour(MOULD, "b")
         await asyncio.sleep(0)
+
+
+async def test_a_client_that_leaves_with_another_request_behind_its_stream_is_no_fault_of_ours(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """While that one waits nothing is read, so only a piece that cannot be sent tells that the client is gone."""
+    stage = Stage()
+    async with listener_of(stage, "keep-alive") as (_, writer):
+        first = stage.answer
+        assert first is not None
+        writer.write(b"GET /next HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        await eventually(lambda: not first.transport.is_reading(), "the next one waits")
+        writer.close()
+
+        def left() -> bool:
+            stage.feed.pour(MOULD, "a")
+            return stage.over.is_set()
+
+        await eventually(left, "the stream is left")
+    assert stage.answer is first, "what nobody waits for is not begun"
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 async def test_without_a_server_of_ours_there_is_no_road() -> None:
