@@ -39,8 +39,12 @@ class JsonHttp(HttpToolsProtocol):
             self.refuse(ApiError(431, TOO_LONG, code="headers_too_large"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone: uvicorn tells the last request it read, and the one that is answered may be another."""
+        """The client is gone: uvicorn tells the last request it read, and the one that is answered may be another.
+
+        It also leaves the timer for the next request to run where the client was not polite.
+        """
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()
         for cycle in self.unanswered:
             if not cycle.response_complete:
                 cycle.disconnected = True

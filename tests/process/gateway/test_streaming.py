@@ -3,17 +3,21 @@
 import asyncio
 import logging
 import re
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import httpx
 import pytest
+from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.frames import frames_of
+from ostler.gateway.api.protocol import JsonHttp
 from ostler.gateway.api.road import CYCLE, road_in
 from ostler.gateway.api.streaming import EventStream
 from ostler.gateway.listener import listen_tcp
@@ -153,6 +157,26 @@ async def test_a_client_that_leaves_with_another_request_behind_its_stream_is_no
         await eventually(left, "the stream is left")
     assert stage.answer is first, "what nobody waits for is not begun"
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_a_connection_that_is_reset_is_kept_for_nobody() -> None:
+    """Uvicorn's timer for its next request would hold it, and what it was asked last, until it is over."""
+    place = listen_tcp("127.0.0.1", 0, patience=60)
+    server = Server.of(PlainTextResponse("answer"))
+    running = asyncio.create_task(server.serve(sockets=[place]))
+    reader, writer = await asyncio.open_connection(*place.getsockname())
+    writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    await soon(reader.readuntil(b"answer"), "the answer")
+    (connection,) = server.server_state.connections
+    assert isinstance(connection, JsonHttp)
+    assert connection.timeout_keep_alive_task is not None
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+    await eventually(lambda: not server.server_state.connections, "the reset is heard")
+    kept = connection.timeout_keep_alive_task
+    server.should_exit = True
+    await soon(running, "the server ends")
+    assert kept is None
 
 
 async def test_without_a_server_of_ours_there_is_no_road() -> None:
