@@ -6,8 +6,10 @@ and dropped: they never become headers. Nothing is written where it would be tak
 more of one that has begun: the connection ends.
 """
 
+from collections.abc import Sequence
+
 import orjson
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ostler.gateway.api.door import HEADERS
 from ostler.gateway.api.errors import ApiError, envelope
@@ -26,6 +28,8 @@ class JsonHttp(HttpToolsProtocol):
     bare = 0
     """Bytes since there was last a body's or the end of a head or request, whole pieces only: the piece that has one
     of these is not counted, for nobody says where in it they are. A piece is one read of the loop: 256 KiB at most."""
+    unanswered: Sequence[RequestResponseCycle] = ()
+    """Requests without a whole answer: the one that is being answered, and those that wait behind it."""
 
     def data_received(self, data: bytes) -> None:
         """More of a request."""
@@ -33,6 +37,19 @@ class JsonHttp(HttpToolsProtocol):
         super().data_received(data)
         if self.bare > HEAD_LIMIT:
             self.refuse(ApiError(431, TOO_LONG, code="headers_too_large"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone: uvicorn tells the last request it read, and the one that is answered may be another.
+
+        It also leaves the timer for the next request to run where the client was not polite.
+        """
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        for cycle in self.unanswered:
+            if not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+        self.unanswered = ()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """The parser has read a header, or a trailer: the running request's headers are the same list."""
@@ -44,6 +61,7 @@ class JsonHttp(HttpToolsProtocol):
         super().on_headers_complete()
         if self.cycle is not None and self.cycle.scope is self.scope:
             lay_road(self.cycle)
+            self.unanswered = [*(each for each in self.unanswered if not each.response_complete), self.cycle]
         self.heading, self.bare = False, 0
 
     def on_body(self, body: bytes) -> None:

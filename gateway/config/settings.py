@@ -3,9 +3,10 @@
 Rules:
 - A field's name is its key in `ostler.toml` and, in capitals, in `OSTLER_<SECTION>__<KEY>`.
 - Seconds, bytes and counts; a limit is above zero, it never means unlimited.
-- Whatever is a secret is named in `SECRET`, and is never printed.
+- Whatever is a secret is named in `SECRET`, and is never printed; nor is what a URL tells its server only.
 """
 
+import re
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
@@ -18,6 +19,9 @@ Count = Annotated[int, Meta(gt=0)]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 
 SECRET = frozenset({"api_key", "env", "headers", "options", "sha256", "token"})
+URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+TOLD = re.compile(r"(?<=://)[^/?#]*(?=@)|(?<=\?).+")
+"""The user with the password, and the query."""
 
 
 class GatewaySettings(Struct, frozen=True, kw_only=True):
@@ -338,8 +342,6 @@ CHOICES: dict[str, tuple[str, ...]] = {
 def shown(value: Any, key: str = "") -> Any:
     """The same value with every secret replaced."""
     match value:
-        case None:
-            return None
         case _ if key in SECRET and value:
             return "(secret)"
         case Struct():
@@ -348,5 +350,7 @@ def shown(value: Any, key: str = "") -> Any:
             return {name: shown(part, name) for name, part in value.items()}
         case list():
             return [shown(part) for part in value]
+        case str() if URL.match(value):
+            return TOLD.sub("(secret)", value)
         case _:
             return value

@@ -11,10 +11,12 @@ from collections import Counter
 from collections.abc import Iterable
 
 from ostler.pool.core.census import KeyView, LeaseView, Snapshot
-from ostler.pool.core.values import Census, SlotState
+from ostler.pool.core.values import SlotState
 
 LOOKING = 0.02
 """Seconds between two looks at the pool, however many wait."""
+LASTING = SlotState.READY, SlotState.DRAINING
+"""A process that drains ends with the turn that runs there, and that may take longer than a claim can wait."""
 
 
 def first_to_go(seen: Snapshot, resting: Iterable[int]) -> int | None:
@@ -24,7 +26,7 @@ def first_to_go(seen: Snapshot, resting: Iterable[int]) -> int | None:
         return None
     held: dict[int, LeaseView] = {lease.lease: lease for lease in seen.leases}
     rests = [held[lease] for lease in resting if lease in held]
-    still = is_still(seen.census)
+    still = is_still(seen)
     helped = {key.key for key in stuck if still or key.full}
     own = next((lease for lease in rests if lease.key in helped), None)
     if own is not None:
@@ -32,14 +34,16 @@ def first_to_go(seen: Snapshot, resting: Iterable[int]) -> int | None:
     return _elsewhere(seen, rests) if still and not all(key.full for key in stuck) else None
 
 
-def is_still(census: Census) -> bool:
+def is_still(seen: Snapshot) -> bool:
     """No process is on its way in or out: had the limits let it, the pool would have started one."""
-    return not (census.starting or census.dying or census.throttled)
+    census = seen.census
+    draining = sum(slot.state is SlotState.DRAINING for key in seen.keys for slot in key.slots)
+    return not (census.starting or census.dying > draining or census.throttled)
 
 
 def is_stuck(key: KeyView) -> bool:
     """Somebody waits, and nothing of this key is about to be there."""
-    coming = any(slot.opening or slot.state is not SlotState.READY for slot in key.slots)
+    coming = any(slot.opening or slot.state not in LASTING for slot in key.slots)
     return bool(key.waiting) and not coming and not key.paused and not key.retry_in
 
 

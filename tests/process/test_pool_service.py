@@ -195,12 +195,14 @@ async def test_e06_no_loop_is_stopped_by_a_start(tmp_path: Path) -> None:
             return gap
 
         gaps: list[float] = []
-        for number in range(3):  # a busy machine may stop anybody once; a start that stops a loop does it every time
+        for number in range(8):  # a busy machine may stop anybody at times; a start that stops a loop does it always
             claim = partial(claim_and_tick, stable.key(f"k{number}"))
             foreign = [asyncio.create_task(asyncio.to_thread(asyncio.run, claim())) for _ in range(3)]
             gaps.append(max([await claim(), *await asyncio.gather(*foreign)]))
             assert len(stable.starts()) == number + 1
-        assert min(gaps) < 0.05, gaps
+            if gaps[-1] < 0.05:
+                return
+        pytest.fail(f"each of these starts stopped a loop: {gaps}")
 
 
 async def test_a_warm_key_of_an_agent_that_serves_one_session_has_a_process_ready(tmp_path: Path) -> None:

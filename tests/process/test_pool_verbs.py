@@ -41,7 +41,7 @@ async def test_recycle_brings_the_successor_up_before_the_old_one_drains(tmp_pat
 async def test_kill_fails_the_turn_on_that_process_and_no_other(tmp_path: Path) -> None:
     async with open_stable(tmp_path) as stable:
         victim, other = await stable.pool.lease(stable.key("a")), await stable.pool.lease(stable.key("b"))
-        turns = [await lease.prompt("!sleep 0.5") for lease in (victim, other)]
+        turns = [await lease.prompt(words) for lease, words in ((victim, "!sleep 60"), (other, "!sleep 0.5"))]
         (slot,) = [one.slot for one in stable.pool.snapshot().processes if one.pid == victim.pid]
         stable.pool.kill(slot)
         ends = [[event async for event in turn][-1] for turn in turns]

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -164,8 +165,11 @@ class Copy:
         for reader in readers:
             reader.start()
         if self.stdin is not None:
-            self.stdin.write(words)
-            self.stdin.close()
+            # Who ends without having heard all of it says why by its exit code.
+            with suppress(BrokenPipeError):
+                self.stdin.write(words)
+            with suppress(BrokenPipeError):
+                self.stdin.close()
         for reader in readers:
             reader.join(timeout)
             if reader.is_alive():

@@ -110,11 +110,14 @@ def test_an_agent_that_cannot_start_is_a_fault_with_its_last_words(tmp_path: Pat
 
 def test_what_was_measured_is_told_though_the_model_never_answers(tmp_path: Path) -> None:
     silent = scripted(tmp_path, 'print("429: the key has no money", file=sys.stderr, flush=True); time.sleep(1000)')
-    code, agent = report(tmp_path, "acp", "--patience", "10", config=silent)
+    for patience in ("10", "40"):  # a busy machine may need more than the first to come that far
+        code, agent = report(tmp_path, "acp", "--patience", patience, config=silent)
+        if agent["second_session_ms"]:
+            break
     assert (code, agent["canary"], agent["turn_ms"]) == (1, "not_run", None)
     assert min(agent[name] for name in ("start_ms", "session_ms", "second_session_ms")) > 0
     said = agent["findings"][-1]
-    assert "not done within 10 s, while asking both sessions" in said["what"]
+    assert f"not done within {patience} s, while asking both sessions" in said["what"]
     assert "last stderr lines: 429: the key has no money" in said["what"]
 
 

@@ -1,17 +1,23 @@
 """A stream on a real connection: exact frames on the short way and on the long one, and bounded where nobody reads."""
 
 import asyncio
+import logging
 import re
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import httpx
+import pytest
+from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.frames import frames_of
+from ostler.gateway.api.protocol import JsonHttp
 from ostler.gateway.api.road import CYCLE, road_in
 from ostler.gateway.api.streaming import EventStream
 from ostler.gateway.listener import listen_tcp
@@ -56,14 +62,16 @@ class Stage:
 
 
 @asynccontextmanager
-async def listener_of(stage: Stage) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def listener_of(
+    stage: Stage, connection: str = "close"
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A client that has asked and was told the head."""
     place = listen_tcp("127.0.0.1", 0, patience=60)
     server = Server.of(stage)
     running = asyncio.create_task(server.serve(sockets=[place]))
     reader, writer = await asyncio.open_connection(*place.getsockname(), limit=1 << 16)
     try:
-        writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        writer.write(f"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: {connection}\r\n\r\n".encode())
         head = await soon(reader.readuntil(b"\r\n\r\n"), "the head")
         assert b"transfer-encoding: chunked" in head
         yield reader, writer
@@ -128,6 +136,47 @@ async def test_a_client_that_leaves_ends_its_stream() -> None:
         await soon(stage.over.wait(), "the stream is left")
         stage.feed.pour(MOULD, "b")
         await asyncio.sleep(0)
+
+
+async def test_a_client_that_leaves_with_another_request_behind_its_stream_is_no_fault_of_ours(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """While that one waits nothing is read, so only a piece that cannot be sent tells that the client is gone."""
+    stage = Stage()
+    async with listener_of(stage, "keep-alive") as (_, writer):
+        first = stage.answer
+        assert first is not None
+        writer.write(b"GET /next HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        await eventually(lambda: not first.transport.is_reading(), "the next one waits")
+        writer.close()
+
+        def left() -> bool:
+            stage.feed.pour(MOULD, "a")
+            return stage.over.is_set()
+
+        await eventually(left, "the stream is left")
+    assert stage.answer is first, "what nobody waits for is not begun"
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_a_connection_that_is_reset_is_kept_for_nobody() -> None:
+    """Uvicorn's timer for its next request would hold it, and what it was asked last, until it is over."""
+    place = listen_tcp("127.0.0.1", 0, patience=60)
+    server = Server.of(PlainTextResponse("answer"))
+    running = asyncio.create_task(server.serve(sockets=[place]))
+    reader, writer = await asyncio.open_connection(*place.getsockname())
+    writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    await soon(reader.readuntil(b"answer"), "the answer")
+    (connection,) = server.server_state.connections
+    assert isinstance(connection, JsonHttp)
+    assert connection.timeout_keep_alive_task is not None
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+    await eventually(lambda: not server.server_state.connections, "the reset is heard")
+    kept = connection.timeout_keep_alive_task
+    server.should_exit = True
+    await soon(running, "the server ends")
+    assert kept is None
 
 
 async def test_without_a_server_of_ours_there_is_no_road() -> None:

@@ -254,6 +254,20 @@ def test_w11_what_is_shown_holds_no_secret(tmp_path: Path) -> None:
     assert "ann" in whole
 
 
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("http://127.0.0.1:8888/v1#a", "http://127.0.0.1:8888/v1#a"),
+        ("https://ann:hid@den@example.org/mcp", "https://(secret)@example.org/mcp"),
+        ("HTTPS://example.org/mcp?key=hidden&b=c", "HTTPS://example.org/mcp?(secret)"),
+        ("http://hidden@example.org/@a?b@c?d", "http://(secret)@example.org/@a?(secret)"),
+        ("a@b?c://d", "a@b?c://d"),
+    ],
+)
+def test_w11_what_a_url_tells_its_server_only_is_not_shown(url: str, told: str) -> None:
+    assert shown({"url": url, "words": [url]}) == {"url": told, "words": [told]}
+
+
 def test_a_provider_goes_by_its_short_name_too_but_has_one_section(tmp_path: Path) -> None:
     text = 'gateway.default_model = "gemini/flash"\n[providers.gemini]\nargs = ["-d"]\n'
     _, wanted = check(loaded(tmp_path, text), tmp_path)

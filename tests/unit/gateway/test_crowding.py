@@ -89,6 +89,18 @@ def test_who_does_not_wait_for_a_seat_is_in_nobodys_way(change: dict[str, Any]) 
     assert first_to_go(seen(keys, [lease(1, "k", 1)]), [1]) is None
 
 
+def test_a_process_that_waits_for_its_last_turn_is_no_hope_for_who_waits() -> None:
+    """A turn may take an hour, and a claim is refused after two minutes."""
+    drains = slot(3, 1, state=SlotState.DRAINING)
+    own = [key("full", drains, slot(2, 1), waiting=1, full=True)]
+    leases = [lease(2, "full", 2), lease(3, "full", 3)]
+    assert first_to_go(seen(own, leases, dying=1), [2]) == 2
+    others = [key("idle", slot(1, 1)), key("drains", drains), key("new", waiting=1)]
+    leases = [lease(1, "idle", 1), lease(3, "drains", 3)]
+    assert first_to_go(seen(others, leases, dying=1), [1]) == 1
+    assert first_to_go(seen(others, leases, dying=2), [1]) is None
+
+
 def test_where_nobody_rests_nobody_goes() -> None:
     assert first_to_go(seen([key("k", slot(1, 1), waiting=1)], [lease(1, "k", 1)]), []) is None
     assert first_to_go(seen([key("k", waiting=1)], []), [7]) is None  # a seat the pool has just taken back

@@ -156,7 +156,7 @@ async def test_b16_a_slow_sync_holds_up_neither_the_next_turn_nor_its_order(tmp_
 async def test_b16_a_late_prefetch_is_left_and_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     slow, quick = Prov("slow", recalled="too late"), Prov("quick", recalled="in time")
     gate = slow.wait_in("prefetch")
-    async with remembering(tmp_path, slow, quick, prefetch=0.05) as running:
+    async with remembering(tmp_path, slow, quick, prefetch=0.5) as running:
         told = await soon(running.memories.recall("p", "u"), "the turn goes on")
         assert "in time" in told
         assert "too late" not in told
