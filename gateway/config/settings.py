@@ -7,6 +7,7 @@ Rules:
 """
 
 import re
+from itertools import pairwise
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
@@ -22,6 +23,8 @@ SECRET = frozenset({"api_key", "env", "headers", "options", "sha256", "token"})
 URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 TOLD = re.compile(r"(?<=://)[^/?#]*(?=@)|(?<=\?).+")
 """The user with the password, and the query."""
+TELLS = re.compile(r"(?P<name>--?[\w-]*(?:key|token|secret|password))(?:=(?P<value>.+))?$", re.IGNORECASE)
+"""An option of a command that is called like a secret, with its value or before it."""
 
 
 class GatewaySettings(Struct, frozen=True, kw_only=True):
@@ -349,8 +352,18 @@ def shown(value: Any, key: str = "") -> Any:
         case dict():
             return {name: shown(part, name) for name, part in value.items()}
         case list():
-            return [shown(part) for part in value]
+            return [shown(_unsaid(part, before)) for before, part in pairwise(["", *value])]
         case str() if URL.match(value):
             return TOLD.sub("(secret)", value)
         case _:
             return value
+
+
+def _unsaid(word: Any, before: Any) -> Any:
+    """A word of a command, unless it is a secret: the value of an option that is called like one."""
+    if not isinstance(word, str) or not isinstance(before, str):
+        return word
+    if (option := TELLS.match(before)) and not option["value"] and not word.startswith("-"):
+        return "(secret)"
+    option = TELLS.match(word)
+    return f"{option['name']}=(secret)" if option and option["value"] else word

@@ -15,6 +15,7 @@ bits, one after the other. So a leash is believed for an hour after it was writt
 thousand million of them. The reaper needs no such rule: it comes within seconds.
 """
 
+import errno
 import json
 import os
 import re
@@ -146,7 +147,9 @@ class Ledger:
         path = self.folder / str(number)
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
         try:
-            os.write(handle, json.dumps(facts).encode() + b"\n")
+            line = json.dumps(facts).encode() + b"\n"
+            if os.write(handle, line) < len(line):  # the disk took its last bytes
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         finally:
             os.close(handle)
 

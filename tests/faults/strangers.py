@@ -26,6 +26,8 @@ SLOW = 5
 MUCH = "!stream 40000"
 """Ten megabytes of events: more than the kernel takes for a client, less than an allocator would keep for ever."""
 HALF_OPEN = 8
+BEGUN = 90.0
+"""Seconds until an answer begins, whatever else is upset."""
 CUT_OFF = CLIENT_PATIENCE * 2 + 15.0
 LEFT = "KB that slow clients left when they were cut off"
 Door = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -43,6 +45,8 @@ async def read_nothing(scene: Scene) -> bool:
             stuck.update({port: size for port, size in unsent(scene.port).items() if port in mine and size})
             return mine & peers(scene)
 
+        # Where another upset holds their agents up, nothing is written to them yet that they could leave unread.
+        await scene.until(lambda: held() <= stuck.keys(), f"{SLOW} clients that read nothing are written to", BEGUN)
         await scene.until(lambda: not held(), f"{SLOW} clients that read nothing are cut off", CUT_OFF)
     finally:
         for client in clients:

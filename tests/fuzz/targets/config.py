@@ -54,7 +54,9 @@ class Start:
         file = document.get("file") if isinstance(document, dict) else None
         if any(reason in said for reason in NO_KEY) or not isinstance(file, dict):
             return
-        known = {key.lower() for path, _ in walk(document) for key in keys(path)}
+        named = [key for path, _ in walk(document) for key in keys(path)]
+        # What no terminal can show is quoted as Python writes it.
+        known = {form.lower() for key in named for form in (key, repr(key)[1:-1])}
         words = {part for key in known for part in (key, key.removeprefix("ostler_"), *key.split("__"))}
         told = said.replace(str(self._file), "").lower()
         if not any(word in told for word in words):

@@ -268,6 +268,19 @@ def test_w11_what_a_url_tells_its_server_only_is_not_shown(url: str, told: str) 
     assert shown({"url": url, "words": [url]}) == {"url": told, "words": [told]}
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["agent", "--api-key", "hidden", "-v"], ["agent", "--api-key", "(secret)", "-v"]),
+        (["--TOKEN=hidden", "x"], ["--TOKEN=(secret)", "x"]),
+        (["-password", "--acp"], ["-password", "--acp"]),
+        (["--keyed", "x", "tokens", "y"], ["--keyed", "x", "tokens", "y"]),
+    ],
+)
+def test_w11_what_an_option_of_a_command_keeps_secret_is_not_shown(words: list[str], told: list[str]) -> None:
+    assert shown({"args": words}) == {"args": told}
+
+
 def test_a_provider_goes_by_its_short_name_too_but_has_one_section(tmp_path: Path) -> None:
     text = 'gateway.default_model = "gemini/flash"\n[providers.gemini]\nargs = ["-d"]\n'
     _, wanted = check(loaded(tmp_path, text), tmp_path)
