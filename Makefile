@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# More than there are cores: much of what tests do is wait for processes. Each costs two seconds of collecting.
-WORKERS ?= 8
+# More than there are cores: much of what tests do is wait for processes, and two of the workers only fill the gaps of the
+# others (tests/support/leftovers.py). Each costs two seconds of collecting.
+WORKERS ?= 10
 
 .PHONY: setup serve test check cover agents bench bench-check faults soak churn crash fuzz lock format dist screenshots dashboards reference prometheus clean
 
