@@ -137,7 +137,8 @@ async def open_gateway(
         await stack.enter_async_context(pool)
         crew = Crew(asyncio.get_running_loop(), log_death)
         ids, told = Ids(secrets.token_bytes), witness or memories
-        mirrors = Mirrors(store, Mirror(folder / MIRRORS), crew, enabled=settings.gateway.mirrors)
+        mirrored, most = settings.gateway.mirrors, settings.gateway.sessions_max
+        mirrors = Mirrors(store, Mirror(folder / MIRRORS), crew, enabled=mirrored, most=most)
         traces = await stack.enter_async_context(
             tracing(settings.metrics.otlp_endpoint, lambda: time.time() - time.monotonic())
         )

@@ -19,8 +19,6 @@ from ostler.gateway.stores.healing import Healed, heal
 from ostler.gateway.stores.mirror import Mirror
 from ostler.pool.crew import Crew
 
-MOST = 10_000
-"""Sessions of which we remember how far their mirror is."""
 WHOLE = -1
 """In place of a message id: the file is to be written whole, unless that would make it shorter."""
 
@@ -30,11 +28,13 @@ log = logging.getLogger(__name__)
 class Mirrors:
     """Made once, by `app.py`."""
 
-    def __init__(self, store: Store, mirror: Mirror, crew: Crew, *, enabled: bool) -> None:
+    def __init__(self, store: Store, mirror: Mirror, crew: Crew, *, enabled: bool, most: int) -> None:
+        """`most`: sessions of which is remembered how far their mirror is."""
         self._store = store
         self._mirror = mirror
         self._crew = crew
         self._enabled = enabled
+        self._most = most
         self._lines = Lines()
         self._reach: OrderedDict[str, int] = OrderedDict()
         """By session: the last message that its mirror holds."""
@@ -126,7 +126,7 @@ class Mirrors:
     def _remember(self, session_id: str, reach: int) -> None:
         self._reach[session_id] = reach
         self._reach.move_to_end(session_id)
-        while len(self._reach) > MOST:
+        while len(self._reach) > self._most:
             self._reach.popitem(last=False)
 
 

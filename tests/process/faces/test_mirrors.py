@@ -199,3 +199,16 @@ def run_python(script: str, *arguments: str) -> None:
     import sys
 
     subprocess.run([sys.executable, "-c", script, *arguments], check=True, timeout=30)
+
+
+async def test_h07_of_more_sessions_than_are_remembered_each_mirror_has_every_line_once(tmp_path: Path) -> None:
+    """How far a mirror is, is remembered of as many sessions as are: of any other it is found out anew."""
+    async with serving(tmp_path / "data", gateway__sessions_max=1) as served:
+        chats = [Chat(served, f"key{number}") for number in range(3)]
+        for word in ("one", "two"):
+            for chat in chats:
+                await chat.said(word)
+        for chat in chats:
+            session_id = (await chat.said("three"))["session_id"]
+            await grown(served, session_id, 6)
+            assert mirrored(served.folder, session_id) == [text for _, text in texts(served, session_id)]
