@@ -133,15 +133,15 @@ def start(books: Books, spec: KeySpec, stable: Stable, owner: Stable | None) -> 
 def ensure_spares(books: Books) -> None:
     """Bring every group of interchangeable processes up to the most spares that any of its keys asks for."""
     for stable in books.stables.values():
-        if not stable.spec.spares or stable.paused:
+        if not stable.spares or stable.paused:
             continue
         there = sum(slot.spec.group == stable.spec.group for slot in books.spares.values())
-        if there >= stable.spec.spares:
+        if there >= stable.spares:
             stable.spares_gave_way_at = None
         elif spare_gives_way(books, stable):
             books.recount_spares = True
             continue
-        while there < stable.spec.spares and denial(books, stable, background=True, spare=True) is None:
+        while there < stable.spares and denial(books, stable, background=True, spare=True) is None:
             start(books, stable.spec, stable, None)
             there += 1
 

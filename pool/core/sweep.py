@@ -99,7 +99,7 @@ def _drain_idle(books: Books, slot: Slot, stable: Stable) -> None:
 
 
 def _spare_is_wanted(books: Books, slot: Slot) -> bool:
-    asked = [stable.spec.spares for stable in books.stables.values() if stable.spec.group == slot.spec.group]
+    asked = [stable.spares for stable in books.stables.values() if stable.spec.group == slot.spec.group]
     there = [one.id for one in books.spares.values() if one.spec.group == slot.spec.group]
     return there.index(slot.id) < max(asked, default=0)
 

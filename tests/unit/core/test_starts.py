@@ -172,6 +172,18 @@ def test_a_spare_that_dies_or_is_no_longer_wanted_leaves_no_trace() -> None:
     assert "stop #2 soft surplus" in pool.tick()
 
 
+def test_a_key_that_is_cooled_asks_for_no_spares_until_somebody_asks_for_it() -> None:
+    pool = Pool()
+    pool.register("a", spares=1, cwd_per_session=True)
+    pool.started(1)
+    pool.do(events.Cool("a"))
+    assert pool.tick(1.0) == ["stop #1 soft surplus"]
+    assert pool.gone(1) == []
+    assert pool.tick(1.0) == []
+    pool.leased("a")
+    assert pool.says() == "a: #2 ready 1 wait 0 | spare #5 starting 0"
+
+
 def test_memory_decides_admission_and_what_it_bars_is_refused_with_a_reason() -> None:
     pool = Pool(memory_budget=150)
     pool.register("a", start_bytes=100)
