@@ -172,6 +172,23 @@ def test_a_spare_that_dies_or_is_no_longer_wanted_leaves_no_trace() -> None:
     assert "stop #2 soft surplus" in pool.tick()
 
 
+def test_keys_that_ask_for_spares_are_forgotten_but_for_the_last_and_spares_of_models_with_them() -> None:
+    pool = Pool(forget_after=100.0)
+    for number, model in enumerate("mmn"):
+        pool.tick(1.0)
+        pool.register(f"k{number}", fingerprint=model, spares=1, cwd_per_session=True)
+    pool.started(1)
+    pool.started(2)
+    assert pool.says() == "k0: - wait 0 | k1: - wait 0 | k2: - wait 0 | spare #1 ready 0 | spare #2 ready 0"
+    assert pool.tick(100.0) == ["forget k0", "forget k1"]
+    assert pool.tick(1.0) == ["stop #1 soft surplus"]
+    pool.gone(1)
+    assert pool.tick(1000.0) == []
+    assert pool.says() == "k2: - wait 0 | spare #2 ready 0"
+    pool.register("k3", fingerprint="m", spares=1, cwd_per_session=True)
+    assert "forget k2" in pool.tick(1.0)
+
+
 def test_a_key_that_is_cooled_asks_for_no_spares_until_somebody_asks_for_it() -> None:
     pool = Pool()
     pool.register("a", spares=1, cwd_per_session=True)
