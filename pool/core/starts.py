@@ -6,6 +6,8 @@ Rules:
 - Reserved, live and dying processes all count against the caps, a process until its whole tree is reaped.
 - Starts are bounded in number (globally, per provider) and in rate (a token bucket): no storm after a mass
   death.
+- Where first starts on a HOME get in each other's way, the second is ordered when the first is up, or gone: in a queue
+  of the shell it would use up its time to start, and fail though nobody had tried it.
 - While a fingerprint fails, one start of it at a time; its waiters fail fast when nothing else can serve
   them.
 - What nobody waits for makes way for a first answer (see `courtesy`).
@@ -21,7 +23,7 @@ from ostler.pool.core.courtesy import spare_gives_way, start_gives_way
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.queueing import Waiting
 from ostler.pool.core.reserve import is_tight, key_cap, processes_wanted
-from ostler.pool.core.values import KeySpec, Refusal, SlotState
+from ostler.pool.core.values import KeySpec, Refusal, SlotState, Traits
 
 
 class Denial(Enum):
@@ -173,7 +175,7 @@ def _failing(books: Books, spec: KeySpec, *, background: bool) -> Denial | None:
 
 def _throttled(books: Books, spec: KeySpec) -> Denial | None:
     limits = books.limits
-    if books.starting >= limits.max_starting:
+    if books.starting >= limits.max_starting or _first_is_on_its_way(books, spec.traits):
         return Denial.STARTING
     alike = sum(
         slot.state is SlotState.STARTING and slot.spec.provider == spec.provider for slot in books.slots.values()
@@ -185,6 +187,13 @@ def _throttled(books: Books, spec: KeySpec) -> Denial | None:
         books.alarm(books.now + (1.0 - books.tokens) / limits.starts_per_second)
         return Denial.RATE
     return None
+
+
+def _first_is_on_its_way(books: Books, traits: Traits) -> bool:
+    """Also while one that failed is being ended: it may hold what all of them make."""
+    if not traits.first_start_alone or traits.open_group in books.settled_groups:
+        return False
+    return any(slot.spec.traits.open_group == traits.open_group for slot in books.slots.values() if slot.ready_step < 0)
 
 
 def earn(books: Books) -> None:

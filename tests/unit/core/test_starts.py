@@ -145,6 +145,21 @@ def test_parked_seats_of_other_tools_make_way_on_a_full_key() -> None:
     assert pool.closed(2) == ["open 3 on #1 u"]
 
 
+def test_where_first_starts_get_in_each_others_way_the_second_is_ordered_when_the_first_is_up_or_gone() -> None:
+    pool = Pool(start_timeout=60.0)
+    for key in "abc":
+        pool.register(key, fingerprint=key, first_start_alone=True, open_group="gem:/home")
+    pool.register("d", fingerprint="d", first_start_alone=True, open_group="gem:/elsewhere")
+    assert pool.claim("a") == ["start #1 a"]
+    assert pool.claim("b", patience=200.0) == []
+    assert pool.claim("d", patience=200.0) == ["start #2 d"], "in another HOME"
+    assert "note start_failed start_failed" in pool.tick(60.0)
+    assert pool.gone(1) == ["start #3 b"], "with the whole of its time before it"
+    assert pool.claim("c", patience=200.0) == []
+    assert pool.started(3, after=59.0) == ["start #4 c", "open 5 on #3"]
+    assert pool.claim("a") == ["start #6 a"], "beside another one that starts"
+
+
 def test_spares_are_adopted_and_made_anew() -> None:
     pool = Pool()
     assert pool.register("a", spares=1, cwd_per_session=True) == ["start #1 a spare"]
