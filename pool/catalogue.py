@@ -128,6 +128,7 @@ def traits_of(known: Launch, *, private: bool) -> Traits:
         can_close=ends,
         open_group=f"{provider.name}:{known.home}",
         parallel_opens=provider.parallel_opens,
+        first_start_alone=provider.first_start_alone,
         refill_pause=provider.refill_pause,
         # Every dialect we speak names the cwd when it opens a session; where sessions are shared by cwd, or not at
         # all, a process is bound to its first one.

@@ -36,7 +36,8 @@ class PoolSettings:
     warm: tuple[WarmKey, ...] = ()
     roots: tuple[str, ...] = ()
     spares: Mapping[str, int] = field(default_factory=dict)
-    """Provider to the number of started processes that wait for a directory; for keys that nobody can foresee."""
+    """Provider to the number of started processes that wait for a directory, of each model that is in use; for keys
+    that nobody can foresee."""
     claim_deadline: float = 120.0
     watch_every: float = 10.0
     """Seconds between looks at the memory of the processes and at the files that shape them."""

@@ -11,7 +11,6 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from contextvars import Context
 from functools import partial
 from typing import Final
 
@@ -46,7 +45,7 @@ class Directories:
         found, since = known
         if self._clock() - since >= FRESH and not self._looks.looking(path):
             with suppress(NoLook):  # no thread to be had: the old answer stands, and the next claim tries again
-                self._begin(path)
+                self._looks.begin(path, partial(self._look, path), partial(self._learn, path))
         return found
 
     async def find(self, path: str, patience: float = PATIENCE) -> str:
@@ -55,17 +54,11 @@ class Directories:
         if known is not None:
             return known
         try:
-            if not self._looks.looking(path):
-                self._begin(path)
-            return await self._looks.find(path, partial(self._look, path), patience)
+            return await self._looks.find(path, partial(self._look, path), patience, partial(self._learn, path))
         except NoLook as error:
             raise BadDirectory(path, error.why) from error
         except BadDirectory as error:
             raise BadDirectory(error.cwd, error.why) from error  # one of each waiter's own
-
-    def _begin(self, path: str) -> None:
-        look = self._looks.begin(path, partial(self._look, path))
-        look.add_done_callback(partial(self._learn, path), context=Context())
 
     def _learn(self, path: str, look: asyncio.Future[str]) -> None:
         self._known.pop(path, None)

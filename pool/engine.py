@@ -144,6 +144,7 @@ class Engine:
                     # Out of descriptors or threads, for instance: this look is lost, not all that follow.
                     log.warning("cannot measure the memory of %s: %s", running.key, error)
             self._forget_wishes()
+            self._forget_failures()
 
     async def _watch_makings(self) -> None:
         while True:
@@ -154,6 +155,11 @@ class Engine:
         used = self.core.tools_in_use()
         for name in [name for name, wish in self._wishes.items() if wish.resume is None and name not in used]:
             del self._wishes[name]
+
+    def _forget_failures(self) -> None:
+        """A spare outlives the key that it was started for, and may die when nobody knows that key any more."""
+        for key in [key for key in self.roster.failures if not self.makings.knows(key)]:
+            del self.roster.failures[key]
 
     @property
     def _bound(self) -> Ground:

@@ -3,6 +3,7 @@
 gemini locks a registry file in its HOME and retries with doubling waits: 8 opens at once took 12.8 s, one after another
 0.2 s. opencode makes its database at its first start on a HOME, and of two first starts at once one ends with "database
 is locked". The gates are the pool's, because two processes of one HOME fight as well as two sessions of one process.
+Its core orders no start that would wait here: that of the starts is for whoever makes transports without one.
 """
 
 import asyncio

@@ -38,9 +38,16 @@ def missing_login(provider: Provider, env: Mapping[str, str], home: str) -> str:
     places = logins(provider, env, home)
     if not (provider.credentials or places):
         return ""
-    if any(env.get(name) for name in provider.credentials) or any(place.path.is_file() for place in places):
+    if any(env.get(name) for name in provider.credentials) or any(_is_there(place.path) for place in places):
         return ""
     names, files = ", ".join(provider.credentials), ", ".join(place.name for place in places)
     folders = list(dict.fromkeys(place.folder for place in places)) or ["HOME"]
     hold = "holds" if len(folders) == 1 else "hold"
     return f"no key: none of {names} is set, and {' and '.join(folders)} {hold} no login ({files})"
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # in somebody else's folder, for instance: it is no login for the agent either
+        return False

@@ -2,7 +2,8 @@
 
 Rules:
 - A look at a dead network mount never comes back. So each is made on a thread of its own, a daemon, because nothing can
-  end it and the end of the process must not wait for it. There are at most `LOOKS` of them.
+  end it and the end of the process must not wait for it. There are at most `LOOKS` of them; who comes when all are
+  taken waits for one to come back, as long as he has patience: many may ask at once of a disk that is well.
 - There is one look per name at a time; whoever asks meanwhile waits for the same one.
 """
 
@@ -10,7 +11,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Hashable
 from contextvars import Context
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 LOOKS: Final = 16
 PATIENCE: Final = 10.0
@@ -31,6 +32,8 @@ class Looks(Generic[Found]):
 
     def __init__(self) -> None:
         self._under_way: dict[Hashable, asyncio.Future[Found]] = {}
+        self._returned: asyncio.Future[None] | None = None
+        """Of those who found all looks taken: done when the next one comes back."""
 
     @property
     def idle(self) -> bool:
@@ -41,8 +44,10 @@ class Looks(Generic[Found]):
         """Whether somebody looks already."""
         return name in self._under_way
 
-    def begin(self, name: Hashable, work: Callable[[], Found]) -> asyncio.Future[Found]:
-        """Look, or join who looks already. Raises `NoLook`."""
+    def begin(
+        self, name: Hashable, work: Callable[[], Found], learn: Callable[[asyncio.Future[Found]], None] | None = None
+    ) -> asyncio.Future[Found]:
+        """Look, or join who looks already. `learn` is told of a look that begins here. Raises `NoLook`."""
         look = self._under_way.get(name)
         if look is not None:
             return look
@@ -57,19 +62,40 @@ class Looks(Generic[Found]):
         self._under_way[name] = look
         # In a context of its own: what the first claimer carries must not live on in the look.
         look.add_done_callback(lambda done: self._ended(name, done), context=Context())
+        if learn is not None:
+            look.add_done_callback(learn, context=Context())
         return look
 
-    async def find(self, name: Hashable, work: Callable[[], Found], patience: float) -> Found:
+    async def find(
+        self,
+        name: Hashable,
+        work: Callable[[], Found],
+        patience: float,
+        learn: Callable[[asyncio.Future[Found]], None] | None = None,
+    ) -> Found:
         """What `work` found. Raises `NoLook`, and whatever `work` raised."""
-        look = self.begin(name, work)
-        patience = min(patience, PATIENCE)
-        await _wait_for(look, patience)
+        loop, patience = asyncio.get_running_loop(), min(patience, PATIENCE)
+        until = loop.time() + patience
+        await self._wait_for_turn(name, until)
+        look = self.begin(name, work, learn)
+        await _wait_for(look, until - loop.time())
         if not look.done():
             raise NoLook(f"its file system did not answer within {patience:.3g} s")
         return look.result()
 
+    async def _wait_for_turn(self, name: Hashable, until: float) -> None:
+        """Until there is a look to be had, or one to be joined. Whoever waited in vain is told so by `begin`."""
+        loop = asyncio.get_running_loop()
+        while len(self._under_way) >= LOOKS and name not in self._under_way and (left := until - loop.time()) > 0:
+            if self._returned is None:
+                self._returned = loop.create_future()
+            await _wait_for(self._returned, left)
+
     def _ended(self, name: Hashable, look: asyncio.Future[Found]) -> None:
         del self._under_way[name]
+        if self._returned is not None:
+            self._returned.set_result(None)
+            self._returned = None
         if not look.cancelled():
             look.exception()  # retrieved: those who asked may all have lost their patience
 
@@ -95,12 +121,12 @@ def _raising(look: asyncio.Future[Found], error: Exception) -> Callable[[], None
     return lambda: None if look.done() else look.set_exception(error)
 
 
-async def _wait_for(look: asyncio.Future[Found], patience: float) -> None:
+async def _wait_for(look: asyncio.Future[Any], patience: float) -> None:
     """Not `asyncio.timeout`: its timer, cancelled, would keep the claimer's context until it would have rung."""
     loop = asyncio.get_running_loop()
     waiter: asyncio.Future[None] = loop.create_future()
 
-    def wake(_look: asyncio.Future[Found]) -> None:
+    def wake(_look: asyncio.Future[Any]) -> None:
         if not waiter.done():
             waiter.set_result(None)
 

@@ -71,10 +71,12 @@ class Makings:
                 fresh = await self._build(key, patience)
             except NoLook as error:
                 raise self._unread(key, error, patience) from error
-            except (PoolError, ValueError):
-                if edition == self._catalogue.edition:
-                    raise
-                continue
+            except (PoolError, ValueError) as error:
+                if edition != self._catalogue.edition:
+                    continue
+                if isinstance(error, PoolError):
+                    raise error.again() from error  # one of each claimer's own: they share the look
+                raise
             if edition == self._catalogue.edition:
                 self._take(fresh)
 

@@ -210,12 +210,13 @@ class TransportPool:
         known = await self._canonical(wish.key, wish.deadline - self._clock())
         if known is not wish.key:
             wish = replace(wish, key=known)
-        shared = self._settings.enabled
         # What cannot be started as configured is said here, before anything counts as a failure of the pool.
-        await self._engine.makings.prepare(PoolKey(wish.key, private=not shared), wish.deadline - self._clock())
-        self._engine.makings.register(PoolKey(wish.key, private=not shared))
+        await self._engine.makings.prepare(PoolKey(wish.key), wish.deadline - self._clock())
+        shared = self._settings.enabled  # not before: a reload may have switched it meanwhile
+        key = PoolKey(wish.key, private=not shared)
+        self._engine.makings.register(key)
         try:
-            return await self._seat(wish, PoolKey(wish.key, private=not shared), None)
+            return await self._seat(wish, key, None)
         except AgentStartFailed as error:
             if not (shared and self._settings.fallback and error.before_ready):
                 raise

@@ -2,9 +2,9 @@
 
 Rules: pure. A claim that waits for a start or for an agent's own session/new waits for the agent, and nobody's seat
 would help it; nor would it one that waits for its key to be tried again, or for the pause between many starts. A seat
-of the key itself helps at once. One of another key helps only where the house is full and the key is not, and only
-together with all others of its process: so the process that the fewest would lose is emptied, and none on which
-somebody works.
+of the key itself helps as soon as its agent has let go of it, and meanwhile one claim asks for no second one. One of
+another key helps only where the house is full and the key is not, and only together with all others of its process: so
+the process that the fewest would lose is emptied, and none on which somebody works.
 """
 
 from collections import Counter
@@ -42,9 +42,10 @@ def is_still(seen: Snapshot) -> bool:
 
 
 def is_stuck(key: KeyView) -> bool:
-    """Somebody waits, and nothing of this key is about to be there."""
+    """Somebody waits, and nothing of this key is about to be there for him."""
     coming = any(slot.opening or slot.state not in LASTING for slot in key.slots)
-    return bool(key.waiting) and not coming and not key.paused and not key.retry_in
+    given_up = sum(slot.closing for slot in key.slots if slot.state is SlotState.READY and not slot.shunned)
+    return key.waiting > given_up and not coming and not key.paused and not key.retry_in
 
 
 def _elsewhere(seen: Snapshot, rests: list[LeaseView]) -> int | None:

@@ -39,6 +39,8 @@ class Books:
     open_groups: dict[str | SlotId, int] = field(default_factory=dict)
     spares: dict[SlotId, Slot] = field(default_factory=dict)
     unheard: dict[SlotId, float] = field(default_factory=dict)
+    settled_groups: set[str | None] = field(default_factory=set)
+    """The HOME groups in which a process has come up."""
     breakers: dict[tuple[str, str], Breaker] = field(default_factory=dict)
     turns: Turns = field(default_factory=Turns)
     hungry: dict[Key, Stable] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ostler.pool.core.books import Books, Lease, Line, Slot, Stable
 from ostler.pool.core.reserve import key_cap, processes_wanted, target
-from ostler.pool.core.values import Cause, Census, Key, LeaseId, Owner, SeatId, SlotId, SlotState
+from ostler.pool.core.values import Cause, Census, Key, LeaseId, Owner, SeatId, SeatState, SlotId, SlotState
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,8 @@ class SlotView:
     leased: int
     parked: int
     opening: int
+    closing: int
+    """Seats that nobody has any more, until their agent has let go of them."""
     served: int
     leaked: int
     capacity: int
@@ -136,6 +138,7 @@ def _slot_view(books: Books, slot: Slot) -> SlotView:
         leased=len(slot.leases),
         parked=slot.parked,
         opening=slot.opening,
+        closing=sum(seat.state is SeatState.CLOSING for seat in slot.seats.values()),
         served=slot.served,
         leaked=slot.leaked,
         capacity=slot.capacity,

@@ -17,6 +17,7 @@ def slot_started(event: events.SlotStarted, books: Books) -> Stable | None:
     books.enter(slot, SlotState.READY)
     slot.jitter, slot.ready_at, slot.ready_step = event.jitter, books.now, books.step
     slot.used_at = slot.probed_at = books.now
+    books.settled_groups.add(slot.spec.traits.open_group)
     books.recount_spares = True
     books.alarm(books.now + books.limits.sweep_every)
     if slot.stable is not None:

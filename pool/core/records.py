@@ -171,6 +171,11 @@ class Stable:
         seats = 0 if self.cool else sum(line.floor for line in self.lines.values())
         return math.ceil(seats / self.spec.traits.seats_per_process)
 
+    @property
+    def spares(self) -> int:
+        """The processes that nobody has yet which the key asks to be there."""
+        return 0 if self.cool else self.spec.spares
+
     def rings(self) -> list[Ring]:
         return [self.transports, *(line.ring for line in self.lines.values())]
 

@@ -6,6 +6,8 @@ Rules:
 - Reserved, live and dying processes all count against the caps, a process until its whole tree is reaped.
 - Starts are bounded in number (globally, per provider) and in rate (a token bucket): no storm after a mass
   death.
+- Where first starts on a HOME get in each other's way, the second is ordered when the first is up, or gone: in a queue
+  of the shell it would use up its time to start, and fail though nobody had tried it.
 - While a fingerprint fails, one start of it at a time; its waiters fail fast when nothing else can serve
   them.
 - What nobody waits for makes way for a first answer (see `courtesy`).
@@ -21,7 +23,7 @@ from ostler.pool.core.courtesy import spare_gives_way, start_gives_way
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.queueing import Waiting
 from ostler.pool.core.reserve import is_tight, key_cap, processes_wanted
-from ostler.pool.core.values import KeySpec, Refusal, SlotState
+from ostler.pool.core.values import KeySpec, Refusal, SlotState, Traits
 
 
 class Denial(Enum):
@@ -133,15 +135,15 @@ def start(books: Books, spec: KeySpec, stable: Stable, owner: Stable | None) -> 
 def ensure_spares(books: Books) -> None:
     """Bring every group of interchangeable processes up to the most spares that any of its keys asks for."""
     for stable in books.stables.values():
-        if not stable.spec.spares or stable.paused:
+        if not stable.spares or stable.paused:
             continue
         there = sum(slot.spec.group == stable.spec.group for slot in books.spares.values())
-        if there >= stable.spec.spares:
+        if there >= stable.spares:
             stable.spares_gave_way_at = None
         elif spare_gives_way(books, stable):
             books.recount_spares = True
             continue
-        while there < stable.spec.spares and denial(books, stable, background=True, spare=True) is None:
+        while there < stable.spares and denial(books, stable, background=True, spare=True) is None:
             start(books, stable.spec, stable, None)
             there += 1
 
@@ -173,7 +175,7 @@ def _failing(books: Books, spec: KeySpec, *, background: bool) -> Denial | None:
 
 def _throttled(books: Books, spec: KeySpec) -> Denial | None:
     limits = books.limits
-    if books.starting >= limits.max_starting:
+    if books.starting >= limits.max_starting or _first_is_on_its_way(books, spec.traits):
         return Denial.STARTING
     alike = sum(
         slot.state is SlotState.STARTING and slot.spec.provider == spec.provider for slot in books.slots.values()
@@ -185,6 +187,13 @@ def _throttled(books: Books, spec: KeySpec) -> Denial | None:
         books.alarm(books.now + (1.0 - books.tokens) / limits.starts_per_second)
         return Denial.RATE
     return None
+
+
+def _first_is_on_its_way(books: Books, traits: Traits) -> bool:
+    """Also while one that failed is being ended: it may hold what all of them make."""
+    if not traits.first_start_alone or traits.open_group in books.settled_groups:
+        return False
+    return any(slot.spec.traits.open_group == traits.open_group for slot in books.slots.values() if slot.ready_step < 0)
 
 
 def earn(books: Books) -> None:

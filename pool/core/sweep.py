@@ -99,7 +99,7 @@ def _drain_idle(books: Books, slot: Slot, stable: Stable) -> None:
 
 
 def _spare_is_wanted(books: Books, slot: Slot) -> bool:
-    asked = [stable.spec.spares for stable in books.stables.values() if stable.spec.group == slot.spec.group]
+    asked = [stable.spares for stable in books.stables.values() if stable.spec.group == slot.spec.group]
     there = [one.id for one in books.spares.values() if one.spec.group == slot.spec.group]
     return there.index(slot.id) < max(asked, default=0)
 
@@ -127,13 +127,27 @@ def _tidy(books: Books, stable: Stable) -> None:
         _close_surplus(books, stable, line)
         if _says_nothing(books, stable, line):
             del stable.lines[line.tools]
-    configured = stable.spec.spares or stable.lines
-    if configured or stable.slots or stable.transports.count or stable.paused:
+    if stable.lines or stable.slots or stable.transports.count or stable.paused:
         stable.used_at = books.now
-    elif books.now - stable.used_at >= books.limits.forget_after:
+    elif books.now - stable.used_at >= books.limits.forget_after and not _stands_for_spares(books, stable):
         del books.stables[stable.key]
         books.hungry.pop(stable.key, None)
         books.emit(ForgetKey(stable.key))
+
+
+def _stands_for_spares(books: Books, stable: Stable) -> bool:
+    """Whether nobody would know of the spares that are configured if this key were forgotten: it was used last.
+
+    Every key of the provider asks for them. If each were kept for that, a directory or model that was named once would
+    stay for ever, and with each model its spare.
+    """
+    return stable.spares > 0 and not any(
+        other is not stable
+        and other.spec.provider == stable.spec.provider
+        and other.spares >= stable.spares
+        and other.used_at >= stable.used_at
+        for other in books.stables.values()
+    )
 
 
 def _close_surplus(books: Books, stable: Stable, line: Line) -> None:

@@ -146,6 +146,7 @@ class Traits:
     can_close: bool = True
     open_group: str | None = None
     parallel_opens: int = 4
+    first_start_alone: bool = False
     cwd_per_session: bool = False
     start_seconds: float = 2.0
     start_bytes: int = 256 << 20

@@ -84,12 +84,29 @@ async def test_a_dead_disk_costs_a_claim_its_patience_and_nobody_else_anything(d
         with pytest.raises(BadDirectory, match="did not answer"):
             await directories.find(f"/dead-{number}", 0.001)
     with pytest.raises(BadDirectory, match="have not come back"):
-        await directories.find("/one-too-many")
+        await directories.find("/one-too-many", 0.01)
     assert "/one-too-many" not in disk.asked
     disk.lives.set()
     disk.names["/one-too-many"] = "/late"
     await eventually(lambda: directories.idle, "the looks that were given up")
     assert await directories.find("/one-too-many") == "/late"
+
+
+async def test_a_crowd_that_asks_a_living_disk_at_once_is_answered_to_the_last(disk: Disk) -> None:
+    directories = Directories(disk.look, Clock())
+    paths = [f"/home-{number}" for number in range(3 * LOOKS)]
+    disk.names.update({path: path for path in paths})
+    disk.lives.clear()
+    asking = [asyncio.create_task(directories.find(path)) for path in (*paths, paths[-1])]
+    await eventually(lambda: len(disk.asked) == LOOKS)
+    asking[LOOKS].cancel()  # who gives up takes nobody's turn
+    disk.lives.set()
+    found = await asyncio.gather(*asking, return_exceptions=True)
+    assert isinstance(found.pop(LOOKS), asyncio.CancelledError)
+    del paths[LOOKS]
+    assert found == [*paths, paths[-1]]
+    assert sorted(disk.asked) == sorted(paths)
+    assert [directories.recall(path) for path in paths] == paths
 
 
 async def test_an_old_answer_is_believed_once_more_and_asked_for_anew(disk: Disk) -> None:

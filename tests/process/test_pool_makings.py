@@ -1,15 +1,18 @@
 """What the pool keeps of how its keys are made."""
 
+import asyncio
 import os
 from pathlib import Path
 
 from ostler.pool import Limits, PoolSettings
 from ostler.pool.catalogue import Catalogue
 from ostler.pool.core.machine import PoolCore
+from ostler.pool.errors import AgentStartFailed
 from ostler.pool.keys import TransportKey
 from ostler.pool.makings import Makings
 from ostler.pool.providers import load
 from ostler.pool.roster import PoolKey
+from ostler.pool.settings import ProviderSettings
 
 
 async def test_a_key_that_is_forgotten_for_one_session_alone_stays_made_for_everybody(tmp_path: Path) -> None:
@@ -25,3 +28,17 @@ async def test_a_key_that_is_forgotten_for_one_session_alone_stays_made_for_ever
     assert catalogue.made(shared.key)
     makings.forget(shared)
     assert not catalogue.made(shared.key)
+
+
+async def test_all_who_hear_that_a_key_cannot_be_made_hear_it_by_an_error_of_their_own(tmp_path: Path) -> None:
+    missing = ProviderSettings(command=("no-such-agent",))
+    settings = PoolSettings(providers={"demo": missing})
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    catalogue, core = Catalogue(settings, load(), environ), PoolCore(Limits())
+    makings = Makings(catalogue, core, lambda event: core.handle(event, 0.0) and None)
+    key = PoolKey(TransportKey("demo", "demo", str(tmp_path)))
+    first, second = await asyncio.gather(*(makings.prepare(key, 10.0) for _ in range(2)), return_exceptions=True)
+    assert isinstance(first, AgentStartFailed)
+    assert isinstance(second, AgentStartFailed)
+    assert first is not second
+    assert str(first) == str(second)

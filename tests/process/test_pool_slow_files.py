@@ -6,6 +6,7 @@ and every test here would end at its deadline.
 
 import asyncio
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -75,6 +76,16 @@ async def test_w27a_what_is_claimed_after_a_reload_is_of_the_last_one(tmp_path: 
         leases = await asyncio.gather(first, second)
         assert old.pid not in {lease.pid for lease in leases}
         assert all("--call-timeout=8" not in start["argv"] for start in stable.starts())
+
+
+async def test_a_claim_that_waits_for_a_disk_while_sharing_is_switched_off_shares_with_nobody(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, traits=TRAITS) as stable:
+        with stuck(tmp_path):
+            claim = asyncio.create_task(stable.pool.lease(stable.key()))
+            await eventually(lambda: any(each.name.startswith("look at (") for each in threading.enumerate()))
+            stable.pool.reload(replace(stable.settings, enabled=False), stable.environ)
+        lease = await claim
+        assert not lease.pooled
 
 
 async def test_an_order_for_an_unknown_key_waits_for_no_disk(tmp_path: Path) -> None:

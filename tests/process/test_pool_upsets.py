@@ -33,7 +33,7 @@ from ostler.pool.observer import Counts
 from ostler.pool.ports import ToolTicket
 from ostler.pool.process import Keeper, Survivors
 from ostler.pool.providers import load
-from ostler.pool.roster import Chair
+from ostler.pool.roster import Chair, pool_key
 from ostler.pool.stablehand import SeatWish
 from ostler.pool.transport import Transport
 from ostler.wire.json import JsonObject
@@ -272,6 +272,20 @@ async def test_a_reload_changes_the_spares(tmp_path: Path) -> None:
         await stable.pool.get(stable.key())
         stable.pool.reload(replace(stable.settings, spares={"demo": 1}), stable.environ)
         await stable.settled(lambda: len(stable.pool.snapshot().core.spares) == 1)
+
+
+async def test_the_death_of_a_spare_is_remembered_for_no_key_that_is_forgotten(tmp_path: Path) -> None:
+    limits = Limits(forget_after=0.2, sweep_every=0.05)
+    async with open_stable(tmp_path, limits=limits, spares={"demo": 1}, watch_every=0.05) as stable:
+        snapshot = stable.pool.snapshot
+        await stable.pool.learn(stable.key("first"))
+        await stable.settled(lambda: len(stable.pids()) == 1)
+        spare = stable.pids()
+        last = await stable.pool.learn(stable.key("last"))
+        await stable.settled(lambda: [pool_key(view.key).key for view in snapshot().core.keys] == [last])
+        os.kill(*spare, signal.SIGKILL)
+        await stable.settled(lambda: len(stable.pids() - spare) == 1)
+        await stable.settled(lambda: not [each.key for each in snapshot().failures if each.key != str(last)])
 
 
 async def test_e09_a_start_that_cannot_be_put_together_any_more_wedges_nothing(tmp_path: Path) -> None:

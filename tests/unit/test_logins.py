@@ -34,6 +34,12 @@ def test_a_login_in_the_folder_that_a_variable_names_is_seen(
     assert "HOME holds no login" in missing_login(provider, {}, str(tmp_path / "home"))
 
 
+def test_a_place_that_cannot_be_looked_at_holds_no_login(tmp_path: Path) -> None:
+    """A folder of somebody else's is such a place, but not for root, who may run this: a name that is too long is."""
+    unreadable = str(tmp_path / ("n" * 300))
+    assert "CODEX_HOME holds no login" in missing_login(CODEX, {"CODEX_HOME": unreadable}, str(tmp_path))
+
+
 def test_a_login_in_home_is_none_where_the_agent_looks_elsewhere(tmp_path: Path) -> None:
     (tmp_path / ".codex").mkdir()
     (tmp_path / ".codex" / "auth.json").touch()

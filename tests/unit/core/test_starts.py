@@ -145,6 +145,21 @@ def test_parked_seats_of_other_tools_make_way_on_a_full_key() -> None:
     assert pool.closed(2) == ["open 3 on #1 u"]
 
 
+def test_where_first_starts_get_in_each_others_way_the_second_is_ordered_when_the_first_is_up_or_gone() -> None:
+    pool = Pool(start_timeout=60.0)
+    for key in "abc":
+        pool.register(key, fingerprint=key, first_start_alone=True, open_group="gem:/home")
+    pool.register("d", fingerprint="d", first_start_alone=True, open_group="gem:/elsewhere")
+    assert pool.claim("a") == ["start #1 a"]
+    assert pool.claim("b", patience=200.0) == []
+    assert pool.claim("d", patience=200.0) == ["start #2 d"], "in another HOME"
+    assert "note start_failed start_failed" in pool.tick(60.0)
+    assert pool.gone(1) == ["start #3 b"], "with the whole of its time before it"
+    assert pool.claim("c", patience=200.0) == []
+    assert pool.started(3, after=59.0) == ["start #4 c", "open 5 on #3"]
+    assert pool.claim("a") == ["start #6 a"], "beside another one that starts"
+
+
 def test_spares_are_adopted_and_made_anew() -> None:
     pool = Pool()
     assert pool.register("a", spares=1, cwd_per_session=True) == ["start #1 a spare"]
@@ -170,6 +185,35 @@ def test_a_spare_that_dies_or_is_no_longer_wanted_leaves_no_trace() -> None:
     pool.started(2)
     pool.register("a", spares=0, cwd_per_session=True)
     assert "stop #2 soft surplus" in pool.tick()
+
+
+def test_keys_that_ask_for_spares_are_forgotten_but_for_the_last_and_spares_of_models_with_them() -> None:
+    pool = Pool(forget_after=100.0)
+    for number, model in enumerate("mmn"):
+        pool.tick(1.0)
+        pool.register(f"k{number}", fingerprint=model, spares=1, cwd_per_session=True)
+    pool.started(1)
+    pool.started(2)
+    assert pool.says() == "k0: - wait 0 | k1: - wait 0 | k2: - wait 0 | spare #1 ready 0 | spare #2 ready 0"
+    assert pool.tick(100.0) == ["forget k0", "forget k1"]
+    assert pool.tick(1.0) == ["stop #1 soft surplus"]
+    pool.gone(1)
+    assert pool.tick(1000.0) == []
+    assert pool.says() == "k2: - wait 0 | spare #2 ready 0"
+    pool.register("k3", fingerprint="m", spares=1, cwd_per_session=True)
+    assert "forget k2" in pool.tick(1.0)
+
+
+def test_a_key_that_is_cooled_asks_for_no_spares_until_somebody_asks_for_it() -> None:
+    pool = Pool()
+    pool.register("a", spares=1, cwd_per_session=True)
+    pool.started(1)
+    pool.do(events.Cool("a"))
+    assert pool.tick(1.0) == ["stop #1 soft surplus"]
+    assert pool.gone(1) == []
+    assert pool.tick(1.0) == []
+    pool.leased("a")
+    assert pool.says() == "a: #2 ready 1 wait 0 | spare #5 starting 0"
 
 
 def test_memory_decides_admission_and_what_it_bars_is_refused_with_a_reason() -> None:

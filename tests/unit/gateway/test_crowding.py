@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from ostler.gateway.sessions.crowding import first_to_go
+from ostler.pool.core import Sharing
 from ostler.pool.core.census import KeyView, LeaseView, SlotView, Snapshot
 from ostler.pool.core.values import Census, LeaseId, SlotId, SlotState
+from tests.unit.core.driver import Pool
 
 CENSUS = Census(
     processes=2,
@@ -21,7 +23,7 @@ CENSUS = Census(
     memory=0,
     memory_budget=None,
 )
-SLOT = SlotView(SlotId(1), 1, SlotState.READY, 1, 1, 1, 1, 0, 0, 1, 0, 1, 0, None, 0, None, shunned=False)
+SLOT = SlotView(SlotId(1), 1, SlotState.READY, 1, 1, 1, 1, 0, 0, 0, 1, 0, 1, 0, None, 0, None, shunned=False)
 
 
 def slot(number: int, leased: int, **changes: Any) -> SlotView:
@@ -99,6 +101,28 @@ def test_a_process_that_waits_for_its_last_turn_is_no_hope_for_who_waits() -> No
     leases = [lease(1, "idle", 1), lease(3, "drains", 3)]
     assert first_to_go(seen(others, leases, dying=1), [1]) == 1
     assert first_to_go(seen(others, leases, dying=2), [1]) is None
+
+
+@pytest.mark.parametrize("traits", [{}, {"sharing": Sharing.NONE, "seats_per_process": 1}])
+def test_one_who_waits_costs_one_seat_however_long_its_agent_takes_to_close_it(traits: dict[str, Any]) -> None:
+    pool = Pool(max_processes_per_key=3 if traits else 1)
+    pool.register(**traits)
+    resting = [pool.leased() for _ in range(3)]
+    pool.claim()
+    for waiting in (1, 2):
+        going = first_to_go(pool.core.snapshot(), resting)
+        assert going is not None
+        pool.release(going)
+        resting.remove(going)
+        assert first_to_go(pool.core.snapshot(), resting) is None, f"{waiting} wait for {waiting} that close"
+        pool.claim()
+
+
+def test_a_seat_that_closes_where_nothing_is_opened_again_is_no_hope() -> None:
+    spent = slot(3, 1, closing=1, shunned=True)
+    keys = [key("full", spent, slot(2, 1), waiting=1, full=True)]
+    leases = [lease(2, "full", 2), lease(3, "full", 3)]
+    assert first_to_go(seen(keys, leases), [2]) == 2
 
 
 def test_where_nobody_rests_nobody_goes() -> None:

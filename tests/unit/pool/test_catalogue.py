@@ -29,3 +29,8 @@ def test_where_sessions_end_the_served_ones_are_counted() -> None:
 
 def test_the_refill_pause_is_the_providers() -> None:
     assert traits(replace(DEMO, refill_pause=0.5)).refill_pause == 0.5
+
+
+def test_the_core_hears_of_first_starts_that_are_made_alone() -> None:
+    assert not traits(DEMO).first_start_alone
+    assert traits(replace(DEMO, first_start_alone=True)).first_start_alone
