@@ -212,7 +212,7 @@ def test_no_seat_is_opened_ahead_beyond_the_budget() -> None:
     assert pool.do(events.Warm("k", "t", 1)) == []
 
 
-def test_m1_parallel_opens_are_counted_per_group() -> None:
+def test_m01_parallel_opens_are_counted_per_group() -> None:
     pool = Pool()
     for key in "ab":
         pool.register(key, open_group="home", parallel_opens=1)
