@@ -17,12 +17,13 @@ BEHIND = 5.0
 """Seconds."""
 
 
-def pool_settings(settings: Settings, models: Models, default_cwd: Path) -> PoolSettings:
-    """Checked here, so that a mistake stops the start and not the first turn."""
+def pool_settings(settings: Settings, models: Models, default_cwd: Path, compiled: Path | None) -> PoolSettings:
+    """Checked here, so that a mistake stops the start and not the first turn. `compiled`: where agents keep what they
+    have compiled, if anywhere."""
     pool, sections = settings.pool, sections_by_name(settings, models)
     try:
         providers = {
-            name: provider_settings(settings, sections.get(name) or ProviderSection(), name)
+            name: provider_settings(settings, sections.get(name) or ProviderSection(), name, compiled)
             for name in sorted(set(models.providers.values()))
         }
         deadlines = [each.deadlines for each in providers.values()]
@@ -63,7 +64,7 @@ def sections_by_name(settings: Settings, models: Models) -> dict[str, ProviderSe
     return found
 
 
-def provider_settings(settings: Settings, given: ProviderSection, name: str) -> ProviderSettings:
+def provider_settings(settings: Settings, given: ProviderSection, name: str, compiled: Path | None) -> ProviderSettings:
     """One provider."""
     deadlines = Deadlines(prompt_inactivity=settings.gateway.turn_inactivity)
     if given.start_deadline is not None:
@@ -76,6 +77,7 @@ def provider_settings(settings: Settings, given: ProviderSection, name: str) -> 
         env=given.env,
         pass_env=tuple(given.pass_env),
         home=given.home,
+        cache=None if compiled is None else str(compiled),
         deadlines=deadlines,
     )
     if given.tool_channel is not None:

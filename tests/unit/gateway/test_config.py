@@ -289,6 +289,12 @@ def test_a_provider_goes_by_its_short_name_too_but_has_one_section(tmp_path: Pat
         check(loaded(tmp_path, text + '[providers.gemini-acp]\nargs = ["-e"]\n'), tmp_path)
 
 
+@pytest.mark.parametrize(("said", "cache"), [("", "compiled"), ("[pool]\ncompile_cache = false\n", None)])
+def test_agents_keep_their_compiled_code_in_the_data_folder(tmp_path: Path, said: str, cache: str | None) -> None:
+    _, pool = check(loaded(tmp_path, said), tmp_path)
+    assert {each.cache for each in pool.providers.values()} == {cache and str(tmp_path / cache)}
+
+
 def test_the_pool_gives_up_later_than_the_work_that_it_guards(tmp_path: Path) -> None:
     """Whose error knows what the agent said; and a longer deadline of one provider is not cut off."""
     settings = loaded(tmp_path, "[providers.demo]\nstart_deadline = 200\nopen_deadline = 300\n")
