@@ -128,6 +128,27 @@ def test_h13_a_killed_gateway_leaves_no_response_in_progress(tmp_path: Path) -> 
         )
 
 
+def test_w45b_a_kill_in_the_midst_of_a_drain_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    with (
+        command(tmp_path, OSTLER_GATEWAY__DRAIN="60") as running,
+        running.http() as http,
+        http.stream("POST", "/v1/responses", content=SLOW) as answer,
+    ):
+        lines = answer.iter_lines()
+        first = next(line for line in lines if line.startswith("data: "))
+        next(line for line in lines if "delta" in line)
+        running.process.send_signal(signal.SIGTERM)
+        with running.http() as late:
+            refusals = [late.post("/v1/responses", json={"model": "demo", "input": "hi"}) for _ in range(20)]
+        assert refusals[-1].status_code == 503
+        assert running.end(signal.SIGKILL) == -signal.SIGKILL
+    response_id = json.loads(first[6:])["response"]["id"]
+    with command(tmp_path) as running, running.http() as http:
+        body = http.get(f"/v1/responses/{response_id}").json()
+        assert (body["status"], body["incomplete_details"]["cause"]) == ("incomplete", "gateway_restarted")
+        assert text_of(say(http, "!recall", conversation="slow")).splitlines()[0] == "begun"
+
+
 def test_h18_a_second_gateway_on_the_same_data_is_refused(tmp_path: Path) -> None:
     with command(tmp_path) as running, running.http() as http:
         for port in ("0", running.base.rpartition(":")[2]):
