@@ -245,17 +245,36 @@ def test_w46_readyz_is_not_green_while_every_start_fails(tmp_path: Path) -> None
         assert look(tmp_path / "data" / "ostler.db", "select count(*) from messages where active") == [(0,)]
 
 
-def test_w11_no_key_is_in_a_log_an_answer_or_an_argv(tmp_path: Path) -> None:
-    key = "a-secret-key-of-ours"
-    with command(tmp_path, OSTLER_API_KEY=key) as running, running.http() as http:
+def test_w11_no_secret_is_in_a_log_an_answer_a_metric_or_an_argv(tmp_path: Path) -> None:
+    key, watcher, login = "a-secret-key-of-ours", "a-word-for-prometheus", "a-login-of-the-agent"
+    given = {
+        "OSTLER_API_KEY": key,
+        "OSTLER_METRICS__TOKEN": watcher,
+        "OSTLER_PROVIDERS__DEMO__ENV": json.dumps({"DEMO_API_KEY": login}),
+        "OSTLER_TOOLS__OWN": '["*"]',
+        "OSTLER_LOG__LEVEL": "debug",
+    }
+    with command(tmp_path, **given) as running, running.http() as http:
         bearer = {"authorization": f"Bearer {key}"}
+
+        def ask(model: str, text: str) -> str:
+            return http.post("/v1/responses", json={"model": model, "input": text}, headers=bearer).text
+
         answers = [http.get("/v1/models", headers=headers).text for headers in ({}, bearer)]
-        http.post("/v1/responses", json={"model": "demo", "input": "hello"}, headers=bearer)
-        argvs = [" ".join(agent.cmdline()) for agent in running.agents()]
-        assert argvs
-        http.post("/v1/responses", json={"model": "demo", "input": "!die 3"}, headers=bearer)
+        answers += [ask("demo", "!call session_info {}")]
+        (agent,) = running.agents()
+        assert login in agent.environ().values(), "it has its login, and has it by its environment"
+        family = [agent, *agent.children(recursive=True)]
+        argvs = [" ".join(one.cmdline()) for one in family]
+        # The token of a session's tools is given to its relay, and shown to nobody.
+        tokens = {one.environ().get("OSTLER_ACP_SESSION_BINDING", "") for one in family} - {""}
+        assert tokens
+        answers += [ask("demo", "!die 3"), ask("acp", "no command")]
+        answers += [http.get("/metrics", headers={"authorization": f"Bearer {watcher}"}).text]
+        assert "ostler_pool_claims_total" in answers[-1]
         assert running.end() == 0
-        assert key not in json.dumps([answers, argvs, running.logged])
+        told = json.dumps([answers, argvs, running.logged])
+        assert [secret for secret in (key, watcher, login, *tokens) if secret in told] == []
     shown = subprocess.run(
         [sys.executable, "-m", "ostler.gateway", "config", "show"],
         env=environment(tmp_path, {"OSTLER_API_KEY": key}),
