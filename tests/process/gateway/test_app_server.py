@@ -67,7 +67,7 @@ async def both(folder: Path) -> AsyncIterator[Both]:
         yield Both(gateway, http)
 
 
-async def test_e27_e16_after_a_death_in_idleness_the_next_turn_has_the_whole_context(tmp_path: Path) -> None:
+async def test_w41a_e27_e16_after_a_death_in_idleness_the_next_turn_has_the_whole_context(tmp_path: Path) -> None:
     async with both(tmp_path / "data") as served:
         assert await served.ask("apple", "x") == ("completed", "apple")
         assert await served.ask("pear", "x") == ("completed", "pear")
