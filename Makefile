@@ -73,7 +73,7 @@ crash: setup
 # Ten minutes over all targets.
 SECONDS_OF_FUZZ ?= 600
 fuzz: setup
-	$(BIN)/python -m tests.fuzz --seconds $(SECONDS_OF_FUZZ)
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS_OF_FUZZ) $(if $(SEED),--seed $(SEED))
 
 # The pictures of the README, drawn anew from a real run; needs Chromium.
 screenshots: setup

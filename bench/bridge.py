@@ -39,6 +39,7 @@ TOOLS = [
 FRAME = 200
 WARM = 200
 ROUNDS = 5
+SESSIONS = (1, 20, 100, 500, 2000)
 
 
 async def answer(_: ToolCall) -> CallResult:
@@ -315,6 +316,18 @@ def thousand(report: Report, rate: int = 2000) -> None:
         report.claim(f"1,000 bound, {rate:,} calls a second, p99, ms", percentile(steady, 99) * 1e3, at_most=5)
 
 
+def growth(report: Report, count: int) -> None:
+    """One call after another of one session, while so many others are bound and idle."""
+    with server() as running:
+        links = [connect(opened) for opened in running.open(1)]
+        for sessions in SESSIONS:
+            links += [connect(opened) for opened in running.open(sessions - len(links))]
+            spans = round_trips(links[0].fileno(), links[0].fileno(), count)
+            report.row(f"round trip of {FRAME} B, {sessions:,} bound", "us", micro(spans))
+        for link in links:
+            link.close()
+
+
 FLOOD = """
 import socket, sys
 held = []
@@ -379,6 +392,7 @@ def run(quick: bool) -> Report:
     latency(report, 1000 if quick else 5000)
     throughput(report, 20_000 if quick else 100_000)
     thousand(report)
+    growth(report, 300 if quick else 2000)
     flooded(report, 1000 if quick else 3000)
     return report
 

@@ -11,6 +11,8 @@ from ostler.gateway.errors import GatewayError
 
 DATABASE = "ostler.db"
 MIRRORS = "mirrors"
+COMPILED = "compiled"
+"""Made by the agents that use it; whoever deletes it makes their next start slower and nothing else."""
 
 
 class FolderUnusable(GatewayError):

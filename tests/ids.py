@@ -4,6 +4,8 @@ Rules:
 - A test proves the ids that stand in front in its name, two digits each: `test_a01_a10_...`, `test_w22_c03_...`.
 - The scenarios are listed here, the failures in `failures.txt`, and nowhere else; a name with an id that is not listed
   is an error too.
+- A name with what is nearly an id (one digit, or several letters behind the digits) is an error: nobody would count it,
+  and `pytest -k` would not find it.
 - A failure that cannot have a test of its own stands in `EXCEPTIONS` with its reason; one that has both is an error.
 - `--strict` makes any missing one an error, `--failures` a missing failure: exit code 1.
 """
@@ -31,6 +33,7 @@ ORIGINS = {"w": "failures seen in the wild", "wm": "failures of the models", "m"
 EXCEPTIONS: Mapping[str, str] = {}
 """By id, why a failure has no test: none at present."""
 NAMED = re.compile(r"[a-h]\d\d|wm\d|[wm]\d\d[a-z]?")
+NEARLY = re.compile(r"(?:[a-h]|wm|[wm])\d+[a-z]*")
 PASSED_OVER = re.compile(r"r[a-h]\d+[a-z]?")
 """Ids of older lists, which nobody counts any more."""
 
@@ -60,6 +63,17 @@ def ids_in(name: str) -> list[str]:
         elif not PASSED_OVER.fullmatch(word):
             break
     return found
+
+
+def misnamed(tests: Iterable[tuple[Path, str]]) -> list[str]:
+    """The tests whose name begins with what was meant as an id and is none, behind any number of good ones."""
+    return [f"{file.name}::{name}" for file, name in tests if NEARLY.fullmatch(first_word(name))]
+
+
+def first_word(name: str) -> str:
+    """Of the name of a test, what stands behind its ids."""
+    words = name.removeprefix("test_").split("_")
+    return next((word for word in words if not NAMED.fullmatch(word) and not PASSED_OVER.fullmatch(word)), "")
 
 
 def named_tests(folder: Path) -> Iterator[tuple[Path, str]]:
@@ -110,18 +124,22 @@ def main() -> int:
     parser.add_argument("--failures", action="store_true", help="exit with 1 where a failure is missing")
     parser.add_argument("--tests", action="store_true", help="list the tests of each id")
     given = parser.parse_args()
-    found = proven(named_tests(TESTS))
+    tests = list(named_tests(TESTS))
+    found = proven(tests)
     print(*report(found), sep="\n")
     if given.tests:
         print(*(f"{ident}  {test}" for ident in listed() for test in found.get(ident, ())), sep="\n")
     strange = sorted(set(found) - set(listed()))
     if strange:
         print(f"named and not listed: {' '.join(strange)}")
+    wrong = misnamed(tests)
+    if wrong:
+        print(f"named by what is no id: {' '.join(wrong)}")
     both = sorted(set(found) & set(EXCEPTIONS))
     if both:
         print(f"excepted and tested: {' '.join(both)}")
     wanted = [*(scenarios() if given.strict else ()), *(failures() if given.strict or given.failures else ())]
-    return 1 if strange or both or missing(found, wanted) else 0
+    return 1 if strange or wrong or both or missing(found, wanted) else 0
 
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ KINDS = {
     "bool": "true or false",
     "list[str]": "list of text",
     "dict[str, str]": "table of text",
+    "dict[str, Amount]": "table of numbers",
     "dict[str, dict[str, str]]": "table of tables",
     "dict[str, dict[str, Any]]": "table of tables",
 }

@@ -2,14 +2,17 @@
 
 Rules:
 - "As found" is the command that a person types, with nothing set; "ours" is what `launch` makes of it: no relaunch, the
-  script or the native binary itself, no update checks. The compile cache needs Node 22 or later.
+  script or the native binary itself, no update checks. "Compile cache" is what a gateway adds to that where there is a
+  Node of 22.1 or later; with an older one it is left out and said, for then it would be "ours" once more.
 - Ways take turns. The first round fills HOME and caches and is nobody's.
 - Gemini writes a registry on its HOME whenever it opens a session, and many opens at once take each other's turn: eight
   in a row against eight that are asked for at once, through our gate.
 """
 
 import asyncio
+import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -37,6 +40,8 @@ COMMANDS = {
     "opencode-acp": ("opencode", "acp"),
 }
 """How a person would start them."""
+COMPILES = (22, 1)
+"""The first Node with a compile cache that the environment can switch on."""
 PARALLEL = 8
 OPENING_ROUNDS = 8
 ROUNDS, PATIENCE = 3, 12.0
@@ -57,9 +62,19 @@ def plans(ground: Ground) -> Mapping[str, Launch]:
         credentials=provider.credentials,
         approvals=provider.approvals,
     )
-    cached = replace(settings, cache=str(ground.folder / "cache"))
-    ways = {"as found": (bare, settings), "ours": (provider, settings), "ours, compile cache": (provider, cached)}
+    ways = {"as found": (bare, settings), "ours": (provider, settings)}
+    if node_version(settings.env["PATH"]) >= COMPILES:
+        ways["ours, compile cache"] = provider, replace(settings, cache=str(ground.folder / "cache"))
     return {way: launch(who, how, ground.key, settings.env) for way, (who, how) in ways.items()}
+
+
+def node_version(path: str) -> tuple[int, ...]:
+    """Of the Node that agents find there; nothing where there is none."""
+    found = shutil.which("node", path=path)
+    if found is None:
+        return ()
+    told = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
+    return tuple(int(part) for part in told.strip().removeprefix("v").split(".")[:2])
 
 
 async def start_time(plan: Launch, keeper: Keeper) -> float:
@@ -138,6 +153,8 @@ async def every_one(grounds: list[Ground], report: Report) -> None:
 
 def main() -> None:
     with stage("cold start of real agents, and opening many sessions on one HOME") as here:
+        if node_version(os.environ["PATH"]) < COMPILES:
+            here.report.notes.append("this Node has no compile cache that could be switched on: 22.1 is the first")
         grounds = [here.ground_of(name) for name in here.plan["installs"] if name in COMMANDS]
         asyncio.run(every_one(grounds, here.report))
 

@@ -10,7 +10,7 @@ from ostler.gateway.config.asking import made_to_ask
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.processes import pool_settings
 from ostler.gateway.config.settings import Settings
-from ostler.gateway.data_folder import spelled_out
+from ostler.gateway.data_folder import COMPILED, spelled_out
 from ostler.gateway.gauges.traces import check as check_traces
 from ostler.gateway.log import checked as check_log
 from ostler.gateway.memory import check as check_memory
@@ -80,6 +80,7 @@ def check(
     key_ring(settings.auth)
     check_exposure(settings.gateway.host, settings.gateway.uds, settings.auth)
     upstream_settings(settings)
-    wanted = pool_settings(settings, models, work_folder(settings, data_dir))
+    compiled = data_dir / COMPILED if settings.pool.compile_cache else None
+    wanted = pool_settings(settings, models, work_folder(settings, data_dir), compiled)
     require_commands(models, wanted)
     return models, made_to_ask(wanted, settings, models, load())

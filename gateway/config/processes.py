@@ -1,5 +1,7 @@
 """The pool's settings, from the gateway's."""
 
+import resource
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,14 +17,16 @@ from ostler.pool.settings import BadSetting, Deadlines, ProviderSettings
 
 BEHIND = 5.0
 """Seconds."""
+LIMIT = "RLIMIT_"
 
 
-def pool_settings(settings: Settings, models: Models, default_cwd: Path) -> PoolSettings:
-    """Checked here, so that a mistake stops the start and not the first turn."""
+def pool_settings(settings: Settings, models: Models, default_cwd: Path, compiled: Path | None) -> PoolSettings:
+    """Checked here, so that a mistake stops the start and not the first turn. `compiled`: where agents keep what they
+    have compiled, if anywhere."""
     pool, sections = settings.pool, sections_by_name(settings, models)
     try:
         providers = {
-            name: provider_settings(settings, sections.get(name) or ProviderSection(), name)
+            name: provider_settings(settings, sections.get(name) or ProviderSection(), name, compiled)
             for name in sorted(set(models.providers.values()))
         }
         deadlines = [each.deadlines for each in providers.values()]
@@ -63,7 +67,7 @@ def sections_by_name(settings: Settings, models: Models) -> dict[str, ProviderSe
     return found
 
 
-def provider_settings(settings: Settings, given: ProviderSection, name: str) -> ProviderSettings:
+def provider_settings(settings: Settings, given: ProviderSection, name: str, compiled: Path | None) -> ProviderSettings:
     """One provider."""
     deadlines = Deadlines(prompt_inactivity=settings.gateway.turn_inactivity)
     if given.start_deadline is not None:
@@ -75,12 +79,26 @@ def provider_settings(settings: Settings, given: ProviderSection, name: str) -> 
         args=tuple(given.args),
         env=given.env,
         pass_env=tuple(given.pass_env),
+        prefix=tuple(given.prefix),
+        rlimits=rlimits(given.rlimits, name),
         home=given.home,
+        cache=None if compiled is None else str(compiled),
         deadlines=deadlines,
     )
     if given.tool_channel is not None:
         known = replace(known, tool_channel=channel(given.tool_channel, name))
     return known if given.approval is None else replace(known, approval=approval(given.approval, name))
+
+
+def rlimits(given: Mapping[str, int], name: str) -> Mapping[int, tuple[int, int]]:
+    """By the numbers of this system. The soft limit is the hard one too: who may raise it has none."""
+    known = {
+        word.removeprefix(LIMIT).lower(): number for word, number in vars(resource).items() if word.startswith(LIMIT)
+    }
+    for word in given:
+        if word not in known:
+            raise ConfigError(f"providers.{name}.rlimits.{word}", f"no limit of this system; known: {', '.join(known)}")
+    return {known[word]: (amount, amount) for word, amount in given.items()}
 
 
 def channel(word: str, name: str) -> ToolChannel:

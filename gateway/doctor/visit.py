@@ -46,7 +46,8 @@ class Instruments:
 async def examine(visit: Visit, instruments: Instruments) -> Report:
     """Everything."""
     loaded = visit.loaded
-    models, pool = check(loaded.settings, loaded.data_dir)
+    models, checked = check(loaded.settings, loaded.data_dir)
+    pool = without_cache(checked)
     configured = dict(filter(None, (models.resolve(name) for name in models.listed())))
     agents = []
     for name, provider in load_providers().items():
@@ -66,6 +67,12 @@ async def examine(visit: Visit, instruments: Instruments) -> Report:
         )
         agents.append(await examine_agent(visit, instruments, pool, provider, blank))
     return Report(tuple(machine(loaded.data_dir, pool)), tuple(agents))
+
+
+def without_cache(pool: PoolSettings) -> PoolSettings:
+    """A visit leaves nothing behind: agents would make the cache, and the data folder with it, for everybody to read
+    where no gateway has made one for its owner yet. And a start is told as it is at its slowest."""
+    return replace(pool, providers={name: replace(each, cache=None) for name, each in pool.providers.items()})
 
 
 async def examine_agent(

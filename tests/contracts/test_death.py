@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 
 import pytest
 
@@ -12,6 +13,7 @@ from ostler.pool.provider import Provider, ToolChannel
 from ostler.pool.session import AgentSession
 from ostler.pool.transport import Transport
 from ostler.pool.turn import Turn
+from tests.support import noise
 from tests.support.tool_stage import StageTicket
 from tests.support.waiting import soon
 from tests.support.witness import Witness, gone, open_files, tree
@@ -86,6 +88,16 @@ async def test_e28_noise_on_its_pipes_ends_no_turn(yard: Yard, provider: Provide
     assert heard.text.strip().endswith("echo: still here")
     assert heard.finished.reason is Reason.DONE
     assert transport.junk >= 2
+
+
+async def test_w37a_w37b_noise_beside_an_agent_harms_no_turn(yard: Yard) -> None:
+    transport = await yard.start(prefix=(sys.executable, "-I", noise.__file__))
+    session = await yard.open(transport)
+    heard = await say(session, "!stream 20\nstill here")
+    assert "".join(f"t{number} " for number in range(20)).strip() in heard.text
+    assert heard.text.strip().endswith("echo: still here")
+    assert heard.finished.reason is Reason.DONE
+    assert transport.junk >= len(noise.NOISE)
 
 
 async def test_fds_return_to_where_they_were(yard: Yard) -> None:

@@ -27,7 +27,7 @@ async def still_answers(transport: Transport, session_id: str) -> bool:
     return True
 
 
-async def test_m5_close_acts_as_declared(yard: Yard, provider: Provider) -> None:
+async def test_m05_close_acts_as_declared(yard: Yard, provider: Provider) -> None:
     transport = await yard.start()
     session, other = await yard.open(transport), None
     await say(session, "hello")

@@ -25,7 +25,7 @@ async def two(yard: Yard, provider: Provider) -> tuple[list[AgentSession], list[
     return sessions, tickets
 
 
-async def test_w2_wm7_tools_of_one_session_are_unknown_to_the_other(yard: Yard, provider: Provider) -> None:
+async def test_w02_wm7_tools_of_one_session_are_unknown_to_the_other(yard: Yard, provider: Provider) -> None:
     (a, b), (ticket_a, ticket_b) = await two(yard, provider)
     tools_a, tools_b = [(await say(session, "!tools")).text for session in (a, b)]
     assert ("only_a" in tools_a, "only_b" in tools_a) == (True, False)
@@ -36,7 +36,7 @@ async def test_w2_wm7_tools_of_one_session_are_unknown_to_the_other(yard: Yard, 
     assert (len(ticket_a.calls), len(ticket_b.calls)) == (1, 1)
 
 
-async def test_w3a_wm7_history_and_events_of_one_session_stay_its_own(yard: Yard, provider: Provider) -> None:
+async def test_w03a_wm7_history_and_events_of_one_session_stay_its_own(yard: Yard, provider: Provider) -> None:
     (a, b), _ = await two(yard, provider)
     spoken = await asyncio.gather(say(a, "!sleep 0.2\nword-canary-a"), say(b, "!sleep 0.2\nword-canary-b"))
     assert [one.text.strip() for one in spoken] == ["echo: word-canary-a", "echo: word-canary-b"]
@@ -45,7 +45,7 @@ async def test_w3a_wm7_history_and_events_of_one_session_stay_its_own(yard: Yard
     assert [one.text.count("word-canary-b") for one in recalled] == [0, 1]
 
 
-async def test_w4_cancel_of_one_session_leaves_the_other_whole(yard: Yard, provider: Provider) -> None:
+async def test_w04_cancel_of_one_session_leaves_the_other_whole(yard: Yard, provider: Provider) -> None:
     (a, b), (_, ticket) = await two(yard, provider)
     released = asyncio.Event()
 

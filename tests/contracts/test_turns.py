@@ -38,7 +38,7 @@ async def test_stream_order_and_one_end(yard: Yard) -> None:
     assert [event for event in heard.events if isinstance(event, Finished)] == [heard.events[-1]]
 
 
-async def test_m4_cancel_ends_the_turn_as_cancelled(yard: Yard) -> None:
+async def test_m04_cancel_ends_the_turn_as_cancelled(yard: Yard) -> None:
     session = await yard.open(await yard.start())
     turn = await begin(session, ENDLESS)
     async for event in turn:
@@ -61,7 +61,7 @@ async def test_w40c_nothing_of_a_cancelled_turn_enters_the_next(yard: Yard) -> N
     assert heard.text.strip() == "echo: fresh\necho: end"
 
 
-async def test_m3_second_prompt_on_a_busy_session_is_refused_by_us(yard: Yard) -> None:
+async def test_m03_second_prompt_on_a_busy_session_is_refused_by_us(yard: Yard) -> None:
     session = await yard.open(await yard.start())
     turn = await begin(session, "!sleep 0.5\nfirst")
     with pytest.raises(SessionBusy):
@@ -71,7 +71,7 @@ async def test_m3_second_prompt_on_a_busy_session_is_refused_by_us(yard: Yard) -
     assert (await say(session, "!recall")).text.count("canary-egret") == 0
 
 
-async def test_m8_the_largest_prompt_is_taken_and_a_larger_one_refused(yard: Yard, provider: Provider) -> None:
+async def test_m08_the_largest_prompt_is_taken_and_a_larger_one_refused(yard: Yard, provider: Provider) -> None:
     session = await yard.open(await yard.start())
     limit = provider.prompt_limit
     size = 1_000_000 if limit is None else limit.size
@@ -93,7 +93,7 @@ async def test_unknown_session(yard: Yard, provider: Provider) -> None:
     assert "echo: well" in (await say(await yard.open(transport), "well")).text
 
 
-async def test_m4_cancel_at_once_is_not_lost(yard: Yard, provider: Provider) -> None:
+async def test_m04_cancel_at_once_is_not_lost(yard: Yard, provider: Provider) -> None:
     session = await yard.open(await yard.start())
     turn = await begin(session, ENDLESS)
     turn.cancel()

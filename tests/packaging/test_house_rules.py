@@ -137,6 +137,19 @@ def changed_names(module: ast.Module) -> Iterable[str]:
                 pass
 
 
+def environ_change(node: ast.AST, source: list[str]) -> str | None:
+    """What one turn puts there, the turn of another session finds there (W5)."""
+    match node:
+        case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()) if name_of(value) == "os.environ":
+            return "the environment of the process belongs to every session"
+        case ast.Call(func=ast.Attribute(value=value, attr=attr)) if name_of(value) == "os.environ" and attr in CHANGES:
+            return f"os.environ.{attr}: the environment of the process belongs to every session"
+        case ast.Call(func=func) if name_of(func) in {"os.putenv", "os.unsetenv"}:
+            return f"{name_of(func)}: the environment of the process belongs to every session"
+        case _:
+            return None
+
+
 def forked_subprocess(node: ast.AST, source: list[str]) -> str | None:
     if isinstance(node, ast.Attribute | ast.Name) and last(name_of(node)).startswith("create_subprocess_"):
         return "blocks the loop: spawning is pool/process only"
@@ -239,6 +252,16 @@ RULES = (
             ("KINDS = {'a': 1}\ndef f(): KINDS['b'] = 2", "__all__ = ['a']"),
             ("IDS = itertools.count()", "class A:\n    ids = itertools.count()"),
             ("N = 1\ndef f():\n    global N\n    N += 1", "N = 1"),
+        ),
+    ),
+    Rule(
+        environ_change,
+        ROOMS,
+        (
+            ("os.environ['KEY'] = key", "environ = {**os.environ, 'KEY': key}"),
+            ("del os.environ['KEY']", "os.environ.get('KEY')"),
+            ("os.environ.pop('KEY', None)", "given = os.environ['KEY']"),
+            ("os.putenv('KEY', key)", "os.getenv('KEY')"),
         ),
     ),
     Rule(

@@ -1,10 +1,12 @@
 """Every package in the tree is in the wheel: one that pyproject.toml forgets is missing only for users."""
 
+import subprocess
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("wire", "pool", "bridge", "gateway", "metrics")
+BESIDE = ("tests", "bench", "docs", "examples", "requirements", "typings", ".ci")
 
 
 def packages_on_disk() -> set[str]:
@@ -26,6 +28,9 @@ def test_every_folder_with_modules_is_a_package() -> None:
 
 
 def test_the_rooms_are_the_top_level() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+    folders = {line.partition("/")[0] for line in listed.splitlines() if "/" in line}
+    assert folders == {*ROOMS, *BESIDE}
     assert [room for room in ROOMS if not (ROOT / "typings" / "ostler" / room).is_symlink()] == []
 
 

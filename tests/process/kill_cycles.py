@@ -58,7 +58,6 @@ async def _settle(runtime_dir: Path) -> None:
 
 
 def _now() -> int:
-
     return max((s.start for s in read_table().values()), default=0)
 
 
@@ -81,7 +80,8 @@ def main(arguments: list[str]) -> int:
         began = time.monotonic()
         tally = run_cycles(cycles, seed=seed, runtime_dir=Path(folder) / "run")
     print(f"{tally} in {time.monotonic() - began:.0f} s")
-    return 1 if tally.survivors or tally.descriptors_leaked else 0
+    # Kills that came before the first agent would show nothing.
+    return 1 if tally.survivors or tally.descriptors_leaked or not tally.spawned else 0
 
 
 if __name__ == "__main__":

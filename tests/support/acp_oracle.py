@@ -8,7 +8,7 @@ have no place here: give the oracle sound traffic only.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -154,3 +154,10 @@ def _closed(node: Any) -> Any:
     if isinstance(node.get("properties"), dict) and "additionalProperties" not in node:
         closed["additionalProperties"] = False
     return closed
+
+
+def check_sent(frames: Iterable[Frame]) -> None:
+    """Our requests and notifications; answers need the agent's requests beside them and are checked with the codecs."""
+    for frame in frames:
+        if "method" in frame and not frame["method"].startswith("_"):
+            check_client_frame(frame)

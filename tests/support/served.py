@@ -24,6 +24,7 @@ from ostler.gateway.memory.provider import MakeProvider
 from ostler.gateway.serving import Server
 from ostler.gateway.sessions.witness import Witness
 from ostler.wire.json import JsonObject
+from tests.support.acp_oracle import check_sent
 from tests.support.database import look
 from tests.support.plain_http import NO_AUTHORITIES
 
@@ -131,12 +132,15 @@ async def serving(
     gauges: MakeGauges = open_gauges,
     **settings: Any,
 ) -> AsyncIterator[Served]:
-    """A gateway with these settings (`section__key`), its demo agents with these flags."""
+    """A gateway with these settings (`section__key`), its demo agents with these flags. What it told them is held
+    against the official schema at the end."""
     record = folder.parent / f"{folder.name}-record.jsonl"
     demo = {"demo": {"args": ["--record", str(record), *flags]}}
     made = gateway_at(folder, demo, environ or {}, settings, wall=wall, witness=witness, memory=memory, gauges=gauges)
     async with made as (gateway, base), client(base) as http:
-        yield Served(gateway, http, folder, record, base)
+        served = Served(gateway, http, folder, record, base)
+        yield served
+    check_sent(served.frames())
 
 
 def client(base: str) -> httpx.AsyncClient:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.ids import TESTS, ids_in, listed, missing, named_tests, proven, report
+from tests.ids import TESTS, failures, ids_in, listed, misnamed, missing, named_tests, proven, report
 
 
 def test_ids_are_read_from_the_front_of_a_name_only() -> None:
@@ -24,3 +24,15 @@ def test_a_failure_without_a_test_and_without_a_reason_is_missing() -> None:
     found = proven([(Path("test_x.py"), "test_w22_a_test"), (Path("test_x.py"), "test_m01_another")])
     assert missing(found, ["w22", "w23a", "m01"]) == ["w23a"]
     assert "missing: " in "".join(report(found))
+
+
+def test_every_failure_that_was_seen_has_a_test_or_a_reason() -> None:
+    assert missing(proven(named_tests(TESTS)), failures()) == []
+
+
+def test_a_name_with_what_is_nearly_an_id_is_found() -> None:
+    good = ["test_w02_wm7_what", "test_rh1_c25_what", "test_500_leases", "test_a_name", "test_map_of_w2"]
+    bad = ["test_w2_wm7_what", "test_w02_m3_what", "test_w30abc_what", "test_a1_short"]
+    file = Path("test_x.py")
+    assert misnamed([(file, name) for name in (*good, *bad)]) == [f"test_x.py::{name}" for name in bad]
+    assert misnamed(named_tests(TESTS)) == []

@@ -214,7 +214,7 @@ async def test_parked_calls_are_answered_once_and_expire(place: Place) -> None:
         assert late.state == "expired"
 
 
-async def test_w45b_marks_are_there_in_the_next_life(place: Place) -> None:
+async def test_marks_are_there_in_the_next_life(place: Place) -> None:
     async with place.opened() as store:
         await store.set_mark("drain:sess_p", {"turn": 1})
         await store.set_mark("drain:sess_p", {"turn": 2})

@@ -240,3 +240,13 @@ async def test_a_bridge_that_cannot_be_opened_is_a_finding_and_no_traceback(tmp_
     (finding,) = found.findings
     assert (finding.level, "another gateway serves" in finding.what) == (Level.FAULT, True)
     assert not found.healthy
+
+
+def test_a_visit_leaves_nothing_in_the_data_folder(tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    code, _ = report(tmp_path, "demo", config=f'[providers.demo]\nargs = ["--record", "{record}"]\n')
+    assert code == 0
+    started = [line for line in map(json.loads, record.read_text().splitlines()) if line["event"] == "start"]
+    assert started
+    assert not any("NODE_COMPILE_CACHE" in line["env"] for line in started)
+    assert not (tmp_path / "data").exists()

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from ostler.gateway.app import Gateway
+from ostler.pool.providers.codex_app_server import PROVIDER
 from tests.support import app_server
 from tests.support.processes import kill_unheard
 from tests.support.served import events_of, gateway_at, text_of
@@ -44,6 +45,13 @@ class Both:
                         begun.set()
         return str(last["response"]["status"])
 
+    async def refused(self, text: str, conversation: str) -> tuple[int, str, str]:
+        """The status of a refusal, its code, and what it says."""
+        body = {"model": "codex-app-server/m", "input": text, "conversation": conversation}
+        answer = await self._http.post("/v1/responses", json=body)
+        error = answer.json()["error"]
+        return answer.status_code, error["code"], error["message"]
+
     def servers(self) -> list[int]:
         """The pids of the app-servers."""
         processes = self._gateway.pool.snapshot().processes
@@ -59,7 +67,7 @@ async def both(folder: Path) -> AsyncIterator[Both]:
         yield Both(gateway, http)
 
 
-async def test_e27_e16_after_a_death_in_idleness_the_next_turn_has_the_whole_context(tmp_path: Path) -> None:
+async def test_w41a_e27_e16_after_a_death_in_idleness_the_next_turn_has_the_whole_context(tmp_path: Path) -> None:
     async with both(tmp_path / "data") as served:
         assert await served.ask("apple", "x") == ("completed", "apple")
         assert await served.ask("pear", "x") == ("completed", "pear")
@@ -88,3 +96,16 @@ async def test_e27_e17_after_a_death_in_two_turns_both_go_on_with_the_whole_cont
         await eventually(lambda: pid not in served.servers(), "the end of the dead one's family")
         assert len(served.servers()) == 1
         assert await served.ask("!recall", "z", "demo/demo") == ("completed", "z-word")
+
+
+async def test_m08_a_prompt_over_the_agents_limit_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+    limit = PROVIDER.prompt_limit
+    assert limit is not None
+    async with both(tmp_path / "data") as served:
+        assert await served.ask("apple", "x") == ("completed", "apple")
+        status, code, said = await served.refused("x" * (limit.size + 1), "x")
+        assert (status, code) == (400, "context_length_exceeded")
+        assert f"{limit.size + 1}" in said
+        # This agent repeats whatever it is told.
+        status, heard = await served.ask("plum", "x")
+        assert (status, "apple" in heard, "xx" in heard) == ("completed", True, False)

@@ -101,6 +101,7 @@ async def test_w42_a_turn_that_ended_while_its_client_worked_is_asked_again_with
     second = await served.ask([output(calls_of(first)[0], "sunny")], tools=TOOLS, conversation="x")
     assert second.status_code == 200, second.text
     assert served.rows("select text from messages where role = 'tool'") == [("sunny",)]
+    assert [prompt.count("sunny") for prompt in served.prompts() if "sunny" in prompt] == [1]
 
 
 async def test_tools_that_change_between_turns_are_honoured(served: Served) -> None:

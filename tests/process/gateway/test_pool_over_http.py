@@ -10,7 +10,7 @@ import pytest
 
 from ostler.pool.demo.launch import command_line
 from tests.process.gateway.test_client_tools import TOOLS
-from tests.support.served import SESSION, Served, serving, text_of
+from tests.support.served import SESSION, Served, client, gateway_at, serving, text_of
 from tests.support.waiting import eventually
 
 Facts = dict[str, Any]
@@ -26,6 +26,17 @@ def breakdowns(caplog: pytest.LogCaptureFixture) -> list[Facts]:
 def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.INFO)
     return caplog
+
+
+async def test_agents_run_under_the_prefix_and_the_limits_of_the_configuration(tmp_path: Path) -> None:
+    demo = {"demo": {"prefix": ["env", "UNDER=a prefix"], "rlimits": {"nofile": 512}}}
+    async with gateway_at(tmp_path / "data", demo, {}, {}) as (gateway, base), client(base) as http:
+        answer = await http.post("/v1/responses", json={"model": "demo", "input": "hello"})
+        assert text_of(answer.json()) == "echo: hello"
+        (agent,) = [psutil.Process(each.pid) for each in gateway.pool.snapshot().processes]
+        assert agent.environ()["UNDER"] == "a prefix"
+        assert agent.rlimit(psutil.RLIMIT_NOFILE) == (512, 512)
+        assert psutil.Process().rlimit(psutil.RLIMIT_NOFILE) != (512, 512)
 
 
 async def test_e24_turns_of_all_routes_with_one_key_share_a_process(served: Served) -> None:

@@ -128,6 +128,27 @@ def test_h13_a_killed_gateway_leaves_no_response_in_progress(tmp_path: Path) -> 
         )
 
 
+def test_w45b_a_kill_in_the_midst_of_a_drain_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    with (
+        command(tmp_path, OSTLER_GATEWAY__DRAIN="60") as running,
+        running.http() as http,
+        http.stream("POST", "/v1/responses", content=SLOW) as answer,
+    ):
+        lines = answer.iter_lines()
+        first = next(line for line in lines if line.startswith("data: "))
+        next(line for line in lines if "delta" in line)
+        running.process.send_signal(signal.SIGTERM)
+        with running.http() as late:
+            refusals = [late.post("/v1/responses", json={"model": "demo", "input": "hi"}) for _ in range(20)]
+        assert refusals[-1].status_code == 503
+        assert running.end(signal.SIGKILL) == -signal.SIGKILL
+    response_id = json.loads(first[6:])["response"]["id"]
+    with command(tmp_path) as running, running.http() as http:
+        body = http.get(f"/v1/responses/{response_id}").json()
+        assert (body["status"], body["incomplete_details"]["cause"]) == ("incomplete", "gateway_restarted")
+        assert text_of(say(http, "!recall", conversation="slow")).splitlines()[0] == "begun"
+
+
 def test_h18_a_second_gateway_on_the_same_data_is_refused(tmp_path: Path) -> None:
     with command(tmp_path) as running, running.http() as http:
         for port in ("0", running.base.rpartition(":")[2]):
@@ -224,17 +245,36 @@ def test_w46_readyz_is_not_green_while_every_start_fails(tmp_path: Path) -> None
         assert look(tmp_path / "data" / "ostler.db", "select count(*) from messages where active") == [(0,)]
 
 
-def test_w11_no_key_is_in_a_log_an_answer_or_an_argv(tmp_path: Path) -> None:
-    key = "a-secret-key-of-ours"
-    with command(tmp_path, OSTLER_API_KEY=key) as running, running.http() as http:
+def test_w11_no_secret_is_in_a_log_an_answer_a_metric_or_an_argv(tmp_path: Path) -> None:
+    key, watcher, login = "a-secret-key-of-ours", "a-word-for-prometheus", "a-login-of-the-agent"
+    given = {
+        "OSTLER_API_KEY": key,
+        "OSTLER_METRICS__TOKEN": watcher,
+        "OSTLER_PROVIDERS__DEMO__ENV": json.dumps({"DEMO_API_KEY": login}),
+        "OSTLER_TOOLS__OWN": '["*"]',
+        "OSTLER_LOG__LEVEL": "debug",
+    }
+    with command(tmp_path, **given) as running, running.http() as http:
         bearer = {"authorization": f"Bearer {key}"}
+
+        def ask(model: str, text: str) -> str:
+            return http.post("/v1/responses", json={"model": model, "input": text}, headers=bearer).text
+
         answers = [http.get("/v1/models", headers=headers).text for headers in ({}, bearer)]
-        http.post("/v1/responses", json={"model": "demo", "input": "hello"}, headers=bearer)
-        argvs = [" ".join(agent.cmdline()) for agent in running.agents()]
-        assert argvs
-        http.post("/v1/responses", json={"model": "demo", "input": "!die 3"}, headers=bearer)
+        answers += [ask("demo", "!call session_info {}")]
+        (agent,) = running.agents()
+        assert login in agent.environ().values(), "it has its login, and has it by its environment"
+        family = [agent, *agent.children(recursive=True)]
+        argvs = [" ".join(one.cmdline()) for one in family]
+        # The token of a session's tools is given to its relay, and shown to nobody.
+        tokens = {one.environ().get("OSTLER_ACP_SESSION_BINDING", "") for one in family} - {""}
+        assert tokens
+        answers += [ask("demo", "!die 3"), ask("acp", "no command")]
+        answers += [http.get("/metrics", headers={"authorization": f"Bearer {watcher}"}).text]
+        assert "ostler_pool_claims_total" in answers[-1]
         assert running.end() == 0
-        assert key not in json.dumps([answers, argvs, running.logged])
+        told = json.dumps([answers, argvs, running.logged])
+        assert [secret for secret in (key, watcher, login, *tokens) if secret in told] == []
     shown = subprocess.run(
         [sys.executable, "-m", "ostler.gateway", "config", "show"],
         env=environment(tmp_path, {"OSTLER_API_KEY": key}),

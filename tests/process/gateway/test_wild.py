@@ -41,6 +41,22 @@ async def test_w01a_two_users_with_one_key_model_and_directory_see_nothing_of_ea
         assert served.starts() == 1
 
 
+async def test_w01b_a_foreign_cancel_is_404_and_the_turn_goes_on(tmp_path: Path) -> None:
+    users = {name: f"the key of {name}, long enough" for name in ("ann", "bob")}
+    keys = [{"name": name, "sha256": sha256(key.encode()).hexdigest()} for name, key in users.items()]
+    bearer = {name: {"authorization": f"Bearer {key}"} for name, key in users.items()}
+    async with serving(tmp_path / "data", auth__keys=keys) as served:
+        body = {"model": "demo", "input": "begun\n!sleep 0.3\ndone", "conversation": "same"}
+        running = asyncio.create_task(served.http.post("/v1/responses", json=body, headers=bearer["ann"]))
+        await eventually(lambda: bool(served.prompts()), "her agent is asked")
+        ((response,),) = served.rows("select id from responses")
+        foreign = await served.http.post(f"/v1/responses/{response}/cancel", headers=bearer["bob"])
+        stop = await served.http.post("/v1/sessions/same/messages", json={"text": "/stop"}, headers=bearer["bob"])
+        assert (foreign.status_code, stop.status_code) == (404, 200)
+        assert text_of((await running).json()) == "echo: begun\necho: done"
+        assert served.frames("session/cancel") == []
+
+
 async def test_w14c_the_first_request_of_a_warmed_key_is_a_hit(tmp_path: Path) -> None:
     async with serving(tmp_path / "data", pool__prewarm=True) as served:
         await eventually(lambda: served.gateway.pool.snapshot().core.census.parked, "a seat is parked")

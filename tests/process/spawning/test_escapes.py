@@ -13,7 +13,9 @@ from tests.support.processes import ESCAPES, LEAVES_A_STRANGER, Recorder, alive,
 
 @pytest.mark.parametrize("escape", ESCAPES)
 @pytest.mark.parametrize("end", ["stop", "kill", "died", "closed"])
-async def test_w30abc_no_descendant_outlives_its_agent(escape: str, end: str, tmp_path: Path, keeper: Keeper) -> None:
+async def test_w30a_w30b_w30c_no_descendant_outlives_its_agent(
+    escape: str, end: str, tmp_path: Path, keeper: Keeper
+) -> None:
     listener = Recorder()
     process = await AgentProcess.start(python(ESCAPES[escape], tmp_path), listener, keeper=keeper)
     left = identify(int(await listener.line()))
@@ -35,7 +37,7 @@ async def test_w30abc_no_descendant_outlives_its_agent(escape: str, end: str, tm
     assert not keeper.folder.exists() or list(keeper.folder.iterdir()) == []
 
 
-async def test_w30abc_whom_an_agent_left_without_any_bond_but_its_pipes_goes_with_it(
+async def test_w30a_w30b_w30c_whom_an_agent_left_without_any_bond_but_its_pipes_goes_with_it(
     tmp_path: Path, keeper: Keeper
 ) -> None:
     """It has its own session, no marker, and no parent since its agent came to its end."""

@@ -67,6 +67,9 @@ import os, sys
 from pathlib import Path
 from ostler.gateway.errors import StoreOwned
 from ostler.gateway.stores.owner import Ownership
+if "wait" in sys.argv:
+    print("here", flush=True)
+    sys.stdin.readline()
 try:
     held = Ownership.take(Path(sys.argv[1]), pid=os.getpid())
 except StoreOwned as error:
@@ -76,9 +79,23 @@ sys.stdin.readline()
 """
 
 
-def holder(folder: Path) -> subprocess.Popen[str]:
+def holder(folder: Path, *words: str) -> subprocess.Popen[str]:
+    """Takes the folder at once, or when it is told to `wait` for a line."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([sys.executable, "-c", HOLD, str(folder)], text=True, **pipes)
+    return subprocess.Popen([sys.executable, "-c", HOLD, str(folder), *words], text=True, **pipes)
+
+
+def said_by(child: subprocess.Popen[str]) -> str:
+    """Its next line; nothing of one that was refused."""
+    assert child.stdout is not None
+    return child.stdout.readline()
+
+
+def tell(child: subprocess.Popen[str]) -> None:
+    """Let it go on."""
+    assert child.stdin is not None
+    child.stdin.write("\n")
+    child.stdin.flush()
 
 
 def test_h18_w41b_the_folder_of_a_dead_gateway_is_taken_over_at_once(tmp_path: Path) -> None:
@@ -108,3 +125,22 @@ def test_w41c_of_many_who_start_at_once_one_owns(tmp_path: Path) -> None:
     for child in started:
         with child:
             child.kill()
+
+
+def test_w41c_whoever_comes_while_the_owner_dies_there_are_never_two(tmp_path: Path) -> None:
+    for place in range(6):
+        owner = holder(tmp_path)
+        with owner:
+            assert said_by(owner) == "mine\n"
+            heirs = [holder(tmp_path, "wait") for _ in range(5)]
+            assert [said_by(heir) for heir in heirs] == ["here\n"] * 5
+            for number, heir in enumerate(heirs):
+                if number == place:
+                    owner.kill()
+                tell(heir)
+            owner.kill()
+            said = [said_by(heir) for heir in heirs]
+            assert said.count("mine\n") <= 1
+            for heir in heirs:
+                with heir:
+                    heir.kill()

@@ -118,6 +118,20 @@ async def test_w33a_fifty_silent_programs_leave_no_descriptor(stable: Stable) ->
     assert children() == kids
 
 
+async def test_w33b_who_would_answer_the_handshake_too_late_is_gone_by_then(stable: Stable) -> None:
+    """It takes no hint to leave, and would answer a tenth of a second after its deadline."""
+    late = ProviderSettings(
+        args=("--delay-initialize", "0.5", "--ignore-eof", "--ignore-term"), deadlines=Deadlines(start=0.4)
+    )
+    await first_start(stable)
+    before, kids = fds(), children()
+    with pytest.raises(AgentStartFailed, match="did not answer initialize") as caught:
+        await stable.start(stable.plan(DEMO, late))
+    assert children() == kids
+    assert caught.value.phase is Phase.HANDSHAKE
+    await eventually(lambda: fds() == before)
+
+
 async def test_a_start_that_is_given_up_leaves_nothing(stable: Stable) -> None:
     kids = children()
     plan = stable.plan(SCRIPTED, ProviderSettings(command=("sleep", "60")))

@@ -201,7 +201,7 @@ def test_w40c_a_late_end_of_the_last_turn_does_not_end_the_next() -> None:
     assert isinstance(told[1], Other)
 
 
-def test_m4_a_cancel_waits_until_the_turn_runs() -> None:
+def test_m04_a_cancel_waits_until_the_turn_runs() -> None:
     made = codec()
     made.prompt(T, [TextPart("x")])
     assert made.cancel(T) is None

@@ -139,7 +139,7 @@ def test_an_empty_pool_asks_for_no_tick() -> None:
         ({"recycle_after_leaks": 1, "can_close": False}, True, "seats_leaked"),
     ],
 )
-def test_m9_served_and_leaked_seats_recycle(facts: dict[str, object], clean: bool, cause: str) -> None:
+def test_m09_served_and_leaked_seats_recycle(facts: dict[str, object], clean: bool, cause: str) -> None:
     pool = ready(**facts)
     pool.leased(owner="bob")
     said = pool.release(3) + pool.closed(2, clean=clean)

@@ -83,9 +83,17 @@ def test_w24a_the_start_rate_is_capped_after_a_mass_death() -> None:
     pool = Pool(max_processes=20, max_starting=20, max_starting_per_provider=20, start_burst=2, starts_per_second=1.0)
     for key in "abcdef":
         pool.register(key)
-    started = [line for key in "abcdef" for line in pool.claim(key) if line.startswith("start")]
-    assert len(started) == 2
-    assert pool.tick(1.0) == ["start #3 c"]
+        pool.now += 10.0
+        pool.leased(key)
+    pool.now += 10.0
+    slots = list(pool.core.books.slots)
+    assert len(slots) == 6
+    said = [line for slot in slots for line in pool.do(events.SlotDied(slot, "exit 9")) + pool.gone(slot)]
+    said += [line for key in "abcdef" for line in pool.claim(key)]
+    assert sum(line.startswith("start") for line in said) == 2
+    for _ in range(4):
+        assert sum(line.startswith("start") for line in pool.tick(1.0)) == 1
+    assert pool.tick(1.0) == []
 
 
 @pytest.mark.parametrize("limit", ["max_starting", "max_starting_per_provider"])
@@ -256,7 +264,7 @@ def test_no_seat_is_opened_ahead_beyond_the_budget() -> None:
     assert pool.do(events.Warm("k", "t", 1)) == []
 
 
-def test_m1_parallel_opens_are_counted_per_group() -> None:
+def test_m01_parallel_opens_are_counted_per_group() -> None:
     pool = Pool()
     for key in "ab":
         pool.register(key, open_group="home", parallel_opens=1)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -287,6 +288,25 @@ def test_a_provider_goes_by_its_short_name_too_but_has_one_section(tmp_path: Pat
     assert wanted.providers["gemini-acp"].args == ("-d",)
     with pytest.raises(ConfigError, match=r"providers\.gemini.*another section for gemini-acp"):
         check(loaded(tmp_path, text + '[providers.gemini-acp]\nargs = ["-e"]\n'), tmp_path)
+
+
+@pytest.mark.parametrize(("said", "cache"), [("", "compiled"), ("[pool]\ncompile_cache = false\n", None)])
+def test_agents_keep_their_compiled_code_in_the_data_folder(tmp_path: Path, said: str, cache: str | None) -> None:
+    _, pool = check(loaded(tmp_path, said), tmp_path)
+    assert {each.cache for each in pool.providers.values()} == {cache and str(tmp_path / cache)}
+
+
+def test_agents_are_started_under_a_prefix_and_with_limits(tmp_path: Path) -> None:
+    text = '[providers.demo]\nprefix = ["nice", "-n", "5"]\nrlimits = {nofile = 512, core = 0}\n'
+    _, pool = check(loaded(tmp_path, text), tmp_path)
+    assert pool.providers["demo"].prefix == ("nice", "-n", "5")
+    assert pool.providers["demo"].rlimits == {resource.RLIMIT_NOFILE: (512, 512), resource.RLIMIT_CORE: (0, 0)}
+
+
+@pytest.mark.parametrize(("limits", "said"), [("nofiles = 512", "known: .*nofile"), ("nofile = -1", "rlimits")])
+def test_a_limit_that_is_none_is_named(tmp_path: Path, limits: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        check(loaded(tmp_path, f"[providers.demo]\nrlimits = {{{limits}}}\n"), tmp_path)
 
 
 def test_the_pool_gives_up_later_than_the_work_that_it_guards(tmp_path: Path) -> None:
