@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from ostler.gateway.api.protocol import HEAD_LIMIT
+from ostler.gateway.api.protocol import BEHIND, HEAD_LIMIT
 from ostler.gateway.listener import listen_tcp, listen_unix
 from ostler.gateway.serving import Server
 from tests.support.served import Served, serving
@@ -176,3 +176,29 @@ async def test_a_head_that_begins_where_a_big_body_ends_is_not_too_long(line: Li
     assert b"200 OK" in await soon(line.reader.readuntil(b"}"), "the first answer")
     status, _, _ = await line.answer(b"t: localhost\r\nconnection: close\r\n\r\n")
     assert status == b"HTTP/1.1 200 OK"
+
+
+async def test_as_many_requests_as_may_wait_are_answered_in_their_order(line: Line) -> None:
+    line.writer.write(b"".join(request(number) for number in range(BEHIND)))
+    rest = await soon(answers(line, BEHIND), "the answers")
+    assert rest == [str(number) for number in range(BEHIND)]
+
+
+async def test_who_asks_and_asks_without_reading_is_cut_off(line: Line, served: Served) -> None:
+    before = len(served.prompts())
+    line.writer.write(post(json.dumps({"model": "demo", "input": "!sleep 60"}).encode()))
+    await eventually(lambda: len(served.prompts()) > before, "the first request's turn")
+    assert await line.answer(GOOD * (BEHIND + 1)) == (b"", {}, b"")
+
+
+def request(number: int) -> bytes:
+    return b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-request-id: %d\r\n\r\n" % number
+
+
+async def answers(line: Line, many: int) -> list[str]:
+    """The ids of so many answers."""
+    found = []
+    for _ in range(many):
+        head = await line.reader.readuntil(b"}")
+        found.append(head.partition(b"x-request-id: ")[2].partition(b"\r\n")[0].decode())
+    return found
