@@ -261,6 +261,8 @@ def test_w11_what_is_shown_holds_no_secret(tmp_path: Path) -> None:
         ("https://ann:hid@den@example.org/mcp", "https://(secret)@example.org/mcp"),
         ("HTTPS://example.org/mcp?key=hidden&b=c", "HTTPS://example.org/mcp?(secret)"),
         ("http://hidden@example.org/@a?b@c?d", "http://(secret)@example.org/@a?(secret)"),
+        ("--url=https://ann:hidden@example.org/?key=hidden", "--url=https://(secret)@example.org/?(secret)"),
+        ("DSN=postgres://ann:hidden@example.org/db", "DSN=postgres://(secret)@example.org/db"),
         ("a@b?c://d", "a@b?c://d"),
     ],
 )
@@ -274,6 +276,11 @@ def test_w11_what_a_url_tells_its_server_only_is_not_shown(url: str, told: str) 
         (["agent", "--api-key", "hidden", "-v"], ["agent", "--api-key", "(secret)", "-v"]),
         (["--TOKEN=hidden", "x"], ["--TOKEN=(secret)", "x"]),
         (["-password", "--acp"], ["-password", "--acp"]),
+        (["--header", "Authorization: Bearer hidden"], ["--header", "Authorization: (secret)"]),
+        (["-H", "X-Api-Key:hidden", "-v"], ["-H", "X-Api-Key:(secret)", "-v"]),
+        (["--header=Authorization: Bearer hidden"], ["--header=Authorization: (secret)"]),
+        (["env", "MY_TOKEN=hidden\nhidden", "agent"], ["env", "MY_TOKEN=(secret)", "agent"]),
+        (["show", "key", "x:y"], ["show", "key", "x:y"]),
         (["--keyed", "x", "tokens", "y"], ["--keyed", "x", "tokens", "y"]),
     ],
 )
