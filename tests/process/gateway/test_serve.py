@@ -56,6 +56,12 @@ def test_a_first_start_with_a_key_says_that_it_is_needed(tmp_path: Path) -> None
     assert [line for line in running.logged if "uvicorn" in str(line)] == []
 
 
+def test_a_first_start_for_another_model_does_not_say_that_it_serves_the_demo_agent(tmp_path: Path) -> None:
+    with command(tmp_path, OSTLER_GATEWAY__DEFAULT_MODEL="gemini") as running:
+        assert "demo" not in running.said[0]
+        assert running.end() == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_c04_a_restart_of_either_kind_keeps_session_and_history(tmp_path: Path, number: int) -> None:
     with command(tmp_path) as running, running.http() as http:
