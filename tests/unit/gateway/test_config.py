@@ -303,3 +303,10 @@ def test_the_pool_gives_up_later_than_the_work_that_it_guards(tmp_path: Path) ->
     slowest = pool.providers["demo"].deadlines
     assert pool.limits.start_timeout > slowest.start == 200
     assert pool.limits.open_timeout > slowest.session_open + slowest.tools
+
+
+@pytest.mark.parametrize("name", ["OSTLER_TOOLS__OWN", "OSTLER_TOOLS__MCP__X__ENV"])
+def test_g04_a_variable_nested_deeper_than_can_be_read_is_one_sentence(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check(loaded(tmp_path, **{name: "[" * 100_000}), tmp_path)
+    assert len(str(caught.value)) < 300
