@@ -3,8 +3,12 @@
 Rules: every answer is the envelope, also to what is no HTTP at all. A head (request line and headers) has a limit, and
 so has what frames a body and what follows it (chunk sizes, trailers); the body's own is the door's. Trailers are read
 and dropped: they never become headers. Nothing is written where it would be taken for another request's answer, or for
-more of one that has begun: the connection ends. So it does for a client that asks and asks without waiting for answers.
+more of one that has begun: the connection ends. So it does for a client that asks and asks without waiting for answers,
+and where a head is not whole in time: nobody knows yet who is there, and the door cannot ask.
 """
+
+from asyncio import TimerHandle
+from typing import Any
 
 import orjson
 from uvicorn._types import ASGI3Application
@@ -33,8 +37,15 @@ class JsonHttp(HttpToolsProtocol):
     bare = 0
     """Bytes since there was last a body's or the end of a head or request, whole pieces only: the piece that has one
     of these is not counted, for nobody says where in it they are. A piece is one read of the loop: 256 KiB at most."""
+    late: TimerHandle | None = None
+    """Ends the connection, from its first moment or the beginning of a head to the end of that head."""
     answered: RequestResponseCycle | None = None
     """The request that is being answered, or was last: those that wait behind it begin only if the client stays."""
+
+    def connection_made(self, transport: Any) -> None:  # what uvicorn calls the type differs between its releases
+        """Somebody is there."""
+        super().connection_made(transport)
+        self._expect_head()
 
     def data_received(self, data: bytes) -> None:
         """More of a request."""
@@ -50,10 +61,16 @@ class JsonHttp(HttpToolsProtocol):
         """
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
+        self._have_head()
         cycle, self.answered = self.answered, None
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True
             cycle.message_event.set()
+
+    def on_message_begin(self) -> None:
+        """The parser has seen the first of a request."""
+        super().on_message_begin()
+        self._expect_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """The parser has read a header, or a trailer: the running request's headers are the same list."""
@@ -69,6 +86,7 @@ class JsonHttp(HttpToolsProtocol):
             raise Overrun
         super().on_headers_complete()
         self.heading, self.bare = False, 0
+        self._have_head()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         """Its turn has come."""
@@ -85,6 +103,24 @@ class JsonHttp(HttpToolsProtocol):
         """The parser has seen the end of a request."""
         super().on_message_complete()
         self.heading, self.bare = True, 0
+
+    def _expect_head(self) -> None:
+        """Within the time that an idle connection has; a byte now and then buys no more of it."""
+        if self.late is None:
+            self.late = self.loop.call_later(self.timeout_keep_alive, self._look_for_head)
+
+    def _look_for_head(self) -> None:
+        """It is not there. While another request is answered its rest may be with the kernel: we do not read then."""
+        self.late = None
+        if self.answered is None or self.answered.response_complete:
+            self.transport.close()
+        else:
+            self._expect_head()
+
+    def _have_head(self) -> None:
+        if self.late is not None:
+            self.late.cancel()
+            self.late = None
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words say nothing that helps
         """The parser gave up."""
