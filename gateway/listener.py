@@ -5,6 +5,7 @@ Rules: accepted connections inherit its patience. A peer that takes nothing for 
 """
 
 import contextlib
+import errno
 import os
 import socket
 import stat
@@ -43,7 +44,8 @@ def listen_tcp(host: str, port: int, *, patience: float) -> socket.socket:
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        raise CannotListen(f"{host} port {port}", f"{error.strerror}; choose another one with --port") from error
+        wrong = "--host" if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL else "--port"
+        raise CannotListen(f"{host} port {port}", f"{error.strerror}; choose another one with {wrong}") from error
     return listener
 
 

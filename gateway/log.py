@@ -111,10 +111,10 @@ def secrets_in(value: object, *, secret: bool = False) -> list[str]:
         case str():
             return [value] if secret and len(value) >= SHORTEST_SECRET else []
         case Struct():
-            fields = msgspec.structs.asdict(value).items()
-            return [found for name, part in fields for found in secrets_in(part, secret=secret or name in SECRET)]
+            return secrets_in(msgspec.structs.asdict(value), secret=secret)
         case Mapping():
-            return [found for part in value.values() for found in secrets_in(part, secret=secret)]
+            parts = value.items()
+            return [found for name, part in parts for found in secrets_in(part, secret=secret or name in SECRET)]
         case list() | tuple():
             return [found for part in value for found in secrets_in(part, secret=secret)]
         case _:

@@ -1,4 +1,4 @@
-"""`[tools.mcp.<name>]`, typed. A mistake is an error that names the server and the key."""
+"""`[tools.mcp.<name>]`, typed. A mistake is an error that names the server and the key, and shows no secret."""
 
 import re
 from collections.abc import Mapping
@@ -16,6 +16,8 @@ ALL: Final = ("*",)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}\Z")
 _TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+_TELLING = re.compile(r"(?:command|env|headers|url)\b")
+"""Keys whose values may hold a secret."""
 
 
 class UpstreamMisconfigured(BridgeError):
@@ -55,7 +57,7 @@ class UpstreamSettings:
     def of(cls, name: str, table: JsonObject) -> "UpstreamSettings":
         """From a table of a configuration file."""
         if found := problems(_SHAPE.schema, {**table, "name": name}):
-            raise UpstreamMisconfigured(name, "; ".join(found))
+            raise UpstreamMisconfigured(name, "; ".join(map(_unsaid, found)))
         settings: UpstreamSettings = _SHAPE.load({**table, "name": name})
         settings.check()
         return settings
@@ -85,6 +87,14 @@ class UpstreamSettings:
 
 def _any(patterns: tuple[str, ...], name: str) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _unsaid(problem: str) -> str:
+    """Of a value that may be a secret, only its kind."""
+    if _TELLING.match(problem) is None:
+        return problem
+    wanted, got, value = problem.partition(", got ")
+    return wanted + got + value.partition(" ")[0]
 
 
 _SHAPE: Final = shape_of(UpstreamSettings)

@@ -3,12 +3,15 @@
 Rules: every answer is the envelope, also to what is no HTTP at all. A head (request line and headers) has a limit, and
 so has what frames a body and what follows it (chunk sizes, trailers); the body's own is the door's. Trailers are read
 and dropped: they never become headers. Nothing is written where it would be taken for another request's answer, or for
-more of one that has begun: the connection ends.
+more of one that has begun: the connection ends. So it does for a client that asks and asks without waiting for answers,
+and where a head is not whole in time: nobody knows yet who is there, and the door cannot ask.
 """
 
-from collections.abc import Sequence
+from asyncio import TimerHandle
+from typing import Any
 
 import orjson
+from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ostler.gateway.api.door import HEADERS
@@ -16,8 +19,14 @@ from ostler.gateway.api.errors import ApiError, envelope
 from ostler.gateway.api.road import lay_road
 
 HEAD_LIMIT = 64 * 1024
+BEHIND = 64
+"""Requests that may wait for the one before them: uvicorn reads on after each answer, however many there are."""
 NO_HTTP = "this is no HTTP request: check the request line, the headers and how the body is cut"
 TOO_LONG = f"the request line and headers, or the trailers, are longer than {HEAD_LIMIT} bytes; send less"
+
+
+class Overrun(Exception):
+    """More requests wait than may."""
 
 
 class JsonHttp(HttpToolsProtocol):
@@ -28,8 +37,15 @@ class JsonHttp(HttpToolsProtocol):
     bare = 0
     """Bytes since there was last a body's or the end of a head or request, whole pieces only: the piece that has one
     of these is not counted, for nobody says where in it they are. A piece is one read of the loop: 256 KiB at most."""
-    unanswered: Sequence[RequestResponseCycle] = ()
-    """Requests without a whole answer: the one that is being answered, and those that wait behind it."""
+    late: TimerHandle | None = None
+    """Ends the connection, from its first moment or the beginning of a head to the end of that head."""
+    answered: RequestResponseCycle | None = None
+    """The request that is being answered, or was last: those that wait behind it begin only if the client stays."""
+
+    def connection_made(self, transport: Any) -> None:  # what uvicorn calls the type differs between its releases
+        """Somebody is there."""
+        super().connection_made(transport)
+        self._expect_head()
 
     def data_received(self, data: bytes) -> None:
         """More of a request."""
@@ -45,11 +61,16 @@ class JsonHttp(HttpToolsProtocol):
         """
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
-        for cycle in self.unanswered:
-            if not cycle.response_complete:
-                cycle.disconnected = True
-                cycle.message_event.set()
-        self.unanswered = ()
+        self._have_head()
+        cycle, self.answered = self.answered, None
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+
+    def on_message_begin(self) -> None:
+        """The parser has seen the first of a request."""
+        super().on_message_begin()
+        self._expect_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """The parser has read a header, or a trailer: the running request's headers are the same list."""
@@ -57,12 +78,21 @@ class JsonHttp(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The parser has seen the end of a head; it is one only if uvicorn can read its target."""
+        """The parser has seen the end of a head; it is one only if uvicorn can read its target.
+
+        What is raised here makes the parser give up.
+        """
+        if len(self.pipeline) >= BEHIND:
+            raise Overrun
         super().on_headers_complete()
-        if self.cycle is not None and self.cycle.scope is self.scope:
-            lay_road(self.cycle)
-            self.unanswered = [*(each for each in self.unanswered if not each.response_complete), self.cycle]
         self.heading, self.bare = False, 0
+        self._have_head()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        """Its turn has come."""
+        lay_road(cycle)
+        self.answered = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_body(self, body: bytes) -> None:
         """The parser has read some of a body."""
@@ -73,6 +103,24 @@ class JsonHttp(HttpToolsProtocol):
         """The parser has seen the end of a request."""
         super().on_message_complete()
         self.heading, self.bare = True, 0
+
+    def _expect_head(self) -> None:
+        """Within the time that an idle connection has; a byte now and then buys no more of it."""
+        if self.late is None:
+            self.late = self.loop.call_later(self.timeout_keep_alive, self._look_for_head)
+
+    def _look_for_head(self) -> None:
+        """It is not there. While another request is answered its rest may be with the kernel: we do not read then."""
+        self.late = None
+        if self.answered is None or self.answered.response_complete:
+            self.transport.close()
+        else:
+            self._expect_head()
+
+    def _have_head(self) -> None:
+        if self.late is not None:
+            self.late.cancel()
+            self.late = None
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words say nothing that helps
         """The parser gave up."""

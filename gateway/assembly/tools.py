@@ -1,12 +1,15 @@
 """The tool side: the bridge, its channels, our own tools and configured tool servers, what agents may do."""
 
+import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ostler.bridge.channels.http import HttpChannel
 from ostler.bridge.channels.http_app import HttpSettings
+from ostler.bridge.session_facts import SessionFacts
 from ostler.bridge.settings import BridgeSettings
 from ostler.bridge.upstreams.remote import ExtraMissing
 from ostler.bridge.upstreams.shared import Upstreams
@@ -14,11 +17,13 @@ from ostler.gateway.config.check import upstream_settings
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.settings import MemorySettings, Settings
 from ostler.gateway.memory.memories import Memories
-from ostler.gateway.sessions.workshop import Workshop
+from ostler.gateway.sessions.workshop import NOBODY, SessionContext, ToolSource, Workshop
 from ostler.gateway.tools import load as load_sources
 from ostler.pool import configuration as pool_configuration
 from ostler.pool.ports import ToolSet
 from ostler.pool.provider import ToolChannel
+
+log = logging.getLogger(__name__)
 
 
 def bridge_settings(folder: Path, environ: Mapping[str, str], call_deadline: float) -> BridgeSettings:
@@ -64,10 +69,20 @@ def equipped(
     return replace(wanted, warm=tuple(warm))
 
 
+def warn_of_strays(sources: Sequence[ToolSource], wanted: Sequence[str]) -> None:
+    """Names that no tool has. A source may have one for some sessions only, so they stop nothing."""
+    context = SessionContext(SessionFacts(session_id=NOBODY), "")
+    names = sorted({tool.name for source in sources for tool in source(context)})
+    for pattern in wanted:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            log.warning("tools.own: no tool of ours is called %r; there are: %s", pattern, ", ".join(names))
+
+
 @asynccontextmanager
 async def open_workshop(settings: Settings, memories: Memories) -> AsyncIterator[Workshop]:
     """Our own tools, memory's, and the configured tool servers, which start while the gateway is serving already."""
     sources = load_sources() if settings.tools.own else ()
+    warn_of_strays(sources, settings.tools.own)
     servers = upstream_settings(settings)
     if not servers:
         yield Workshop(sources, wanted=settings.tools.own, of_memory=[memories.source])

@@ -63,6 +63,7 @@ def start(given: argparse.Namespace, signals: "Signals") -> None:
         from ostler.gateway import log  # noqa: PLC0415 - see above
         from ostler.gateway.api.keys import check_exposure  # noqa: PLC0415 - see above
         from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
+        from ostler.gateway.config.settings import GatewaySettings  # noqa: PLC0415 - see above
         from ostler.gateway.data_folder import spelled_out  # noqa: PLC0415 - see above
         from ostler.gateway.heap import keep_little  # noqa: PLC0415 - see above
         from ostler.gateway.listener import (  # noqa: PLC0415 - see above
@@ -95,7 +96,8 @@ def start(given: argparse.Namespace, signals: "Signals") -> None:
             raise
     ours = born(made) if made else None
     keyed = bool(settings.auth.api_key or settings.auth.keys)
-    ready = partial(greet, address_of(listener), loaded.data_dir, configured=loaded.file is not None, keyed=keyed)
+    configured = loaded.file is not None or settings.gateway.default_model != GatewaySettings().default_model
+    ready = partial(greet, address_of(listener), loaded.data_dir, configured=configured, keyed=keyed)
     keep_little()
     try:
         uvloop.run(serve(loaded, os.environ, listener, ready, signals))

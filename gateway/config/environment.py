@@ -106,7 +106,7 @@ def kind_of(words: Sequence[str], place: str) -> Any:
 def parsed(text: str, kind: Any, place: str) -> Any:
     """JSON for what has parts, the bare text for the rest; whichever it is where any value may stand."""
     if kind is Any:
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             return json.loads(text)
         return text
     whole = next((part for part in (kind, *get_args(kind)) if get_origin(part) in (list, dict)), None)
@@ -114,7 +114,7 @@ def parsed(text: str, kind: Any, place: str) -> Any:
         return text
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(place, f"wants JSON, for example {json.dumps(example_of(whole))}: {error}") from error
     if not shaped(value, whole):
         raise ConfigError(place, f"is JSON of another shape; write it like {json.dumps(example_of(whole))}")

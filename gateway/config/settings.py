@@ -21,11 +21,15 @@ Amount = Annotated[int, Meta(ge=0, le=2**62)]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 
 SECRET = frozenset({"api_key", "env", "headers", "options", "sha256", "token"})
-URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+URL = re.compile(r"(?:[\w-]+=)?[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+"""As a value, or as what an option or a variable of a command is."""
 TOLD = re.compile(r"(?<=://)[^/?#]*(?=@)|(?<=\?).+")
 """The user with the password, and the query."""
-TELLS = re.compile(r"(?P<name>--?[\w-]*(?:key|token|secret|password))(?:=(?P<value>.+))?$", re.IGNORECASE)
-"""An option of a command that is called like a secret, with its value or before it."""
+TELLS = re.compile(
+    r"(?P<name>[\w=-]*(?:key|token|secret|password|authorization))(?:(?P<sign>=|:\s*)(?P<value>.+))?$",
+    re.IGNORECASE | re.DOTALL,
+)
+"""An option, a variable or a header that is called like a secret, with its value; or an option before it."""
 
 
 class GatewaySettings(Struct, frozen=True, kw_only=True):
@@ -369,10 +373,11 @@ def shown(value: Any, key: str = "") -> Any:
 
 
 def _unsaid(word: Any, before: Any) -> Any:
-    """A word of a command, unless it is a secret: the value of an option that is called like one."""
+    """A word of a command, unless it is a secret: the value of something that is called like one."""
     if not isinstance(word, str) or not isinstance(before, str):
         return word
-    if (option := TELLS.match(before)) and not option["value"] and not word.startswith("-"):
+    option = TELLS.match(before) if before.startswith("-") else None
+    if option and not option["value"] and not word.startswith("-"):
         return "(secret)"
-    option = TELLS.match(word)
-    return f"{option['name']}=(secret)" if option and option["value"] else word
+    told = TELLS.match(word)
+    return f"{told['name']}{told['sign']}(secret)" if told and told["value"] else word

@@ -18,6 +18,7 @@ from ostler.gateway.errors import GatewayError
 CHUNK = 65_536
 CONNECT_SECONDS = 10.0
 UNIX = "unix:"
+NOBODY = "nobody listens there; start one with `ostler serve`, or name another place"
 
 
 class Unreachable(GatewayError):
@@ -120,6 +121,8 @@ async def connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWri
             return await asyncio.open_connection(parts.hostname, port, ssl=secure)
     except TimeoutError as error:
         raise Unreachable(address, f"no connection within {CONNECT_SECONDS:g} s", before_sending=True) from error
+    except (ConnectionRefusedError, FileNotFoundError) as error:
+        raise Unreachable(address, NOBODY, before_sending=True) from error
     except (OSError, ValueError) as error:
         raise Unreachable(address, str(error), before_sending=True) from error
 

@@ -66,6 +66,7 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed("sleeping_test", "tests/soak/*.py", "random moments are the experiment; other processes send no event"),
     Allowed("sleeping_test", "tests/faults/*.py", "random moments are the experiment; other processes send no event"),
     Allowed("sleeping_test", "tests/churn/*.py", "random moments are the experiment; other processes send no event"),
+    Allowed("sleeping_test", "tests/fuzz/targets/tools.py", "a client that stays for a while before it leaves"),
     Allowed("sleeping_test", "tests/process/test_bridge_relay.py", "shows that nothing happens for a while"),
 )
 

@@ -54,7 +54,8 @@ def test_settings_come_from_a_table() -> None:
         ("a", {"command": ["x"], "url": "http://x"}, "give either command or url"),
         ("a", {"url": "ftp://x"}, "url must be http or https"),
         ("a b", {"command": ["x"]}, "a name is"),
-        ("a", {"command": "x"}, 'command: expected array, got string "x"'),
+        ("a", {"command": "x"}, "command: expected array, got string$"),
+        ("a", {"command": ["x"], "envy": {}}, "envy: unknown, got object; known here: .*env"),
         ("a", {"command": ["x"], "alow": []}, "alow: unknown"),
         ("a", {"command": ["x"], "timeout": "5"}, "timeout: expected number"),
         ("a", {"command": ["x"], "cwd": "here"}, "cwd must be absolute"),
@@ -63,6 +64,22 @@ def test_settings_come_from_a_table() -> None:
 def test_mistakes_name_the_server_and_the_key(name: str, table: dict[str, Any], message: str) -> None:
     with pytest.raises(UpstreamMisconfigured, match=message):
         UpstreamSettings.of(name, table)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"url": "http://x", "headers": "Authorization: hidden"},
+        {"url": "http://x", "headers": {"Authorization": ["hidden"]}},
+        {"command": ["x"], "env": "KEY=hidden"},
+        {"command": "x --api-key hidden"},
+        {"url": ["http://ann:hidden@x"]},
+    ],
+)
+def test_w11_a_mistake_shows_no_secret(table: dict[str, Any]) -> None:
+    with pytest.raises(UpstreamMisconfigured) as caught:
+        UpstreamSettings.of("a", table)
+    assert "hidden" not in str(caught.value)
 
 
 def test_a_tool_name_that_no_model_may_call_is_not_shown() -> None:

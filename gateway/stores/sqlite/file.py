@@ -44,7 +44,7 @@ class StoreFile:
 
     def __init__(self, path: Path, settings: SqliteSettings, watch: StoreWatch | None) -> None:
         self.path = path
-        self._wait = wait = settings.lock_wait
+        wait = settings.lock_wait
         self._writer = Writer(path, self._opening, wait=wait, most_waiting=settings.most_waiting, watch=watch)
         self._readers = Readers(path, partial(connect_reader, path, wait), wait=wait)
 
@@ -57,7 +57,7 @@ class StoreFile:
         """
         file = cls(path, settings, watch)
         try:
-            file._opening().close()
+            file._opening(settings.lock_wait).close()
         except StoreError as fault:
             if not fault.passing or not path.exists() or not path.stat().st_size:
                 file.close()
@@ -86,18 +86,18 @@ class StoreFile:
         self._writer.close()
         self._readers.close()
 
-    def _opening(self) -> Connection:
-        """A connection that may write, to a file of today's schema."""
+    def _opening(self, wait: float) -> Connection:
+        """A connection that may write, to a file of today's schema; so many seconds are waited for a lock."""
         try:
             make_private(self.path)
-            db = connect(self.path, self._wait)
+            db = connect(self.path, wait)
             try:
                 migrate(db, self.path)
             except BaseException:
                 db.close()
                 raise
         except apsw.Error as error:
-            raise fault_of(error, self.path, self._wait) from error
+            raise fault_of(error, self.path, wait) from error
         except OSError as error:
             raise told_by_disk(error, self.path) from error
         return db

@@ -31,6 +31,7 @@ from ostler.gateway.errors import (
     StoreDiskFault,
     StoreError,
     StoreFull,
+    StoreLocked,
     StoreReadOnly,
 )
 from ostler.gateway.stores.sqlite.connection import Connection
@@ -89,7 +90,7 @@ class Writer:
     def __init__(
         self,
         path: Path,
-        opening: Callable[[], Connection],
+        opening: Callable[[float], Connection],
         *,
         wait: float,
         most_waiting: int,
@@ -173,7 +174,7 @@ class Writer:
         began = monotonic()
         waited = 0.0
         try:
-            db = self._connection()
+            db = self._connection(began)
             db.set_busy_timeout(int(self._lock.left(began, monotonic()) * 1000))
             db.execute("BEGIN IMMEDIATE")
             self._lock.granted()
@@ -207,7 +208,7 @@ class Writer:
         db.execute("RELEASE one")
         return outcome
 
-    def _connection(self) -> Connection:
+    def _connection(self, began: float) -> Connection:
         # An open file can be written to although its owner has made it read-only since: what he meant is clear. And a
         # connection that was opened meanwhile would stay read-only for ever.
         if self._path.exists() and not os.access(self._path, os.W_OK):
@@ -215,7 +216,10 @@ class Writer:
             raise GroupFailed(partial(StoreReadOnly, self._path))
         if self._db is None:
             try:
-                self._db = self._opening()
+                self._db = self._opening(self._lock.left(began, began))
+            except StoreLocked as locked:
+                waited = self._lock.refused(began, monotonic())
+                raise GroupFailed(partial(StoreLocked, self._path, waited)) from locked
             except StoreError as error:
                 raise GroupFailed(partial(type(error).again, error)) from error
             self._db.set_wal_hook(self._note_log)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from tests.process.gateway.test_client_tools import CALL, TOOLS, calls_of, output
 from tests.support.served import SESSION, Served, serving, text_of
@@ -39,6 +40,16 @@ async def test_rb7_b23_own_tools_run_here_and_know_whose_session_calls(tmp_path:
             ] * 5
             assert calls_of(answer.json()) == []
         assert served.starts() == 1
+
+
+async def test_g04_a_name_that_no_tool_of_ours_has_is_told_of_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(tmp_path / "data", tools__own=["session_*", "sesion_info"]) as served:
+        assert await served.say("!tools") == "session_info"
+    (told,) = [record.getMessage() for record in caplog.records if "tools.own" in record.getMessage()]
+    assert "'sesion_info'" in told
+    assert "session_info" in told
 
 
 async def test_w02_a_call_whose_agent_states_another_session_is_refused_whatever_its_token(tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from ostler.gateway.api.protocol import HEAD_LIMIT
+from ostler.gateway.api.protocol import BEHIND, HEAD_LIMIT
 from ostler.gateway.listener import listen_tcp, listen_unix
 from ostler.gateway.serving import Server
 from tests.support.served import Served, serving
@@ -52,9 +53,22 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Serv
 @pytest_asyncio.fixture(params=["tcp", "unix"], loop_scope="module")
 async def line(request: pytest.FixtureRequest, served: Served, tmp_path: Path) -> AsyncIterator[Line]:
     """A connection to the gateway as it serves."""
-    unix = request.param == "unix"
-    listener = listen_unix(tmp_path / "s") if unix else listen_tcp("127.0.0.1", 0, patience=10)
+    async with line_to(Server.of(served.gateway.app), tmp_path, unix=request.param == "unix") as connected:
+        yield connected
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def hasty(served: Served, tmp_path: Path) -> AsyncIterator[Line]:
+    """The same, to one that waits a second for what it waits 75 for."""
     server = Server.of(served.gateway.app)
+    server.config.timeout_keep_alive = 1
+    async with line_to(server, tmp_path, unix=False) as connected:
+        yield connected
+
+
+@asynccontextmanager
+async def line_to(server: Server, tmp_path: Path, *, unix: bool) -> AsyncIterator[Line]:
+    listener = listen_unix(tmp_path / "s") if unix else listen_tcp("127.0.0.1", 0, patience=10)
     running = asyncio.create_task(server.serve(sockets=[listener]))
     if unix:
         ends = await asyncio.open_unix_connection(str(tmp_path / "s"))
@@ -176,3 +190,56 @@ async def test_a_head_that_begins_where_a_big_body_ends_is_not_too_long(line: Li
     assert b"200 OK" in await soon(line.reader.readuntil(b"}"), "the first answer")
     status, _, _ = await line.answer(b"t: localhost\r\nconnection: close\r\n\r\n")
     assert status == b"HTTP/1.1 200 OK"
+
+
+async def test_as_many_requests_as_may_wait_are_answered_in_their_order(line: Line) -> None:
+    line.writer.write(b"".join(request(number) for number in range(BEHIND)))
+    rest = await soon(answers(line, BEHIND), "the answers")
+    assert rest == [str(number) for number in range(BEHIND)]
+
+
+async def test_who_asks_and_asks_without_reading_is_cut_off(line: Line, served: Served) -> None:
+    before = len(served.prompts())
+    line.writer.write(post(json.dumps({"model": "demo", "input": "!sleep 60"}).encode()))
+    await eventually(lambda: len(served.prompts()) > before, "the first request's turn")
+    assert await line.answer(GOOD * (BEHIND + 1)) == (b"", {}, b"")
+
+
+@pytest.mark.parametrize("sent", [b"", GOOD[:30], GOOD + GOOD[:30]], ids=["nothing", "half a head", "after an answer"])
+async def test_who_does_not_finish_a_head_is_cut_off(hasty: Line, sent: bytes) -> None:
+    hasty.writer.write(sent)
+    rest = await soon(hasty.reader.read(), "the end of the connection")
+    assert rest.count(b"HTTP/1.1") == sent.count(GOOD)
+
+
+async def test_a_byte_now_and_then_buys_no_time(hasty: Line) -> None:
+    hasty.writer.write(GOOD[:26])
+    reading = asyncio.create_task(hasty.reader.read())
+    loop = asyncio.get_running_loop()
+
+    def drip() -> None:
+        if not reading.done():
+            hasty.writer.write(b"x")
+            loop.call_later(0.2, drip)
+
+    drip()
+    assert await soon(reading, "the end of the connection") == b""
+
+
+async def test_half_a_head_does_not_end_the_answer_before_it(hasty: Line) -> None:
+    slow = json.dumps({"model": "demo", "input": "!sleep 1.5"}).encode()
+    status, _, _ = await hasty.answer(post(slow) + GOOD[:30])
+    assert status == b"HTTP/1.1 200 OK"
+
+
+def request(number: int) -> bytes:
+    return b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-request-id: %d\r\n\r\n" % number
+
+
+async def answers(line: Line, many: int) -> list[str]:
+    """The ids of so many answers."""
+    found = []
+    for _ in range(many):
+        head = await line.reader.readuntil(b"}")
+        found.append(head.partition(b"x-request-id: ")[2].partition(b"\r\n")[0].decode())
+    return found

@@ -56,6 +56,12 @@ def test_a_first_start_with_a_key_says_that_it_is_needed(tmp_path: Path) -> None
     assert [line for line in running.logged if "uvicorn" in str(line)] == []
 
 
+def test_a_first_start_for_another_model_does_not_say_that_it_serves_the_demo_agent(tmp_path: Path) -> None:
+    with command(tmp_path, OSTLER_GATEWAY__DEFAULT_MODEL="gemini") as running:
+        assert "demo" not in running.said[0]
+        assert running.end() == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_c04_a_restart_of_either_kind_keeps_session_and_history(tmp_path: Path, number: int) -> None:
     with command(tmp_path) as running, running.http() as http:
@@ -170,6 +176,7 @@ def test_h18_a_second_gateway_on_the_same_data_is_refused(tmp_path: Path) -> Non
         ((), {"OSTLER_RESETS__MODE": "weekly"}, "resets.mode"),
         ((), {"OSTLER_RESETS__TIMEZONE": "Mars/Olympus"}, "resets.timezone"),
         ((), {"OSTLER_GATEWAY__DEFAULT_MODEL": "nope/x"}, "provider"),
+        (("--host", "192.0.2.1"), {"OSTLER_API_KEY": "a-key-of-16-chars"}, "choose another one with --host"),
     ],
 )
 def test_g04_what_cannot_be_served_is_refused_with_one_line(

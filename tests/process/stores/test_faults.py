@@ -114,6 +114,23 @@ async def test_h03_the_writes_of_one_turn_wait_once_for_a_lock_that_stays(path: 
     await store.aclose()
 
 
+async def test_h03_so_do_writes_that_cannot_even_open_the_file(path: Path) -> None:
+    await (await SqliteStore.open(path)).aclose()
+    other = apsw.Connection(str(path))
+    other.execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()
+    other.execute("BEGIN IMMEDIATE; PRAGMA user_version")
+    store = await SqliteStore.open(path, settings=SqliteSettings(lock_wait=1.0))
+    waits = []
+    for _ in range(3):
+        with pytest.raises(StoreLocked) as locked:
+            await store.create_session(NewSession("sess_p"))
+        waits.append(locked.value.waited)
+    assert waits == sorted(set(waits)), "each is told since when, and not how long it waited itself"
+    other.close()
+    await store.create_session(NewSession("sess_p"))
+    await store.aclose()
+
+
 async def test_too_many_waiting_writes_are_refused_at_once(path: Path) -> None:
     store = await SqliteStore.open(path, settings=SqliteSettings(most_waiting=5))
     await store.create_session(NewSession("sess_p"))

@@ -139,7 +139,7 @@ def test_exit_codes_say_how_it_went(tmp_path: Path) -> None:
     assert script(tmp_path, "--nonsense").returncode == 2
     nobody = script(tmp_path, "--once", "hi", "--url", "http://127.0.0.1:9")
     assert nobody.returncode == 1
-    assert "no gateway at http://127.0.0.1:9" in nobody.stderr
+    assert "no gateway at http://127.0.0.1:9: nobody listens there; start one with `ostler serve`" in nobody.stderr
     assert "Traceback" not in nobody.stderr
     model = script(tmp_path, "--once", "hi", "--model", "nothing")
     assert (model.returncode, model.stdout) == (1, "")

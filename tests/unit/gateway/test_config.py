@@ -262,6 +262,8 @@ def test_w11_what_is_shown_holds_no_secret(tmp_path: Path) -> None:
         ("https://ann:hid@den@example.org/mcp", "https://(secret)@example.org/mcp"),
         ("HTTPS://example.org/mcp?key=hidden&b=c", "HTTPS://example.org/mcp?(secret)"),
         ("http://hidden@example.org/@a?b@c?d", "http://(secret)@example.org/@a?(secret)"),
+        ("--url=https://ann:hidden@example.org/?key=hidden", "--url=https://(secret)@example.org/?(secret)"),
+        ("DSN=postgres://ann:hidden@example.org/db", "DSN=postgres://(secret)@example.org/db"),
         ("a@b?c://d", "a@b?c://d"),
     ],
 )
@@ -275,6 +277,11 @@ def test_w11_what_a_url_tells_its_server_only_is_not_shown(url: str, told: str) 
         (["agent", "--api-key", "hidden", "-v"], ["agent", "--api-key", "(secret)", "-v"]),
         (["--TOKEN=hidden", "x"], ["--TOKEN=(secret)", "x"]),
         (["-password", "--acp"], ["-password", "--acp"]),
+        (["--header", "Authorization: Bearer hidden"], ["--header", "Authorization: (secret)"]),
+        (["-H", "X-Api-Key:hidden", "-v"], ["-H", "X-Api-Key:(secret)", "-v"]),
+        (["--header=Authorization: Bearer hidden"], ["--header=Authorization: (secret)"]),
+        (["env", "MY_TOKEN=hidden\nhidden", "agent"], ["env", "MY_TOKEN=(secret)", "agent"]),
+        (["show", "key", "x:y"], ["show", "key", "x:y"]),
         (["--keyed", "x", "tokens", "y"], ["--keyed", "x", "tokens", "y"]),
     ],
 )
@@ -316,3 +323,10 @@ def test_the_pool_gives_up_later_than_the_work_that_it_guards(tmp_path: Path) ->
     slowest = pool.providers["demo"].deadlines
     assert pool.limits.start_timeout > slowest.start == 200
     assert pool.limits.open_timeout > slowest.session_open + slowest.tools
+
+
+@pytest.mark.parametrize("name", ["OSTLER_TOOLS__OWN", "OSTLER_TOOLS__MCP__X__ENV"])
+def test_g04_a_variable_nested_deeper_than_can_be_read_is_one_sentence(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check(loaded(tmp_path, **{name: "[" * 100_000}), tmp_path)
+    assert len(str(caught.value)) < 300

@@ -9,15 +9,34 @@ from contextlib import contextmanager
 import pytest
 
 from ostler.gateway.config.errors import ConfigError
-from ostler.gateway.config.settings import AuthSettings, LogSettings, MetricsSettings, ProviderSection, Settings
+from ostler.gateway.config.settings import (
+    AuthSettings,
+    LogSettings,
+    MetricsSettings,
+    ProviderSection,
+    Settings,
+    ToolSettings,
+)
 from ostler.gateway.correlation import NONE, ORIGIN, Origin, on_behalf_of, origin_of
 from ostler.gateway.log import LogLines, Redaction, secrets_in, set_up
 
-SECRETS = ["sk-the-key-of-a-person", "a-token-for-prometheus", "value-of-an-agents-key"]
+SECRETS = [
+    "sk-the-key-of-a-person",
+    "a-token-for-prometheus",
+    "value-of-an-agents-key",
+    "Bearer of-a-tool-server",
+    "of-another-tool-server",
+]
 SETTINGS = Settings(
     auth=AuthSettings(api_key=SECRETS[0]),
     metrics=MetricsSettings(token=SECRETS[1]),
     providers={"demo": ProviderSection(env={"AGENT_API_KEY": SECRETS[2], "SHORT": "on"})},
+    tools=ToolSettings(
+        mcp={
+            "a": {"url": "http://tools.example", "headers": {"Authorization": SECRETS[3]}},
+            "b": {"command": ["tool-server"], "env": {"KEY": SECRETS[4]}},
+        }
+    ),
 )
 
 
@@ -63,7 +82,7 @@ def test_w11_no_secret_of_the_configuration_gets_into_a_line_by_any_way(form: st
     try:
         int(f"refused {SECRETS[2]}")
     except ValueError:
-        made = record(f"key {SECRETS[0]}", token=SECRETS[1], facts={"a": [SECRETS[1]]}, animal="cat")
+        made = record(f"key {SECRETS[0]} {SECRETS[3]}", token=SECRETS[1], facts={"a": SECRETS[1:]}, animal="cat")
         made.exc_info = sys.exc_info()
     line = lines.format(made)
     assert [secret for secret in [*SECRETS, "cat"] if secret in line] == []
