@@ -312,6 +312,7 @@ class Stablehand:
     async def weigh_slot(self, running: Running) -> None:
         """Measure the memory of a process tree."""
         if running.transport is not None:
-            running.memory = await running.transport.memory()
+            found = await running.transport.memory()
+            running.memory = found.pss
             if running.slot in self._roster.slots:
-                self._tell(events.MemorySampled(running.slot, running.memory))
+                self._tell(events.MemorySampled(running.slot, found.pss, found.own))

@@ -39,6 +39,7 @@ from ostler.pool.ports import Identity, ToolTicket
 from ostler.pool.process.errors import ProcessError, StartError
 from ostler.pool.process.keeper import Keeper
 from ostler.pool.process.ladder import StopDeadlines
+from ostler.pool.process.tree import TreeMemory
 from ostler.pool.prompt import PromptCapabilities
 from ostler.pool.provider import CloseVerb, Provider
 from ostler.pool.session import AgentSession
@@ -194,10 +195,9 @@ class Transport:
             return False
         return True
 
-    async def memory(self) -> int:
-        """PSS of the whole process tree in bytes."""
-        found = await asyncio.get_running_loop().run_in_executor(None, self.connection.process.memory)
-        return found.pss
+    async def memory(self) -> TreeMemory:
+        """Of the whole process tree."""
+        return await asyncio.get_running_loop().run_in_executor(None, self.connection.process.memory)
 
     def entrust(self) -> Callable[[bool], Awaitable[None]]:
         """Share the process: from here on only the returned call ends it (True: hard), and `close` is refused."""

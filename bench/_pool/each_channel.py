@@ -89,9 +89,9 @@ async def sample(yard: Yard, provider: Provider, channel: ToolChannel) -> tuple[
     transport = await yard.start(provider, channel)
     try:
         await yard.open(transport, 0)
-        before = await transport.memory()
+        before = (await transport.memory()).pss
         times = sorted([await yard.open(transport, number) for number in range(1, SESSIONS + 1)])
-        grown = await transport.memory() - before
+        grown = (await transport.memory()).pss - before
     finally:
         await transport.close(hard=True)
     return times[len(times) // 2], grown / SESSIONS / 2**20

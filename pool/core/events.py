@@ -121,8 +121,11 @@ class SeatBroken:
 
 @dataclass(frozen=True, slots=True)
 class MemorySampled:
+    """`size`: its share of the machine, for the budget; `own`: what it took for itself, to see it grow."""
+
     slot: SlotId
     size: int
+    own: int
 
 
 @dataclass(frozen=True, slots=True)

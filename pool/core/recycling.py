@@ -62,17 +62,20 @@ def judge_age(books: Books, slot: Slot) -> None:
         books.alarm(slot.born + age)
 
 
-def judge_memory(books: Books, slot: Slot, stable: Stable) -> None:
-    """After a measure: has the process outgrown itself, or the ceiling?"""
+def judge_memory(books: Books, slot: Slot, stable: Stable, own: int) -> None:
+    """After a measure: has the process outgrown itself, or the ceiling?
+
+    Growth is told by its own memory: its share of what it has in common doubles when a neighbour ends.
+    """
     limits = books.limits
     ceiling = limits.memory_ceiling
     if slot.baseline is None:
-        slot.baseline = stable.start_bytes = slot.charge
+        slot.baseline, stable.start_bytes = own, slot.charge
         if ceiling is not None and slot.charge > ceiling and not stable.ceiling_off:
             stable.ceiling_off = True
             books.note(Counted.CEILING_TOO_LOW, slot, text=f"fresh at {slot.charge} bytes, ceiling {ceiling}")
         return
-    grown = slot.charge > slot.baseline * limits.memory_growth
+    grown = own > slot.baseline * limits.memory_growth
     above = ceiling is not None and slot.charge > ceiling and not stable.ceiling_off
     before = stable.memory_retired_at
     spaced = before is None or books.now - before >= limits.memory_recycle_spacing

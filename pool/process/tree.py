@@ -8,25 +8,26 @@ from pathlib import Path
 @dataclass(frozen=True, slots=True)
 class TreeMemory:
     """Bytes. `pss` shares each common page among its users, so trees can be added up; `rss` counts it in
-    each.
-
+    each. `own` is what no file backs: unlike the others it says nothing of neighbours that come and go.
     """
 
     processes: int
     rss: int
     pss: int
+    own: int
 
 
 def measure(pids: Iterable[int]) -> TreeMemory:
     found = [memory for pid in pids if (memory := _read(pid)) is not None]
-    return TreeMemory(len(found), sum(memory[0] for memory in found), sum(memory[1] for memory in found))
+    rss, pss, own = (sum(memory[part] for memory in found) for part in range(3))
+    return TreeMemory(len(found), rss, pss, own)
 
 
-def _read(pid: int) -> tuple[int, int] | None:
+def _read(pid: int) -> tuple[int, int, int] | None:
     # One line per fact for the whole process: some forty times cheaper than summing smaps.
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None  # gone between two reads, or it has made itself unreadable
     fields = {words[0]: int(words[1]) * 1024 for line in text.splitlines()[1:] if (words := line.split())}
-    return fields.get("Rss:", 0), fields.get("Pss:", 0)
+    return fields.get("Rss:", 0), fields.get("Pss:", 0), fields.get("Anonymous:", 0)

@@ -59,7 +59,9 @@ async def test_a_handshake_names_the_agent(stable: Stable) -> None:
     assert psutil.pid_exists(transport.pid)
     assert transport.identity.start_time > 0
     assert await transport.probe()
-    assert await transport.memory() > 0
+    memory = await transport.memory()
+    assert 0 < memory.own < memory.rss
+    assert 0 < memory.pss <= memory.rss
 
 
 async def test_a_program_that_repeats_what_it_hears_is_no_agent(stable: Stable) -> None:

@@ -164,23 +164,30 @@ def test_w02_a_process_shared_per_cwd_serves_again_after_a_clean_close_only() ->
 
 def test_memory_growth_over_its_own_baseline_recycles_with_a_pause_between() -> None:
     pool = ready()
-    assert pool.do(events.MemorySampled(SlotId(1), 100)) == []
-    assert pool.do(events.MemorySampled(SlotId(1), 201)) == ["note retired memory_growth", "start #4 k"]
+    assert pool.do(events.MemorySampled(SlotId(1), 100, 100)) == []
+    assert pool.do(events.MemorySampled(SlotId(1), 201, 201)) == ["note retired memory_growth", "start #4 k"]
     pool.started(4)
-    pool.do(events.MemorySampled(SlotId(4), 100))
-    assert pool.do(events.MemorySampled(SlotId(4), 500)) == []
+    pool.do(events.MemorySampled(SlotId(4), 100, 100))
+    assert pool.do(events.MemorySampled(SlotId(4), 500, 500)) == []
+
+
+def test_a_share_that_grows_because_a_neighbour_ended_is_no_growth() -> None:
+    pool = ready()
+    pool.do(events.MemorySampled(SlotId(1), 100, 60))
+    assert pool.do(events.MemorySampled(SlotId(1), 300, 61)) == []
+    assert pool.do(events.MemorySampled(SlotId(1), 250, 121))[0] == "note retired memory_growth"
 
 
 def test_w31_a_ceiling_below_a_fresh_process_is_said_once_and_switched_off() -> None:
     pool = ready(memory_ceiling=50)
-    assert pool.do(events.MemorySampled(SlotId(1), 100)) == ["note ceiling_too_low"]
-    assert pool.do(events.MemorySampled(SlotId(1), 110), after=90.0) == []
+    assert pool.do(events.MemorySampled(SlotId(1), 100, 100)) == ["note ceiling_too_low"]
+    assert pool.do(events.MemorySampled(SlotId(1), 110, 110), after=90.0) == []
 
 
 def test_a_true_ceiling_recycles() -> None:
     pool = ready(memory_ceiling=150)
-    pool.do(events.MemorySampled(SlotId(1), 100))
-    assert pool.do(events.MemorySampled(SlotId(1), 160))[0] == "note retired memory_growth"
+    pool.do(events.MemorySampled(SlotId(1), 100, 100))
+    assert pool.do(events.MemorySampled(SlotId(1), 160, 160))[0] == "note retired memory_growth"
 
 
 def test_w18b_who_answers_when_asked_stays_however_long_it_was_quiet() -> None:
@@ -312,7 +319,7 @@ def test_memory_of_a_starting_process_never_counts_below_what_is_expected() -> N
     pool = Pool()
     pool.register(start_bytes=100)
     pool.claim()
-    pool.do(events.MemorySampled(SlotId(1), 10))
+    pool.do(events.MemorySampled(SlotId(1), 10, 10))
     assert pool.core.census().memory == 100
 
 

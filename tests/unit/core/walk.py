@@ -317,7 +317,8 @@ class Walk(Judge):
 
     def _memory(self) -> None:
         if (number := self._pick(tuple(self.slots))) is not None:
-            self._send(self.events.MemorySampled(number, self.rng.randint(60, 240)))
+            size = self.rng.randint(60, 240)
+            self._send(self.events.MemorySampled(number, size, size))
 
     def _probe(self) -> None:
         if (number := self._ready()) is None:
@@ -349,7 +350,7 @@ class Walk(Judge):
                     events.SeatOpenFailed(number, "x"),
                     events.SeatClosed(number, True),
                     events.SeatBroken(number),
-                    events.MemorySampled(number, 100),
+                    events.MemorySampled(number, 100, 100),
                     events.ProbeAnswered(number),
                     events.ProbeMissed(number),
                     events.LeaseReleased(number, number),
