@@ -1,10 +1,12 @@
 """`python -m tests.fuzz [--seconds S] [--frames N] [--target NAME] [--seed N]`: fuzz every target, or one.
 
-The seconds are shared evenly. With frames instead, each target walks so many, however long that takes.
+The seconds are shared evenly. With frames instead, each target walks so many, however long that takes. Without a seed
+it is another walk every time; the seed is told, so that whatever is found can be found again.
 """
 
 import argparse
 import logging
+import random
 import sys
 
 from tests.fuzz.campaign import Campaign, Finding
@@ -21,12 +23,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, help=f"for all targets together (default: {SECONDS:g})")
     parser.add_argument("--frames", type=int, help="frames per target")
     parser.add_argument("--target", choices=[target.name for target in targets])
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)  # what a whole gateway thinks of such requests fills the screen
     chosen = [target for target in targets if options.target in (None, target.name)]
     seconds = options.seconds or (SECONDS if options.frames is None else None)
     share = None if seconds is None else seconds / len(chosen)
+    print(f"seed {options.seed}", flush=True)
     found = walked = 0
     for target in chosen:
         try:

@@ -1,6 +1,7 @@
 """A real headless Chromium on a real page, which hears every complaint of the browser.
 
-Where no browser is installed the tests that need one skip and say so (`apt install chromium`, or set OSTLER_CHROMIUM).
+Where no browser is installed the tests that need one skip and say so (`apt install chromium-headless-shell`, or set
+OSTLER_CHROMIUM). The shell is the same browser without a screen's parts, at half the processor time of the whole one.
 Screenshots go to `build/screenshots`, for people to look at.
 """
 
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -98,7 +99,7 @@ async def browsing() -> AsyncIterator[Browser]:
     """A running browser, or a skipped test."""
     program = chromium()
     if program is None:
-        pytest.skip("no Chromium here: install it (apt install chromium) or name it in OSTLER_CHROMIUM")
+        pytest.skip("no Chromium here: install it (apt install chromium-headless-shell) or name it in OSTLER_CHROMIUM")
     expect.set_options(timeout=PATIENCE)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
