@@ -19,6 +19,7 @@ from ostler.pool.core import events
 from ostler.pool.core.machine import PoolCore
 from ostler.pool.core.values import KeySpec
 from ostler.pool.errors import AgentStartFailed, Phase, PoolError
+from ostler.pool.keys import TransportKey
 from ostler.pool.launch import Launch
 from ostler.pool.looks import PATIENCE, Looks, NoLook
 from ostler.pool.roster import PoolKey
@@ -120,16 +121,21 @@ class Makings:
     def _take(self, fresh: Launch) -> None:
         """From here on the key is made so; for everybody or for one session alone, it is made the same way."""
         self._catalogue.refresh(fresh)
-        for key in (PoolKey(fresh.key), PoolKey(fresh.key, private=True)):
-            if key in self._specs:
-                self._tell_spec(key, self._catalogue.spec(key))
+        for key in self._known_as(fresh.key):
+            self._tell_spec(key, self._catalogue.spec(key))
 
     def _unmake(self, key: PoolKey, error: PoolError | ValueError) -> None:
         """What is up was made of settings that hold no more: nothing is started of them again."""
         self._catalogue.forget(key.key)
-        if key in self._specs and key not in self._unmade:
-            self._unmade[key] = error
-            self._tell(events.Cool(key))
+        unmade = [one for one in self._known_as(key.key) if one not in self._unmade]
+        # Before the core hears of any of them: what it starts in answer would be read on the loop.
+        self._unmade.update(dict.fromkeys(unmade, error))
+        for one in unmade:
+            self._tell(events.Cool(one))
+
+    def _known_as(self, key: TransportKey) -> list[PoolKey]:
+        """For everybody and for one session alone, as far as the core was told of them."""
+        return [one for one in (PoolKey(key), PoolKey(key, private=True)) if one in self._specs]
 
     def _tell_spec(self, key: PoolKey, spec: KeySpec) -> None:
         # Compared with what the core was told, not with the launch before: two keys may share a launch.

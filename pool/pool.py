@@ -143,9 +143,8 @@ class TransportPool:
 
     async def _get(self, wish: Wish) -> Transport:
         known = PoolKey(await self._canonical(wish.key, wish.deadline - self._clock()))
-        await self._engine.makings.prepare(known, wish.deadline - self._clock())
         while True:
-            self._engine.makings.register(known)
+            await self._make(known, wish)
             grant = await self._claim(known, None, wish)
             running = self._engine.roster.slots.get(grant.slot)
             # Whoever takes the transport itself promises nothing, so nothing is held for it.
@@ -183,7 +182,6 @@ class TransportPool:
         await self._engine.makings.prepare(PoolKey(wish.key), wish.deadline - self._clock())
         shared = self._settings.enabled  # not before: a reload may have switched it meanwhile
         key = PoolKey(wish.key, private=not shared)
-        self._engine.makings.register(key)
         try:
             return await self._seat(wish, key, None)
         except AgentStartFailed as error:
@@ -198,7 +196,7 @@ class TransportPool:
     async def _seat(self, wish: Wish, key: PoolKey, warmth: str | None) -> Lease:
         try:
             while True:
-                self._engine.makings.register(key)
+                await self._make(key, wish)
                 tools = self._engine.remember(wish.seat)
                 asked = self._clock()
                 grant = await self._claim(key, tools, wish)
@@ -207,6 +205,11 @@ class TransportPool:
                     return lease
         finally:
             self._engine.forget_resume(wish.seat)
+
+    async def _make(self, key: PoolKey, wish: Wish) -> None:
+        """Before each try, also a later one: a reload may have come between the two."""
+        await self._engine.makings.prepare(key, max(0.0, wish.deadline - self._clock()))
+        self._engine.makings.register(key)
 
     async def _claim(self, key: PoolKey, tools: str | None, wish: Wish) -> Grant:
         claim = next(self._claim_ids)
