@@ -45,18 +45,23 @@ class Floors:
         """Keep these warm from now on, and no others."""
         edition = self._catalogue.edition
         self._cold.clear()
-        await asyncio.gather(*(self._give(one, edition) for one in warm))
+        await self._give_all(warm, edition)
         if edition == self._catalogue.edition:
             self._take_away(edition)
 
     async def try_again(self) -> None:
         """What could not be given may be by now."""
-        edition = self._catalogue.edition
-        await asyncio.gather(*(self._give(one, edition) for one in list(self._cold)))
+        await self._give_all(list(self._cold), self._catalogue.edition)
+
+    async def _give_all(self, warm: Iterable[WarmKey], edition: int) -> None:
+        async with asyncio.TaskGroup() as group:
+            for one in warm:
+                group.create_task(self._give(one, edition))
 
     async def _give(self, warm: WarmKey, edition: int) -> None:
         try:
             key = PoolKey(await self._canonical(warm.key, PATIENCE))
+            unmade = self._engine.makings.unmade(key) is not None
             await self._engine.makings.prepare(key, PATIENCE)
             if edition != self._catalogue.edition:
                 return  # whoever brought the newer settings does the same with them
@@ -66,13 +71,14 @@ class Floors:
                 self._stays_cold(warm, error)
             return
         self._cold.pop(warm, None)
-        self._keep((key, SeatWish(warm.tools)), warm.seats, edition)
+        self._keep((key, SeatWish(warm.tools)), warm.seats, edition, cooled=unmade)
 
-    def _keep(self, floor: Floor, seats: int, edition: int) -> None:
+    def _keep(self, floor: Floor, seats: int, edition: int, *, cooled: bool) -> None:
         key, seat = floor
         before, _ = self._given.get(floor, (0, edition))
         self._given[floor] = seats, edition
-        if seats != before:
+        # A key that could not be made meanwhile was cooled: it has its floor still and keeps nothing warm.
+        if seats != before or cooled:
             self._engine.tell(events.Warm(key, self._engine.remember(seat), seats))
 
     def _take_away(self, edition: int) -> None:

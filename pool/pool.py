@@ -357,11 +357,9 @@ class TransportPool:
         self._directories = Directories(self._catalogue.look, self._clock)
         if switched_off:
             self._engine.cool_shared()
-        self._engine.work(self._renew(), "take new settings")
-
-    async def _renew(self) -> None:
-        await self._engine.makings.renew()
-        await self._warm_configured()
+        # Beside each other: a disk that one known key waits for is no reason to keep another one cold.
+        self._engine.work(self._engine.makings.renew(), "take new settings")
+        self._engine.work(self._warm_configured(), "warm what is configured now")
 
     def snapshot(self) -> "PoolSnapshot":
         """What the pool holds, as plain data."""

@@ -11,23 +11,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ostler.pool import PoolSettings, ProviderSettings, ToolSet, TransportPool
+from ostler.pool import PoolSettings, ProviderSettings, ToolSet, TransportPool, WarmKey, open_pool
 from ostler.pool.errors import AgentStartFailed, BadDirectory, Phase
 from ostler.pool.gate import OpenGates
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch import Launch
 from ostler.pool.observer import Counts
 from ostler.pool.process.keeper import Keeper
+from ostler.pool.provider import Provider
 from ostler.pool.providers import load
 from ostler.pool.transport import Transport
 from tests.support.pools import Stable, demo_settings, open_stable, say
 from tests.support.waiting import eventually
 
 LOGIN = "login"
-TRAITS = {"credential_files": (LOGIN,)}
+TRAITS: dict[str, Any] = {"credential_files": (LOGIN,)}
 
 
 @contextmanager
@@ -43,6 +45,12 @@ def stuck(folder: Path) -> Iterator[None]:
         fifo.touch()
         fifo.replace(path)
         os.close(held)
+
+
+def two_providers() -> dict[str, Provider]:
+    """The demo agent, whose login lies in HOME, and the same by another name, which has none."""
+    demo = load()["demo"]
+    return {"demo": replace(demo, **TRAITS), "well": replace(demo, name="well")}
 
 
 def reload(stable: Stable, *flags: str) -> None:
@@ -170,6 +178,22 @@ class Reloads(Counts):
         if word == self._word and self.reload is not None:
             reload, self.reload = self.reload, None
             reload()
+
+
+async def test_keys_on_a_living_disk_wait_for_none_on_a_dead_one(tmp_path: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    well = TransportKey("well", "demo", str(tmp_path))
+    dead = [TransportKey("demo", f"model-{number}", str(tmp_path)) for number in range(2)]
+    settings = PoolSettings(warm=tuple(WarmKey(key) for key in (*dead, well)))
+    async with open_pool(
+        PoolSettings(), runtime_dir=tmp_path / "run", environ=environ, providers=two_providers()
+    ) as pool:
+        for key in (*dead, well):
+            await pool.learn(key)
+        with stuck(tmp_path):
+            pool.reload(settings, environ)
+            await eventually(lambda: [key.key.key for key in pool.snapshot().core.keys if key.lines] == [well])
+        await eventually(lambda: all(key.lines for key in pool.snapshot().core.keys))
 
 
 async def test_w27a_a_fallback_after_a_reload_is_made_by_the_new_settings(tmp_path: Path) -> None:
