@@ -87,7 +87,8 @@ class Makings:
     def _build(self, key: PoolKey, patience: float) -> Coroutine[Any, Any, Launch]:
         # By edition too: what was begun with older settings is not to be had for the present ones.
         name = (key.key, self._catalogue.edition)
-        return self._builds.find(name, partial(self._catalogue.build, key.key), patience)
+        place = self._catalogue.place(key.key)
+        return self._builds.find(name, partial(self._catalogue.build, key.key), patience, place=place)
 
     def _unread(self, key: PoolKey, error: NoLook, patience: float) -> AgentStartFailed:
         why = f"the files it is made of could not be read: {error.why}"

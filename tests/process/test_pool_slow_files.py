@@ -15,15 +15,20 @@ from typing import Any
 
 import pytest
 
-from ostler.pool import PoolSettings, ProviderSettings, ToolSet, TransportPool, WarmKey, open_pool
+from ostler.pool import Limits, PoolSettings, ProviderSettings, ToolSet, TransportPool, WarmKey, open_pool
+from ostler.pool.catalogue import Catalogue
+from ostler.pool.core.machine import PoolCore
 from ostler.pool.errors import AgentStartFailed, BadDirectory, Phase
 from ostler.pool.gate import OpenGates
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch import Launch
+from ostler.pool.looks import LOOKS
+from ostler.pool.makings import Makings
 from ostler.pool.observer import Counts
 from ostler.pool.process.keeper import Keeper
 from ostler.pool.provider import Provider
 from ostler.pool.providers import load
+from ostler.pool.roster import PoolKey
 from ostler.pool.transport import Transport
 from tests.support.pools import Stable, demo_settings, open_stable, say
 from tests.support.waiting import eventually
@@ -194,6 +199,26 @@ async def test_keys_on_a_living_disk_wait_for_none_on_a_dead_one(tmp_path: Path)
             pool.reload(settings, environ)
             await eventually(lambda: [key.key.key for key in pool.snapshot().core.keys if key.lines] == [well])
         await eventually(lambda: all(key.lines for key in pool.snapshot().core.keys))
+
+
+async def test_w27a_reloads_over_a_dead_disk_leave_looks_for_the_living(tmp_path: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    catalogue, core = Catalogue(PoolSettings(), two_providers(), environ), PoolCore(Limits())
+    makings = Makings(catalogue, core, lambda event: core.handle(event, 0.0) and None)
+    dead = PoolKey(TransportKey("demo", "demo", str(tmp_path)))
+    with stuck(tmp_path):
+        for number in range(LOOKS + 1):
+            changed = ProviderSettings(args=(f"--call-timeout={number + 1}",))
+            catalogue.replace(PoolSettings(providers={"demo": changed}), environ)
+            with pytest.raises(AgentStartFailed, match="could not be read"):
+                await makings.prepare(dead, 0.01)
+        await makings.prepare(PoolKey(TransportKey("well", "demo", str(tmp_path))), 10.0)
+        # Settings that name another disk are looked at, however many looks at the old one are lost.
+        other = tmp_path / "other"
+        other.mkdir()
+        catalogue.replace(PoolSettings(providers={"demo": ProviderSettings(home=str(other))}), environ)
+        await makings.prepare(dead, 10.0)
+    await makings.prepare(dead, 10.0)
 
 
 async def test_w27a_a_fallback_after_a_reload_is_made_by_the_new_settings(tmp_path: Path) -> None:
