@@ -9,7 +9,7 @@ Rules:
   anew first.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import TypeVar
 
 from ostler.pool.configuration import PoolSettings
@@ -35,6 +35,7 @@ class Catalogue:
         self._providers = providers
         self._names = callings(providers)
         self._environ = environ
+        self._surroundings = frozenset(environ.items())
         self._launches: dict[TransportKey, Launch] = {}
         self._stale: set[TransportKey] = set()
         self.edition = 0
@@ -62,6 +63,12 @@ class Catalogue:
         """Whether `launch` has nothing to read, and says what the present settings say."""
         return key in self._launches and key not in self._stale
 
+    def place(self, key: TransportKey) -> Hashable:
+        """Where the files of a key lie, as far as settings and environment tell: its keys share the fate of a disk."""
+        settings = self._of_provider(key)
+        named = (settings.home, settings.command, frozenset(settings.env.items()))
+        return (key.provider, *named, self._surroundings)
+
     def spare(self, key: TransportKey) -> Launch:
         """How a process is started that any key of this provider, model and making may adopt."""
         return spare_of(self.launch(key))
@@ -80,6 +87,7 @@ class Catalogue:
         """New settings: every launch is built anew when it is refreshed."""
         self._settings = settings
         self._environ = environ
+        self._surroundings = frozenset(environ.items())
         self._stale = set(self._launches)
         self.edition += 1
 
@@ -100,8 +108,10 @@ class Catalogue:
     def build(self, key: TransportKey) -> Launch:
         """Look at the world as it is now, and keep nothing: reads files, may run on any thread. Raises as `launch`."""
         provider = self._providers[key.provider]
-        settings = self._given(self._settings.providers, provider.name, ProviderSettings())
-        return launch(provider, settings, key, self._environ)
+        return launch(provider, self._of_provider(key), key, self._environ)
+
+    def _of_provider(self, key: TransportKey) -> ProviderSettings:
+        return self._given(self._settings.providers, key.provider, ProviderSettings())
 
     def _given(self, table: Mapping[str, Given], name: str, default: Given) -> Given:
         """What the settings say of a provider, by its name, else as people call it."""

@@ -4,12 +4,15 @@ Rules:
 - Files are read on threads, as `looks` says. What was read is used only if the settings are still those it was read
   for, so a slow look never puts an older making in the place of a newer one.
 - `prepare` reads what a claim needs, before the claim; `register` then has nothing left to read.
+- Places are looked at beside each other, the keys of one place one after the other: what lies on a dead disk keeps
+  nobody else waiting.
 - A key of which new settings make nothing is cooled, and whoever claims it is told why. A file that cannot be read for
   the moment changes nothing: the next look comes.
 """
 
+import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Hashable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,6 +22,7 @@ from ostler.pool.core import events
 from ostler.pool.core.machine import PoolCore
 from ostler.pool.core.values import KeySpec
 from ostler.pool.errors import AgentStartFailed, Phase, PoolError
+from ostler.pool.keys import TransportKey
 from ostler.pool.launch import Launch
 from ostler.pool.looks import PATIENCE, Looks, NoLook
 from ostler.pool.roster import PoolKey
@@ -83,7 +87,8 @@ class Makings:
     def _build(self, key: PoolKey, patience: float) -> Coroutine[Any, Any, Launch]:
         # By edition too: what was begun with older settings is not to be had for the present ones.
         name = (key.key, self._catalogue.edition)
-        return self._builds.find(name, partial(self._catalogue.build, key.key), patience)
+        place = self._catalogue.place(key.key)
+        return self._builds.find(name, partial(self._catalogue.build, key.key), patience, place=place)
 
     def _unread(self, key: PoolKey, error: NoLook, patience: float) -> AgentStartFailed:
         why = f"the files it is made of could not be read: {error.why}"
@@ -93,17 +98,33 @@ class Makings:
 
     async def renew(self) -> None:
         """There are new settings: tell the core of every key that is made differently now, or is made no more."""
-        for key in self.known():
-            if not self._catalogue.made(key.key):
-                await self._look_anew(key)
+        await self._look_round(stale=True)
 
     async def look_anew(self) -> None:
         """Look whether the files that keys are made of have changed."""
+        await self._look_round(stale=False)
+
+    async def _look_round(self, *, stale: bool) -> None:
+        places: dict[Hashable, list[PoolKey]] = {}
         for key in self.known():
-            await self._look_anew(key)
+            places.setdefault(self._catalogue.place(key.key), []).append(key)
+        async with asyncio.TaskGroup() as group:
+            for keys in places.values():
+                group.create_task(self._look_at_place(keys, stale=stale))
+
+    async def _look_at_place(self, keys: Iterable[PoolKey], *, stale: bool) -> None:
+        """One key after the other, to take no look from a claim; where one is not answered, none would be."""
+        for key in keys:
+            if stale and self._catalogue.made(key.key):
+                continue
+            try:
+                await self._look_anew(key)
+            except NoLook as error:
+                log.warning("cannot look at the making of %s, nor of any key beside it: %s", key, error)
+                return
 
     async def _look_anew(self, key: PoolKey) -> None:
-        """Read the key's files again, on a thread: a HOME may lie on a slow disk."""
+        """Read the key's files again, on a thread: a HOME may lie on a slow disk. Raises `NoLook`."""
         edition = self._catalogue.edition
         try:
             fresh = await self._build(key, PATIENCE)
@@ -113,23 +134,28 @@ class Makings:
             log.warning("%s cannot be started as configured now: %s", key, error)
             if edition == self._catalogue.edition and not self._catalogue.made(key.key):
                 self._unmake(key, error)
-        except (NoLook, OSError, RuntimeError) as error:
-            # A folder that may not be read, no thread to be had: whatever it is, the next look comes.
+        except (OSError, RuntimeError) as error:
+            # A folder that may not be read, for instance: whatever it is, the next look comes.
             log.warning("cannot look at the making of %s: %s", key, error)
 
     def _take(self, fresh: Launch) -> None:
         """From here on the key is made so; for everybody or for one session alone, it is made the same way."""
         self._catalogue.refresh(fresh)
-        for key in (PoolKey(fresh.key), PoolKey(fresh.key, private=True)):
-            if key in self._specs:
-                self._tell_spec(key, self._catalogue.spec(key))
+        for key in self._known_as(fresh.key):
+            self._tell_spec(key, self._catalogue.spec(key))
 
     def _unmake(self, key: PoolKey, error: PoolError | ValueError) -> None:
         """What is up was made of settings that hold no more: nothing is started of them again."""
         self._catalogue.forget(key.key)
-        if key in self._specs and key not in self._unmade:
-            self._unmade[key] = error
-            self._tell(events.Cool(key))
+        unmade = [one for one in self._known_as(key.key) if one not in self._unmade]
+        # Before the core hears of any of them: what it starts in answer would be read on the loop.
+        self._unmade.update(dict.fromkeys(unmade, error))
+        for one in unmade:
+            self._tell(events.Cool(one))
+
+    def _known_as(self, key: TransportKey) -> list[PoolKey]:
+        """For everybody and for one session alone, as far as the core was told of them."""
+        return [one for one in (PoolKey(key), PoolKey(key, private=True)) if one in self._specs]
 
     def _tell_spec(self, key: PoolKey, spec: KeySpec) -> None:
         # Compared with what the core was told, not with the launch before: two keys may share a launch.

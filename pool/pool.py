@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from ostler.pool.catalogue import Catalogue, placed
-from ostler.pool.configuration import PoolSettings, WarmKey
+from ostler.pool.configuration import PoolSettings
 from ostler.pool.core import events
 from ostler.pool.core.actions import Grant, Refuse
 from ostler.pool.core.reasons import reasons
@@ -28,7 +28,8 @@ from ostler.pool.decisions import GRANTED, PER_KEY, Decision, Decisions
 from ostler.pool.directories import Directories
 from ostler.pool.engine import Engine
 from ostler.pool.errands import Errands, Order
-from ostler.pool.errors import AgentStartFailed, PoolError
+from ostler.pool.errors import AgentStartFailed
+from ostler.pool.floors import Floors
 from ostler.pool.home import Home
 from ostler.pool.keys import TransportKey
 from ostler.pool.lease import Lease, Tenure, Waited
@@ -46,7 +47,6 @@ from ostler.pool.transport import Transport
 from ostler.pool.why import ClaimView, Why
 
 log = logging.getLogger(__name__)
-Floor = tuple[PoolKey, SeatWish]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,6 @@ class TransportPool:
         self._observer = Guarded(Counts() if observer is None else observer)
         self._catalogue = Catalogue(settings, providers, environ)
         self._directories = Directories(self._catalogue.look, clock)
-        self._floors: Mapping[Floor, int] = {}
-        """The seats that the present settings have told the core to keep parked."""
         self._clock = clock
         self._claim_ids = itertools.count(1)
         self._decisions = Decisions()
@@ -99,6 +97,7 @@ class TransportPool:
             chance=chance,
         )
         self._errands = Errands(self._engine, self._learn, self._observer)
+        self._floors = Floors(self._engine, self._catalogue, self._canonical, self._observer)
 
     # --- life ---
 
@@ -107,46 +106,16 @@ class TransportPool:
         self.home.bind(asyncio.get_running_loop())
         self._engine.start(self.home.loop, watch_every=self._settings.watch_every)
         self._engine.work(self._warm_configured(), "warm what is configured")
+        self._engine.work(self._watch_floors(), "watch of floors")
 
     async def _warm_configured(self) -> None:
         """Give the configured keys their floors, and take away those that are configured no more."""
-        directories = self._directories
-        warm = self._settings.warm if self._settings.enabled else ()
-        found = await asyncio.gather(*(self._configured(one) for one in warm))
-        if directories is not self._directories:
-            return  # there was a reload meanwhile, which does the same with newer settings
-        wanted = {place: one.seats for place, one in zip(found, warm, strict=True) if place is not None}
-        made = {place: seats for place, seats in wanted.items() if self._registers(place[0])}
-        for key, seat in self._floors.keys() - made.keys():
-            if self._engine.makings.knows(key):
-                self._engine.tell(events.Warm(key, seat.id, 0))
-        for (key, seat), seats in made.items():
-            if self._floors.get((key, seat)) != seats:
-                self._engine.tell(events.Warm(key, self._engine.remember(seat), seats))
-        self._floors = made
+        await self._floors.take(self._settings.warm if self._settings.enabled else ())
 
-    async def _configured(self, warm: WarmKey) -> "Floor | None":
-        key = warm.key
-        try:
-            key = self._catalogue.named(key)
-            known = PoolKey(await self._canonical(key, PATIENCE))
-            await self._engine.makings.prepare(known, PATIENCE)
-            return known, SeatWish(warm.tools)
-        except (PoolError, ValueError) as error:
-            self._cannot_warm(key, error)
-            return None
-
-    def _registers(self, key: PoolKey) -> bool:
-        try:
-            self._engine.makings.register(key)
-        except (PoolError, ValueError) as error:
-            self._cannot_warm(key.key, error)
-            return False
-        return True
-
-    def _cannot_warm(self, key: TransportKey, error: Exception) -> None:
-        self._observer.noted(key.provider, "warm_failed", type(error).__name__)
-        log.warning("cannot keep %s warm: %s", key, error)
+    async def _watch_floors(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.watch_every)
+            await self._floors.try_again()
 
     async def shutdown(self) -> None:
         """End every process and everything below it. Idempotent; then all but `snapshot` raise `PoolClosed`."""
@@ -174,9 +143,8 @@ class TransportPool:
 
     async def _get(self, wish: Wish) -> Transport:
         known = PoolKey(await self._canonical(wish.key, wish.deadline - self._clock()))
-        await self._engine.makings.prepare(known, wish.deadline - self._clock())
         while True:
-            self._engine.makings.register(known)
+            await self._make(known, wish)
             grant = await self._claim(known, None, wish)
             running = self._engine.roster.slots.get(grant.slot)
             # Whoever takes the transport itself promises nothing, so nothing is held for it.
@@ -214,7 +182,6 @@ class TransportPool:
         await self._engine.makings.prepare(PoolKey(wish.key), wish.deadline - self._clock())
         shared = self._settings.enabled  # not before: a reload may have switched it meanwhile
         key = PoolKey(wish.key, private=not shared)
-        self._engine.makings.register(key)
         try:
             return await self._seat(wish, key, None)
         except AgentStartFailed as error:
@@ -229,7 +196,7 @@ class TransportPool:
     async def _seat(self, wish: Wish, key: PoolKey, warmth: str | None) -> Lease:
         try:
             while True:
-                self._engine.makings.register(key)
+                await self._make(key, wish)
                 tools = self._engine.remember(wish.seat)
                 asked = self._clock()
                 grant = await self._claim(key, tools, wish)
@@ -238,6 +205,11 @@ class TransportPool:
                     return lease
         finally:
             self._engine.forget_resume(wish.seat)
+
+    async def _make(self, key: PoolKey, wish: Wish) -> None:
+        """Before each try, also a later one: a reload may have come between the two."""
+        await self._engine.makings.prepare(key, max(0.0, wish.deadline - self._clock()))
+        self._engine.makings.register(key)
 
     async def _claim(self, key: PoolKey, tools: str | None, wish: Wish) -> Grant:
         claim = next(self._claim_ids)
@@ -385,11 +357,9 @@ class TransportPool:
         self._directories = Directories(self._catalogue.look, self._clock)
         if switched_off:
             self._engine.cool_shared()
-        self._engine.work(self._renew(), "take new settings")
-
-    async def _renew(self) -> None:
-        await self._engine.makings.renew()
-        await self._warm_configured()
+        # Beside each other: a disk that one known key waits for is no reason to keep another one cold.
+        self._engine.work(self._engine.makings.renew(), "take new settings")
+        self._engine.work(self._warm_configured(), "warm what is configured now")
 
     def snapshot(self) -> "PoolSnapshot":
         """What the pool holds, as plain data."""

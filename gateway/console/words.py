@@ -31,6 +31,8 @@ HOLDS = {
     "pool_cap": "the pool has as many processes as it may",
     "memory": "another process would exceed the memory budget",
     "starting": "enough processes are starting already",
+    "provider_starting": "enough processes of its provider are starting already",
+    "first_start": "the first process on its HOME is coming up, which its provider starts alone",
     "first_answer": "somebody waits for a first answer: what nobody waits for starts after it",
 }
 

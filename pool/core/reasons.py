@@ -9,7 +9,7 @@ from enum import Enum
 from ostler.pool.core.books import Books, Line, Stable
 from ostler.pool.core.courtesy import gives_way_now
 from ostler.pool.core.reserve import deficit, is_tight, key_cap, processes_wanted, refill_seconds
-from ostler.pool.core.starts import processes_up
+from ostler.pool.core.starts import demand, first_is_on_its_way, processes_up, provider_is_starting, supply
 from ostler.pool.core.values import Key
 
 
@@ -36,6 +36,9 @@ class Hold(Enum):
     POOL_CAP = "pool_cap"
     MEMORY = "memory"
     STARTING = "starting"
+    PROVIDER_STARTING = "provider_starting"
+    FIRST_START = "first_start"
+    """The first process on a HOME comes up, and its provider starts that one alone."""
     FIRST_ANSWER = "first_answer"
     """Somebody waits for one: what nobody waits for makes way."""
 
@@ -137,6 +140,15 @@ def _holds(books: Books, stable: Stable) -> list[Hold]:
         Hold.POOL_CAP: len(books.slots) >= books.limits.max_processes,
         Hold.MEMORY: is_tight(books, expected),
         Hold.STARTING: books.starting >= books.limits.max_starting,
-        Hold.FIRST_ANSWER: gives_way_now(books, stable),
+        Hold.PROVIDER_STARTING: provider_is_starting(books, stable.spec),
+        Hold.FIRST_START: first_is_on_its_way(books, stable.spec.traits),
+        Hold.FIRST_ANSWER: _makes_way(books, stable),
     }
     return [hold for hold, holding in holds.items() if holding]
+
+
+def _makes_way(books: Books, stable: Stable) -> bool:
+    """When it was last asked, and it would be asked again: not while it is paused, nor while somebody waits for it."""
+    if books.paused or stable.paused or demand(stable) > supply(stable):
+        return False
+    return processes_wanted(books, stable) > processes_up(stable) and gives_way_now(books, stable)

@@ -175,12 +175,9 @@ def _failing(books: Books, spec: KeySpec, *, background: bool) -> Denial | None:
 
 def _throttled(books: Books, spec: KeySpec) -> Denial | None:
     limits = books.limits
-    if books.starting >= limits.max_starting or _first_is_on_its_way(books, spec.traits):
+    if books.starting >= limits.max_starting or first_is_on_its_way(books, spec.traits):
         return Denial.STARTING
-    alike = sum(
-        slot.state is SlotState.STARTING and slot.spec.provider == spec.provider for slot in books.slots.values()
-    )
-    if alike >= limits.max_starting_per_provider:
+    if provider_is_starting(books, spec):
         return Denial.STARTING
     earn(books)
     if books.tokens < 1.0:
@@ -189,8 +186,16 @@ def _throttled(books: Books, spec: KeySpec) -> Denial | None:
     return None
 
 
-def _first_is_on_its_way(books: Books, traits: Traits) -> bool:
-    """Also while one that failed is being ended: it may hold what all of them make."""
+def provider_is_starting(books: Books, spec: KeySpec) -> bool:
+    """Whether as many of its processes start as may at once. A look: nothing is booked."""
+    alike = sum(
+        slot.state is SlotState.STARTING and slot.spec.provider == spec.provider for slot in books.slots.values()
+    )
+    return alike >= books.limits.max_starting_per_provider
+
+
+def first_is_on_its_way(books: Books, traits: Traits) -> bool:
+    """Also while one that failed is being ended: it may hold what all of them make. A look: nothing is booked."""
     if not traits.first_start_alone or traits.open_group in books.settled_groups:
         return False
     return any(slot.spec.traits.open_group == traits.open_group for slot in books.slots.values() if slot.ready_step < 0)

@@ -23,7 +23,7 @@ from ostler.pool.process.ladder import Rung, StopDeadlines
 from ostler.pool.process.pipes import Inflow, Outflow, Pipes
 from ostler.pool.process.reaper.kin import Identity
 from ostler.pool.process.reaper.strike import Family
-from ostler.pool.process.refusals import explain_ledger, explain_limits
+from ostler.pool.process.refusals import explain_ledger, explain_limits, explain_record
 from ostler.pool.process.spawn import Child, spawn
 from ostler.pool.process.stderr import Redaction, StderrTail
 from ostler.pool.process.stdio import Stdio
@@ -158,17 +158,27 @@ class AgentProcess:
 
     async def _attach(self) -> None:
         try:
+            await self._equip()
+            await asyncio.sleep(EXEC_TIME)
+            self._record()
+            self._listening = True
+        finally:
+            self._loop.add_reader(self._child.pidfd, self._on_ended)
+
+    async def _equip(self) -> None:
+        try:
             self._child.set_limits(self.command.rlimits)
             await self._pipes.connect()
-            await asyncio.sleep(EXEC_TIME)
+        except (OSError, ValueError) as error:
+            raise explain_limits(self.command, error) from error
+
+    def _record(self) -> None:
+        try:
             self.identity = self._child.identify()
             self._family.include(self.identity)
             self._keeper.complete(self._number, self.identity)
-            self._listening = True
         except (OSError, ValueError) as error:
-            raise explain_limits(self.command, error) from error
-        finally:
-            self._loop.add_reader(self._child.pidfd, self._on_ended)
+            raise explain_record(self.command, error) from error
 
     async def _abandon(self) -> None:
         self._listening = False

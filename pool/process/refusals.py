@@ -46,6 +46,11 @@ def explain_ledger(command: Command, error: OSError) -> StartError:
     return StartError(command.label, command.line[0], command.cwd, reason)
 
 
+def explain_record(command: Command, error: OSError | ValueError) -> StartError:
+    reason = f"it had started, but who it is could not be written down in the spawn ledger, so it was ended: {error}"
+    return StartError(command.label, command.line[0], command.cwd, reason)
+
+
 def _diagnose(command: Command, error: OSError, program: str) -> tuple[type[StartError], str]:
     at_cwd = error.filename is not None and Path(os.fsdecode(error.filename)) == command.cwd
     if error.errno in {errno.ENOENT, errno.ENOTDIR}:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ostler.pool import Limits, PoolSettings
 from ostler.pool.catalogue import Catalogue
+from ostler.pool.core import events
 from ostler.pool.core.machine import PoolCore
 from ostler.pool.errors import AgentStartFailed
 from ostler.pool.keys import TransportKey
@@ -42,3 +43,26 @@ async def test_all_who_hear_that_a_key_cannot_be_made_hear_it_by_an_error_of_the
     assert isinstance(second, AgentStartFailed)
     assert first is not second
     assert str(first) == str(second)
+
+
+async def test_of_a_key_that_cannot_be_made_nothing_is_started_for_one_session_alone_either(tmp_path: Path) -> None:
+    """The launch is gone for both of them at once: whoever was still taken for made would be read on the loop."""
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    catalogue, core = Catalogue(PoolSettings(), load(), environ), PoolCore(Limits())
+    told: list[tuple[bool, bool]] = []
+
+    def tell(event: events.Event) -> None:
+        if isinstance(event, events.Cool):
+            told.append((makings.unmade(shared) is not None, makings.unmade(alone) is not None))
+        core.handle(event, 0.0)
+
+    makings = Makings(catalogue, core, tell)
+    shared = PoolKey(TransportKey("demo", "demo", str(tmp_path)))
+    alone = PoolKey(shared.key, private=True)
+    await makings.prepare(shared, 10.0)
+    makings.register(shared)
+    makings.register(alone)
+    missing = ProviderSettings(command=("no-such-agent",))
+    catalogue.replace(PoolSettings(providers={"demo": missing}), environ)
+    await makings.renew()
+    assert told == [(True, True)] * 2

@@ -1,18 +1,21 @@
 """New settings for a living pool: limits, keys to keep warm, and the switch. RE, W27a."""
 
 import asyncio
+import os
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ostler.pool import Limits, PoolSettings, ProviderSettings, ToolSet, WarmKey
+from ostler.pool import Limits, PoolSettings, ProviderSettings, ToolSet, TransportKey, WarmKey, open_pool
 from ostler.pool.core import SettingsError
 from ostler.pool.errors import BadDirectory
 from ostler.pool.provider import Approval
 from ostler.pool.settings import BadSetting
 from tests.support.pools import Stable, alive, open_stable, say
+from tests.support.waiting import eventually
 
 # What is over a lowered limit is looked for as often as this.
 SWEPT = Limits(sweep_every=0.1)
@@ -164,3 +167,53 @@ async def test_w27a_a_key_that_new_settings_cannot_make_is_refused_until_they_ca
         await stable.settled(lambda: stable.pool.snapshot().core.census.parked >= 1)
         async with await stable.pool.lease(key) as again:
             assert await say(again, "mended") == "echo: mended"
+
+
+def agent(folder: Path) -> ProviderSettings:
+    """The demo agent by a name of its own, so that it may be missing."""
+    return ProviderSettings(command=(str(folder / "agent"),))
+
+
+def install(folder: Path) -> None:
+    """The program appears, whole."""
+    script = folder / "agent.new"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m ostler.pool.demo "$@"\n')
+    script.chmod(0o755)
+    script.replace(folder / "agent")
+
+
+async def test_a_warm_key_whose_program_is_missing_at_the_start_is_warm_when_it_is_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    warm = (WarmKey(TransportKey("demo", "demo", str(tmp_path))),)
+    settings = PoolSettings(providers={"demo": agent(tmp_path)}, warm=warm, watch_every=0.05)
+    async with open_pool(settings, runtime_dir=tmp_path / "run", environ=environ) as pool:
+        await eventually(lambda: "cannot keep" in caplog.text)
+        install(tmp_path)
+        await eventually(lambda: pool.snapshot().core.census.parked)
+    assert caplog.text.count("cannot keep") == 1
+
+
+async def test_w27a_a_warm_key_whose_program_is_missing_at_a_reload_is_warm_when_it_is_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_stable(tmp_path, watch_every=0.05) as stable:
+        a, b = WarmKey(stable.key("a")), WarmKey(stable.key("b"))
+        reload(stable, warm=(a, b))
+        await stable.settled(lambda: len(floors(stable)) == 2)
+        reload(stable, warm=(a,), providers={"demo": agent(tmp_path)})
+        await stable.settled(lambda: not floors(stable) and not stable.pids())
+        assert "cannot keep" in caplog.text
+        install(tmp_path)
+        await stable.settled(lambda: floors(stable) == {str(a.key): 1})
+        await stable.settled(lambda: stable.pool.snapshot().core.census.parked >= 1)
+
+
+async def test_a_warm_key_whose_directory_is_missing_is_warm_when_it_is_made(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, watch_every=0.05) as stable:
+        here, gone = stable.key("here"), TransportKey("demo", "demo", str(tmp_path / "gone"))
+        reload(stable, warm=(WarmKey(here), WarmKey(gone)))
+        await stable.settled(lambda: floors(stable) == {str(here): 1})
+        stable.key("gone")
+        await stable.settled(lambda: floors(stable) == {str(here): 1, str(gone): 1})

@@ -7,25 +7,34 @@ and every test here would end at its deadline.
 import asyncio
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ostler.pool import PoolSettings, ToolSet, TransportPool
-from ostler.pool.errors import AgentStartFailed, BadDirectory
+from ostler.pool import Limits, PoolSettings, ProviderSettings, ToolSet, TransportPool, WarmKey, open_pool
+from ostler.pool.catalogue import Catalogue
+from ostler.pool.core.machine import PoolCore
+from ostler.pool.errors import AgentStartFailed, BadDirectory, Phase
+from ostler.pool.gate import OpenGates
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch import Launch
+from ostler.pool.looks import LOOKS
+from ostler.pool.makings import Makings
 from ostler.pool.observer import Counts
+from ostler.pool.process.keeper import Keeper
+from ostler.pool.provider import Provider
 from ostler.pool.providers import load
+from ostler.pool.roster import PoolKey
 from ostler.pool.transport import Transport
 from tests.support.pools import Stable, demo_settings, open_stable, say
 from tests.support.waiting import eventually
 
 LOGIN = "login"
-TRAITS = {"credential_files": (LOGIN,)}
+TRAITS: dict[str, Any] = {"credential_files": (LOGIN,)}
 
 
 @contextmanager
@@ -41,6 +50,12 @@ def stuck(folder: Path) -> Iterator[None]:
         fifo.touch()
         fifo.replace(path)
         os.close(held)
+
+
+def two_providers() -> dict[str, Provider]:
+    """The demo agent, whose login lies in HOME, and the same by another name, which has none."""
+    demo = load()["demo"]
+    return {"demo": replace(demo, **TRAITS), "well": replace(demo, name="well")}
 
 
 def reload(stable: Stable, *flags: str) -> None:
@@ -146,6 +161,111 @@ async def test_an_order_to_a_pool_that_is_not_started_does_not_hold_up_the_next(
         async with idle:
             idle.pause(stable.key())
             await eventually(lambda: [key.paused for key in idle.snapshot().core.keys] == [True])
+
+
+class Reloads(Counts):
+    """Brings new settings at the very moment in which something is noted or a process has come up, once."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__()
+        self._word = word
+        self.reload: Callable[[], None] | None = None
+
+    def noted(self, provider: str, what: str, cause: str) -> None:
+        super().noted(provider, what, cause)
+        self._at(what)
+
+    def started(self, provider: str, outcome: str, phase: str, seconds: float) -> None:
+        super().started(provider, outcome, phase, seconds)
+        self._at(outcome)
+
+    def _at(self, word: str) -> None:
+        if word == self._word and self.reload is not None:
+            reload, self.reload = self.reload, None
+            reload()
+
+
+async def test_keys_on_a_living_disk_wait_for_none_on_a_dead_one(tmp_path: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    well = TransportKey("well", "demo", str(tmp_path))
+    dead = [TransportKey("demo", f"model-{number}", str(tmp_path)) for number in range(2)]
+    settings = PoolSettings(warm=tuple(WarmKey(key) for key in (*dead, well)))
+    async with open_pool(
+        PoolSettings(), runtime_dir=tmp_path / "run", environ=environ, providers=two_providers()
+    ) as pool:
+        for key in (*dead, well):
+            await pool.learn(key)
+        with stuck(tmp_path):
+            pool.reload(settings, environ)
+            await eventually(lambda: [key.key.key for key in pool.snapshot().core.keys if key.lines] == [well])
+        await eventually(lambda: all(key.lines for key in pool.snapshot().core.keys))
+
+
+async def test_w27a_reloads_over_a_dead_disk_leave_looks_for_the_living(tmp_path: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    catalogue, core = Catalogue(PoolSettings(), two_providers(), environ), PoolCore(Limits())
+    makings = Makings(catalogue, core, lambda event: core.handle(event, 0.0) and None)
+    dead = PoolKey(TransportKey("demo", "demo", str(tmp_path)))
+    with stuck(tmp_path):
+        for number in range(LOOKS + 1):
+            changed = ProviderSettings(args=(f"--call-timeout={number + 1}",))
+            catalogue.replace(PoolSettings(providers={"demo": changed}), environ)
+            with pytest.raises(AgentStartFailed, match="could not be read"):
+                await makings.prepare(dead, 0.01)
+        await makings.prepare(PoolKey(TransportKey("well", "demo", str(tmp_path))), 10.0)
+        # Settings that name another disk are looked at, however many looks at the old one are lost.
+        other = tmp_path / "other"
+        other.mkdir()
+        catalogue.replace(PoolSettings(providers={"demo": ProviderSettings(home=str(other))}), environ)
+        await makings.prepare(dead, 10.0)
+    await makings.prepare(dead, 10.0)
+
+
+async def test_w27a_a_fallback_after_a_reload_is_made_by_the_new_settings(tmp_path: Path) -> None:
+    begun: list[Launch] = []
+
+    async def fail_to_start(launch: Launch) -> Transport:
+        begun.append(launch)
+        raise AgentStartFailed(provider="demo", phase=Phase.HANDSHAKE, command=(), why="it is a test", waited=0.0)
+
+    observer = Reloads("fallback")
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    idle = TransportPool(
+        PoolSettings(), providers=load(), start_transport=fail_to_start, environ=environ, observer=observer
+    )
+    changed = PoolSettings(providers={"demo": ProviderSettings(args=("--call-timeout=9",))})
+    observer.reload = lambda: idle.reload(changed, environ)
+    async with idle:
+        with pytest.raises(AgentStartFailed):
+            await idle.lease(TransportKey("demo", "demo", str(tmp_path)))
+    first, *later = ["--call-timeout=9" in launch.command.argv for launch in begun]
+    assert (first, set(later)) == (False, {True})
+
+
+async def test_w27a_a_claim_whose_process_died_at_a_reload_tries_again_by_the_new_settings(tmp_path: Path) -> None:
+    observer, begun = Reloads("started"), list[Launch]()
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    keeper = await Keeper.open(tmp_path / "run", "claims")
+
+    async def start(launch: Launch) -> Transport:
+        begun.append(launch)
+        return await Transport.start(launch, keeper=keeper, gates=OpenGates())
+
+    pool = TransportPool(PoolSettings(), providers=load(), start_transport=start, environ=environ, observer=observer)
+    changed = PoolSettings(providers={"demo": ProviderSettings(args=("--call-timeout=9",))})
+
+    def upset() -> None:
+        (running,) = pool.snapshot().core.keys[0].slots
+        pool.kill(running.slot)
+        pool.reload(changed, environ)
+
+    # In the step after the one in which the claim is granted, before the claimer has its turn.
+    observer.reload = lambda: asyncio.get_running_loop().call_soon(upset) and None
+    async with pool:
+        await pool.get(TransportKey("demo", "demo", str(tmp_path)))
+    await keeper.aclose()
+    first, *later = ["--call-timeout=9" in launch.command.argv for launch in begun]
+    assert (first, set(later)) == (False, {True})
 
 
 async def refuse_to_start(launch: Launch) -> Transport:

@@ -390,6 +390,16 @@ async def test_a_start_that_cannot_be_written_down_is_refused_until_it_can(tmp_p
         assert await listener.line() == "hello"
 
 
+async def test_a_process_whose_record_fails_says_so_and_is_ended(tmp_path: Path, keeper: Keeper) -> None:
+    starting = asyncio.create_task(AgentProcess.start(python(ECHO, tmp_path), Recorder(), keeper=keeper))
+    await asyncio.sleep(0)  # announced and spawned in one step
+    (announced,) = keeper.folder.iterdir()
+    announced.unlink()
+    with pytest.raises(StartError, match=r"who it is could not be written down in the spawn ledger.*No such file"):
+        await starting
+    assert marked(keeper.run.mark) == []
+
+
 async def test_a_full_disk_keeps_no_half_of_an_announcement(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

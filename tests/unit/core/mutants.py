@@ -87,7 +87,7 @@ MUTANTS = (
         "",
     ),
     Mutant("starting_by_one", "starts", "if books.starting >= limits", "if books.starting > limits"),
-    Mutant("provider_by_one", "starts", "if alike >= limits", "if alike > limits"),
+    Mutant("provider_by_one", "starts", "return alike >= books", "return alike > books"),
     Mutant("free_starts", "starts", "books.tokens -= 1.0", "books.tokens -= 0.0"),
     Mutant("weightless_start", "starts", "is_tight(books, _expected(stable))", "is_tight(books, 0)"),
     Mutant("many_trials", "starts", "return Denial.STARTING if trying else None", "return None"),

@@ -84,6 +84,47 @@ def test_what_holds_a_start_back_is_named() -> None:
     assert said.last_failure == "exit 1"
 
 
+def test_starts_that_are_made_one_after_the_other_are_named_as_a_hold() -> None:
+    pool = Pool(max_starting_per_provider=1)
+    for key in "ab":
+        pool.register(key, fingerprint=key)
+    assert pool.claim("a") == ["start #1 a"]
+    assert pool.claim("b") == []
+    assert explained(pool, "b").holds == (Hold.PROVIDER_STARTING,)
+    pool.started(1)
+    assert explained(pool, "a").holds == (Hold.PROVIDER_STARTING,), "by the start for b"
+
+
+def test_a_first_start_that_is_made_alone_is_named_as_a_hold() -> None:
+    pool = Pool()
+    for key in "ab":
+        pool.register(key, fingerprint=key, first_start_alone=True, open_group="gem:/home")
+    assert pool.claim("a") == ["start #1 a"]
+    assert pool.claim("b") == []
+    assert explained(pool, "b").holds == (Hold.FIRST_START,)
+    assert "start #2 b" in pool.started(1)
+    assert explained(pool, "b").holds == ()
+
+
+def test_a_first_answer_is_named_only_where_something_makes_way_for_it() -> None:
+    pool = Pool(give_way=3.0, max_processes=2)
+    pool.register("a", seats_per_process=1)
+    pool.claim("a")
+    pool.started(1)
+    pool.opened(2)
+    pool.register("b")
+    assert pool.do(events.Warm("b", "", 1)) == []
+    assert explained(pool, "b").holds == (Hold.FIRST_ANSWER,)
+    pool.do(events.Pause("b"))
+    assert explained(pool, "b").holds == (Hold.KEY_PAUSED,)
+    pool.do(events.Resume("b"))
+    assert explained(pool, "b").holds == (Hold.FIRST_ANSWER,)
+    pool.register("c")
+    assert pool.claim("c") == ["start #4 c"]
+    assert pool.claim("b") == []
+    assert explained(pool, "b").holds == (Hold.POOL_CAP,), "who waits makes way for nobody"
+
+
 def history(seed: int) -> Iterator[tuple[events.Event, float]]:
     """A random day at a small pool."""
     random_ = random.Random(seed)

@@ -17,11 +17,12 @@ from ostler.gateway.console.shell import Shell, hashed
 from ostler.gateway.console.socket import familiar
 from ostler.gateway.console.tags import status_body
 from ostler.gateway.console.turns import FAILURES, PHASES, TURNS, RecentTurns
-from ostler.gateway.console.words import table
+from ostler.gateway.console.words import HOLDS, table
 from ostler.gateway.correlation import NONE
 from ostler.gateway.sessions.outcome import Outcome, Status, failed
 from ostler.gateway.sessions.reports import TurnReport
 from ostler.gateway.sessions.timings import Timings
+from ostler.pool.core.reasons import Hold
 from ostler.pool.keys import TransportKey
 
 KEY = TransportKey("demo", "demo", "/tmp")
@@ -187,3 +188,7 @@ def test_a_place_among_those_who_look_is_taken_at_once_and_free_when_nobody_has_
     watches.append(board.watch())
     with pytest.raises(TooManyWatchers):
         board.watch()
+
+
+def test_every_hold_has_words() -> None:
+    assert set(HOLDS) == {hold.value for hold in Hold}

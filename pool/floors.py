@@ -1,0 +1,95 @@
+"""The configured keys and their floors: given as each key is found, and tried again until it is.
+
+Rules:
+- A key that cannot be made is not given up: it is tried again with every look at the files, and is kept warm from then
+  on. It is told of once for each reason, not with every try.
+- What was begun under older settings gives nothing any more.
+- Floors that are configured no more are taken away after the new ones are there: of a key that is in both, no seat is
+  closed to be opened again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+
+from ostler.pool.catalogue import Catalogue
+from ostler.pool.configuration import WarmKey
+from ostler.pool.core import events
+from ostler.pool.engine import Engine
+from ostler.pool.errors import PoolError
+from ostler.pool.keys import TransportKey
+from ostler.pool.looks import PATIENCE
+from ostler.pool.observer import Observer
+from ostler.pool.roster import PoolKey
+from ostler.pool.stablehand import SeatWish
+
+log = logging.getLogger(__name__)
+Floor = tuple[PoolKey, SeatWish]
+Canonical = Callable[[TransportKey, float], Awaitable[TransportKey]]
+
+
+class Floors:
+    """Of one pool. `canonical` finds the pool's own name of a key within so many seconds."""
+
+    def __init__(self, engine: Engine, catalogue: Catalogue, canonical: Canonical, observer: Observer) -> None:
+        self._engine = engine
+        self._catalogue = catalogue
+        self._canonical = canonical
+        self._observer = observer
+        self._given: dict[Floor, tuple[int, int]] = {}
+        """The seats that the core was told to keep parked, and the edition of the settings that say so."""
+        self._cold: dict[WarmKey, str] = {}
+        """What is configured and could not be given yet, and why."""
+
+    async def take(self, warm: Iterable[WarmKey]) -> None:
+        """Keep these warm from now on, and no others."""
+        edition = self._catalogue.edition
+        self._cold.clear()
+        await self._give_all(warm, edition)
+        if edition == self._catalogue.edition:
+            self._take_away(edition)
+
+    async def try_again(self) -> None:
+        """What could not be given may be by now."""
+        await self._give_all(list(self._cold), self._catalogue.edition)
+
+    async def _give_all(self, warm: Iterable[WarmKey], edition: int) -> None:
+        async with asyncio.TaskGroup() as group:
+            for one in warm:
+                group.create_task(self._give(one, edition))
+
+    async def _give(self, warm: WarmKey, edition: int) -> None:
+        try:
+            key = PoolKey(await self._canonical(warm.key, PATIENCE))
+            unmade = self._engine.makings.unmade(key) is not None
+            await self._engine.makings.prepare(key, PATIENCE)
+            if edition != self._catalogue.edition:
+                return  # whoever brought the newer settings does the same with them
+            self._engine.makings.register(key)
+        except (PoolError, ValueError, OSError, RuntimeError) as error:
+            if edition == self._catalogue.edition:
+                self._stays_cold(warm, error)
+            return
+        self._cold.pop(warm, None)
+        self._keep((key, SeatWish(warm.tools)), warm.seats, edition, cooled=unmade)
+
+    def _keep(self, floor: Floor, seats: int, edition: int, *, cooled: bool) -> None:
+        key, seat = floor
+        before, _ = self._given.get(floor, (0, edition))
+        self._given[floor] = seats, edition
+        # A key that could not be made meanwhile was cooled: it has its floor still and keeps nothing warm.
+        if seats != before or cooled:
+            self._engine.tell(events.Warm(key, self._engine.remember(seat), seats))
+
+    def _take_away(self, edition: int) -> None:
+        for key, seat in [floor for floor, (_, said) in self._given.items() if said != edition]:
+            del self._given[key, seat]
+            if self._engine.makings.knows(key):
+                self._engine.tell(events.Warm(key, seat.id, 0))
+
+    def _stays_cold(self, warm: WarmKey, error: Exception) -> None:
+        if self._cold.get(warm) == str(error):
+            return
+        self._cold[warm] = str(error)
+        self._observer.noted(warm.key.provider, "warm_failed", type(error).__name__)
+        log.warning("cannot keep %s warm until it can be made: %s", warm.key, error)
