@@ -310,6 +310,16 @@ def test_w25_after_a_burst_and_a_long_quiet_the_reserve_is_back_at_the_floor() -
     assert pool.core.census().parked == 1
 
 
+def test_wm4_seats_in_use_are_no_surplus() -> None:
+    pool = ready(seats_per_process=9)
+    obey(pool, pool.warm())
+    for _ in range(3):
+        obey(pool, pool.claim(tools="t"))
+    census = pool.core.census()
+    assert (census.leased, census.parked) == (4, 1)
+    assert pool.tick(1.0) == []
+
+
 def obey(pool: Pool, said: list[str]) -> None:
     """The world does what the pool orders, until it orders nothing more."""
     while said:
