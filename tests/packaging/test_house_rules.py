@@ -382,6 +382,18 @@ def test_every_exception_is_still_needed_and_says_why() -> None:
     assert idle == []
 
 
+def test_w14b_a_launch_is_built_at_one_place() -> None:
+    callers = {
+        name
+        for name in committed()
+        if matches(name, ROOMS)
+        for node in ast.walk(ast.parse((ROOT / name).read_text()))
+        if isinstance(node, ast.Call) and name_of(node.func) == "launch"
+    }
+    # The doctor builds one to look at it, and starts none by it.
+    assert callers == {"pool/catalogue.py", "gateway/doctor/visit.py"}
+
+
 def test_every_decision_has_a_number_of_its_own_and_says_it() -> None:
     records = sorted((ROOT / "docs" / "adr").glob("*.md"))
     numbers = [int(record.name.partition("-")[0]) for record in records]

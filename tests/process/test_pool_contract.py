@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ostler.pool import Limits, PoolClosed, TransportKey, UnknownProvider, WarmKey
+from ostler.pool.core import ReserveRule
 from ostler.pool.errors import (
     AgentStartFailed,
     BadDirectory,
@@ -21,6 +22,9 @@ from ostler.pool.errors import (
 from ostler.pool.events import Finished, Reason
 from tests.support.pools import alive, open_stable, say
 from tests.support.processes import kill_unheard
+
+NO_RESERVE = Limits(reserve=ReserveRule(keep_seconds=1e-6))
+"""Nothing is opened ahead, so that the seats of a process are those of its turns."""
 
 
 async def test_e01_the_same_key_is_the_same_transport(tmp_path: Path) -> None:
@@ -129,16 +133,19 @@ async def test_e10_an_unknown_provider_is_named_with_the_known_ones(tmp_path: Pa
         assert caught.value.name == "nobody"
 
 
-async def test_e11_releasing_a_seat_never_ends_a_shared_process(tmp_path: Path) -> None:
-    async with open_stable(tmp_path) as stable:
+async def test_e11_w13a_a_released_seat_ends_no_shared_process_and_the_next_turn_starts_none(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, limits=NO_RESERVE) as stable:
         key = stable.key()
         leases = [await stable.pool.lease(key) for _ in range(3)]
         for lease in leases:
             assert await say(lease, "hello") == "echo: hello"
             lease.release()
             lease.release()
+        transport = await stable.pool.get(key)
+        await stable.settled(lambda: transport.sessions == 0)
         async with await stable.pool.lease(key) as fourth:
             assert await say(fourth, "!recall") == ""
+            assert fourth.pid == leases[0].pid
         assert len(stable.starts()) == 1
 
 

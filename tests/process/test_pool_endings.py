@@ -171,7 +171,7 @@ async def test_an_agent_that_ended_with_a_failed_open_is_a_start_that_failed(tmp
     assert counts.notes["demo", "start_failed", "died"] >= 1
 
 
-async def test_w17_an_agent_that_crashes_while_it_is_ended_leaves_no_slot(tmp_path: Path) -> None:
+async def test_an_agent_that_crashes_while_it_is_ended_leaves_no_slot(tmp_path: Path) -> None:
     counts = Counts()
     async with open_stable(tmp_path, "--ignore-eof", traits=ALONE, limits=ONE, observer=counts) as stable:
         lease = await stable.pool.lease(stable.key())
@@ -184,7 +184,7 @@ async def test_w17_an_agent_that_crashes_while_it_is_ended_leaves_no_slot(tmp_pa
         assert stable.pool.snapshot().failures == ()
 
 
-async def test_w17_an_agent_that_crashes_under_its_session_has_died(tmp_path: Path) -> None:
+async def test_an_agent_that_crashes_under_its_session_has_died(tmp_path: Path) -> None:
     counts = Counts()
     async with open_stable(tmp_path, traits=ALONE, limits=ONE, observer=counts) as stable:
         lease = await stable.pool.lease(stable.key())

@@ -571,7 +571,7 @@ async def test_e22_an_observer_that_raises_costs_no_claim_and_leaks_no_lease(tmp
         assert stable.pool.snapshot().core.census.leased == 0
 
 
-async def test_w28a_files_that_cannot_be_read_cost_their_claim_its_patience_and_nobody_else_anything(
+async def test_files_that_cannot_be_read_cost_their_claim_its_patience_and_nobody_else_anything(
     tmp_path: Path,
 ) -> None:
     finder = StuckFinder()

@@ -21,7 +21,6 @@ from ostler.gateway.store import Store
 from ostler.pool.crew import Crew
 from ostler.wire.json import JsonObject
 from tests.support.stores import Clock, open_sqlite
-from tests.support.waiting import soon
 
 Step = Callable[[], object]
 
@@ -67,7 +66,9 @@ class Prov(MemoryProvider):
             self.acts[what] = fail
 
     async def until_in(self, what: str) -> None:
-        await soon(asyncio.to_thread(self.begun[what].wait), f"{what} begins")
+        # The thread has a limit of its own: one that waits for ever keeps a loop from closing, and so a failed test
+        # from ending.
+        assert await asyncio.to_thread(self.begun[what].wait, 20), f"not within 20 s: {what} begins"
 
     def _wait(self, gate: threading.Event) -> None:
         assert gate.wait(60)

@@ -21,7 +21,7 @@ from ostler.bridge.errors import BindingRevoked, BridgeNotRunning, SocketInUse, 
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
 from ostler.bridge.socket_path import LONGEST
-from ostler.bridge.tokens import secret_token, well_formed
+from ostler.bridge.tokens import digest, secret_token, well_formed
 from tests.support.relays import Echo, Held, connection, hello, open_connection, relay, running_bridge, tool
 
 ECHO = [tool("echo", "says who it is", text={"type": "string"})]
@@ -162,6 +162,18 @@ async def test_f08_after_revocation_nothing_is_dispatched_and_b_works(bridge: Br
         assert (await at_a.ask("tools/list"))["error"]["code"] == -32010
         assert len(at_work.seen) == 1
         assert await at_b.text("echo") == "B:None:"
+
+
+async def test_w07d_a_guess_is_compared_only_as_a_digest_that_nobody_outside_can_predict(tmp_path: Path) -> None:
+    kept: list[set[bytes]] = []
+    for name in ("one", "two"):
+        bridge = Bridge(BridgeSettings(data_directory=tmp_path / name), tokens=lambda: "a" * 32)
+        await bridge.start()
+        bridge.open(ECHO)
+        kept.append(set(bridge._table._places))
+        assert kept[-1] == {digest(bridge._key, b"a" * 32)}
+        await bridge.stop()
+    assert kept[0] != kept[1]
 
 
 async def test_f09_w07d_every_bad_token_gets_the_same_bytes(bridge: Bridge) -> None:

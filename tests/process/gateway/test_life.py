@@ -57,7 +57,9 @@ async def test_a_dropped_client_resumes_its_stream(served: Served) -> None:
     judge_stream(events_of(late.text))
 
 
-async def test_w23f_a_full_queue_is_said_and_the_others_are_served_in_order(tmp_path: Path) -> None:
+async def test_w23f_each_of_many_callers_of_a_busy_session_has_an_outcome_and_a_full_queue_is_said(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path / "data", gateway__queue_max=2) as served:
         running = await served.ask("!sleep 60", background=True, conversation="x")
         await eventually(lambda: bool(served.prompts()), "the first turn runs")
@@ -67,6 +69,10 @@ async def test_w23f_a_full_queue_is_said_and_the_others_are_served_in_order(tmp_
         await served.http.post(f"/v1/responses/{running.json()['id']}/cancel")
         for response in waiting:
             await served.http.get(f"/v1/responses/{response['id']}", params={"stream": "true"})
+        asked = [running.json(), *waiting]
+        ends = [(await served.http.get(f"/v1/responses/{response['id']}")).json() for response in asked]
+        assert [end["status"] for end in ends] == ["cancelled", "completed", "completed"]
+        assert [text_of(end) for end in ends[1:]] == ["echo: word0", "echo: word1"]
         recalled = (await served.say("!recall", conversation="x")).splitlines()
         assert recalled == ["!sleep 60", "word0", "word1"]
 

@@ -21,6 +21,14 @@ from tests.support.waiting import eventually, soon
 CALLS = 200
 
 
+class Marked(Prov):
+    """What it knows names the session that asked."""
+
+    def prefetch(self, question: str, *, session_id: str, user: str) -> str:
+        super().prefetch(question, session_id=session_id, user=user)
+        return f"recalled for {session_id}"
+
+
 @asynccontextmanager
 async def recording(folder: Path, **settings: Any) -> AsyncIterator[tuple[Served, Prov]]:
     """A gateway whose memory is PROV alone."""
@@ -84,6 +92,40 @@ async def test_b06_b10_b26_resume_is_known_before_the_first_prefetch_of_the_targ
             ("plum", p),
             ("!recall", t),
         ]
+
+
+async def test_w12_what_a_hook_and_a_prefetch_bring_after_a_rotation_stays_with_the_session_that_was_left(
+    tmp_path: Path,
+) -> None:
+    prov = Marked()
+    gates = [prov.wait_in("sync_turn"), prov.wait_in("prefetch")]
+    gates[1].set()
+    async with serving(tmp_path / "data", memory={"prov": making(prov)}, memory__prefetch=60) as served:
+        chat, (lane,) = Chat(served), served.gateway.memories._lanes
+        p = (await chat.said("zero"))["session_id"]
+        await prov.until_in("sync_turn")
+        gates[1] = prov.wait_in("prefetch")
+        left = asyncio.create_task(chat.said("never asked"))
+        await prov.until_in("prefetch")
+        for verb in ("/undo", "/branch", "/compress"):
+            await chat.said(verb)
+            assert chat.routed() == p
+        q = (await soon(chat.said("/new"), "the reply, while both are held"))["session_id"]
+        assert (await soon(left, "the end of the turn that was left"))["status"] == "cancelled"
+        await soon(chat.said("first"), "a turn while the prefetch of the old session has not come back")
+        for gate in gates:
+            gate.set()
+        await eventually(lambda: lane._readers.left == 0, "the late prefetch comes back")
+        await chat.said("second")
+        await heard(prov, "queue_prefetch", times=3)
+    zero, first, second = served.prompts()
+    assert f"recalled for {p}" in zero
+    assert first == "first"
+    assert f"recalled for {q}" in second
+    assert p not in second
+    synced = [(call.facts["question"], call.session) for call in prov.calls("sync_turn")]
+    assert synced == [("zero", p), ("first", q), ("second", q)]
+    assert [call.session for call in prov.calls("queue_prefetch")] == [p, q, q]
 
 
 async def test_b07_branch_names_the_original_as_the_store_does(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The Honcho provider: its real client, over loopback HTTP, against a server that speaks the same API."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import pytest
 from ostler.gateway.config.settings import HonchoSettings
 from ostler.gateway.memory.honcho import ASSISTANT, MOST_KEPT, HonchoMemory, Kept
 from ostler.gateway.memory.outside import name_for
-from tests.support.memory import home_in
+from ostler.gateway.sessions.witness import Switch
+from tests.support.memory import home_in, remembering
 from tests.support.memory_servers import KEY, HonchoService, running
 from tests.support.served import serving
 from tests.support.waiting import eventually
@@ -85,6 +87,26 @@ def test_b11_w12_nothing_fetched_ahead_survives_a_switch_or_a_rewind(
     memory.on_session_switch("q", **facts, **ANNA)  # type: ignore[arg-type] # as it is called
     memory.prefetch("now?", session_id="q", **ANNA)
     assert asked(service) == 3
+
+
+@pytest.mark.parametrize("rotated", ["rewound", "left and resumed"])
+async def test_w12_a_fetch_ahead_that_comes_after_its_rotation_is_dropped(
+    service: HonchoService, memory: HonchoMemory, tmp_path: Path, rotated: str
+) -> None:
+    async with remembering(tmp_path, memory, prefetch=20, drain=20) as at_work:
+        memories = at_work.memories
+        service.gate.clear()
+        memories.turn_ended("p", "My cat is called Miso", "ok")
+        await eventually(service.writing.is_set, "the turn is on its way, and its fetch ahead behind it")
+        if rotated == "rewound":
+            memories.session_rewound("p")
+        else:
+            memories.session_switched("q", parent_id="p", reason=Switch.NEW)
+            memories.session_switched("p", parent_id="q", reason=Switch.RESUME)
+        asking = asyncio.create_task(memories.recall("p", "now?"))
+        service.gate.set()
+        await asking
+        assert asked(service) == 2
 
 
 def test_b12_a_switch_without_a_parent_keeps_the_earlier_one(service: HonchoService, memory: HonchoMemory) -> None:

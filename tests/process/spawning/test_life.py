@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from ostler.pool.process import (
@@ -33,7 +34,7 @@ from ostler.pool.process.errors import Blind
 from ostler.pool.process.ladder import Rung
 from ostler.pool.process.reaper.kin import read_stat
 from ostler.pool.process.reaper.strike import Family
-from tests.support.processes import STUBBORN, Recorder, alive, marked, python, running
+from tests.support.processes import STUBBORN, Recorder, alive, identify, marked, python, running
 from tests.support.small_disk import filled, small_disk
 from tests.support.waiting import eventually
 from tests.support.witness import open_files
@@ -340,14 +341,19 @@ for number, line in enumerate(sys.stdin):
         assert sum(map(len, tail)) <= 70_000
 
 
-async def test_w34c_memory_is_that_of_the_whole_tree(tmp_path: Path, keeper: Keeper) -> None:
+async def test_w34c_memory_is_that_of_the_whole_tree_and_all_of_it_is_given_back(
+    tmp_path: Path, keeper: Keeper
+) -> None:
     hog = "x = bytearray(30_000_000)\n    print('up', flush=True)"
     code = f"import os, time\nif os.fork() == 0:\n    {hog}\ntime.sleep(600)"
     async with running(code, tmp_path, keeper) as (process, listener):
         await listener.line()
+        tree = [process.identity, *(identify(child.pid) for child in psutil.Process(process.pid).children())]
         memory = await asyncio.to_thread(process.memory)
         assert memory.processes == 2
         assert memory.rss > memory.pss > 30_000_000
+    assert len(tree) == 2
+    assert not any(map(alive, tree))
 
 
 async def test_e13_a_closing_keeper_ends_all_takes_no_more_and_closes_twice(tmp_path: Path) -> None:

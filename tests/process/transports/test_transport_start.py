@@ -2,6 +2,8 @@
 
 import asyncio
 import dataclasses
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -173,3 +175,34 @@ async def test_no_half_of_a_secret_is_quoted_from_what_a_wrong_program_says(stab
         await stable.start(dataclasses.replace(plan, command=command))
     assert "bad key" in str(caught.value)
     assert secret[:6] not in str(caught.value)
+
+
+READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
+WRITES_ITS_LOGIN = """
+for method, frame, session in frames():
+    try:
+        open("login", "w").write("old")
+        text(session, "written")
+    except OSError as error:
+        text(session, type(error).__name__ + " " + str(error.errno))
+    done(frame)
+"""
+
+
+def runs(line: tuple[str, ...]) -> bool:
+    """Whether it ends well; where the machine forbids it or has no such program, it does not."""
+    return shutil.which(line[0]) is not None and subprocess.run(line, check=False, capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("shut", [False, True])
+async def test_w35_a_login_that_the_prefix_makes_read_only_is_not_written_back(stable: Stable, shut: bool) -> None:
+    login = stable.folder / "login"
+    login.write_text("new")
+    wrapper = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", READ_ONLY, str(login))
+    if not runs((*wrapper, "true")):
+        pytest.skip("no user namespaces here")
+    plan = stable.script_plan(WRITES_ITS_LOGIN)
+    settings = dataclasses.replace(plan.settings, prefix=wrapper if shut else ())
+    transport = await stable.start(stable.plan(plan.provider, settings))
+    said = await say(await transport.open(stable.order()), "hello")
+    assert (said, login.read_text()) == (("OSError 30", "new") if shut else ("written", "old"))

@@ -30,6 +30,18 @@ def test_w17_a_death_loses_each_lease_once_and_the_floor_is_restored() -> None:
     assert pool.gone(1) == []
 
 
+def test_w17_a_floor_is_restored_from_an_empty_pool() -> None:
+    pool = ready(backoff_base=2.0)
+    pool.warm()
+    pool.opened(4)
+    pool.do(events.SlotDied(SlotId(1), "x"))
+    pool.gone(1)
+    pool.failed(5)
+    assert pool.says() == "k: - wait 0"
+    assert [line for _ in range(9) for line in pool.tick(1.0)] == ["start #6 k"]
+    assert pool.started(6) == ["open 7 on #6 t"]
+
+
 def test_a_process_that_is_gone_without_a_word_has_died() -> None:
     assert ready().gone(1) == ["note slot_died died", "lost 3 died gone without a word", "stop #1 hard died"]
 
@@ -273,6 +285,53 @@ def test_w18a_no_idle_stop_beside_a_lease_or_below_the_floor() -> None:
     pool.release(3)
     pool.closed(2)
     assert pool.tick(50.0) == []
+
+
+def test_w18a_no_idle_stop_beside_a_waiter() -> None:
+    pool = ready(idle_after=10.0)
+    pool.do(events.Pause("k"))
+    assert pool.claim(patience=500.0) == []
+    pool.release(3)
+    pool.closed(2)
+    assert pool.tick(50.0) == []
+
+
+def test_w16_w18a_no_idle_stop_of_a_process_that_starts() -> None:
+    pool = Pool(idle_after=10.0, start_timeout=100.0)
+    pool.register(start_seconds=5.0)
+    assert pool.do(events.Hint("k", "t")) == ["start #1 k"]
+    assert [pool.tick(10.0) for _ in range(9)] == [[]] * 9
+    assert pool.says() == "k: #1 starting 0 wait 0"
+
+
+def test_w25_after_a_burst_and_a_long_quiet_the_reserve_is_back_at_the_floor() -> None:
+    pool = ready(reserve=ReserveRule(most=4), seats_per_process=9, max_age=1e6)
+    obey(pool, pool.warm())
+    for _ in range(4):
+        obey(pool, pool.claim(tools="t"))
+    for lease in list(pool.core.books.leases):
+        obey(pool, pool.release(lease))
+    assert pool.core.census().parked > 1
+    for _ in range(50):
+        obey(pool, pool.tick(600.0))
+    assert pool.core.census().parked == 1
+
+
+def test_wm4_seats_in_use_are_no_surplus() -> None:
+    pool = ready(seats_per_process=9)
+    obey(pool, pool.warm())
+    for _ in range(3):
+        obey(pool, pool.claim(tools="t"))
+    census = pool.core.census()
+    assert (census.leased, census.parked) == (4, 1)
+    assert pool.tick(1.0) == []
+
+
+def obey(pool: Pool, said: list[str]) -> None:
+    """The world does what the pool orders, until it orders nothing more."""
+    while said:
+        closed = [int(line.split()[1]) for line in said if line.startswith("close")]
+        said = pool._answer(said) + [line for seat in closed for line in pool.closed(seat)]
 
 
 def test_w25_a_hint_is_for_a_while_and_its_seat_is_closed_after() -> None:

@@ -21,7 +21,7 @@ def test_e09_w23e_a_failed_start_refuses_all_its_waiters_and_the_next_claim_trie
     assert pool.claim() == ["start #2 k"]
 
 
-def test_e18_the_second_failure_backs_off_and_the_breaker_fails_fast_and_half_opens() -> None:
+def test_e18_w23e_the_second_failure_backs_off_and_the_breaker_fails_fast_and_half_opens() -> None:
     pool = Pool(breaker_after=3, backoff_base=2.0, breaker_cooldown=8.0)
     pool.register()
     for slot in (1, 2):

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from dataclasses import fields
 
 import pytest
 
@@ -69,6 +70,13 @@ def test_w08_every_seat_transition(before: SeatState, after: SeatState) -> None:
 def test_w23d_w02_what_cannot_be_meant_is_refused(wrong: Callable[[], object]) -> None:
     with pytest.raises(SettingsError):
         wrong()
+
+
+@pytest.mark.parametrize("wrong", [0, -1])
+@pytest.mark.parametrize("limit", [item.name for item in fields(Limits) if item.name != "reserve"])
+def test_w23d_no_limit_of_zero_or_less_means_unlimited(limit: str, wrong: int) -> None:
+    with pytest.raises(SettingsError, match=limit):
+        Limits(**{limit: wrong})
 
 
 @pytest.mark.parametrize("limit", ["start_timeout", "idle_after", "hint_seconds", "max_age"])

@@ -55,7 +55,7 @@ def test_g08_without_a_tool_the_whole_answer_is_generation() -> None:
     assert (found["first_tool"], found["generation"], found["first_token"]) == (0.0, 3.0, 1.0)
 
 
-def test_w47b_a_turn_that_never_began_spent_its_time_in_the_queue() -> None:
+def test_w47a_a_turn_that_never_began_spent_its_time_in_the_queue() -> None:
     found = driven((5, "end")).breakdown()
     assert found == {**dict.fromkeys(found, 0.0), "queue": 5.0, "total": 5.0}
 
