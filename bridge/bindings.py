@@ -4,7 +4,8 @@ Rules: a connection is admitted once, by its hello, and never moves to another b
 the caller learns only that it was refused; the cause is for our counters. One binding has at most one connection:
 the same process may come back and displaces its old connection, any process may come when the old one is gone, and a
 second process beside a live one is refused, because then somebody has a token that is not theirs.
-The whole decision takes the same steps for every token; the peer's ancestry is read before anybody looks at it.
+Tokens are looked up as keyed digests only, and the peer's ancestry, for which the system has to be asked, is read
+before any is looked up: how long an answer takes says nothing of how near a token is to a right one.
 """
 
 import enum
