@@ -46,7 +46,7 @@ agent.wait()
 """
 PATIENCE = 60.0
 """An agent that has used up its seconds gets no more rounds, but three it gets."""
-ROUNDS = 7
+ROUNDS = 5
 EAGER = 1e-6
 
 
