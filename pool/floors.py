@@ -18,7 +18,7 @@ from ostler.pool.core import events
 from ostler.pool.engine import Engine
 from ostler.pool.errors import PoolError
 from ostler.pool.keys import TransportKey
-from ostler.pool.looks import PATIENCE
+from ostler.pool.looks import PATIENCE, NoLook
 from ostler.pool.observer import Observer
 from ostler.pool.roster import PoolKey
 from ostler.pool.stablehand import SeatWish
@@ -38,6 +38,8 @@ class Floors:
         self._observer = observer
         self._given: dict[Floor, tuple[int, int]] = {}
         """The seats that the core was told to keep parked, and the edition of the settings that say so."""
+        self._found: dict[WarmKey, Floor] = {}
+        """The pool's own name of what was given."""
         self._cold: dict[WarmKey, str] = {}
         """What is configured and could not be given yet, and why."""
 
@@ -48,6 +50,7 @@ class Floors:
         await self._give_all(warm, edition)
         if edition == self._catalogue.edition:
             self._take_away(edition)
+            self._found = {one: floor for one, floor in self._found.items() if floor in self._given}
 
     async def try_again(self) -> None:
         """What could not be given may be by now."""
@@ -71,14 +74,16 @@ class Floors:
                 self._stays_cold(warm, error)
             return
         self._cold.pop(warm, None)
-        self._keep((key, SeatWish(warm.tools)), warm.seats, edition, cooled=unmade)
+        self._found[warm] = floor = key, SeatWish(warm.tools)
+        self._keep(floor, warm.seats, edition, cooled=unmade)
 
     def _keep(self, floor: Floor, seats: int, edition: int, *, cooled: bool) -> None:
         key, seat = floor
-        before, _ = self._given.get(floor, (0, edition))
+        before, said = self._given.get(floor, (0, edition))
         self._given[floor] = seats, edition
-        # A key that could not be made meanwhile was cooled: it has its floor still and keeps nothing warm.
-        if seats != before or cooled:
+        # A key that could not be made meanwhile was cooled: it has its floor still and keeps nothing warm. After new
+        # settings it is said in any case: who made the key anew in between may have been quicker than this look.
+        if seats != before or cooled or said != edition:
             self._engine.tell(events.Warm(key, self._engine.remember(seat), seats))
 
     def _take_away(self, edition: int) -> None:
@@ -88,6 +93,10 @@ class Floors:
                 self._engine.tell(events.Warm(key, seat.id, 0))
 
     def _stays_cold(self, warm: WarmKey, error: Exception) -> None:
+        floor = self._found.get(warm)
+        if floor in self._given and isinstance(error.__cause__, NoLook):
+            # Nobody knows better: what cannot be looked at for the moment stays as it is.
+            self._given[floor] = self._given[floor][0], self._catalogue.edition
         if self._cold.get(warm) == str(error):
             return
         self._cold[warm] = str(error)

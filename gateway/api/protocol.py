@@ -38,7 +38,7 @@ class JsonHttp(HttpToolsProtocol):
     """Bytes since there was last a body's or the end of a head or request, whole pieces only: the piece that has one
     of these is not counted, for nobody says where in it they are. A piece is one read of the loop: 256 KiB at most."""
     late: TimerHandle | None = None
-    """Ends the connection, from its first moment or the beginning of a head to the end of that head."""
+    """Ends the connection, from its first moment or the first byte after an answer to the end of a head."""
     answered: RequestResponseCycle | None = None
     """The request that is being answered, or was last: those that wait behind it begin only if the client stays."""
 
@@ -51,6 +51,8 @@ class JsonHttp(HttpToolsProtocol):
         """More of a request."""
         self.bare += len(data)
         super().data_received(data)
+        if self.answered is None or self.answered.response_complete:
+            self._expect_head()  # uvicorn has ended its timer, and what came may begin no request
         if self.bare > HEAD_LIMIT:
             self.refuse(ApiError(431, TOO_LONG, code="headers_too_large"))
 

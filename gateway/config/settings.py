@@ -26,10 +26,12 @@ URL = re.compile(r"(?:[\w-]+=)?[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 TOLD = re.compile(r"(?<=://)[^/?#]*(?=@)|(?<=\?).+")
 """The user with the password, and the query."""
 TELLS = re.compile(
-    r"(?P<name>[\w=-]*(?:key|token|secret|password|authorization))(?:(?P<sign>=|:\s*)(?P<value>.+))?$",
+    r"(?P<name>[\w=-]*?(?:key|token|secret|password|authorization))(?:(?P<sign>=|:\s*)(?P<value>.+))?$",
     re.IGNORECASE | re.DOTALL,
 )
 """An option, a variable or a header that is called like a secret, with its value; or an option before it."""
+VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*$")
+"""How variables are called, also where their value is the next word."""
 
 
 class GatewaySettings(Struct, frozen=True, kw_only=True):
@@ -121,8 +123,8 @@ class PoolSettings(Struct, frozen=True, kw_only=True):
     """A start that takes longer, and longer than its provider's others, turns `/readyz` red before it has failed. To be
     raised where agents need more for their first start."""
     compile_cache: bool = True
-    """Agents on Node 22 or later keep their compiled code in the data folder (`compiled`), and start with a fifth less
-    work; others take no notice."""
+    """Agents on Node 22 or later, and what they run on it, keep their compiled code in the data folder (`compiled`),
+    and start with a fifth less work; others take no notice."""
     prewarm: bool = False
     """Keep a seat of the default model ready from the start on."""
     warm: list[WarmSettings] = field(default_factory=list)
@@ -153,7 +155,8 @@ class ProviderSection(Struct, frozen=True, kw_only=True):
     """What agents are started under, in front of their own command: a sandbox or a scope, as `["bwrap", ...]` or
     `["systemd-run", "--user", "--scope"]`."""
     rlimits: dict[str, Amount] = field(default_factory=dict)
-    """Limits of each of their processes, called as by setrlimit: `{nofile = 4096, as = 8_000_000_000, core = 0}`."""
+    """Limits of each of their processes, called as by setrlimit: `{nofile = 4096, core = 0}`. A prefix that forks may
+    have started the agent before they hold. `as` counts addresses, of which Node takes many: a scope limits memory."""
     home: str | None = None
     """HOME of the agents, an absolute path; None: the gateway's."""
     approval: str | None = None
@@ -376,7 +379,7 @@ def _unsaid(word: Any, before: Any) -> Any:
     """A word of a command, unless it is a secret: the value of something that is called like one."""
     if not isinstance(word, str) or not isinstance(before, str):
         return word
-    option = TELLS.match(before) if before.startswith("-") else None
+    option = TELLS.match(before) if before.startswith("-") or VARIABLE.match(before) else None
     if option and not option["value"] and not word.startswith("-"):
         return "(secret)"
     told = TELLS.match(word)

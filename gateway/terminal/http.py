@@ -5,6 +5,7 @@ longer listens. What the network raises becomes `Unreachable`, here and nowhere 
 """
 
 import asyncio
+import errno
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -124,7 +125,13 @@ async def connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWri
     except (ConnectionRefusedError, FileNotFoundError) as error:
         raise Unreachable(address, NOBODY, before_sending=True) from error
     except (OSError, ValueError) as error:
-        raise Unreachable(address, str(error), before_sending=True) from error
+        why = NOBODY if all_refused(str(error)) else str(error)
+        raise Unreachable(address, why, before_sending=True) from error
+
+
+def all_refused(told: str) -> bool:
+    """Of a name with several addresses asyncio tells what became of each in one text."""
+    return told.count("[Errno ") == told.count(f"[Errno {errno.ECONNREFUSED}]") > 0
 
 
 async def head_of(reader: asyncio.StreamReader, address: str) -> Reply:

@@ -1,7 +1,7 @@
 """Replacement before retirement.
 
 Rules:
-- A process is retired for its age, the seats it served or leaked, growth over its own first measure, silence
+- A process is retired for its age, the seats it served or leaked, growth by more than it first weighed, silence
   while others answer, slow or failing opens, another fingerprint, or by the operator. Retired is a mark, not
   an end: it serves on until a fresh one is READY, unless it must not (`SHUNNING`).
 - The old one drains when a fresh one is up, when nobody needs a successor, or when a cap leaves no place
@@ -65,7 +65,8 @@ def judge_age(books: Books, slot: Slot) -> None:
 def judge_memory(books: Books, slot: Slot, stable: Stable, own: int) -> None:
     """After a measure: has the process outgrown itself, or the ceiling?
 
-    Growth is told by its own memory: its share of what it has in common doubles when a neighbour ends.
+    Growth is told by its own memory, for its share of what it has in common doubles when a neighbour ends; and held
+    against what all of it weighed, for of a native program its own is little at first and doubles with a few sessions.
     """
     limits = books.limits
     ceiling = limits.memory_ceiling
@@ -75,7 +76,7 @@ def judge_memory(books: Books, slot: Slot, stable: Stable, own: int) -> None:
             stable.ceiling_off = True
             books.note(Counted.CEILING_TOO_LOW, slot, text=f"fresh at {slot.charge} bytes, ceiling {ceiling}")
         return
-    grown = own > slot.baseline * limits.memory_growth
+    grown = own - slot.baseline > stable.start_bytes * (limits.memory_growth - 1.0)
     above = ceiling is not None and slot.charge > ceiling and not stable.ceiling_off
     before = stable.memory_retired_at
     spaced = before is None or books.now - before >= limits.memory_recycle_spacing

@@ -201,6 +201,18 @@ async def test_keys_on_a_living_disk_wait_for_none_on_a_dead_one(tmp_path: Path)
         await eventually(lambda: all(key.lines for key in pool.snapshot().core.keys))
 
 
+@pytest.mark.long  # the patience of a look, which nobody uses meanwhile
+async def test_a_floor_on_a_disk_that_does_not_answer_stays_as_it_is(tmp_path: Path) -> None:
+    counts, key = Counts(), TransportKey("demo", "demo", str(tmp_path))
+    async with open_stable(tmp_path, traits=TRAITS, observer=counts, warm=(WarmKey(key),)) as stable:
+        await eventually(lambda: parked(stable) == 1)
+        with stuck(tmp_path):
+            stable.pool.reload(stable.settings, stable.environ)
+            await eventually(lambda: any(what == "warm_failed" for _, what, _ in counts.notes), "the look in vain")
+            (line,) = (line for key in stable.pool.snapshot().core.keys for line in key.lines if line.floor)
+            assert line.floor == 1
+
+
 async def test_w27a_reloads_over_a_dead_disk_leave_looks_for_the_living(tmp_path: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     catalogue, core = Catalogue(PoolSettings(), two_providers(), environ), PoolCore(Limits())

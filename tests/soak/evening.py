@@ -32,6 +32,10 @@ MAX_AGE = 150.0
 """Every seat of a process that goes is opened anew, with a relay of its own: more often than this, and on two cores the
 evening is about nothing else."""
 LOOK_EVERY, OPERATE_EVERY = 2.0, 20.0
+STORMS = (0.10, 0.125, 0.15)
+"""Parts of the evening at which all processes are replaced at once. It is the most that replacing can cost: a gateway
+keeps what it once took, so a chance meeting of replacements later in the evening would look like a leak. All are in the
+first window, of whose latency nothing is judged."""
 WARM_UP = 0.3
 """The part of the evening before memory is compared: what is loaded, cached and pooled once is no leak."""
 MB_PER_HOUR = 1.0
@@ -105,6 +109,7 @@ class Evening:
     async def _watch(self, http: httpx.AsyncClient, seconds: float) -> None:
         scene, began = self.scene, time.monotonic()
         looked = operated = began
+        storms = [began + part * seconds for part in STORMS]
         while (now := time.monotonic()) < began + seconds:
             whole, own = resident(scene.pid)
             self.rss.append((now - began, whole))
@@ -112,9 +117,12 @@ class Evening:
             if now - looked > OPERATE_EVERY:
                 looked = now
                 print(self._line(now - began), flush=True)
+            if storms and now > storms[0]:
+                storms.pop(0)
+                await self._recycle(await self._ready())
             if now - operated > OPERATE_EVERY * 3:
                 operated = now
-                await self._recycle_one()
+                await self._recycle(self.scene.chance.sample(ready, 1) if (ready := await self._ready()) else [])
             await asyncio.sleep(LOOK_EVERY)
         text = (await http.get("/metrics")).text
         for family in text_string_to_metric_families(text):
@@ -124,14 +132,15 @@ class Evening:
                     cause = f"recycled, {sample.labels['provider']}, {sample.labels['cause']}"
                     self.scene.tally.counts[cause] += int(sample.value)
 
-    async def _recycle_one(self) -> None:
+    async def _ready(self) -> list[int]:
+        return [each["process"] for each in await self.scene.processes() if each["state"] == "ready"]
+
+    async def _recycle(self, processes: list[int]) -> None:
         """What an operator does now and then, over the gateway's own socket."""
-        scene = self.scene
-        ready = [each["process"] for each in await scene.processes() if each["state"] == "ready"]
-        if ready:
-            async with scene.operator() as http:
-                answer = await http.post("/admin/pool/recycle", json={"process": scene.chance.choice(ready)})
-            scene.tally.counts[f"operator's recycles, {answer.status_code}"] += 1
+        async with self.scene.operator() as http:
+            for process in processes:
+                answer = await http.post("/admin/pool/recycle", json={"process": process})
+                self.scene.tally.counts[f"operator's recycles, {answer.status_code}"] += 1
 
     def _line(self, at: float) -> str:
         done = sum(len(one.answered) for one in self.conversations)

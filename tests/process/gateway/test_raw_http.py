@@ -212,6 +212,13 @@ async def test_who_does_not_finish_a_head_is_cut_off(hasty: Line, sent: bytes) -
     assert rest.count(b"HTTP/1.1") == sent.count(GOOD)
 
 
+async def test_what_comes_after_an_answer_and_begins_no_request_buys_no_time(hasty: Line) -> None:
+    hasty.writer.write(GOOD)
+    await soon(hasty.reader.readuntil(b"}"), "the answer")
+    hasty.writer.write(b"\r\n")
+    assert await soon(hasty.reader.read(), "the end of the connection") == b""
+
+
 async def test_a_byte_now_and_then_buys_no_time(hasty: Line) -> None:
     hasty.writer.write(GOOD[:26])
     reading = asyncio.create_task(hasty.reader.read())

@@ -187,7 +187,14 @@ def test_a_share_that_grows_because_a_neighbour_ended_is_no_growth() -> None:
     pool = ready()
     pool.do(events.MemorySampled(SlotId(1), 100, 60))
     assert pool.do(events.MemorySampled(SlotId(1), 300, 61)) == []
-    assert pool.do(events.MemorySampled(SlotId(1), 250, 121))[0] == "note retired memory_growth"
+    assert pool.do(events.MemorySampled(SlotId(1), 250, 161))[0] == "note retired memory_growth"
+
+
+def test_what_a_native_agent_takes_for_its_first_sessions_is_no_growth() -> None:
+    pool = ready()
+    pool.do(events.MemorySampled(SlotId(1), 85, 12))
+    assert pool.do(events.MemorySampled(SlotId(1), 167, 59)) == []
+    assert pool.do(events.MemorySampled(SlotId(1), 210, 98))[0] == "note retired memory_growth"
 
 
 def test_w31_a_ceiling_below_a_fresh_process_is_said_once_and_switched_off() -> None:

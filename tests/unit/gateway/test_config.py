@@ -281,6 +281,8 @@ def test_w11_what_a_url_tells_its_server_only_is_not_shown(url: str, told: str) 
         (["-H", "X-Api-Key:hidden", "-v"], ["-H", "X-Api-Key:(secret)", "-v"]),
         (["--header=Authorization: Bearer hidden"], ["--header=Authorization: (secret)"]),
         (["env", "MY_TOKEN=hidden\nhidden", "agent"], ["env", "MY_TOKEN=(secret)", "agent"]),
+        (["bwrap", "--setenv", "GEMINI_API_KEY", "hidden"], ["bwrap", "--setenv", "GEMINI_API_KEY", "(secret)"]),
+        (["env", "API_TOKEN=hiddenkey==", "x"], ["env", "API_TOKEN=(secret)", "x"]),
         (["show", "key", "x:y"], ["show", "key", "x:y"]),
         (["--keyed", "x", "tokens", "y"], ["--keyed", "x", "tokens", "y"]),
     ],
