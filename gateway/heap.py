@@ -1,19 +1,24 @@
 """How the C library keeps memory that was freed.
 
-Rules, both measured:
+Rules, all measured:
 - Large blocks go back to the system. glibc takes them from there until it has seen one freed: from then on whatever is
   smaller than that one comes from the heap, up to 32 MiB, and stays there in pieces. Answers, lists of pieces and lines
   of agents are such blocks. After four rounds of five streams of 40,000 deltas that nobody read: 111 MB, 96 with this.
 - All threads share one heap. glibc gives each its own, and what one thread frees no other can use; there is nothing to
   win, since threads of Python rarely allocate at the same time. After five minutes of fifty turns a second: 30.0 MB of
   heaps with 9.5 free in them, and growing; 24.1 with 3.6 free, and steady, with this.
+- What is free between blocks in use goes back once a minute. glibc gives back the end of the heap only, so a gateway
+  kept the most it ever had, and that grew with chance: by 4 MB in twenty minutes of 200 sessions. A trim takes a
+  millisecond, in a thread and without Python's lock.
 """
 
+import asyncio
 import ctypes
 
 MMAP_THRESHOLD, ARENA_MAX = -3, -8
 """`M_MMAP_THRESHOLD` and `M_ARENA_MAX` of <malloc.h>; naming the first also ends its growth."""
 LARGE = 128 * 1024
+EVERY = 60.0
 
 
 def keep_little() -> None:
@@ -24,3 +29,19 @@ def keep_little() -> None:
         return
     mallopt(MMAP_THRESHOLD, LARGE)
     mallopt(ARENA_MAX, 1)
+
+
+def give_back() -> None:
+    """What is free, wherever it lies."""
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except AttributeError:
+        return
+    trim(0)
+
+
+async def give_back_now_and_then() -> None:
+    """Until cancelled."""
+    while True:
+        await asyncio.sleep(EVERY)
+        await asyncio.to_thread(give_back)

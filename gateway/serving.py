@@ -19,6 +19,7 @@ from ostler.gateway.api.protocol import JsonHttp
 from ostler.gateway.app import Gateway, open_gateway
 from ostler.gateway.config.load import Loaded
 from ostler.gateway.console.socket import Familiar, listening
+from ostler.gateway.heap import give_back_now_and_then
 from ostler.gateway.signals import Signals
 from ostler.gateway.systemd import notify
 
@@ -69,11 +70,14 @@ async def serve(
         signals.attach(gateway.keys.reload_soon)
         with listening(loaded.data_dir) as admin:
             servers = (Server.of(gateway.app), Server.of(gateway.admin, Familiar))
-            async with asyncio.TaskGroup() as group:
-                for server, place in zip(servers, (listener, admin), strict=True):
-                    group.create_task(server.serve(sockets=[place]))
-                ready()
-                group.create_task(until_told(gateway, servers, loaded.settings.gateway.drain, environ, signals))
+            async with asyncio.TaskGroup() as household:
+                tidying = household.create_task(give_back_now_and_then())
+                async with asyncio.TaskGroup() as group:
+                    for server, place in zip(servers, (listener, admin), strict=True):
+                        group.create_task(server.serve(sockets=[place]))
+                    ready()
+                    group.create_task(until_told(gateway, servers, loaded.settings.gateway.drain, environ, signals))
+                tidying.cancel()
 
 
 async def opened(stack: AsyncExitStack, loaded: Loaded, environ: Mapping[str, str], signals: Signals) -> Gateway | None:

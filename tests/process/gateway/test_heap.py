@@ -33,3 +33,30 @@ print(found)
 def test_threads_share_one_heap_and_large_blocks_are_no_part_of_it(told: str, in_heap: list[bool]) -> None:
     seen = subprocess.run([sys.executable, "-c", ASK, told], capture_output=True, text=True, check=True)
     assert seen.stdout.strip() == str(in_heap)
+
+
+TRIM = """
+import ctypes
+from ostler.gateway.heap import give_back, keep_little
+keep_little()
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+def own():
+    (line,) = [line for line in open("/proc/self/status") if line.startswith("RssAnon:")]
+    return int(line.split()[1]) // 1024
+blocks = [libc.malloc(60_000) for _ in range(400)]
+for block in blocks:
+    ctypes.memset(block, 1, 60_000)
+end = libc.malloc(60_000)
+for block in blocks:
+    libc.free(block)
+held = own()
+give_back()
+print(held - own())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc alone is told")
+def test_what_is_free_below_what_is_in_use_goes_back() -> None:
+    seen = subprocess.run([sys.executable, "-c", TRIM], capture_output=True, text=True, check=True)
+    assert int(seen.stdout) > 15
