@@ -63,6 +63,7 @@ class Run:
                     more = sum(len(one.answered) for one in conversations) - answered
                     scene.tally.expect(more > len(conversations), f"only {more} answers after the files ran out")
                 self._compare(base, await self._rest(), "files ran out")
+                self._count_errors(running)
                 await self._end_well(running)
             self._judge(conversations)
 
@@ -97,9 +98,7 @@ class Run:
                     self._kill(running)
             if last:
                 await self._ask_around(conversations)
-            scene.tally.counts["failures of the gateway's own in its log"] += len(
-                [line for line in running.logged if line.get("level") == "error"]
-            )
+            self._count_errors(running)
             if last:
                 await self._end_well(running)
         # In every other life the next gateway is there before the last one's agents can have gone.
@@ -186,6 +185,15 @@ class Run:
                     scene.tally.broken.append(f"{one.name}: its agent knows {known}, and not {sorted(forgotten)}")
 
     # --- ends ---
+
+    def _count_errors(self, running: Command) -> None:
+        """What the gateway logged as its own failures; of those that it has no word for, what they are."""
+        counts = self.scene.tally.counts
+        for line in running.logged:
+            if line.get("level") == "error":
+                counts["failures of the gateway's own in its log"] += 1
+                if traced := str(line.get("exception") or "").strip():
+                    counts[f"untyped: {traced.splitlines()[-1][:120]}"] += 1
 
     async def _end_well(self, running: Command) -> None:
         code = await asyncio.to_thread(running.end)

@@ -74,9 +74,9 @@ def ask_raw(scene: Scene, host: str, name: str, text: str) -> socket.socket:
 
 
 def request(host: str, document: Mapping[str, object]) -> bytes:
-    """POST /v1/responses"""
+    """POST /v1/responses; a refusal ends the connection, which would else rest for as long as an idle one may."""
     body = orjson.dumps(document)
-    head = f"POST /v1/responses HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {API_KEY}\r\n"
+    head = f"POST /v1/responses HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {API_KEY}\r\nconnection: close\r\n"
     return f"{head}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
 
 
