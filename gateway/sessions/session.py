@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
+from ostler.bridge.errors import BindingRevoked, BridgeError
 from ostler.bridge.offer import Offer
 from ostler.bridge.session_facts import SessionFacts
 from ostler.bridge.settings import SERVER_NAME
@@ -229,7 +230,7 @@ class Session:
             if turn.stopped is None:
                 raise
             return stopped(turn.stopped)
-        except (PoolError, GatewayError) as error:
+        except (PoolError, GatewayError, BridgeError) as error:
             log.warning("turn %s of session %s failed: %s", turn.id, self.id, error)
             return fault(error)
         except Exception:
@@ -244,6 +245,9 @@ class Session:
         except TransportLost as lost:
             if lost.phase is not Phase.IDLE:
                 raise
+        except BindingRevoked:
+            # The same, heard from the bridge: it ended while the prompt was made, and had not been asked.
+            log.info("session %s lost its seat before it was asked", self.id)
         await self.seating.wait_lost()
         return await self._sit_and_prompt(turn, last, kit, context)
 

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import logging
+import os
 import re
+import signal
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -235,3 +237,19 @@ async def test_g07_a_seat_that_was_kept_ready_has_the_tools_of_memory(
         (record,) = [record for record in caplog.records if record.name == "ostler.turns"]
         assert (vars(record)["warmth"], vars(record)["session_new"]) == ("parked", 0)
         assert opened == 1
+
+
+async def test_e16_a_turn_whose_agent_dies_while_its_prompt_is_made_is_put_to_another_one(tmp_path: Path) -> None:
+    async with recording(tmp_path, memory__prefetch=60) as (served, prov):
+        chat, pool = Chat(served), served.gateway.pool
+        await chat.said("one")
+        (process,) = pool.snapshot().processes
+        gate = prov.wait_in("prefetch")
+        asked = asyncio.create_task(chat.said("two"))
+        await prov.until_in("prefetch")
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
+        await eventually(lambda: process.pid not in [one.pid for one in pool.snapshot().processes], "its end")
+        gate.set()
+        answer = await soon(asked, "the answer of another agent")
+    assert (answer["status"], answer["text"]) == ("completed", "echo: two")
