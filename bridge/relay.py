@@ -231,11 +231,3 @@ def main() -> None:
     environment = posix.environ
     address = environment.get(b"OSTLER_BRIDGE_SOCKET", b"")
     Relay(address, environment.get(b"OSTLER_ACP_SESSION_BINDING", b"")).run()
-
-
-if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        # Agents also end us by SIGINT; a traceback would be the only thing we ever wrote to stderr.
-        posix._exit(0)

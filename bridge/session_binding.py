@@ -23,7 +23,7 @@ from ostler.bridge.stats import Stats
 from ostler.bridge.toolbox import Toolboxes
 from ostler.wire.json import JsonObject
 
-RELAY: Final = Path(__file__).with_name("relay.py").resolve()
+RELAY: Final = Path(__file__).with_name("relay_start.py").resolve()
 
 
 @dataclass(frozen=True, slots=True)

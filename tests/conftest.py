@@ -14,11 +14,14 @@ import sys
 import pytest
 from hypothesis import settings
 
+from tests.support.scratch import use_memory
+
 IMPORTED = pytest.StashKey[int]()
 MANY = 50
 """Modules that are worth a look less: so many come with a client's library, and few with anything else."""
 
 gc.disable()
+use_memory()
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 

@@ -16,8 +16,9 @@ from ostler.pool.process.spawn import Child, spawn_watcher
 
 log = logging.getLogger(__name__)
 
-# Only this package's folder is on its path: neither site-packages nor the rest of ostler is loaded.
-_BOOT = "import sys; sys.path.append(sys.argv[1]); from reaper.watch import main; sys.exit(main(sys.argv[2:]))"
+# Only this package's folder is on its path: neither site-packages nor the rest of ostler is loaded. It leaves without
+# tidying its interpreter up, which is 2 of 16 ms and keeps whoever waits for its end.
+_BOOT = "import os, sys; sys.path.append(sys.argv[1]); from reaper.watch import main; os._exit(main(sys.argv[2:]))"
 _PIPE_SIZE = 1_048_576  # some ten thousand starts; a reaper that is so far behind is replaced
 _FIRST_DELAY = 0.05
 _LAST_DELAY = 10.0

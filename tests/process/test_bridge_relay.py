@@ -73,9 +73,9 @@ def scripted(path: Path, *, patience: float | None = None) -> Any:
     """A relay of its own, with its patience shortened where a test waits for the end of it."""
     argv = [sys.executable, "-I", "-S", "-E", str(RELAY), "relay"]
     if patience is not None:
-        program = RELAY.read_text().replace("PATIENCE = 10.0", f"PATIENCE = {patience}")
+        program = RELAY.with_name("relay.py").read_text().replace("PATIENCE = 10.0", f"PATIENCE = {patience}")
         assert f"PATIENCE = {patience}" in program
-        argv[4:] = ["-c", program]
+        argv[4:] = ["-c", f"{program}\nmain()"]
     return relay_process(argv, {"OSTLER_BRIDGE_SOCKET": str(path), "OSTLER_ACP_SESSION_BINDING": TOKEN})
 
 

@@ -8,7 +8,6 @@ Its own session, no terminal signals: only the gateway's end ends it.
 import os
 import select
 import signal
-import sys
 
 from .kin import Identity, is_alive
 from .strike import Family
@@ -57,7 +56,3 @@ def main(arguments: list[str]) -> int:
     family = Family(mark, wards.identities, vouched=True, leashes=wards.leashes, since=int(start))
     survivors = family.end(grace=GRACE, bound=BOUND, linger=LINGER if wards.any_pending else 0.0)
     return 1 if survivors else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

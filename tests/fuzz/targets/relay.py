@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import IO
 
-import ostler.bridge.relay
+from ostler.bridge.session_binding import RELAY
 from tests.fuzz.target import Target
 
 PATIENCE = 20.0
@@ -29,7 +29,7 @@ class Pipe:
         listener.bind(path)
         listener.listen()
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-E", str(ostler.bridge.relay.__file__)],
+            [sys.executable, "-I", "-S", "-E", str(RELAY)],
             env={"OSTLER_BRIDGE_SOCKET": path, "OSTLER_ACP_SESSION_BINDING": "0" * 32},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
         )  # fmt: skip
