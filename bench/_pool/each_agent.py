@@ -67,7 +67,7 @@ def ways_of(ground: Ground, on: House, off: House) -> Mapping[str, Way]:
     ways: dict[str, Way] = {"parked": lambda name: parked(ground, on, name, 1)}
     if provider.sharing is Sharing.SESSIONS:
         ways["warm"] = lambda name: warm(ground, on, name)
-    ways["cold"] = lambda name: cold(ground, on, name)
+    ways["cold"] = lambda name: unwarmed(ground, on, name)
     ways["pool off"] = switched_off
     if acp:
         ways["plain client"] = lambda name: plain(ground, on, name)
@@ -91,6 +91,12 @@ async def warm(ground: Ground, house: House, name: str) -> float:
     seconds, warmth = await through(house, ground.key, name, other)
     assert warmth == "warm", warmth
     return seconds
+
+
+async def unwarmed(ground: Ground, house: House, name: str) -> float:
+    """Once the seat that was used before has its successor: where that takes a process, it would start beside ours."""
+    await house.settled(lambda: house.parked() >= 1)
+    return await cold(ground, house, name)
 
 
 async def every_one(grounds: list[Ground], report: Report) -> None:

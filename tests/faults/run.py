@@ -187,13 +187,13 @@ class Run:
     # --- ends ---
 
     def _count_errors(self, running: Command) -> None:
-        """What the gateway logged as its own failures; of those that it has no word for, what they are."""
-        counts = self.scene.tally.counts
+        """What the gateway logged as its own failures. One that it has no word for is one that nobody thought of."""
+        tally = self.scene.tally
         for line in running.logged:
             if line.get("level") == "error":
-                counts["failures of the gateway's own in its log"] += 1
+                tally.counts["failures of the gateway's own in its log"] += 1
                 if traced := str(line.get("exception") or "").strip():
-                    counts[f"untyped: {traced.splitlines()[-1][:120]}"] += 1
+                    tally.broken.append(f"the gateway had no word for {traced.splitlines()[-1][:120]}")
 
     async def _end_well(self, running: Command) -> None:
         code = await asyncio.to_thread(running.end)
