@@ -105,17 +105,19 @@ def set_up(settings: Settings) -> None:
         logging.getLogger(name).setLevel(LEVELS[level])
 
 
-def secrets_in(value: object, *, secret: bool = False) -> list[str]:
-    """Every value that the settings call a secret."""
-    match value:
-        case str():
-            return [value] if secret and len(value) >= SHORTEST_SECRET else []
-        case Struct():
-            return secrets_in(msgspec.structs.asdict(value), secret=secret)
-        case Mapping():
-            parts = value.items()
-            return [found for name, part in parts for found in secrets_in(part, secret=secret or name in SECRET)]
-        case list() | tuple():
-            return [found for part in value for found in secrets_in(part, secret=secret)]
-        case _:
-            return []
+def secrets_in(settings: object) -> list[str]:
+    """Every value that the settings call a secret. Without recursion: what an operator wrote may be deep."""
+    found: list[str] = []
+    rest: list[tuple[object, bool]] = [(settings, False)]
+    while rest:
+        value, secret = rest.pop()
+        match value:
+            case str() if secret and len(value) >= SHORTEST_SECRET:
+                found.append(value)
+            case Struct():
+                rest.append((msgspec.structs.asdict(value), secret))
+            case Mapping():
+                rest += [(part, secret or name in SECRET) for name, part in value.items()]
+            case list() | tuple():
+                rest += [(part, secret) for part in value]
+    return found

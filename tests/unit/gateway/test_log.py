@@ -94,6 +94,13 @@ def test_short_values_are_no_secrets() -> None:
     assert sorted(secrets_in(SETTINGS)) == sorted(SECRETS)
 
 
+def test_secrets_are_found_at_any_depth() -> None:
+    deep: object = {"token": "found-at-the-end"}
+    for _ in range(5_000):
+        deep = {"a": [deep]}
+    assert secrets_in(deep) == ["found-at-the-end"]
+
+
 def test_levels_of_single_loggers_are_set() -> None:
     with untouched_logging():
         set_up(Settings(log=LogSettings(level="warning", levels={"ostler.test.loud": "debug"})))
