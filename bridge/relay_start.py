@@ -1,8 +1,8 @@
 """Start the relay: `python -I -S -E <this file> relay`. The word `relay` is what `ps` shows; nothing else reads it.
 
 Apart from it because an interpreter compiles the file it is told to run anew at each start, and keeps what it made of
-those that this one imports. It leaves without tidying the interpreter up, for nothing is held back that could be lost:
-both together are 2 of 7.5 ms of each start.
+those that this one imports, where it may write or an installer did. It leaves without tidying the interpreter up, for
+nothing is held back that could be lost: both together are 2 of 7.5 ms of each start.
 """
 
 import posix

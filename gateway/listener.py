@@ -44,7 +44,8 @@ def listen_tcp(host: str, port: int, *, patience: float) -> socket.socket:
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        wrong = "--host" if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL else "--port"
+        no_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+        wrong = "--host or OSTLER_GATEWAY__HOST" if no_host else "--port or OSTLER_GATEWAY__PORT"
         raise CannotListen(f"{host} port {port}", f"{error.strerror}; choose another one with {wrong}") from error
     return listener
 

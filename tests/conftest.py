@@ -9,7 +9,9 @@ No example of a property test has a time limit: on a busy machine it would say h
 """
 
 import gc
+import os
 import sys
+import tempfile
 
 import pytest
 from hypothesis import settings
@@ -21,7 +23,8 @@ MANY = 50
 """Modules that are worth a look less: so many come with a client's library, and few with anything else."""
 
 gc.disable()
-use_memory()
+use_memory(os.environ)
+tempfile.tempdir = None  # whoever had looked, looks again
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 

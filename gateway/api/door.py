@@ -4,7 +4,7 @@ that hides the disconnect would cost us the cancel.
 Rules:
 - Without keys only loopback names are answered and no page of another origin may ask: a browser can be made to
   resolve any name to 127.0.0.1.
-- A body over the limit is 413, announced or not. Health routes need no key, and tell nothing that a key protects.
+- A body is bounded in size and in time (`bounded.py`). Health routes need no key, and tell nothing that a key protects.
 - A browser that signed in on a page is known by its cookie; what it changes must come from a page of ours. Who is not
   known and asks for a page is shown where to sign in.
 - Every answer has the security headers. A 401 says the same whatever was wrong.
@@ -17,6 +17,7 @@ from typing import Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ostler.gateway.api.bounded import BodyTooLarge, bounded
 from ostler.gateway.api.errors import ApiError, reply
 from ostler.gateway.api.keys import Caller, Ring, digest, host_names
 from ostler.gateway.api.limits import Limits, Place, TooManyRequests
@@ -62,13 +63,6 @@ class Entrance(Protocol):
         """What they are shown who may not come in."""
 
 
-class BodyTooLarge(ApiError):
-    """Raised out of `receive` when a body that did not announce its size grows too big."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(413, f"the body is larger than {limit} bytes; send less, or raise gateway.body_limit")
-
-
 class Door:
     """Wraps the application."""
 
@@ -80,6 +74,7 @@ class Door:
         allowed_hosts: Sequence[str],
         cors_origins: Sequence[str],
         body_limit: int,
+        body_timeout: float,
         clock: Callable[[], float],
         entrance: Entrance | None = None,
         scrape_token: str | None = None,
@@ -94,6 +89,7 @@ class Door:
         self._hosts = host_names(allowed_hosts)
         self._origins = frozenset(cors_origins)
         self._body_limit = body_limit
+        self._body_timeout = body_timeout
         self._clock = clock
         self._limits = Limits()
         self._commanded = commanded
@@ -191,18 +187,7 @@ class Door:
         return outward
 
     def _bounded(self, receive: Receive) -> Receive:
-        seen = 0
-
-        async def bounded() -> Message:
-            nonlocal seen
-            message = await receive()
-            if message["type"] == "http.request":
-                seen += len(message.get("body", b""))
-                if seen > self._body_limit:
-                    raise BodyTooLarge(self._body_limit)
-            return message
-
-        return bounded
+        return bounded(receive, self._body_limit, self._body_timeout)
 
 
 def key_in(headers: Headers) -> str:

@@ -47,13 +47,16 @@ class ApiError(GatewayError):
         code: str | None = None,
         kind: str | None = None,
         retry_after: int | None = None,
+        hang_up: bool = False,
     ) -> None:
+        """`hang_up`: nothing more is taken on this connection."""
         super().__init__(message)
         self.status = status
         self.param = param
         self.code = code
         self.kind = kind or KINDS.get(status) or ("server_error" if status >= 500 else "invalid_request_error")
         self.retry_after = retry_after
+        self.hang_up = hang_up
 
 
 def bad(message: str, param: str | None = None, code: str | None = None) -> ApiError:
@@ -76,6 +79,8 @@ def reply(error: ApiError, headers: Mapping[str, str] | None = None) -> Response
     given = dict(headers or {})
     if error.retry_after is not None:
         given["retry-after"] = str(error.retry_after)
+    if error.hang_up:
+        given["connection"] = "close"
     return Response(orjson.dumps(envelope(error)), error.status, given, "application/json")
 
 

@@ -86,6 +86,7 @@ def build_app(
         allowed_hosts=auth.allowed_hosts,
         cors_origins=auth.cors_origins,
         body_limit=gateway.body_limit,
+        body_timeout=gateway.body_timeout,
         clock=clock,
         entrance=SignIn(guests, shell, clock),
         scrape_token=settings.metrics.token,
@@ -103,5 +104,6 @@ def build_admin(loaded: Loaded, console: Console) -> ASGIApp:
         allowed_hosts=(),
         cors_origins=(),
         body_limit=loaded.settings.gateway.body_limit,
+        body_timeout=loaded.settings.gateway.body_timeout,
         clock=time.monotonic,
     )

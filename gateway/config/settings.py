@@ -45,6 +45,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """A unix socket to listen on instead of host and port."""
     body_limit: Count = 10 * 1024 * 1024
     """Bytes of a request's body; more is 413."""
+    body_timeout: Seconds = 30.0
+    """A body that is not there within so long, and a second more for each KiB of it that is, is 408."""
     default_model: str = "demo/demo"
     """For requests that name no model: an alias of `[models]`, `provider/model`, or a provider."""
     default_cwd: str | None = None

@@ -1,6 +1,7 @@
 """What a session can say no with. Raised before anything was stored or started."""
 
 from ostler.gateway.errors import Refused
+from ostler.pool.errors import PoolError
 
 
 class SessionQueueFull(Refused):
@@ -41,3 +42,7 @@ class MovedOn(Refused):
     def __init__(self, session_id: str) -> None:
         super().__init__("the conversation went on meanwhile; nothing was changed")
         self.session_id = session_id
+
+
+class SeatLost(PoolError):
+    """An agent ended, or was ended, after the session had taken its seat and before it was asked anything."""

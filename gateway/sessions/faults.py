@@ -1,6 +1,5 @@
 """What an error of the pool or the store means for a turn: a word for the client's program, a text for its reader."""
 
-from ostler.bridge.errors import BridgeError
 from ostler.gateway.errors import GatewayError
 from ostler.gateway.sessions.errors import MovedOn
 from ostler.gateway.sessions.outcome import Outcome, failed
@@ -36,7 +35,7 @@ CODES: tuple[tuple[type[PoolError], str], ...] = (
 )
 
 
-def fault(error: PoolError | GatewayError | BridgeError) -> Outcome:
+def fault(error: PoolError | GatewayError) -> Outcome:
     """The outcome of a turn that ended with this error."""
     if isinstance(error, MovedOn):
         return failed("conversation_moved", str(error))

@@ -15,6 +15,7 @@ from ostler.bridge.errors import BindingRevoked
 from ostler.bridge.offer import Offer
 from ostler.bridge.session_binding import SessionBinding
 from ostler.gateway.sessions.ask import Ask
+from ostler.gateway.sessions.errors import SeatLost
 from ostler.pool.lease import Lease
 from ostler.pool.order import SessionMemo
 from ostler.wire.json import JsonObject
@@ -56,11 +57,17 @@ class Seat:
         return self.knows == last and lease.key == ask.key and ask.history is None
 
     def offer(self, kit: Offer, context: object) -> None:
-        """Whoever calls a tool from now on reaches this dispatcher."""
+        """Whoever calls a tool from now on reaches this dispatcher. Raises `SeatLost`: the bridge knows it first."""
         binding = self._binding
-        if binding is not None:
-            self.tools = tuple(kit.definitions)
+        if binding is None:
+            return
+        self.tools = tuple(kit.definitions)
+        try:
             binding.publish(self.tools, kit.dispatcher, context)
+        except BindingRevoked as revoked:
+            if self.lease.lost is None:
+                raise
+            raise SeatLost(str(self.lease.lost)) from revoked
 
     async def retell(self, kit: Offer, context: object) -> bool:
         """Let an agent that takes news at once read other tools. False where it did not."""

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
-from ostler.bridge.errors import BindingRevoked, BridgeError
 from ostler.bridge.offer import Offer
 from ostler.bridge.session_facts import SessionFacts
 from ostler.bridge.settings import SERVER_NAME
@@ -21,7 +20,7 @@ from ostler.gateway.correlation import on_behalf_of
 from ostler.gateway.errors import GatewayError
 from ostler.gateway.sessions.ask import Output
 from ostler.gateway.sessions.calls import ALIVE, READY, Desk, Permission
-from ostler.gateway.sessions.errors import OutputsMissing, SessionBusy, SessionQueueFull
+from ostler.gateway.sessions.errors import OutputsMissing, SeatLost, SessionBusy, SessionQueueFull
 from ostler.gateway.sessions.faults import fault
 from ostler.gateway.sessions.handover import SIGNS_OF_LIFE, Handover
 from ostler.gateway.sessions.house import House
@@ -230,7 +229,7 @@ class Session:
             if turn.stopped is None:
                 raise
             return stopped(turn.stopped)
-        except (PoolError, GatewayError, BridgeError) as error:
+        except (PoolError, GatewayError) as error:
             log.warning("turn %s of session %s failed: %s", turn.id, self.id, error)
             return fault(error)
         except Exception:
@@ -245,9 +244,8 @@ class Session:
         except TransportLost as lost:
             if lost.phase is not Phase.IDLE:
                 raise
-        except BindingRevoked:
-            # The same, heard from the bridge: it ended while the prompt was made, and had not been asked.
-            log.info("session %s lost its seat before it was asked", self.id)
+        except SeatLost as lost:
+            log.info("session %s takes another agent: %s", self.id, lost)
         await self.seating.wait_lost()
         return await self._sit_and_prompt(turn, last, kit, context)
 

@@ -122,8 +122,8 @@ class Guard:
     def _reopen(self) -> None:
         try:
             self.open()
-        except OSError:
-            log.exception("cannot start a reaper; trying again in %.1f s", self._delay)
+        except OSError as failed:
+            log.warning("cannot start a reaper (%s); trying again in %.1f s", failed, self._delay)
             self._retry = asyncio.get_running_loop().call_later(self._delay, self._reopen)
             self._delay = min(self._delay * 2, _LAST_DELAY)
 

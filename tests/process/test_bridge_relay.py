@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -27,7 +28,7 @@ from tests.support.relays import (
     running_bridge,
     tool,
 )
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, soon
 
 ECHO = [tool("echo", text={"type": "string"})]
 TOKEN = "0123456789abcdef" * 2
@@ -73,9 +74,8 @@ def scripted(path: Path, *, patience: float | None = None) -> Any:
     """A relay of its own, with its patience shortened where a test waits for the end of it."""
     argv = [sys.executable, "-I", "-S", "-E", str(RELAY), "relay"]
     if patience is not None:
-        program = RELAY.with_name("relay.py").read_text().replace("PATIENCE = 10.0", f"PATIENCE = {patience}")
-        assert f"PATIENCE = {patience}" in program
-        argv[4:] = ["-c", f"{program}\nmain()"]
+        started = f"import sys; sys.path.append({str(RELAY.parent)!r}); import relay; relay.PATIENCE = {patience}"
+        argv[4:] = ["-c", f"{started}; relay.main()"]
     return relay_process(argv, {"OSTLER_BRIDGE_SOCKET": str(path), "OSTLER_ACP_SESSION_BINDING": TOKEN})
 
 
@@ -352,3 +352,17 @@ async def test_the_same_process_may_come_back_before_its_old_connection_is_gone(
         await old.closed.wait()
         await new.close()
     assert bridge.stats.reconnects == 1
+
+
+async def test_an_agent_that_ends_it_by_sigint_hears_nothing_from_it(tmp_path: Path) -> None:
+    path, pipe = tmp_path / "s", asyncio.subprocess.PIPE
+    async with script(path) as played:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", "-E", str(RELAY), "relay"),
+            env={"OSTLER_BRIDGE_SOCKET": str(path), "OSTLER_ACP_SESSION_BINDING": TOKEN},
+            **dict.fromkeys(("stdin", "stdout", "stderr"), pipe),
+        )
+        await played.next()
+        process.send_signal(signal.SIGINT)
+        said = await soon(process.communicate(), "its end")
+    assert (process.returncode, said) == (0, (b"", b""))

@@ -2,8 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from tests.support.serve_command import environment, serve_words
 
 ASK = """
 import ctypes, sys, threading
@@ -54,6 +57,31 @@ held = own()
 give_back()
 print(held - own())
 """
+
+
+HASTY = """
+import sys
+from functools import partial
+import ostler.gateway.serving as serving
+from ostler.gateway.__main__ import main
+serving.give_back_now_and_then = partial(serving.give_back_now_and_then, 0.05)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_gateway_gives_back_again_and_again(tmp_path: Path) -> None:
+    line = [sys.executable, "-c", HASTY, *serve_words(tmp_path, [])]
+    env = environment(tmp_path, {"OSTLER_LOG__LEVEL": "debug"})
+    with subprocess.Popen(line, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as gateway:
+        assert gateway.stderr is not None
+        try:
+            given = (number for number, said in enumerate(gateway.stderr) if "free memory was given back" in said)
+            assert next(given) < next(given)
+            gateway.terminate()
+            gateway.stderr.read()
+            assert gateway.wait(20) == 0
+        finally:
+            gateway.kill()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc alone is told")

@@ -250,3 +250,14 @@ async def answers(line: Line, many: int) -> list[str]:
         head = await line.reader.readuntil(b"}")
         found.append(head.partition(b"x-request-id: ")[2].partition(b"\r\n")[0].decode())
     return found
+
+
+@pytest.mark.parametrize("begun", [b"content-length: 9\r\n\r\n{", b"transfer-encoding: chunked\r\n\r\n1\r\n{\r\n"])
+async def test_a_body_that_stays_away_is_refused_and_its_connection_closed(tmp_path: Path, begun: bytes) -> None:
+    async with (
+        serving(tmp_path / "data", gateway__body_timeout=0.2) as hurried,
+        line_to(Server.of(hurried.gateway.app), tmp_path, unix=False) as line,
+    ):
+        found = await line.answer(b"POST /v1/responses HTTP/1.1\r\n" + HEAD + begun)
+    assert is_refusal(found, 408)
+    assert b"only 1 bytes" in found[2]

@@ -176,7 +176,11 @@ def test_h18_a_second_gateway_on_the_same_data_is_refused(tmp_path: Path) -> Non
         ((), {"OSTLER_RESETS__MODE": "weekly"}, "resets.mode"),
         ((), {"OSTLER_RESETS__TIMEZONE": "Mars/Olympus"}, "resets.timezone"),
         ((), {"OSTLER_GATEWAY__DEFAULT_MODEL": "nope/x"}, "provider"),
-        (("--host", "192.0.2.1"), {"OSTLER_API_KEY": "a-key-of-16-chars"}, "choose another one with --host"),
+        (
+            ("--host", "192.0.2.1"),
+            {"OSTLER_API_KEY": "a-key-of-16-chars"},
+            "with --host or OSTLER_GATEWAY__HOST",
+        ),
     ],
 )
 def test_g04_what_cannot_be_served_is_refused_with_one_line(

@@ -9,11 +9,13 @@ import signal
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ostler.pool import TransportPool
 from tests.support.chats import Chat
 from tests.support.memory import Call, Prov, making
 from tests.support.served import Served, serving
@@ -253,3 +255,27 @@ async def test_e16_a_turn_whose_agent_dies_while_its_prompt_is_made_is_put_to_an
         gate.set()
         answer = await soon(asked, "the answer of another agent")
     assert (answer["status"], answer["text"]) == ("completed", "echo: two")
+
+
+def all_gone(pool: TransportPool, pids: set[int]) -> bool:
+    return pids.isdisjoint(one.pid for one in pool.snapshot().processes)
+
+
+async def test_e16_when_the_second_one_dies_so_too_the_answer_says_what_ended(tmp_path: Path) -> None:
+    async with recording(tmp_path, memory__prefetch=60) as (served, prov):
+        chat, pool = Chat(served), served.gateway.pool
+        await chat.said("one")
+        asked = None
+        for _ in range(2):
+            gate = prov.wait_in("prefetch")
+            asked = asked or asyncio.create_task(chat.send("two"))
+            await prov.until_in("prefetch")
+            pids = {one.pid for one in pool.snapshot().processes if one.pid is not None}
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            await eventually(partial(all_gone, pool, pids), "their end")
+            gate.set()
+        assert asked is not None
+        answer = await soon(asked, "an answer")
+    assert answer.status_code == 502
+    assert "ended by signal 9" in answer.json()["error"]["message"]
