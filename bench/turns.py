@@ -24,7 +24,7 @@ Rates = dict[str, Sample]
 def run(quick: bool) -> Report:
     """All of them."""
     report = Report("turns over HTTP: pool on, pool off, and the agent on its bare pipe")
-    rounds = 2 if quick else 7
+    rounds = 2 if quick else 5
     with tempfile.TemporaryDirectory(prefix="ostler-bench-") as name:
         folder = Path(name)
         for part in ("on", "off"):

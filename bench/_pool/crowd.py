@@ -92,6 +92,7 @@ async def apart(ground: Ground, count: int, few: int) -> tuple[list[float], int]
 
         try:
             waited = await asyncio.gather(*(one(number) for number in range(count)))
+            ground.crowd_apart = tuple(waited)
             while len(sessions) > few:
                 await sessions.pop().end()
             return waited, tree_pss([session.process.pid for session in sessions])

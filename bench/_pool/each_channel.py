@@ -32,7 +32,7 @@ from ostler.pool.transport import Transport
 
 TOOL = {"name": "peek", "description": "Looks.", "inputSchema": {"type": "object", "properties": {}}}
 SESSIONS = 8
-ROUNDS, PATIENCE = 5, 45.0
+ROUNDS, PATIENCE = 3, 15.0
 """An agent that has used up its seconds gets no more rounds, but two it gets."""
 FLAGS = {"demo": ("--mcp-http", "--mcp-acp")}
 """What an agent has to be told before it offers its channels."""

@@ -44,7 +44,7 @@ for line in sys.stdin.buffer:
 agent.stdin.close()
 agent.wait()
 """
-PATIENCE = 60.0
+PATIENCE = 30.0
 """An agent that has used up its seconds gets no more rounds, but three it gets."""
 ROUNDS = 5
 EAGER = 1e-6

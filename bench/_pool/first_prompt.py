@@ -37,8 +37,8 @@ async def run(ground: Ground, report: Report) -> None:
     """Adds the figures."""
     settings = PoolSettings(limits=GENEROUS, warm=(WarmKey(ground.key, TOOLS, 2),))
     async with open_house(ground, settings) as house:
-        starts = await from_nothing(ground, house, rounds=2 if ground.quick else 4, within=15 if ground.quick else 30)
-        warm = await already_up(ground, house, rounds=8 if ground.quick else 24)
+        starts = await from_nothing(ground, house, rounds=2 if ground.quick else 3, within=15)
+        warm = await already_up(ground, house, rounds=8 if ground.quick else 16)
     for name, seconds in {**starts, **warm}.items():
         report.row(f"first text of a new session, {name}", "ms", [one * 1e3 for one in seconds])
     cold, parked, bare = median(starts["pool cold"]), median(warm["pool parked"]), median(warm["agent bare"])

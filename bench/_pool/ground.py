@@ -56,6 +56,8 @@ class Ground:
     provider: str = GEMINI
     model: str = MODEL
     homes: int = 0
+    crowd_apart: tuple[float, ...] = ()
+    """Seconds of each of a crowd of plain clients that all start at once; measured by the first scene that asks."""
 
     @property
     def work(self) -> str:
