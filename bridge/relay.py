@@ -2,12 +2,12 @@
 
 Rules: `relay_start.py` is what an agent launches. Nothing but builtin and tiny modules (no `os`, no `socket`, no
 `json`: they cost more than everything else here), so that it starts within the interpreter's own floor. It leaves when
-its stdin ends, at once, whatever else is going on,
-or when the bridge says that its session is over, which an agent that cannot end a session never tells it; and for no
-other reason: an agent never restarts a tool server. Lost connections are made again with backoff. Only whole
-frames cross: one that was written in part when the socket died cannot have been acted on, and is sent again whole; one
-that arrived in part is dropped. Nothing is written to stdout but frames, nothing to stderr at all. While the bridge
-has been away for long, requests are answered with an error, so that no model waits for ever.
+its stdin ends, at once, whatever else is going on, or when the bridge says that its session is over, which an agent
+that cannot end a session never tells it; and for no other reason: an agent never restarts a tool server. Lost
+connections are made again with backoff. Only whole frames cross: one that was written in part when the socket died
+cannot have been acted on, and is sent again whole; one that arrived in part is dropped. Nothing is written to stdout
+but frames, nothing to stderr at all. While the bridge has been away for long, requests are answered with an error, so
+that no model waits for ever.
 """
 
 import _socket

@@ -1,9 +1,10 @@
 """A request's body on its way in: how much of it there may be, and how slowly it may come.
 
 Rules: a body over the limit is 413, announced or not. One that stays away is 408: a client has a while for the first of
-it, and for what it has sent as much longer as the slowest line needs that is worth a word, so neither silence nor a
-byte now and then holds a request open. What is raised comes out of `receive`, before any route has acted. When the body
-is whole there is no limit of time: who receives then waits for the client to go.
+it, and what it sends buys it the time that the slowest line worth a word needs for so much, but never more than that
+while from then on. So neither silence, nor a byte now and then, nor much at once and then silence holds a request open.
+What is raised comes out of `receive`, before any route has acted. When the body is whole there is no limit of time: who
+receives then waits for the client to go.
 """
 
 import asyncio
@@ -31,24 +32,40 @@ class BodyTooSlow(ApiError):
         super().__init__(408, text, code="request_timeout", hang_up=True)
 
 
-def bounded(receive: Receive, limit: int, patience: float, *, slowest: int = SLOWEST) -> Receive:
+class Pace:
+    """Until when the next of it may come. Pure: times are handed in."""
+
+    def __init__(self, patience: float, now: float) -> None:
+        self._patience = patience
+        self.until = now + patience
+
+    def came(self, size: int, now: float) -> None:
+        """So much more of it is there."""
+        self.until = min(now + self._patience, self.until + size / SLOWEST)
+
+
+def bounded(receive: Receive, limit: int, patience: float) -> Receive:
     """The same messages, within these bounds."""
-    seen, whole, begun = 0, False, 0.0
+    seen, whole = 0, False
+    pace: Pace | None = None
 
     async def next_message() -> Message:
-        nonlocal seen, whole, begun
+        nonlocal seen, whole, pace
         if whole:
             return await receive()
-        begun = begun or asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        pace = pace or Pace(patience, loop.time())
         try:
-            async with asyncio.timeout_at(begun + patience + seen / slowest):
+            async with asyncio.timeout_at(pace.until):
                 message = await receive()
         except TimeoutError as late:
             raise BodyTooSlow(seen) from late
         whole = message["type"] != "http.request" or not message.get("more_body", False)
-        seen += len(message.get("body", b""))
+        size = len(message.get("body", b""))
+        seen += size
         if seen > limit:
             raise BodyTooLarge(limit)
+        pace.came(size, loop.time())
         return message
 
     return next_message

@@ -46,7 +46,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     body_limit: Count = 10 * 1024 * 1024
     """Bytes of a request's body; more is 413."""
     body_timeout: Seconds = 30.0
-    """A body that is not there within so long, and a second more for each KiB of it that is, is 408."""
+    """A body that stays away for so long is 408, and one that comes by less than a KiB a second over so long."""
     default_model: str = "demo/demo"
     """For requests that name no model: an alias of `[models]`, `provider/model`, or a provider."""
     default_cwd: str | None = None

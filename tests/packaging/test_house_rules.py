@@ -67,7 +67,6 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed("sleeping_test", "tests/faults/*.py", "random moments are the experiment; other processes send no event"),
     Allowed("sleeping_test", "tests/churn/*.py", "random moments are the experiment; other processes send no event"),
     Allowed("sleeping_test", "tests/fuzz/targets/tools.py", "a client that stays for a while before it leaves"),
-    Allowed("sleeping_test", "tests/unit/gateway/test_bounded.py", "a client that sends at a certain speed"),
     Allowed("sleeping_test", "tests/process/test_bridge_relay.py", "shows that nothing happens for a while"),
 )
 

@@ -1,4 +1,4 @@
-"""A body in virtual pieces: `receive` answers what is next, or never."""
+"""A body in pieces: `receive` answers what is next, or never; the times of its pieces are numbers."""
 
 import asyncio
 from collections.abc import Iterator
@@ -6,20 +6,18 @@ from collections.abc import Iterator
 import pytest
 from starlette.types import Message
 
-from ostler.gateway.api.bounded import BodyTooLarge, BodyTooSlow, bounded
+from ostler.gateway.api.bounded import SLOWEST, BodyTooLarge, BodyTooSlow, Pace, bounded
 
 PATIENT = 20.0
 
 
 class Client:
-    """Sends these pieces, one each `every` seconds, and then nothing; the last may be the end."""
+    """Sends these pieces, and then nothing; the last may be the end."""
 
-    def __init__(self, *pieces: Message, every: float = 0.0) -> None:
+    def __init__(self, *pieces: Message) -> None:
         self._pieces: Iterator[Message] = iter(pieces)
-        self._every = every
 
     async def receive(self) -> Message:
-        await asyncio.sleep(self._every)
         if (piece := next(self._pieces, None)) is not None:
             return piece
         await asyncio.Event().wait()
@@ -50,23 +48,30 @@ async def test_a_body_whose_rest_stays_away_is_told_so() -> None:
         await receive()
 
 
-async def test_a_byte_now_and_then_buys_no_time() -> None:
-    receive = bounded(Client(*[part(b"a")] * 1000, every=0.02).receive, 1000, 0.1, slowest=1000)
-    came: list[Message] = []
-
-    async def take_all() -> None:
-        while True:
-            came.append(await receive())
-
-    with pytest.raises(BodyTooSlow):
-        await take_all()
-    assert 1 <= len(came) < 20
+def cut_off(*pieces: tuple[float, int]) -> float | None:
+    """When it is, if it sends so many bytes at these times and has thirty seconds; None: all came in time."""
+    pace = Pace(30.0, 0.0)
+    for at, size in pieces:
+        if at > pace.until:
+            return pace.until
+        pace.came(size, at)
+    return None
 
 
-async def test_what_keeps_coming_at_the_slowest_speed_has_as_long_as_it_takes() -> None:
-    pieces = [*[part(b"a" * 100)] * 10, part(b"", more=False)]
-    receive = bounded(Client(*pieces, every=0.02).receive, 10_000, 0.05, slowest=1000)
-    assert [await receive() for _ in pieces] == pieces
+def test_a_byte_now_and_then_buys_no_time() -> None:
+    assert cut_off(*[(float(at), 1) for at in range(100)]) == pytest.approx(30.0, abs=0.1)
+
+
+def test_much_at_once_buys_no_silence() -> None:
+    assert cut_off((1.0, 10_000_000), (60.0, 1)) == 31.0
+
+
+def test_what_keeps_coming_at_the_slowest_speed_has_as_long_as_it_takes() -> None:
+    assert cut_off(*[(float(at), SLOWEST) for at in range(10_000)]) is None
+
+
+def test_what_comes_at_half_of_it_is_cut_off_in_the_end() -> None:
+    assert cut_off(*[(float(at), SLOWEST // 2) for at in range(1_000)]) == pytest.approx(60.0, abs=1.0)
 
 
 async def test_after_the_whole_body_there_is_no_limit_of_time() -> None:
