@@ -87,18 +87,20 @@ class Conversation:
             await self._call(http, turn, question)
         return len(self.answered) > before
 
-    async def recall(self, http: httpx.AsyncClient) -> str:
-        """What the agent knows of it."""
+    async def recall(self, http: httpx.AsyncClient) -> httpx.Response:
+        """What the agent knows of it, or why it does not say so."""
         self.sent += 1
         question = canary.word(self.number, self.sent, canary.QUESTION)
-        answer = await self._post(http, f"{question}\n!recall")
-        return answer.text if answer.status_code == 200 and answer.json()["status"] == "completed" else ""
+        return await self._post(http, f"{question}\n!recall")
 
     async def _recall(self, http: httpx.AsyncClient, turn: int) -> None:
         self.sent -= 1
-        if await self.recall(http):
+        answer = await self.recall(http)
+        if self._taken(answer):
             self.heard.add(turn)
-            self.answered.add(turn)
+            self.told[answer.json()["status"]] += 1
+            if completed(answer):
+                self.answered.add(turn)
 
     async def _ask(self, http: httpx.AsyncClient, turn: int, text: str, *, stream: bool) -> None:
         if stream:
@@ -193,3 +195,8 @@ class Conversation:
         """Nothing of anybody else's."""
         if strange := canary.owners(text) - {self.number}:
             self.wrong.append(f"{self.name}: was told words of {sorted(strange)}: {text[:300]}")
+
+
+def completed(answer: httpx.Response) -> bool:
+    """Whether it is the whole of an answer."""
+    return answer.status_code == 200 and answer.json()["status"] == "completed"

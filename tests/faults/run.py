@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.faults import canary
 from tests.faults.clock import WallClock
-from tests.faults.conversation import Conversation
+from tests.faults.conversation import Conversation, completed
 from tests.faults.gate import Gate
 from tests.faults.judge import judge
 from tests.faults.scene import API_KEY, Scene, Weight, open_files
@@ -179,7 +179,11 @@ class Run:
         scene = self.scene
         async with scene.gate.aside(scene.base) as http:
             for one in scene.chance.sample(conversations, SAMPLE):
-                known = canary.turns(await one.recall(http), canary.QUESTION)
+                answer = await one.recall(http)
+                if not completed(answer):
+                    scene.tally.broken.append(f"{one.name}: was not told what its agent knows: {answer.text[:500]}")
+                    continue
+                known = canary.turns(answer.text, canary.QUESTION)
                 scene.tally.counts["agents asked for all they know"] += 1
                 if forgotten := one.answered - set(known):
                     scene.tally.broken.append(f"{one.name}: its agent knows {known}, and not {sorted(forgotten)}")
