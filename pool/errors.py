@@ -125,6 +125,17 @@ class LoadRefused(PoolError):
         self.ready_at = ready_at
 
 
+class RecordIncomplete(PoolError):
+    """The agent has loaded a session and lacks what was said there last: replay the transcript into a new one."""
+
+    def __init__(self, *, provider: str, session_id: str) -> None:
+        super().__init__(
+            f"{provider}: session {session_id!r} was loaded without the last that was said in it; was the disk full?"
+        )
+        self.provider = provider
+        self.session_id = session_id
+
+
 class TransportLost(PoolError):
     """The agent process is gone, and with it whatever ran on it. Exit code 0 is no clean end: an agent that was not
     told to stop and stops is lost, and one real agent says 0 when it chokes on a byte."""

@@ -6,7 +6,8 @@ Rules:
 - An open that its caller has given up is carried through and its session ended: an agent has no way to take back a
   session that nobody knows of. Where even that is impossible, it is counted as leaked.
 - Ready means: the agent has made the session *and* has come for this session's tools, by whichever channel.
-- A load is asked for only where it is safe: never with another cwd, never before the agent's record is whole.
+- A load is asked for only where it is safe: never with another cwd, never before the agent's record is whole. It is
+  believed only if the agent repeats what was said last.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from ostler.pool.errors import (
     LoadRefused,
     Phase,
     PoolError,
+    RecordIncomplete,
     UnknownSession,
 )
 from ostler.pool.gate import OpenGate
@@ -87,10 +89,14 @@ class Opening:
             await self._unearth(memo.session_id)
             call = self._host.codec.load(memo.session_id, self._order)
             await self._exchange(Phase.SESSION_LOAD, call, register)
-            await session.replayed()
-            self._require_told(session)
         except BaseException:
             self._host.leave(memo.session_id)
+            raise
+        try:
+            await self._hear_out(session)
+            self._require_told(session, memo)
+        except BaseException:
+            await session.close()
             raise
         return await self._make_ready(session)
 
@@ -103,10 +109,30 @@ class Opening:
             except AgentSilent as error:
                 raise self._host.connection.failure(Phase.SESSION_LOAD, str(error), error.waited) from error
 
-    def _require_told(self, session: AgentSession) -> None:
-        if self._provider.load.tells and not session.recalled:
-            self._host.leaked += 1
+    async def _hear_out(self, session: AgentSession) -> None:
+        """Everything that the agent repeats."""
+        codec, connection, began = self._host.codec, self._host.connection, self._loop.time()
+
+        def tell(result: Any) -> None:
+            for event in codec.recited(result):
+                session.receive(event)
+
+        for call in codec.recite(session.id):
+            try:
+                await connection.ask(
+                    call, deadline=self._deadlines.session_load, phase=Phase.SESSION_LOAD, at_once=tell
+                )
+            except (AgentFault, AgentSilent, BadReply) as error:
+                raise connection.failure(Phase.SESSION_LOAD, str(error), self._loop.time() - began) from error
+        await session.replayed()
+
+    def _require_told(self, session: AgentSession, memo: SessionMemo) -> None:
+        if not self._provider.load.repeats or session.recalls(memo):
+            return
+        if not session.recalled:
+            # Some agents make a new session of an id that they do not know.
             raise UnknownSession(provider=self._provider.name, session_id=session.id)
+        raise RecordIncomplete(provider=self._provider.name, session_id=session.id)
 
     async def _exchange(self, phase: Phase, call: Call, register: Callable[[Any], None]) -> None:
         deadlines, connection = self._deadlines, self._host.connection

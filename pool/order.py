@@ -32,3 +32,7 @@ class SessionMemo:
     cwd: str
     opened_at: float
     last_turn_at: float
+    said: str = field(default="", repr=False)
+    """How the last prompt ended (`recital.end_of`); nothing where that is not known."""
+    answered: bool = False
+    """Whether there was an answer to it."""

@@ -86,8 +86,9 @@ class LoadTrust:
     offered: bool = True
     settle: float = 0.0
     """Seconds of calm after the session's last turn before its record on disk is whole."""
-    tells: bool = False
-    """A load that repeats nothing has found nothing: the agent makes a new session of an id that it does not know."""
+    repeats: bool = True
+    """It repeats the conversation, as ACP asks: what was said last and is not repeated, it has forgotten. An agent that
+    repeats nothing is taken at its word."""
     next_minute: bool = False
     """Never within the clock minute in which the session was opened: the agent would reset its record."""
 

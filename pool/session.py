@@ -32,18 +32,14 @@ from ostler.pool.errors import (
 )
 from ostler.pool.events import (
     Finished,
-    Other,
-    PermissionAsked,
     Reason,
     Text,
-    Thought,
-    ToolStarted,
     TurnEvent,
-    UserText,
 )
 from ostler.pool.launch import Launch
 from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.prompt import PromptCapabilities, PromptPart, check_prompt
+from ostler.pool.recital import ANSWERS, Recital, end_of
 from ostler.pool.requests import OpenRequests
 from ostler.pool.turn import Turn
 from ostler.wire.rpc import RpcFault, RpcId
@@ -54,8 +50,6 @@ SILENCE_TICKS = 4
 """A turn's silence is looked at this many times within its limit, so it is noticed at most a quarter late."""
 QUIET_AT_MOST = 1.0
 REPLAY_AT_MOST = 10.0
-ANSWERS = frozenset({Text, Thought, ToolStarted, PermissionAsked})
-"""With these an answer begins; agents say other things before they have asked their model."""
 
 
 class Host(Protocol):
@@ -85,14 +79,12 @@ class AgentSession:
         self.model: str | None = None
         self.late = 0
         """Events that belonged to no running turn."""
-        self.recalled = 0
-        """Events of the conversation that the agent repeated while it loaded; 0 for a new session."""
         self._host = host
         self._loop = asyncio.get_running_loop()
         self._provider = host.launch.provider
         self._deadlines = host.launch.settings.deadlines
         self._loading = memo is not None
-        self._told = 0
+        self._recital = Recital(self._provider.replays_noise)
         self._turn: Turn | None = None
         self._sent = False
         self._cancel_said = False
@@ -105,6 +97,8 @@ class AgentSession:
         self._requests = OpenRequests(host, session_id, order, self._announce)
         self._opened_at = memo.opened_at if memo else host.wall()
         self._last_turn_at = memo.last_turn_at if memo else self._opened_at
+        self._said = memo.said if memo else ""
+        self._answer_came = memo is not None and memo.answered
 
     @property
     def cwd(self) -> str:
@@ -124,7 +118,17 @@ class AgentSession:
     @property
     def memo(self) -> SessionMemo:
         """What to remember so that it can be loaded elsewhere."""
-        return SessionMemo(self.id, self.cwd, self._opened_at, self._last_turn_at)
+        times = self._opened_at, self._last_turn_at
+        return SessionMemo(self.id, self.cwd, *times, said=self._said, answered=self._answer_came)
+
+    @property
+    def recalled(self) -> int:
+        """Events of the conversation that the agent repeated while it loaded; 0 for a new session."""
+        return self._recital.recalled
+
+    def recalls(self, memo: SessionMemo) -> bool:
+        """Whether what the agent repeated has what was said last."""
+        return self._recital.holds(memo)
 
     def on_answer(self, listener: Callable[[], None]) -> None:
         """Called once, soon after the next answer has begun or its turn is over without one."""
@@ -207,8 +211,8 @@ class AgentSession:
         """Wait until the agent has told what it remembers; from then on nothing is replay any more."""
         quiet, latest = self._provider.replay_quiet, self._loop.time() + REPLAY_AT_MOST
         seen = -1
-        while quiet and seen != self._told and self._loop.time() < latest:
-            seen = self._told
+        while quiet and seen != self._recital.told and self._loop.time() < latest:
+            seen = self._recital.told
             await asyncio.sleep(quiet)
         self._loading = False
 
@@ -265,6 +269,7 @@ class AgentSession:
         def fail(_lost: TransportLost) -> None:
             """The transport tells every session of the death, turns included."""
 
+        self._said, self._answer_came = end_of(parts), False
         call = self._host.codec.prompt(self.id, parts)
         self._call_id = self._host.connection.call(call, Pending(call.method, Phase.PROMPT, settle, fail))
         self._sent = True
@@ -314,6 +319,7 @@ class AgentSession:
         self._host.connection.forget(self._call_id)
         self._turn, self._sent = None, False
         self._last_turn_at = self._host.wall()
+        self._answer_came = finished.reason is Reason.DONE and turn.began
         if turn.cancelling:
             self._quiet_until = self._loop.time() + self._provider.cancel_quiet
         turn.end(finished)
@@ -380,11 +386,7 @@ class AgentSession:
             if self._quiet_until > self._loop.time():
                 self._quiet_until = self._loop.time() + self._provider.cancel_quiet
             return
-        self._told += 1
-        noise = self._provider.replays_noise
-        if type(event) is Other or (type(event) is UserText and noise is not None and noise.match(event.text)):
-            return
-        self.recalled += 1
+        self._recital.hear(event)
 
     async def _close(self) -> bool:
         turn = self._turn

@@ -21,6 +21,7 @@ from ostler.pool.errors import (
     LoadRefused,
     Phase,
     PoolError,
+    RecordIncomplete,
     TransportLost,
     UnknownSession,
 )
@@ -236,6 +237,9 @@ class Stablehand:
                 await self._sit(transport, chair, wish, cwd, lambda order: transport.load(memo, order))
             except (LoadRefused, UnknownSession):
                 # The agent cannot bring it back: the caller replays its transcript into a fresh session.
+                chair.restored = False
+            except RecordIncomplete as error:
+                log.warning("a session is opened anew and told the conversation: %s", error)
                 chair.restored = False
             except AgentStartFailed as error:
                 # The same, said in a way that its provider did not declare. Where the agent itself is out of order,

@@ -179,7 +179,8 @@ class Transport:
         return await self._carried_through(Opening(self, self._gate, order).new())
 
     async def load(self, memo: SessionMemo, order: SeatOrder) -> AgentSession:
-        """A session of an earlier process. Raises `LoadRefused` (nothing was asked), `UnknownSession`, or as `open`."""
+        """A session of an earlier process. Raises `LoadRefused` (nothing was asked), `UnknownSession`,
+        `RecordIncomplete`, or as `open`."""
         check_load(self, memo, order, offered=self.info.loads, now=self._wall())
         return await self._carried_through(Opening(self, self._gate, order).load(memo))
 

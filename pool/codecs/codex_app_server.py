@@ -26,13 +26,14 @@ from ostler.pool.codec import (
     ToolWanted,
     Wanted,
 )
-from ostler.pool.codecs.codex_news import READERS, Thread
+from ostler.pool.codecs.codex_news import READERS, Thread, retold
 from ostler.pool.events import (
     Finished,
     Other,
     PermissionAsked,
     PermissionOption,
     Reason,
+    TurnEvent,
 )
 from ostler.pool.order import SeatOrder
 from ostler.pool.ports import ToolResult
@@ -126,6 +127,17 @@ class CodexCodec:
         self._threads[found] = Thread()
         model = answer.get("model")
         return Opened(found, model=model if type(model) is str else None)
+
+    def recite(self, session_id: str) -> Sequence[Call]:
+        # The last turn: the newest come first. A resume that brings them brings all of them.
+        return (Call("thread/turns/list", {"threadId": session_id, "limit": 1}),)
+
+    def recited(self, result: Any) -> Sequence[TurnEvent]:
+        try:
+            items = result["data"][0]["items"] if result["data"] else []
+            return [event for item in items for event in retold(item)]
+        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+            raise BadReply("its answer to thread/turns/list has no turns in a shape that ostler knows") from error
 
     def set_mode(self, session_id: str, mode: str) -> Sequence[Call]:  # noqa: ARG002 (threads have no modes)
         return ()

@@ -4,7 +4,7 @@ Rules: a reader takes what it needs and raises on anything else (`KeyError`, `Ty
 `ValueError`), which makes that news an `Other`. What must be remembered from one to the next is in the `Thread`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from ostler.pool.events import (
     ToolUpdated,
     TurnEvent,
     Usage,
+    UserText,
 )
 from ostler.wire.json import JsonObject
 
@@ -103,7 +104,10 @@ def _progress(_thread: Thread, params: JsonObject) -> TurnEvent:
 
 
 def _item_started(_thread: Thread, params: JsonObject) -> TurnEvent:
-    item = params["item"]
+    return _started(params["item"])
+
+
+def _started(item: JsonObject) -> ToolStarted:
     kind, title, arguments = TOOLS[item["type"]](item)
     return ToolStarted(
         _needed(item["id"]), _needed(title), kind, arguments, STATUSES.get(item.get("status"), ToolStatus.RUNNING)
@@ -136,6 +140,17 @@ TOOLS: Mapping[str, Callable[[JsonObject], Described]] = {
     "collabAgentToolCall": lambda item: ("other", str(item["tool"]), item.get("prompt")),
     "webSearch": lambda item: ("search", item["query"], {"query": item["query"]}),
 }
+
+
+def retold(item: JsonObject) -> Sequence[TurnEvent]:
+    """An item of a turn that is over, as what was said in it."""
+    kind = item["type"]
+    if kind == "userMessage":
+        return [UserText(_needed(part["text"])) for part in item["content"] if part["type"] == "text"]
+    if kind == "agentMessage":
+        return [Text(_needed(item["text"]))]
+    return [_started(item)] if kind in TOOLS else []
+
 
 READERS: Mapping[str, Callable[[Thread, JsonObject], TurnEvent]] = {
     "item/agentMessage/delta": _delta,

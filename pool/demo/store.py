@@ -2,8 +2,9 @@
 
 Rules of this file: one file per session, created by its first message (a session that never spoke leaves
 nothing), only ever appended to. The first line is the session's cwd, each further line one message. Files
-that nobody touched for a month are removed once per process. A folder that cannot be written costs the
-memory on disk, never a turn.
+that nobody touched for a month are removed once per process. A disk that cannot be written costs the memory
+on it, never a turn: a conversation that cannot be kept whole is not kept, so that whoever asks for it learns
+that it is gone.
 """
 
 from __future__ import annotations
@@ -36,18 +37,25 @@ class Store:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._opened = False
-        self._broken = False
+        self._unkept: set[str] = set()
+        """Open sessions of which some message could not be written."""
 
     def append(self, session: str, cwd: str, messages: list[tuple[str, str]]) -> None:
         """Add messages to a session's file."""
-        if self._broken:
+        if session in self._unkept:
             return
         try:
             self._open()
             self._append(session, cwd, messages)
         except OSError as error:
-            self._broken = True
-            print(f"demo agent: conversations are not kept, {self._folder}: {error}", file=sys.stderr)
+            self._unkept.add(session)
+            with contextlib.suppress(OSError):
+                os.unlink(self._path(session))
+            print(f"demo agent: {session} is not kept in {self._folder}: {error}", file=sys.stderr)
+
+    def closed(self, session: str) -> None:
+        """No message of it comes any more, unless it is loaded again."""
+        self._unkept.discard(session)
 
     def load(self, session: str) -> tuple[str, list[tuple[str, str]]] | None:
         """Return the cwd and the messages of a session, or None when it is not here."""
@@ -81,7 +89,9 @@ class Store:
             lines = [dump_message(role, text) for role, text in messages]
             if os.fstat(fd).st_size == 0:
                 lines.insert(0, json.dumps({"cwd": cwd}))
-            os.write(fd, ("\n".join(lines) + "\n").encode("ascii"))
+            left = ("\n".join(lines) + "\n").encode("ascii")
+            while left:
+                left = left[os.write(fd, left) :]
         finally:
             os.close(fd)
 

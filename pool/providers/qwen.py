@@ -54,7 +54,7 @@ PROVIDER = Provider(
     seats_per_process=20,
     recycle_after=40,
     parallel_opens=1,
-    load=LoadTrust(settle=2.0, tells=True),
+    load=LoadTrust(settle=2.0),
     close=CloseVerb.NONE,
     tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),

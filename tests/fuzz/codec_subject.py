@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -129,6 +130,9 @@ class CodecSubject:
                 self._check(reading())
             except BadReply:
                 continue
+        with suppress(BadReply):
+            for event in self._codec.recited(result):
+                self._check(event)
 
     def _opened(self, result: Any) -> object:
         opened = self._codec.opened(result)

@@ -7,7 +7,15 @@ import re
 
 import pytest
 
-from ostler.pool.errors import AgentFault, AgentSilent, PromptUnsupported, SessionBusy, SessionEnded, UnknownSession
+from ostler.pool.errors import (
+    AgentFault,
+    AgentSilent,
+    PromptUnsupported,
+    RecordIncomplete,
+    SessionBusy,
+    SessionEnded,
+    UnknownSession,
+)
 from ostler.pool.events import (
     Finished,
     PermissionAnswered,
@@ -335,6 +343,22 @@ async def test_w41d_w41f_a_loaded_session_tells_its_past_once_and_answers(stable
     assert (session.recalled, again.recalled) == (0, 2)
     assert await say(again, "!recall") == "mark-one"
     assert again.memo.opened_at == memo.opened_at
+
+
+async def test_w41d_a_session_whose_record_lost_its_last_turn_is_not_believed(stable: Stable) -> None:
+    first = await stable.demo()
+    session = await first.open(stable.order())
+    await say(session, "mark-one")
+    [record] = (stable.folder / "state").iterdir()
+    whole = record.read_text()
+    await say(session, "mark-two")
+    memo = session.memo
+    await first.close()
+    record.write_text(whole)
+    again = await stable.demo()
+    with pytest.raises(RecordIncomplete, match="without the last that was said"):
+        await again.load(memo, stable.order())
+    assert (again.sessions, again.leaked) == (0, 0)
 
 
 async def test_a_replay_that_is_told_after_the_answer_stays_out_of_the_first_turn(stable: Stable) -> None:

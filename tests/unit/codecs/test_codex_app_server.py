@@ -20,6 +20,7 @@ from ostler.pool.events import (
     ToolStatus,
     ToolUpdated,
     Usage,
+    UserText,
 )
 from ostler.pool.order import SeatOrder
 from ostler.pool.permission import allow
@@ -296,3 +297,27 @@ def test_what_we_did_not_offer_is_refused(method: str) -> None:
 @pytest.mark.parametrize("params", [{}, {"threadId": T}, {"threadId": T, "callId": "c"}])
 def test_a_tool_call_that_names_nothing_is_refused(params: dict[str, Any]) -> None:
     assert isinstance(codec().wanted("item/tool/call", params), Refused)
+
+
+def test_the_end_of_a_resumed_thread_is_asked_for_and_read() -> None:
+    made = codec()
+    assert made.recite(T) == (Call("thread/turns/list", {"threadId": T, "limit": 1}),)
+    items = [
+        {"type": "userMessage", "id": "1", "content": [{"type": "text", "text": "hi"}, {"type": "image", "url": "x"}]},
+        {"type": "commandExecution", "id": "2", "command": "ls", "status": "completed"},
+        {"type": "contextCompaction", "id": "3"},
+        {"type": "agentMessage", "id": "4", "text": "well"},
+    ]
+    asked, called, answered = made.recited({"data": [{"id": U, "items": items}]})
+    assert (asked, answered) == (UserText("hi"), Text("well"))
+    assert isinstance(called, ToolStarted)
+    assert made.recited({"data": []}) == []
+
+
+@pytest.mark.parametrize(
+    "result",
+    [None, {}, {"data": 1}, {"data": [{}]}, {"data": [{"items": [{}]}]}, {"data": [{"items": [{"type": []}]}]}],
+)
+def test_turns_of_another_shape_are_refused(result: object) -> None:
+    with pytest.raises(BadReply):
+        codec().recited(result)
