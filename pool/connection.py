@@ -142,7 +142,9 @@ class Connection:
             stderr=stderr,
         )
 
-    def failure(self, phase: Phase, why: str, waited: float, lost: TransportLost | None = None) -> AgentStartFailed:
+    def failure(
+        self, phase: Phase, why: str, waited: float, lost: TransportLost | None = None, *, shortage: bool = False
+    ) -> AgentStartFailed:
         """What went wrong on the way to a usable process or session, with all that is known."""
         stderr: Sequence[str] = () if lost is None else lost.stderr
         if lost is None and self._process is not None:
@@ -157,6 +159,7 @@ class Connection:
             waited=waited,
             exit_code=None if lost is None else lost.exit_code,
             stderr=stderr,
+            shortage=shortage,
         )
 
     def call(self, call: Call, pending: Pending) -> int:

@@ -73,6 +73,7 @@ class AgentStartFailed(PoolError):
         waited: float,
         exit_code: int | None = None,
         stderr: Sequence[str] = (),
+        shortage: bool = False,
     ) -> None:
         ended = "" if exit_code is None else f", {_ending(exit_code)}"
         tail = "" if not stderr else "; last stderr lines: " + " | ".join(stderr)
@@ -87,6 +88,8 @@ class AgentStartFailed(PoolError):
         self.waited = waited
         self.exit_code = exit_code
         self.stderr = tuple(stderr)
+        self.shortage = shortage
+        """This machine had no room for it, which says nothing of the agent."""
 
     @property
     def before_ready(self) -> bool:

@@ -148,6 +148,7 @@ class Stablehand:
                     str(error) or type(error).__name__,
                     self._chance(),
                     retryable=not isinstance(error, AgentMissing),
+                    shortage=isinstance(error, AgentStartFailed) and error.shortage,
                 )
             )
         self._gone(running)

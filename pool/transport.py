@@ -36,7 +36,7 @@ from ostler.pool.launch import Launch
 from ostler.pool.opening import Opening, check_load
 from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.ports import Identity, ToolTicket
-from ostler.pool.process.errors import ProcessError, StartError
+from ostler.pool.process.errors import ProcessError, ResourcesExhausted, StartError
 from ostler.pool.process.keeper import Keeper
 from ostler.pool.process.ladder import StopDeadlines
 from ostler.pool.process.tree import TreeMemory
@@ -371,7 +371,7 @@ class Transport:
             why = "it did not answer initialize in time; is this an agent, and was it started as one?"
         if self.connection.sample:
             why += f"; it said instead: {self.connection.sample!r}"
-        return self.connection.failure(phase, why, waited, lost)
+        return self.connection.failure(phase, why, waited, lost, shortage=isinstance(error, ResourcesExhausted))
 
     async def _carried_through(self, work: Coroutine[Any, Any, AgentSession]) -> AgentSession:
         if self._lost is not None:

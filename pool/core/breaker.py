@@ -1,7 +1,8 @@
 """Start failures of one fingerprint. Rules: the first failure costs nothing (the next claim tries at once),
 the second and later ones back off exponentially with jitter, and from `breaker_after` on claims fail fast
 with the last text until a cool-down is over; then one trial at a time. Starts that nobody waits for are never
-the first to try again.
+the first to try again. A start for which this machine had no room says nothing of the agent: it costs one short
+pause and is no step towards the breaker, or a disk that was full for seconds would keep everybody out for a minute.
 """
 
 from dataclasses import dataclass
@@ -24,6 +25,11 @@ class Breaker:
         self.not_before = now + _pause(self.failures, limits) * spread
         quiet = _pause(self.failures + 1, limits) if retryable else limits.breaker_cooldown
         self.background_after = max(self.not_before, now + quiet * spread)
+
+    def fall_short(self, now: float, limits: Limits, jitter: float, phase: str, text: str) -> None:
+        self.phase, self.text = phase, text
+        self.not_before = max(self.not_before, now + limits.backoff_base * (0.75 + 0.5 * jitter))
+        self.background_after = max(self.background_after, self.not_before)
 
     def is_open(self, now: float, limits: Limits) -> bool:
         """Whether claims are to be refused at once instead of waiting for a start."""

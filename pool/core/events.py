@@ -62,13 +62,16 @@ class SlotStarted:
 
 @dataclass(frozen=True, slots=True)
 class SlotStartFailed:
-    """`retryable` False: nothing but a claim (or Reconnect) tries again before the breaker's cool-down."""
+    """`retryable` False: nothing but a claim (or Reconnect) tries again before the breaker's cool-down. `shortage`:
+    this machine had no room, descriptors or processes for it.
+    """
 
     slot: SlotId
     phase: str
     text: str
     jitter: float
     retryable: bool = True
+    shortage: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from ostler.pool.core import events
 from ostler.pool.core.books import Books, Slot, Stable
 from ostler.pool.core.budget import shed
-from ostler.pool.core.failures import broken, open_failed, prove, slot_died, start_failed
+from ostler.pool.core.failures import broken, open_failed, prove, slot_died, start_failed, start_fell_short
 from ostler.pool.core.opens import leak_seat
 from ostler.pool.core.recycling import judge_memory, judge_seats, judge_silence, spend
 from ostler.pool.core.values import SeatState, SlotState
@@ -28,7 +28,10 @@ def slot_started(event: events.SlotStarted, books: Books) -> Stable | None:
 
 def slot_start_failed(event: events.SlotStartFailed, books: Books) -> Stable | None:
     slot = books.find_slot(event.slot, SlotState.STARTING)
-    start_failed(books, slot, event.phase, event.text, event.jitter, retryable=event.retryable)
+    if event.shortage:
+        start_fell_short(books, slot, event.phase, event.text, event.jitter)
+    else:
+        start_failed(books, slot, event.phase, event.text, event.jitter, retryable=event.retryable)
     return slot.stable
 
 

@@ -1,7 +1,7 @@
 """What went wrong outside, turned into outcomes. Rules: a failed start leaves no slot behind and its error
-reaches all who waited for it; a process that dies before it proved itself counts as a failed start (else a
-floor would restart a crashing agent for ever); a failed open costs one claim at most, never the process,
-until opens fail in a row.
+reaches all who waited for it, whoever is to blame; a process that dies before it proved itself counts as a
+failed start (else a floor would restart a crashing agent for ever); a failed open costs one claim at most,
+never the process, until opens fail in a row.
 """
 
 from ostler.pool.core.books import Books, Line, Seat, Slot
@@ -17,6 +17,17 @@ from ostler.pool.core.values import Cause, Counted, Refusal
 def start_failed(books: Books, slot: Slot, phase: str, text: str, jitter: float, *, retryable: bool) -> None:
     books.note(Counted.START_FAILED, slot, Cause.START_FAILED, f"{phase}: {text}")
     _record(books, slot, phase, text, jitter, retryable=retryable)
+    _fruitless(books, slot, phase, text)
+
+
+def start_fell_short(books: Books, slot: Slot, phase: str, text: str, jitter: float) -> None:
+    """This machine had no room for it."""
+    books.note(Counted.START_FAILED, slot, Cause.START_FAILED, f"{phase}: {text}")
+    _breaker(books, slot).fall_short(books.now, books.limits, jitter, phase, text)
+    _fruitless(books, slot, phase, text)
+
+
+def _fruitless(books: Books, slot: Slot, phase: str, text: str) -> None:
     stop(books, slot, Cause.START_FAILED, hard=True)
     if slot.stable is not None:
         refuse_unserved(books, slot.stable, phase, text)
@@ -30,10 +41,14 @@ def slot_died(books: Books, slot: Slot, text: str) -> None:
 
 
 def _record(books: Books, slot: Slot, phase: str, text: str, jitter: float, *, retryable: bool) -> None:
-    breaker = books.breakers.setdefault(slot.spec.group, Breaker())
+    breaker = _breaker(books, slot)
     breaker.fail(books.now, books.limits, jitter, phase, text, retryable=retryable)
     if breaker.failures == books.limits.breaker_after:
         books.note(Counted.BREAKER_OPENED, slot, Cause.START_FAILED, text)
+
+
+def _breaker(books: Books, slot: Slot) -> Breaker:
+    return books.breakers.setdefault(slot.spec.group, Breaker())
 
 
 def prove(books: Books, slot: Slot) -> None:

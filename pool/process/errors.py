@@ -49,7 +49,7 @@ class NotRunnable(StartError):
 
 
 class ResourcesExhausted(StartError):
-    """Out of processes, descriptors or memory; trying again later may help."""
+    """Out of processes, descriptors, memory or room on a disk; trying again later may help."""
 
 
 class KeeperClosed(ProcessError):

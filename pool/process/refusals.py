@@ -15,7 +15,7 @@ from ostler.pool.process.errors import (
     StartError,
 )
 
-_EXHAUSTED = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+_EXHAUSTED = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
 _NOT_RUNNABLE = {
     errno.ENOEXEC,
     errno.E2BIG,
@@ -37,18 +37,22 @@ def explain(command: Command, error: OSError) -> StartError:
 
 def explain_limits(command: Command, error: OSError | ValueError) -> StartError:
     reason = f"its pipes or resource limits were refused: {error}"
-    kind = NotPermitted if isinstance(error, PermissionError) else StartError
+    kind = NotPermitted if isinstance(error, PermissionError) else _shortage_or_not(error)
     return kind(command.label, command.line[0], command.cwd, reason)
 
 
 def explain_ledger(command: Command, error: OSError) -> StartError:
     reason = f"it cannot be written down in the spawn ledger, and nothing is started that nobody would end: {error}"
-    return StartError(command.label, command.line[0], command.cwd, reason)
+    return _shortage_or_not(error)(command.label, command.line[0], command.cwd, reason)
 
 
 def explain_record(command: Command, error: OSError | ValueError) -> StartError:
     reason = f"it had started, but who it is could not be written down in the spawn ledger, so it was ended: {error}"
-    return StartError(command.label, command.line[0], command.cwd, reason)
+    return _shortage_or_not(error)(command.label, command.line[0], command.cwd, reason)
+
+
+def _shortage_or_not(error: OSError | ValueError) -> type[StartError]:
+    return ResourcesExhausted if isinstance(error, OSError) and error.errno in _EXHAUSTED else StartError
 
 
 def _diagnose(command: Command, error: OSError, program: str) -> tuple[type[StartError], str]:
@@ -60,7 +64,7 @@ def _diagnose(command: Command, error: OSError, program: str) -> tuple[type[Star
     if error.errno in _PERMISSION:
         return NotPermitted, f"permission denied for {'the working directory' if at_cwd else 'the program'}"
     if error.errno in _EXHAUSTED:
-        return ResourcesExhausted, f"{error.strerror}; fewer processes or higher limits are needed"
+        return ResourcesExhausted, f"{error.strerror}; fewer processes, higher limits or more room are needed"
     if error.errno in _NOT_RUNNABLE:
         return NotRunnable, f"{error.strerror}; not a program this machine can run"
     return StartError, str(error.strerror)

@@ -38,9 +38,12 @@ from ostler.pool.stablehand import SeatWish
 from ostler.pool.transport import Transport
 from ostler.wire.json import JsonObject
 from tests.support.pools import alive, demo_settings, open_stable, say
+from tests.support.small_disk import filled, small_disk
 from tests.support.waiting import eventually
 
 TOOLS = ToolSet(({"name": "whoami", "description": "says whose call this is", "inputSchema": {"type": "object"}},))
+SHORT_OF_ROOM = 8
+"""Starts: more than open a breaker."""
 ONE = Limits(max_processes=1, max_processes_per_key=1)
 
 REFUSES_SESSIONS = """
@@ -610,3 +613,19 @@ async def test_a_key_that_the_pool_holds_is_told_of_without_a_look_at_its_disk(t
         async with await stable.pool.lease(key):
             os.rmdir(key.cwd)  # noqa: PTH106 - a directory of the test alone, and the loop has nothing else to do
             assert stable.pool.why(key).cwd == key.cwd
+
+
+async def test_m09_a_disk_that_was_full_keeps_nobody_out_once_it_has_room(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with small_disk(disk, "1m") as mounted:
+        if not mounted:
+            pytest.skip("this machine does not let us mount a disk to be filled")
+        async with open_stable(disk, limits=Limits(backoff_base=0.01)) as stable:
+            with filled(disk):
+                for _ in range(SHORT_OF_ROOM):
+                    with pytest.raises(AgentStartFailed, match="No space left") as caught:
+                        await stable.pool.lease(stable.key())
+                    assert caught.value.shortage
+            async with await stable.pool.lease(stable.key()) as lease:
+                assert await say(lease, "hello") == "echo: hello"

@@ -78,6 +78,22 @@ async def test_e26_a_session_that_was_let_go_comes_back_to_its_process(tmp_path:
         assert len(set(bindings)) == len(bindings) >= 3
 
 
+@pytest.mark.parametrize("whole", [True, False], ids=["its record is whole", "its record lost a turn"])
+async def test_w41d_e26_a_session_that_comes_back_knows_all_that_was_said(tmp_path: Path, *, whole: bool) -> None:
+    state = tmp_path / "state"
+    async with serving(tmp_path / "data", "--state-dir", str(state), gateway__seats_max=1) as served:
+        await served.say("apple", conversation="a")
+        (record,) = state.iterdir()
+        before = record.read_text()
+        await served.say("pear", conversation="a")
+        await served.say("hello", conversation="b")
+        if not whole:
+            record.write_text(before)
+        assert await served.say("!recall", conversation="a") == "apple\npear"
+        assert len(served.frames("session/load")) == 1
+        assert ("pear" in served.prompts()[-1]) is not whole
+
+
 async def test_g07_a_warm_process_costs_no_start_also_after_a_release(
     tmp_path: Path, log: pytest.LogCaptureFixture
 ) -> None:

@@ -25,6 +25,7 @@ from ostler.pool.process import (
     MissingProgram,
     NotPermitted,
     NotRunnable,
+    ResourcesExhausted,
     StartError,
     StdinClosed,
     StopDeadlines,
@@ -413,7 +414,7 @@ async def test_a_full_disk_keeps_no_half_of_an_announcement(tmp_path: Path) -> N
         if not mounted:
             pytest.skip("this machine does not let us mount a disk to be filled")
         keeper = await Keeper.open(disk / "run", "full")
-        with filled(disk), pytest.raises(StartError, match="No space left"):
+        with filled(disk), pytest.raises(ResourcesExhausted, match="No space left"):
             await AgentProcess.start(python(ECHO, tmp_path), Recorder(), keeper=keeper)
         async with running(ECHO, tmp_path, keeper):
             assert len(list(keeper.folder.iterdir())) == 1

@@ -69,8 +69,8 @@ class Pool:
     def started(self, slot: int, after: float = 0.0, jitter: float = 0.0) -> list[str]:
         return self.do(events.SlotStarted(SlotId(slot), jitter), after)
 
-    def failed(self, slot: int, *, retryable: bool = True) -> list[str]:
-        said = self.do(events.SlotStartFailed(SlotId(slot), "initialize", "exit 1", 0.5, retryable))
+    def failed(self, slot: int, *, retryable: bool = True, shortage: bool = False) -> list[str]:
+        said = self.do(events.SlotStartFailed(SlotId(slot), "initialize", "exit 1", 0.5, retryable, shortage))
         return said + self.gone(slot)
 
     def gone(self, slot: int) -> list[str]:

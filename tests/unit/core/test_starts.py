@@ -39,6 +39,32 @@ def test_e18_w23e_the_second_failure_backs_off_and_the_breaker_fails_fast_and_ha
     assert pool.opened(5) == ["note breaker_closed", "grant c6 lease 6 on #4 cold no_process"]
 
 
+def test_m09_a_shortage_of_this_machine_costs_a_short_pause_and_opens_no_breaker() -> None:
+    pool = Pool(breaker_after=2, backoff_base=2.0, breaker_cooldown=8.0)
+    pool.register()
+    for slot in range(1, 9):
+        assert pool.claim() == [f"start #{slot} k"]
+        assert "note breaker_opened start_failed" not in pool.failed(slot, shortage=True)
+        assert pool.claim(patience=1.0) == [f"refuse c{2 * slot} breaker_open exit 1"]
+        pool.now += 2.0
+    assert pool.claim() == ["start #9 k"]
+    assert pool.started(9) == ["open 10 on #9"]
+    assert pool.opened(10) == ["grant c17 lease 11 on #9 cold no_process"]
+
+
+def test_m09_a_shortage_does_not_shorten_the_cool_down_of_a_breaker() -> None:
+    pool = Pool(breaker_after=1, backoff_base=2.0, breaker_cooldown=8.0)
+    pool.register(seats_per_process=1)
+    pool.claim()
+    pool.claim()
+    assert "note breaker_opened start_failed" in pool.failed(1)
+    assert "note breaker_opened start_failed" not in pool.failed(2, shortage=True)
+    pool.now += 7.9
+    assert pool.claim() == ["refuse c3 breaker_open exit 1"]
+    pool.now += 0.1
+    assert pool.claim() == ["start #3 k"]
+
+
 def test_reconnect_forgets_the_failures() -> None:
     pool = Pool(breaker_after=1)
     pool.register()

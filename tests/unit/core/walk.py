@@ -234,11 +234,13 @@ class Walk(Judge):
             self.last_answer = self.events.SlotStarted(number, self.rng.random())
             self._send(self.last_answer)
             return
-        self._failed(slot)
+        shortage = luck < 0.84
+        if not shortage:
+            self._failed(slot)
         if luck < 0.92:
             retryable = self.rng.random() < 0.7
             text = self.rng.choice(("exit 1", "exit 2"))
-            self._send(self.events.SlotStartFailed(number, "initialize", text, self.rng.random(), retryable))
+            self._send(self.events.SlotStartFailed(number, "initialize", text, self.rng.random(), retryable, shortage))
         elif luck < 0.96:
             self._send(self.events.SlotDied(number, "exit 3"))
         else:
