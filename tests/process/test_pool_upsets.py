@@ -615,7 +615,7 @@ async def test_a_key_that_the_pool_holds_is_told_of_without_a_look_at_its_disk(t
             assert stable.pool.why(key).cwd == key.cwd
 
 
-async def test_m09_a_disk_that_was_full_keeps_nobody_out_once_it_has_room(tmp_path: Path) -> None:
+async def test_w23e_a_disk_that_was_full_keeps_nobody_out_once_it_has_room(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     with small_disk(disk, "1m") as mounted:

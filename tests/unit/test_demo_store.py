@@ -18,7 +18,7 @@ def test_only_old_conversations_of_its_own_are_cleaned_up(tmp_path: Path) -> Non
     assert {each.name for each in tmp_path.iterdir()} == {"my data.jsonl", "demo-new.jsonl", "demo-1.jsonl"}
 
 
-def test_m02_a_conversation_that_cannot_be_kept_whole_is_not_kept(
+def test_w41d_a_conversation_that_cannot_be_kept_whole_is_not_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = Store(str(tmp_path))

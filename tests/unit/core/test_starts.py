@@ -39,7 +39,7 @@ def test_e18_w23e_the_second_failure_backs_off_and_the_breaker_fails_fast_and_ha
     assert pool.opened(5) == ["note breaker_closed", "grant c6 lease 6 on #4 cold no_process"]
 
 
-def test_m09_a_shortage_of_this_machine_costs_a_short_pause_and_opens_no_breaker() -> None:
+def test_w23e_a_shortage_of_this_machine_costs_a_short_pause_and_opens_no_breaker() -> None:
     pool = Pool(breaker_after=2, backoff_base=2.0, breaker_cooldown=8.0)
     pool.register()
     for slot in range(1, 9):
@@ -52,7 +52,7 @@ def test_m09_a_shortage_of_this_machine_costs_a_short_pause_and_opens_no_breaker
     assert pool.opened(10) == ["grant c17 lease 11 on #9 cold no_process"]
 
 
-def test_m09_a_shortage_does_not_shorten_the_cool_down_of_a_breaker() -> None:
+def test_w23e_a_shortage_does_not_shorten_the_cool_down_of_a_breaker() -> None:
     pool = Pool(breaker_after=1, backoff_base=2.0, breaker_cooldown=8.0)
     pool.register(seats_per_process=1)
     pool.claim()
