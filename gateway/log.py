@@ -10,6 +10,7 @@ Rules:
 import logging
 import re
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -90,9 +91,14 @@ def checked(settings: Settings) -> Redaction:
         if level not in LEVELS:
             raise ConfigError(f"log.levels.{name}", f"{level!r} is none of {', '.join(LEVELS)}")
     try:
-        return Redaction(secrets_in(settings), given.redact)
-    except re.error as error:
-        raise ConfigError("log.redact", f"is no regular expression: {error}") from error
+        with warnings.catch_warnings():
+            # What a later Python reads differently would hide something else then.
+            warnings.simplefilter("error", FutureWarning)
+            return Redaction(secrets_in(settings), given.redact)
+    except (re.error, FutureWarning) as error:
+        raise ConfigError(
+            "log.redact", f"is no plain regular expression: {error}; a literal sign has a \\ before it"
+        ) from error
 
 
 def set_up(settings: Settings) -> None:

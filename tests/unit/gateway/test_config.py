@@ -151,6 +151,7 @@ def test_an_unknown_key_is_named_with_its_nearest(
         ("[log]\nlevel = 'loud'\n", "log.level"),
         ("[log.levels]\n'ostler.pool' = 'loud'\n", "log.levels"),
         ("[log]\nredact = ['(']\n", "log.redact"),
+        ("[log]\nredact = ['[[a]']\n", "log.redact"),
         ("[[auth.keys]]\nname='x'\nsha256='plain'\n", "sha256"),
         ("gateway = 5\n", "gateway"),
         ("[gateway\n", "TOML"),
