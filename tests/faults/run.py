@@ -29,7 +29,7 @@ EPOCH = 3
 """Lives after which the conversations begin anew: replaying ever longer ones would be all that we measure."""
 FEW_FILES = 256
 CROWD = 400
-SAMPLE = 5
+SAMPLE = 20
 LOOKS = 30
 """At the open files of a gateway that has none left."""
 MEMORY_SLACK = 32 << 20
