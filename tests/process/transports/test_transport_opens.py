@@ -211,7 +211,7 @@ async def test_w32_a_session_has_ended_with_its_process_though_nobody_can_see_wh
 
 
 async def test_m02_a_load_too_early_says_when(stable: Stable) -> None:
-    provider = dataclasses.replace(SCRIPTED, load=LoadTrust(next_minute=True))
+    provider = dataclasses.replace(SCRIPTED, load=LoadTrust(next_minute=True, repeats=False))
     script = "for method, frame, session in frames(): answer(frame, {})"
     memo = (await (await stable.scripted(script, provider=provider)).open(stable.order())).memo
     transport = await stable.scripted(script, provider=provider)
