@@ -59,10 +59,9 @@ class Run:
                 base = await self._rest()
                 async with scene.gate.opened(scene.base):
                     await self._crowd()
-                    answered = sum(len(one.answered) for one in conversations)
-                    await asyncio.sleep(WARM_UP)
-                    more = sum(len(one.answered) for one in conversations) - answered
-                    scene.tally.expect(more > len(conversations), f"only {more} answers after the files ran out")
+                    enough = answers(conversations) + len(conversations)
+                    again = "an answer for each conversation after the files ran out"
+                    await scene.until(lambda: answers(conversations) > enough, again, REST)
                 self._compare(base, await self._back_to(base), "files ran out")
                 self._count_errors(running)
                 await self._end_well(running)
@@ -241,3 +240,8 @@ class Run:
             scene.tally.counts.update({f"turns, {what}": many for what, many in one.told.items()})
             scene.tally.broken += one.wrong
             scene.tally.counts["leaked"] += sum("was told words of" in line for line in one.wrong)
+
+
+def answers(conversations: list[Conversation]) -> int:
+    """That were told in full."""
+    return sum(len(one.answered) for one in conversations)
