@@ -161,9 +161,10 @@ class Run:
         return scene.weigh()
 
     async def _back_to(self, base: Weight) -> Weight:
-        """At rest, and given time to return what a crowd left free in its heap: that happens now and then."""
+        """At rest, and given time for what comes by a clock: the heap returns what a crowd left free now and then, and
+        a seat goes when it was idle. What leaks stays."""
         now, give_up = await self._rest(), time.monotonic() + EVERY + 10.0
-        while now.memory - base.memory > MEMORY_SLACK and time.monotonic() < give_up:
+        while too_heavy(now, base) and time.monotonic() < give_up:
             await asyncio.sleep(1.0)
             now = self.scene.weigh()
         return now
@@ -245,3 +246,8 @@ class Run:
 def answers(conversations: list[Conversation]) -> int:
     """That were told in full."""
     return sum(len(one.answered) for one in conversations)
+
+
+def too_heavy(now: Weight, base: Weight) -> bool:
+    """More than a gateway may have kept."""
+    return now.files > base.files or now.memory - base.memory > MEMORY_SLACK
