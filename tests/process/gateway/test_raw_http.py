@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -230,7 +230,9 @@ async def test_a_byte_now_and_then_buys_no_time(hasty: Line) -> None:
             loop.call_later(0.2, drip)
 
     drip()
-    assert await soon(reading, "the end of the connection") == b""
+    # A byte that is on its way while the gateway closes is answered with a reset: that is an end as well.
+    with suppress(ConnectionResetError):
+        assert await soon(reading, "the end of the connection") == b""
 
 
 async def test_half_a_head_does_not_end_the_answer_before_it(hasty: Line) -> None:
