@@ -25,6 +25,8 @@ CONVERSATIONS = 40
 PAUSE = 0.6
 """Seconds between two turns of one conversation, on average."""
 WARM_UP, UPSET_FOR, LOAD_AGAIN = 4.0, 40.0, 1.5
+TURNS_TO_WARM_UP = 3
+"""Of each conversation, and no less than `WARM_UP` seconds."""
 EPOCH = 3
 """Lives after which the conversations begin anew: replaying ever longer ones would be all that we measure."""
 FEW_FILES = 256
@@ -55,7 +57,7 @@ class Run:
             with scene.serving() as running:
                 resource.prlimit(scene.pid, resource.RLIMIT_NOFILE, (FEW_FILES, FEW_FILES))
                 async with scene.gate.opened(scene.base):
-                    await asyncio.sleep(WARM_UP)
+                    await self._warm_up(conversations)
                 base = await self._rest()
                 async with scene.gate.opened(scene.base):
                     await self._crowd()
@@ -86,7 +88,7 @@ class Run:
         scene = self.scene
         with scene.serving() as running:
             async with scene.gate.opened(scene.base):
-                await asyncio.sleep(WARM_UP)
+                await self._warm_up(conversations)
             base = await self._rest()
             async with scene.gate.opened(scene.base):
                 await self._upset(seconds)
@@ -106,6 +108,12 @@ class Run:
             await self._nobody_left()
 
     # --- parts of a life ---
+
+    async def _warm_up(self, conversations: list[Conversation]) -> None:
+        """Load, until all that is made once by need is made."""
+        enough = answers(conversations) + TURNS_TO_WARM_UP * len(conversations)
+        await asyncio.sleep(WARM_UP)
+        await self.scene.until(lambda: answers(conversations) > enough, "the gateway is warm", REST)
 
     async def _upset(self, seconds: float) -> None:
         """One upset after the other, some at the same time."""
