@@ -94,7 +94,7 @@ class Opening:
             raise
         try:
             await self._hear_out(session)
-            self._require_told(session, memo)
+            self._require_told(session)
         except BaseException:
             await session.close()
             raise
@@ -126,8 +126,8 @@ class Opening:
                 raise connection.failure(Phase.SESSION_LOAD, str(error), self._loop.time() - began) from error
         await session.replayed()
 
-    def _require_told(self, session: AgentSession, memo: SessionMemo) -> None:
-        if not self._provider.load.repeats or session.recalls(memo):
+    def _require_told(self, session: AgentSession) -> None:
+        if not self._provider.load.repeats or session.remembers:
             return
         if not session.recalled:
             # Some agents make a new session of an id that they do not know.

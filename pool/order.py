@@ -33,6 +33,8 @@ class SessionMemo:
     opened_at: float
     last_turn_at: float
     said: str = field(default="", repr=False)
-    """How the last prompt ended (`recital.end_of`); nothing where that is not known."""
+    """How the last prompt ended that came to a good end (`recital.end_of`); nothing where that is not known."""
     answered: bool = False
-    """Whether there was an answer to it."""
+    """Whether there was an answer to it, in words or by a tool."""
+    since: int = 0
+    """Prompts after it that were cancelled or failed."""

@@ -87,8 +87,8 @@ class LoadTrust:
     settle: float = 0.0
     """Seconds of calm after the session's last turn before its record on disk is whole."""
     repeats: bool = True
-    """It repeats the conversation, as ACP asks: what was said last and is not repeated, it has forgotten. An agent that
-    repeats nothing is taken at its word."""
+    """It repeats the conversation, as ACP asks: what was said last and is not repeated, it has forgotten. False for an
+    agent that never does: its loads are taken at their word."""
     next_minute: bool = False
     """Never within the clock minute in which the session was opened: the agent would reset its record."""
 

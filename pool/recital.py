@@ -3,64 +3,123 @@
 Why: an agent whose record could not be written - a full disk, a kill in between - loads what it has and says nothing of
 what it lacks. Nobody but the user would notice that the last turns are forgotten.
 
-Rules: pure. Agents repeat in pieces and with blanks of their own, so the end of the last prompt's last text is looked
-for, without blanks, in what the user is said to have said last; of the answer it counts that there is one.
+Rules: pure, and of bounded memory.
+- Looked for is the end of the last prompt that came to a good end, in the last thing that the user is said to have
+  said; and behind it a word or a tool call, if there was one. Prompts that were cancelled or failed may stand behind
+  it: some agents keep them, and some add a note of their own.
+- Agents repeat word for word, block by block, in pieces or in one, with blanks of their own: blanks do not count. A
+  short text must be a whole piece, a whole question or the last line of a piece: "ok" is found in every other sentence.
+- What is no text cannot be looked for, nor a command of the agent's own (`/compact`), which rewrites what it repeats.
 """
 
 from collections.abc import Sequence
 from re import Pattern
 
-from ostler.pool.events import Other, PermissionAsked, Text, Thought, ToolStarted, TurnEvent, UserText
+from ostler.pool.events import Other, Text, ToolStarted, TurnEvent, UserText
 from ostler.pool.order import SessionMemo
 from ostler.pool.prompt import PromptPart, TextPart
 
-ANSWERS = frozenset({Text, Thought, ToolStarted, PermissionAsked})
-"""With these an answer begins; agents say other things before they have asked their model."""
+WORDS = frozenset({Text, ToolStarted})
+"""What every agent repeats of an answer."""
 END = 256
 """Characters of a prompt that are looked for."""
-HELD = 16 * 1024
-"""Characters of what is repeated that are held: what agents add behind a prompt is less."""
+SHORT = 32
+REACH = 64 * 1024
+"""Characters of a piece that are looked at, from its end: it may have ten megabytes, and this runs on the loop."""
+NOTES = 2
+"""Things that an agent may have the user say for a prompt that came to no good end: the prompt, and a note."""
 
 
 def end_of(parts: Sequence[PromptPart]) -> str:
-    """What an agent that repeats this prompt will end with; nothing for a prompt without words."""
-    texts = [part.text for part in parts if type(part) is TextPart]
-    return squeezed(texts[-1], END * 4)[-END:] if texts else ""
+    """What an agent that repeats this prompt says; nothing where that is not known."""
+    texts = [part.text for part in parts if type(part) is TextPart and not part.text[:REACH].isspace() and part.text]
+    if not texts or texts[-1].startswith("/"):
+        return ""
+    return squeezed(texts[-1], END * 4)[-END:]
 
 
 def squeezed(text: str, most: int) -> str:
-    """Its last characters, without blanks. A prompt may have ten megabytes, and this runs on the loop."""
+    """Its last characters, without blanks."""
     return "".join(text[-most:].split())
+
+
+class LastSaid:
+    """What was said last in a session that is in use."""
+
+    __slots__ = ("_asked", "answered", "said", "since", "wordless")
+
+    def __init__(self, memo: SessionMemo | None) -> None:
+        self.said, self.answered, self.since = (memo.said, memo.answered, memo.since) if memo else ("", False, 0)
+        self._asked = ""
+        self.wordless = True
+        """No word of an answer has come yet."""
+
+    def ask(self, parts: Sequence[PromptPart]) -> None:
+        """A prompt was sent."""
+        self._asked, self.wordless = end_of(parts), True
+
+    def end(self, *, well: bool) -> None:
+        """Its turn is over."""
+        if well:
+            self.said, self.answered, self.since = self._asked, not self.wordless, 0
+        else:
+            self.since += 1
 
 
 class Recital:
     """One load's."""
 
-    __slots__ = ("_answered", "_noise", "_question", "recalled", "told")
+    __slots__ = ("_answered", "_asking", "_behind", "_memo", "_noise", "_run", "recalled", "told")
 
-    def __init__(self, noise: Pattern[str] | None) -> None:
+    def __init__(self, memo: SessionMemo | None, noise: Pattern[str] | None) -> None:
         """`noise` matches what the agent says in the user's name."""
         self.told = 0
         """Events of any kind; what is still growing is not over."""
         self.recalled = 0
         """Events of the conversation."""
+        self._memo = memo
         self._noise = noise
-        self._question = ""
+        self._asking = False
+        self._run = ""
+        """The end of what the user says at present."""
+        self._behind: int | None = None
+        """How often the user speaks behind what is looked for; None before it was found."""
         self._answered = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether what was said last is there. Where nothing at all was repeated, nothing was found."""
+        memo = self._memo
+        if memo is None or not self.recalled:
+            return memo is None
+        if not memo.said:
+            return True
+        found = self._behind is not None and self._behind <= NOTES * memo.since
+        return found and (self._answered or not memo.answered)
 
     def hear(self, event: TurnEvent) -> None:
         """The next event."""
         self.told += 1
-        kind = type(event)
-        if kind is Other or (type(event) is UserText and self._noise is not None and self._noise.match(event.text)):
-            return
-        self.recalled += 1
         if type(event) is UserText:
-            before = "" if self._answered else self._question
-            self._question, self._answered = (before + squeezed(event.text, HELD))[-HELD:], False
-        elif kind in ANSWERS:
-            self._answered = True
+            if self._noise is None or not self._noise.match(event.text):
+                self.recalled += 1
+                self._ask(event.text)
+        elif type(event) is not Other:
+            self.recalled += 1
+            self._asking = False
+            self._answered = self._answered or (self._behind == 0 and type(event) in WORDS)
 
-    def holds(self, memo: SessionMemo) -> bool:
-        """Whether what was said last is there. Where nothing at all was repeated, nothing was found."""
-        return self.recalled > 0 and memo.said in self._question and (self._answered or not memo.answered)
+    def _ask(self, text: str) -> None:
+        if not self._asking:
+            self._asking, self._run = True, ""
+            self._behind = None if self._behind is None else self._behind + 1
+        piece = squeezed(text, REACH)
+        run, self._run = self._run + piece, (self._run + piece)[-2 * END :]
+        if self._memo is not None and self._memo.said and _says(self._memo.said, run, piece, text):
+            self._behind, self._answered = 0, False
+
+
+def _says(said: str, run: str, piece: str, text: str) -> bool:
+    if len(said) >= SHORT:
+        return said in run
+    return said in (run, piece, squeezed(text[-REACH:].rstrip().rpartition("\n")[2], REACH))

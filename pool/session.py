@@ -30,16 +30,11 @@ from ostler.pool.errors import (
     TransportLost,
     UnknownSession,
 )
-from ostler.pool.events import (
-    Finished,
-    Reason,
-    Text,
-    TurnEvent,
-)
+from ostler.pool.events import Finished, PermissionAsked, Reason, Text, Thought, ToolStarted, TurnEvent
 from ostler.pool.launch import Launch
 from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.prompt import PromptCapabilities, PromptPart, check_prompt
-from ostler.pool.recital import ANSWERS, Recital, end_of
+from ostler.pool.recital import WORDS, LastSaid, Recital
 from ostler.pool.requests import OpenRequests
 from ostler.pool.turn import Turn
 from ostler.wire.rpc import RpcFault, RpcId
@@ -50,6 +45,8 @@ SILENCE_TICKS = 4
 """A turn's silence is looked at this many times within its limit, so it is noticed at most a quarter late."""
 QUIET_AT_MOST = 1.0
 REPLAY_AT_MOST = 10.0
+ANSWERS = frozenset({Text, Thought, ToolStarted, PermissionAsked})
+"""With these an answer begins; agents say other things before they have asked their model."""
 
 
 class Host(Protocol):
@@ -84,7 +81,7 @@ class AgentSession:
         self._provider = host.launch.provider
         self._deadlines = host.launch.settings.deadlines
         self._loading = memo is not None
-        self._recital = Recital(self._provider.replays_noise)
+        self._recital = Recital(memo, self._provider.replays_noise)
         self._turn: Turn | None = None
         self._sent = False
         self._cancel_said = False
@@ -97,8 +94,9 @@ class AgentSession:
         self._requests = OpenRequests(host, session_id, order, self._announce)
         self._opened_at = memo.opened_at if memo else host.wall()
         self._last_turn_at = memo.last_turn_at if memo else self._opened_at
-        self._said = memo.said if memo else ""
-        self._answer_came = memo is not None and memo.answered
+        self._last = LastSaid(memo)
+        self._unheard = False
+        """Whether there is still something to be noted of the beginning of an answer."""
 
     @property
     def cwd(self) -> str:
@@ -118,21 +116,22 @@ class AgentSession:
     @property
     def memo(self) -> SessionMemo:
         """What to remember so that it can be loaded elsewhere."""
-        times = self._opened_at, self._last_turn_at
-        return SessionMemo(self.id, self.cwd, *times, said=self._said, answered=self._answer_came)
+        last = self._last
+        return SessionMemo(self.id, self.cwd, self._opened_at, self._last_turn_at, last.said, last.answered, last.since)
 
     @property
     def recalled(self) -> int:
         """Events of the conversation that the agent repeated while it loaded; 0 for a new session."""
         return self._recital.recalled
 
-    def recalls(self, memo: SessionMemo) -> bool:
-        """Whether what the agent repeated has what was said last."""
-        return self._recital.holds(memo)
+    @property
+    def remembers(self) -> bool:
+        """Whether what the agent repeated while it loaded has what was said last; True for a new session."""
+        return self._recital.holds
 
     def on_answer(self, listener: Callable[[], None]) -> None:
         """Called once, soon after the next answer has begun or its turn is over without one."""
-        self._unanswered = listener
+        self._unanswered, self._unheard = listener, True
 
     async def prompt(self, parts: Sequence[PromptPart]) -> Turn:
         """Send a prompt.
@@ -191,8 +190,8 @@ class AgentSession:
         elif turn.cancelling and not self._cancel_said:
             # The cancel came before the agent's turn could be cancelled; it may be so from this event on.
             self._tell_cancel()
-        elif self._unanswered is not None and type(event) in ANSWERS:
-            self._tell_answered(self._unanswered)
+        elif self._unheard:
+            self._note_beginning(type(event))
 
     def permission(self, request_id: RpcId, wanted: PermissionWanted) -> None:
         """The agent asks for a decision; without a turn that wants one, the answer is no."""
@@ -269,7 +268,8 @@ class AgentSession:
         def fail(_lost: TransportLost) -> None:
             """The transport tells every session of the death, turns included."""
 
-        self._said, self._answer_came = end_of(parts), False
+        self._last.ask(parts)
+        self._unheard = True
         call = self._host.codec.prompt(self.id, parts)
         self._call_id = self._host.connection.call(call, Pending(call.method, Phase.PROMPT, settle, fail))
         self._sent = True
@@ -317,14 +317,22 @@ class AgentSession:
             timer.cancel()
         self._timers.clear()
         self._host.connection.forget(self._call_id)
+        if self._sent:
+            self._last.end(well=finished.reason is Reason.DONE)
         self._turn, self._sent = None, False
         self._last_turn_at = self._host.wall()
-        self._answer_came = finished.reason is Reason.DONE and turn.began
         if turn.cancelling:
             self._quiet_until = self._loop.time() + self._provider.cancel_quiet
         turn.end(finished)
         if self._unanswered is not None:
             self._tell_answered(self._unanswered)
+
+    def _note_beginning(self, kind: type[TurnEvent]) -> None:
+        if kind in WORDS:
+            self._last.wordless = False
+        if self._unanswered is not None and kind in ANSWERS:
+            self._tell_answered(self._unanswered)
+        self._unheard = self._last.wordless or self._unanswered is not None
 
     def _tell_answered(self, listener: Callable[[], None]) -> None:
         """Behind whoever takes these words: they are not to wait for what follows. In a context of nobody."""

@@ -129,15 +129,16 @@ class CodexCodec:
         return Opened(found, model=model if type(model) is str else None)
 
     def recite(self, session_id: str) -> Sequence[Call]:
-        # The last turn: the newest come first. A resume that brings them brings all of them.
-        return (Call("thread/turns/list", {"threadId": session_id, "limit": 1}),)
+        # The last turn only: a resume that brings turns brings all of them.
+        newest = {"limit": 1, "sortDirection": "desc", "itemsView": "full"}
+        return (Call("thread/turns/list", {"threadId": session_id, **newest}),)
 
     def recited(self, result: Any) -> Sequence[TurnEvent]:
         try:
-            items = result["data"][0]["items"] if result["data"] else []
-            return [event for item in items for event in retold(item)]
-        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+            items = [item for turn in result["data"] for item in turn["items"]]
+        except (KeyError, TypeError) as error:
             raise BadReply("its answer to thread/turns/list has no turns in a shape that ostler knows") from error
+        return [event for item in items for event in retold(item)]
 
     def set_mode(self, session_id: str, mode: str) -> Sequence[Call]:  # noqa: ARG002 (threads have no modes)
         return ()

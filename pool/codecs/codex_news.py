@@ -142,14 +142,17 @@ TOOLS: Mapping[str, Callable[[JsonObject], Described]] = {
 }
 
 
-def retold(item: JsonObject) -> Sequence[TurnEvent]:
-    """An item of a turn that is over, as what was said in it."""
-    kind = item["type"]
-    if kind == "userMessage":
-        return [UserText(_needed(part["text"])) for part in item["content"] if part["type"] == "text"]
-    if kind == "agentMessage":
-        return [Text(_needed(item["text"]))]
-    return [_started(item)] if kind in TOOLS else []
+def retold(item: Any) -> Sequence[TurnEvent]:
+    """An item of a turn that is over, as what was said in it; nothing for one of another kind or shape."""
+    try:
+        kind = item["type"]
+        if kind == "userMessage":
+            return [UserText(_needed(part["text"])) for part in item["content"] if part["type"] == "text"]
+        if kind == "agentMessage":
+            return [Text(_needed(item["text"]))]
+        return [_started(item)] if kind in TOOLS else []
+    except (KeyError, TypeError, AttributeError, ValueError):
+        return []
 
 
 READERS: Mapping[str, Callable[[Thread, JsonObject], TurnEvent]] = {

@@ -257,7 +257,6 @@ class Agent:
         if self._flags.refuse_close:
             raise RpcError(frames.INTERNAL_ERROR, "told to refuse close")
         del self._sessions[session.id]
-        self._store.closed(session.id)
         if session.turn is not None:
             session.turn.cancel()
         if not session.servers:

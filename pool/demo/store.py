@@ -38,7 +38,7 @@ class Store:
         self._folder = folder
         self._opened = False
         self._unkept: set[str] = set()
-        """Open sessions of which some message could not be written."""
+        """Sessions of which some message could not be written."""
 
     def append(self, session: str, cwd: str, messages: list[tuple[str, str]]) -> None:
         """Add messages to a session's file."""
@@ -53,13 +53,9 @@ class Store:
                 os.unlink(self._path(session))
             print(f"demo agent: {session} is not kept in {self._folder}: {error}", file=sys.stderr)
 
-    def closed(self, session: str) -> None:
-        """No message of it comes any more, unless it is loaded again."""
-        self._unkept.discard(session)
-
     def load(self, session: str) -> tuple[str, list[tuple[str, str]]] | None:
         """Return the cwd and the messages of a session, or None when it is not here."""
-        if not session or len(session) > 128 or not ID_LETTERS.issuperset(session):
+        if not session or len(session) > 128 or not ID_LETTERS.issuperset(session) or session in self._unkept:
             return None
         try:
             with open(self._path(session), encoding="utf-8") as file:

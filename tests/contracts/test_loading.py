@@ -47,7 +47,7 @@ async def test_w41d_w41f_w03a_a_loaded_session_has_its_history_once_or_is_refuse
     memo = await remembered(yard)
     for turns in (1, 2):
         transport, session = await reload(yard, memo)
-        assert session.recalls(memo)
+        assert session.remembers
         heard = await say(session, f"!recall\n!stream 3\nround {turns}")
         assert heard.text.count(WORD) == 1
         assert heard.text.count("t0 t1 t2 ") == 1

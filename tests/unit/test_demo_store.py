@@ -33,6 +33,3 @@ def test_w41d_a_conversation_that_cannot_be_kept_whole_is_not_kept(
     assert "demo-1 is not kept" in capsys.readouterr().err
     store.append("demo-2", "/", [("user", "two")])
     assert store.load("demo-2") == ("/", [("user", "one"), ("assistant", "echo: one"), ("user", "two")])
-    store.closed("demo-1")
-    store.append("demo-1", "/", [("user", "anew")])
-    assert store.load("demo-1") == ("/", [("user", "anew")])

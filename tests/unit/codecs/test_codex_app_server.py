@@ -301,11 +301,15 @@ def test_a_tool_call_that_names_nothing_is_refused(params: dict[str, Any]) -> No
 
 def test_the_end_of_a_resumed_thread_is_asked_for_and_read() -> None:
     made = codec()
-    assert made.recite(T) == (Call("thread/turns/list", {"threadId": T, "limit": 1}),)
+    newest = {"limit": 1, "sortDirection": "desc", "itemsView": "full"}
+    assert made.recite(T) == (Call("thread/turns/list", {"threadId": T, **newest}),)
     items = [
         {"type": "userMessage", "id": "1", "content": [{"type": "text", "text": "hi"}, {"type": "image", "url": "x"}]},
         {"type": "commandExecution", "id": "2", "command": "ls", "status": "completed"},
         {"type": "contextCompaction", "id": "3"},
+        {"type": "commandExecution", "id": "odd"},
+        {"type": []},
+        None,
         {"type": "agentMessage", "id": "4", "text": "well"},
     ]
     asked, called, answered = made.recited({"data": [{"id": U, "items": items}]})
@@ -316,7 +320,7 @@ def test_the_end_of_a_resumed_thread_is_asked_for_and_read() -> None:
 
 @pytest.mark.parametrize(
     "result",
-    [None, {}, {"data": 1}, {"data": [{}]}, {"data": [{"items": [{}]}]}, {"data": [{"items": [{"type": []}]}]}],
+    [None, {}, {"data": 1}, {"data": [{}]}, {"data": [None]}, {"data": [{"items": 1}]}],
 )
 def test_turns_of_another_shape_are_refused(result: object) -> None:
     with pytest.raises(BadReply):

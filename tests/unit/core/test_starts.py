@@ -46,10 +46,23 @@ def test_w23e_a_shortage_of_this_machine_costs_a_short_pause_and_opens_no_breake
         assert pool.claim() == [f"start #{slot} k"]
         assert "note breaker_opened start_failed" not in pool.failed(slot, shortage=True)
         assert pool.claim(patience=1.0) == [f"refuse c{2 * slot} breaker_open exit 1"]
-        pool.now += 2.0
+        pool.now += 2.0 if slot == 1 else 4.0
     assert pool.claim() == ["start #9 k"]
     assert pool.started(9) == ["open 10 on #9"]
     assert pool.opened(10) == ["grant c17 lease 11 on #9 cold no_process"]
+
+
+def test_w23e_while_a_shortage_lasts_what_nobody_waits_for_backs_off() -> None:
+    pool = Pool(backoff_base=0.5, backoff_cap=60.0)
+    pool.register()
+    said, starts = pool.warm(), 0
+    for _ in range(600):
+        if "start" in " ".join(said):
+            starts += 1
+            pool.failed(starts, shortage=True)
+        said = pool.tick(1.0)
+    assert 5 < starts < 20
+    assert pool.claim() == [f"start #{starts + 1} k"]
 
 
 def test_w23e_a_shortage_does_not_shorten_the_cool_down_of_a_breaker() -> None:

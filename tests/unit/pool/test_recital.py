@@ -7,37 +7,43 @@ import pytest
 
 from ostler.pool.events import Other, Text, Thought, ToolStarted, TurnEvent, UserText
 from ostler.pool.order import SessionMemo
-from ostler.pool.prompt import ImagePart, TextPart
-from ostler.pool.recital import HELD, Recital, end_of
+from ostler.pool.prompt import FilePart, ImagePart, PromptPart, TextPart
+from ostler.pool.recital import END, REACH, LastSaid, Recital, end_of
 
-QUESTION = "what is\n  the time?"
+QUESTION = "what is\n  the time in Samarkand, and who says so?"
+NOTE = UserText("[Request interrupted by user]")
+EARLIER = (UserText("hello"), Text("hi"))
+Repeated = Sequence[TurnEvent]
 
 
-def recited(*events: TurnEvent, noise: str | None = None) -> Recital:
-    recital = Recital(re.compile(noise) if noise else None)
+def memo(question: str = QUESTION, *, answered: bool = True, since: int = 0) -> SessionMemo:
+    return SessionMemo("s", "/", 0, 0, end_of([TextPart(question)]), answered, since)
+
+
+def recited(known: SessionMemo, *events: TurnEvent, noise: str | None = None) -> Recital:
+    recital = Recital(known, re.compile(noise) if noise else None)
     for event in events:
         recital.hear(event)
     return recital
 
 
-def memo(question: str = QUESTION, *, answered: bool = True) -> SessionMemo:
-    return SessionMemo("s", "/", 0, 0, said=end_of([TextPart(question)]), answered=answered)
-
-
-EARLIER = (UserText("hello"), Text("hi"))
+def holds(known: SessionMemo, *events: TurnEvent, noise: str | None = None) -> bool:
+    return recited(known, *EARLIER, *events, noise=noise).holds
 
 
 @pytest.mark.parametrize(
     "repeated",
     [
         (UserText(QUESTION), Text("noon")),
-        (UserText("what is"), UserText(" the time?"), Thought("hm")),
-        (UserText("[transcript] much"), Other("x", {}), UserText(QUESTION + "\n<context/>"), ToolStarted("t", "read")),
+        (UserText("what is"), UserText(" the time in Samarkand,"), UserText("and who says so?"), ToolStarted("t", "x")),
+        (UserText("[transcript] much"), Other("x", {}), UserText(QUESTION + "\n<context/>"), Thought("hm"), Text("1")),
+        (UserText(QUESTION), UserText("a document " * REACH), Text("noon")),
+        (UserText("x" * 2 * REACH + QUESTION), Text("noon")),
     ],
-    ids=["whole", "pieces with other blanks", "among other words"],
+    ids=["whole", "pieces", "among other words", "before an attachment", "behind a long text"],
 )
-def test_what_was_said_last_is_found(repeated: Sequence[TurnEvent]) -> None:
-    assert recited(*EARLIER, *repeated).holds(memo())
+def test_what_was_said_last_is_found(repeated: Repeated) -> None:
+    assert holds(memo(), *repeated)
 
 
 @pytest.mark.parametrize(
@@ -46,31 +52,63 @@ def test_what_was_said_last_is_found(repeated: Sequence[TurnEvent]) -> None:
         (),
         (UserText(QUESTION),),
         (UserText(QUESTION), Other("commands", {})),
+        (UserText(QUESTION), Thought("hm")),
         (UserText(QUESTION), Text("noon"), UserText("later"), Text("yes")),
+        (UserText(QUESTION), Text("noon"), UserText(QUESTION)),
         (UserText("<noise> " + QUESTION), Text("noon")),
     ],
-    ids=["nothing of it", "no answer", "an answer of no words", "another question after it", "noise"],
+    ids=["nothing of it", "no answer", "other news", "a thought only", "no last turn", "asked again", "noise"],
 )
-def test_w41d_what_is_missing_is_missed(repeated: Sequence[TurnEvent]) -> None:
-    assert not recited(*EARLIER, *repeated, noise="<noise>").holds(memo())
+def test_w41d_what_is_missing_is_missed(repeated: Repeated) -> None:
+    assert not holds(memo(), *repeated, noise="<noise>")
 
 
-def test_an_agent_that_repeats_nothing_has_found_nothing() -> None:
-    assert not recited(Other("commands", {})).holds(SessionMemo("s", "/", 0, 0))
+@pytest.mark.parametrize(("said", "earlier"), [("ok", "what tokens shall I look at?"), ("yes", "yesterday I wrote")])
+def test_w41d_a_short_text_is_not_found_in_another(said: str, earlier: str) -> None:
+    assert not holds(memo(said), UserText(earlier), Text("well"))
+    assert holds(memo(said), UserText(earlier), Text("well"), UserText(said), Text("good"))
+    assert holds(memo(said), UserText(f"[transcript]\n{earlier}"), UserText(said), Text("good"))
+    assert holds(memo(said), UserText(f"[transcript]\n{earlier}\n{said}\n"), Text("good"))
+    assert holds(memo(said), *map(UserText, said), Text("good"))
 
 
 def test_a_question_without_an_answer_needs_none() -> None:
-    assert recited(*EARLIER, UserText(QUESTION)).holds(memo(answered=False))
+    assert holds(memo(answered=False), UserText(QUESTION))
 
 
-def test_a_prompt_without_words_is_not_looked_for() -> None:
-    assert end_of([ImagePart("aGk=", "image/png")]) == end_of([TextPart(" \n")]) == end_of([]) == ""
-    assert recited(*EARLIER).holds(memo(" "))
+@pytest.mark.parametrize(
+    "behind", [(), (UserText("stop it"), Text("I"), NOTE), (UserText("stop it"),)], ids=["lost", "with a note", "kept"]
+)
+def test_prompts_that_came_to_no_good_end_may_stand_behind_it(behind: Repeated) -> None:
+    assert holds(memo(since=1), UserText(QUESTION), Text("noon"), *behind)
+    assert not holds(memo(since=1), UserText("other"), Text("well"), *behind)
 
 
-def test_of_a_long_prompt_the_end_is_looked_for() -> None:
-    long = "x" * 3 * HELD + "the end"
-    recital = recited(UserText(long), Text("ok"))
-    assert recital.holds(memo(long))
-    assert not recital.holds(memo(long + "!"))
-    assert (recital.told, recital.recalled) == (2, 2)
+def test_a_prompt_that_cannot_be_known_again_is_not_looked_for() -> None:
+    image = ImagePart("aGk=", "image/png")
+    unknown: list[list[PromptPart]] = [[], [image], [TextPart(" \n")], [TextPart("/compact")]]
+    assert [end_of(parts) for parts in unknown] == [""] * 4
+    assert holds(memo(" "))
+    assert end_of([TextPart("hi there"), image, TextPart("\n")]) == "hithere"
+    assert end_of([TextPart("hi"), FilePart("file:///x", "aGk=")]) == "hi"
+    assert len(end_of([TextPart("x" * 2 * REACH)])) == END
+
+
+def test_an_agent_that_repeats_nothing_has_found_nothing() -> None:
+    recital = recited(memo(" "), Other("commands", {}))
+    assert (recital.holds, recital.told, recital.recalled) == (False, 1, 0)
+
+
+def test_what_is_remembered_is_the_last_prompt_that_came_to_a_good_end() -> None:
+    last = LastSaid(None)
+    last.ask([TextPart("one")])
+    last.wordless = False
+    last.end(well=True)
+    assert (last.said, last.answered, last.since) == ("one", True, 0)
+    for _ in range(2):
+        last.ask([TextPart("cancelled")])
+        last.end(well=False)
+    assert (last.said, last.answered, last.since) == ("one", True, 2)
+    last.ask([TextPart("silent")])
+    last.end(well=True)
+    assert (last.said, last.answered, last.since) == ("silent", False, 0)
