@@ -125,11 +125,11 @@ class Codec(Protocol):
     def opened(self, result: Any, session_id: str | None = None) -> Opened:
         """Read the answer to `open`, or to `load` of that session."""
 
-    def recite(self, session_id: str) -> Sequence[Call]:
-        """What to ask for the end of a loaded session; empty where the load itself repeats the conversation."""
+    def recite(self, session_id: str, turns: int) -> Sequence[Call]:
+        """What to ask for the last turns of a loaded session; empty where the load itself repeats the conversation."""
 
     def recited(self, result: Any) -> Sequence[TurnEvent]:
-        """Read the answer: what the user said last, and what was answered."""
+        """Read the answer: what was said in them, the oldest first."""
 
     def set_mode(self, session_id: str, mode: str) -> Sequence[Call]:
         """Put a session into a mode; empty where the dialect has none."""

@@ -93,7 +93,7 @@ class Opening:
             self._host.leave(memo.session_id)
             raise
         try:
-            await self._hear_out(session)
+            await self._hear_out(session, memo)
             self._require_told(session)
         except BaseException:
             await session.close()
@@ -109,7 +109,7 @@ class Opening:
             except AgentSilent as error:
                 raise self._host.connection.failure(Phase.SESSION_LOAD, str(error), error.waited) from error
 
-    async def _hear_out(self, session: AgentSession) -> None:
+    async def _hear_out(self, session: AgentSession, memo: SessionMemo) -> None:
         """Everything that the agent repeats."""
         codec, connection, began = self._host.codec, self._host.connection, self._loop.time()
 
@@ -117,7 +117,7 @@ class Opening:
             for event in codec.recited(result):
                 session.receive(event)
 
-        for call in codec.recite(session.id):
+        for call in codec.recite(session.id, 1 + memo.said.since):
             try:
                 await connection.ask(
                     call, deadline=self._deadlines.session_load, phase=Phase.SESSION_LOAD, at_once=tell

@@ -25,6 +25,20 @@ class SeatOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """The last prompt that came to a good end."""
+
+    end: str = field(default="", repr=False)
+    """How it ended (`recital.end_of`); nothing where that is not known."""
+    alone: bool = True
+    """It was nothing but text."""
+    answered: bool = False
+    """There was an answer to it, in words or by a tool."""
+    since: int = 0
+    """Prompts after it that were cancelled or failed."""
+
+
+@dataclass(frozen=True, slots=True)
 class SessionMemo:
     """What must be known of a session to load it on another process. Wall-clock seconds."""
 
@@ -32,9 +46,5 @@ class SessionMemo:
     cwd: str
     opened_at: float
     last_turn_at: float
-    said: str = field(default="", repr=False)
-    """How the last prompt ended that came to a good end (`recital.end_of`); nothing where that is not known."""
-    answered: bool = False
-    """Whether there was an answer to it, in words or by a tool."""
-    since: int = 0
-    """Prompts after it that were cancelled or failed."""
+    said: Said = Said()
+    """What the agent must know of it."""

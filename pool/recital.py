@@ -7,16 +7,18 @@ Rules: pure, and of bounded memory.
 - Looked for is the end of the last prompt that came to a good end, in the last thing that the user is said to have
   said; and behind it a word or a tool call, if there was one. Prompts that were cancelled or failed may stand behind
   it: some agents keep them, and some add a note of their own.
-- Agents repeat word for word, block by block, in pieces or in one, with blanks of their own: blanks do not count. A
+- Agents repeat word for word, block by block, joined or in pieces, with blanks of their own: blanks do not count. A
   short text must be a whole piece, a whole question or the last line of a piece: "ok" is found in every other sentence.
+  Beside an image or a document it may stand anywhere: what agents make of those is theirs.
 - What is no text cannot be looked for, nor a command of the agent's own (`/compact`), which rewrites what it repeats.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from re import Pattern
 
 from ostler.pool.events import Other, Text, ToolStarted, TurnEvent, UserText
-from ostler.pool.order import SessionMemo
+from ostler.pool.order import Said
 from ostler.pool.prompt import PromptPart, TextPart
 
 WORDS = frozenset({Text, ToolStarted})
@@ -24,7 +26,7 @@ WORDS = frozenset({Text, ToolStarted})
 END = 256
 """Characters of a prompt that are looked for."""
 SHORT = 32
-REACH = 64 * 1024
+REACH = 256 * 1024
 """Characters of a piece that are looked at, from its end: it may have ten megabytes, and this runs on the loop."""
 NOTES = 2
 """Things that an agent may have the user say for a prompt that came to no good end: the prompt, and a note."""
@@ -32,10 +34,10 @@ NOTES = 2
 
 def end_of(parts: Sequence[PromptPart]) -> str:
     """What an agent that repeats this prompt says; nothing where that is not known."""
-    texts = [part.text for part in parts if type(part) is TextPart and not part.text[:REACH].isspace() and part.text]
-    if not texts or texts[-1].startswith("/"):
+    texts = [part.text for part in parts if type(part) is TextPart]
+    if any(text.startswith("/") for text in texts):
         return ""
-    return squeezed(texts[-1], END * 4)[-END:]
+    return squeezed("".join(text[-END * 4 :] for text in texts), END * 4)[-END:]
 
 
 def squeezed(text: str, most: int) -> str:
@@ -46,38 +48,38 @@ def squeezed(text: str, most: int) -> str:
 class LastSaid:
     """What was said last in a session that is in use."""
 
-    __slots__ = ("_asked", "answered", "said", "since", "wordless")
+    __slots__ = ("_asked", "said", "wordless")
 
-    def __init__(self, memo: SessionMemo | None) -> None:
-        self.said, self.answered, self.since = (memo.said, memo.answered, memo.since) if memo else ("", False, 0)
-        self._asked = ""
+    def __init__(self, said: Said) -> None:
+        self.said = said
+        self._asked = said
         self.wordless = True
         """No word of an answer has come yet."""
 
     def ask(self, parts: Sequence[PromptPart]) -> None:
         """A prompt was sent."""
-        self._asked, self.wordless = end_of(parts), True
+        self._asked, self.wordless = Said(end_of(parts), all(type(part) is TextPart for part in parts)), True
 
     def end(self, *, well: bool) -> None:
         """Its turn is over."""
         if well:
-            self.said, self.answered, self.since = self._asked, not self.wordless, 0
+            self.said = replace(self._asked, answered=not self.wordless)
         else:
-            self.since += 1
+            self.said = replace(self.said, since=self.said.since + 1)
 
 
 class Recital:
     """One load's."""
 
-    __slots__ = ("_answered", "_asking", "_behind", "_memo", "_noise", "_run", "recalled", "told")
+    __slots__ = ("_answered", "_asking", "_behind", "_noise", "_run", "_said", "recalled", "told")
 
-    def __init__(self, memo: SessionMemo | None, noise: Pattern[str] | None) -> None:
+    def __init__(self, said: Said, noise: Pattern[str] | None) -> None:
         """`noise` matches what the agent says in the user's name."""
         self.told = 0
         """Events of any kind; what is still growing is not over."""
         self.recalled = 0
         """Events of the conversation."""
-        self._memo = memo
+        self._said = said
         self._noise = noise
         self._asking = False
         self._run = ""
@@ -89,13 +91,11 @@ class Recital:
     @property
     def holds(self) -> bool:
         """Whether what was said last is there. Where nothing at all was repeated, nothing was found."""
-        memo = self._memo
-        if memo is None or not self.recalled:
-            return memo is None
-        if not memo.said:
-            return True
-        found = self._behind is not None and self._behind <= NOTES * memo.since
-        return found and (self._answered or not memo.answered)
+        said = self._said
+        if not self.recalled or not said.end:
+            return self.recalled > 0
+        found = self._behind is not None and self._behind <= NOTES * said.since
+        return found and (self._answered or not said.answered)
 
     def hear(self, event: TurnEvent) -> None:
         """The next event."""
@@ -115,11 +115,11 @@ class Recital:
             self._behind = None if self._behind is None else self._behind + 1
         piece = squeezed(text, REACH)
         run, self._run = self._run + piece, (self._run + piece)[-2 * END :]
-        if self._memo is not None and self._memo.said and _says(self._memo.said, run, piece, text):
+        if self._said.end and self._says(run, piece, text):
             self._behind, self._answered = 0, False
 
-
-def _says(said: str, run: str, piece: str, text: str) -> bool:
-    if len(said) >= SHORT:
-        return said in run
-    return said in (run, piece, squeezed(text[-REACH:].rstrip().rpartition("\n")[2], REACH))
+    def _says(self, run: str, piece: str, text: str) -> bool:
+        end = self._said.end
+        if len(end) >= SHORT or not self._said.alone:
+            return end in run
+        return end in (run, piece, squeezed(text[-REACH:].rstrip().rpartition("\n")[2], REACH))

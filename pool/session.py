@@ -32,7 +32,7 @@ from ostler.pool.errors import (
 )
 from ostler.pool.events import Finished, PermissionAsked, Reason, Text, Thought, ToolStarted, TurnEvent
 from ostler.pool.launch import Launch
-from ostler.pool.order import SeatOrder, SessionMemo
+from ostler.pool.order import Said, SeatOrder, SessionMemo
 from ostler.pool.prompt import PromptCapabilities, PromptPart, check_prompt
 from ostler.pool.recital import WORDS, LastSaid, Recital
 from ostler.pool.requests import OpenRequests
@@ -81,7 +81,8 @@ class AgentSession:
         self._provider = host.launch.provider
         self._deadlines = host.launch.settings.deadlines
         self._loading = memo is not None
-        self._recital = Recital(memo, self._provider.replays_noise)
+        said = memo.said if memo else Said()
+        self._recital = Recital(said, self._provider.replays_noise)
         self._turn: Turn | None = None
         self._sent = False
         self._cancel_said = False
@@ -94,7 +95,7 @@ class AgentSession:
         self._requests = OpenRequests(host, session_id, order, self._announce)
         self._opened_at = memo.opened_at if memo else host.wall()
         self._last_turn_at = memo.last_turn_at if memo else self._opened_at
-        self._last = LastSaid(memo)
+        self._last = LastSaid(said)
         self._unheard = False
         """Whether there is still something to be noted of the beginning of an answer."""
 
@@ -116,8 +117,7 @@ class AgentSession:
     @property
     def memo(self) -> SessionMemo:
         """What to remember so that it can be loaded elsewhere."""
-        last = self._last
-        return SessionMemo(self.id, self.cwd, self._opened_at, self._last_turn_at, last.said, last.answered, last.since)
+        return SessionMemo(self.id, self.cwd, self._opened_at, self._last_turn_at, self._last.said)
 
     @property
     def recalled(self) -> int:
@@ -126,7 +126,7 @@ class AgentSession:
 
     @property
     def remembers(self) -> bool:
-        """Whether what the agent repeated while it loaded has what was said last; True for a new session."""
+        """Whether what the agent repeated while it loaded has what was said last."""
         return self._recital.holds
 
     def on_answer(self, listener: Callable[[], None]) -> None:

@@ -126,7 +126,7 @@ class AcpCodec:
         model = _object(answer.get("models")).get("currentModelId")
         return Opened(found, model=_text(model) or None, mode=_text(mode) or None)
 
-    def recite(self, session_id: str) -> Sequence[Call]:  # noqa: ARG002 (other dialects need it)
+    def recite(self, session_id: str, turns: int) -> Sequence[Call]:  # noqa: ARG002 (other dialects need it)
         return ()
 
     def recited(self, result: Any) -> Sequence[TurnEvent]:  # noqa: ARG002 (other dialects need it)

@@ -128,14 +128,14 @@ class CodexCodec:
         model = answer.get("model")
         return Opened(found, model=model if type(model) is str else None)
 
-    def recite(self, session_id: str) -> Sequence[Call]:
-        # The last turn only: a resume that brings turns brings all of them.
-        newest = {"limit": 1, "sortDirection": "desc", "itemsView": "full"}
+    def recite(self, session_id: str, turns: int) -> Sequence[Call]:
+        # The last ones only: a resume that brings turns brings all of them.
+        newest = {"limit": turns, "sortDirection": "desc", "itemsView": "full"}
         return (Call("thread/turns/list", {"threadId": session_id, **newest}),)
 
     def recited(self, result: Any) -> Sequence[TurnEvent]:
         try:
-            items = [item for turn in result["data"] for item in turn["items"]]
+            items = [item for turn in reversed(result["data"]) for item in turn["items"]]
         except (KeyError, TypeError) as error:
             raise BadReply("its answer to thread/turns/list has no turns in a shape that ostler knows") from error
         return [event for item in items for event in retold(item)]

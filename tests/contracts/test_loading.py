@@ -8,7 +8,7 @@ import pytest
 
 from ostler.pool.errors import LoadRefused, RecordIncomplete
 from ostler.pool.events import Reason
-from ostler.pool.order import SessionMemo
+from ostler.pool.order import Said, SessionMemo
 from ostler.pool.provider import Provider
 from ostler.pool.session import AgentSession
 from ostler.pool.transport import Transport
@@ -56,7 +56,7 @@ async def test_w41d_w41f_w03a_a_loaded_session_has_its_history_once_or_is_refuse
         await asyncio.sleep(provider.load.settle)
         await transport.close()
     transport = await yard.start()
-    later = dataclasses.replace(memo, said="what-was-said-while-nothing-could-be-written")
+    later = dataclasses.replace(memo, said=Said("what-was-said-while-nothing-could-be-written"))
     with pytest.raises(RecordIncomplete):
         await soon(transport.load(later, yard.order()), "an answer of an agent that has forgotten", PATIENCE)
     assert transport.sessions == 0

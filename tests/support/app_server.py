@@ -7,13 +7,15 @@ A turn echoes all it was given, its texts joined by newlines, unless the last of
 - `call` calls the tool `echo` in its own thread's name, `call foreign` in that of another;
 - `fork` leaves a child that ignores SIGTERM, in a group of its own and without any environment, and answers its pid.
 
-With `--stubborn` it takes no notice of SIGTERM and of the end of its stdin.
+With `--threads FILE` what was said is kept there, and threads of other processes are resumed; with `--old` their turns
+cannot be listed. With `--stubborn` it takes no notice of SIGTERM and of the end of its stdin.
 """
 
 import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 CALL = 77
@@ -31,7 +33,9 @@ def say(**frame: Any) -> None:
 class AppServer:
     """The threads of one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: Path | None, *, old: bool) -> None:
+        self._threads = threads
+        self._old = old
         self._heard: dict[str, list[str]] = {}
         self._turns = 0
         self._running: dict[str, str] = {}
@@ -53,6 +57,14 @@ class AppServer:
                 self._start(frame, params["threadId"], [item["text"] for item in params["input"]])
             case "turn/interrupt":
                 self._interrupt(frame, params["threadId"])
+            case "thread/resume" if self._threads is not None:
+                thread = params["threadId"]
+                self._heard[thread] = [text for texts in self._kept()[thread] for text in texts]
+                say(id=frame["id"], result={"thread": {"id": thread}, "model": "m"})
+            case "thread/turns/list" if not self._old:
+                assert params["sortDirection"] == "desc"
+                newest = self._kept()[params["threadId"]][: -params["limit"] - 1 : -1]
+                say(id=frame["id"], result={"data": [shown(texts) for texts in newest]})
             case "thread/unsubscribe" | "thread/archive" as verb:
                 self._closed.append(verb)
                 say(id=frame["id"], result={})
@@ -70,6 +82,7 @@ class AppServer:
         say(id=frame["id"], result={"turn": {"id": turn}})
         say(method="turn/started", params={"threadId": thread, "turn": {"id": turn}})
         earlier, self._heard[thread] = self._heard[thread], [*self._heard[thread], *texts]
+        self._keep(thread, texts)
         match texts[-1]:
             case "wait":
                 self._running[thread] = turn
@@ -87,6 +100,18 @@ class AppServer:
                 self._answer(thread, turn, str(fork()))
             case _:
                 self._answer(thread, turn, "\n".join(texts))
+
+    def _kept(self) -> dict[str, list[list[str]]]:
+        """The texts of every turn of every thread."""
+        kept: dict[str, list[list[str]]] = {}
+        if self._threads is not None and self._threads.exists():
+            kept = json.loads(self._threads.read_text())
+        return kept
+
+    def _keep(self, thread: str, texts: list[str]) -> None:
+        if self._threads is not None:
+            kept = self._kept()
+            self._threads.write_text(json.dumps({**kept, thread: [*kept.get(thread, []), texts]}))
 
     def _interrupt(self, frame: Frame, thread: str) -> None:
         say(id=frame["id"], result={})
@@ -121,6 +146,13 @@ class AppServer:
         say(method="turn/completed", params={"threadId": thread, "turn": {"id": turn, "status": status, "items": []}})
 
 
+def shown(texts: list[str]) -> Frame:
+    """A turn as it is listed."""
+    asked = {"type": "userMessage", "id": "u", "content": [{"type": "text", "text": text} for text in texts]}
+    answered = {"type": "agentMessage", "id": "a", "text": "\n".join(texts)}
+    return {"id": "turn-of-another-process", "status": "completed", "items": [asked, answered]}
+
+
 def fork() -> int:
     """A tool server as codex starts them."""
     child = subprocess.Popen(["/bin/sh", "-c", STUBBORN], env={}, process_group=0, stdout=subprocess.PIPE)
@@ -133,7 +165,8 @@ if __name__ == "__main__":
     stubborn = "--stubborn" in sys.argv
     if stubborn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    server = AppServer()
+    place = sys.argv[sys.argv.index("--threads") + 1] if "--threads" in sys.argv else None
+    server = AppServer(None if place is None else Path(place), old="--old" in sys.argv)
     for line in sys.stdin:
         server.take(json.loads(line))
     while stubborn:

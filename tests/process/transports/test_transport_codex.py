@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from ostler.pool.errors import AgentStartFailed, Phase
+from ostler.pool.errors import AgentStartFailed, Phase, RecordIncomplete
 from ostler.pool.events import Finished, Reason, ToolEnded
 from ostler.pool.prompt import TextPart
 from ostler.pool.providers.codex_app_server import PROVIDER as CODEX
@@ -96,6 +96,44 @@ runpy.run_path(sys.argv[0], run_name="__main__")
         await transport.load(dataclasses.replace(memo, session_id="of-another-process"), stable.order())
     assert caught.value.phase is Phase.SESSION_LOAD
     assert transport.sessions == 1
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["whole", "a turn was not written"])
+async def test_w41d_a_thread_is_believed_if_its_last_turn_is_what_was_said_last(stable: Stable, *, lost: bool) -> None:
+    threads = stable.folder / "threads.json"
+    command = (*APP_SERVER, "--threads", str(threads))
+    first = await server(stable, command)
+    session = await first.open(stable.order())
+    await say(session, "one")
+    whole = threads.read_text()
+    await say(session, "two")
+    turn = await session.prompt([TextPart("wait")])
+    turn.cancel()
+    assert end_of(await hear(turn)).reason is Reason.CANCELLED
+    await first.close()
+    if lost:
+        threads.write_text(whole)
+    again = await server(stable, command)
+    if lost:
+        with pytest.raises(RecordIncomplete):
+            await again.load(session.memo, stable.order())
+        assert (again.sessions, again.leaked) == (0, 0)
+        assert await say(await again.open(stable.order()), "closed") == "thread/unsubscribe thread/archive"
+    else:
+        assert await say(await again.load(session.memo, stable.order()), "recall") == "one\ntwo\nwait"
+
+
+async def test_w41d_a_thread_whose_turns_cannot_be_listed_is_not_believed(stable: Stable) -> None:
+    command = (*APP_SERVER, "--threads", str(stable.folder / "threads.json"), "--old")
+    first = await server(stable, command)
+    session = await first.open(stable.order())
+    await say(session, "one")
+    await first.close()
+    again = await server(stable, command)
+    with pytest.raises(AgentStartFailed, match="thread/turns/list") as caught:
+        await again.load(session.memo, stable.order())
+    assert caught.value.phase is Phase.SESSION_LOAD
+    assert (again.sessions, again.leaked) == (0, 0)
 
 
 async def test_a_refused_turn_is_an_unknown_session(stable: Stable) -> None:

@@ -302,7 +302,7 @@ def test_a_tool_call_that_names_nothing_is_refused(params: dict[str, Any]) -> No
 def test_the_end_of_a_resumed_thread_is_asked_for_and_read() -> None:
     made = codec()
     newest = {"limit": 1, "sortDirection": "desc", "itemsView": "full"}
-    assert made.recite(T) == (Call("thread/turns/list", {"threadId": T, **newest}),)
+    assert made.recite(T, 1) == (Call("thread/turns/list", {"threadId": T, **newest}),)
     items = [
         {"type": "userMessage", "id": "1", "content": [{"type": "text", "text": "hi"}, {"type": "image", "url": "x"}]},
         {"type": "commandExecution", "id": "2", "command": "ls", "status": "completed"},

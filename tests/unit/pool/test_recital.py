@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from ostler.pool.events import Other, Text, Thought, ToolStarted, TurnEvent, UserText
-from ostler.pool.order import SessionMemo
+from ostler.pool.order import Said
 from ostler.pool.prompt import FilePart, ImagePart, PromptPart, TextPart
 from ostler.pool.recital import END, REACH, LastSaid, Recital, end_of
 
@@ -16,18 +16,18 @@ EARLIER = (UserText("hello"), Text("hi"))
 Repeated = Sequence[TurnEvent]
 
 
-def memo(question: str = QUESTION, *, answered: bool = True, since: int = 0) -> SessionMemo:
-    return SessionMemo("s", "/", 0, 0, end_of([TextPart(question)]), answered, since)
+def memo(*texts: str, alone: bool = True, answered: bool = True, since: int = 0) -> Said:
+    return Said(end_of([TextPart(text) for text in texts or (QUESTION,)]), alone, answered, since)
 
 
-def recited(known: SessionMemo, *events: TurnEvent, noise: str | None = None) -> Recital:
+def recited(known: Said, *events: TurnEvent, noise: str | None = None) -> Recital:
     recital = Recital(known, re.compile(noise) if noise else None)
     for event in events:
         recital.hear(event)
     return recital
 
 
-def holds(known: SessionMemo, *events: TurnEvent, noise: str | None = None) -> bool:
+def holds(known: Said, *events: TurnEvent, noise: str | None = None) -> bool:
     return recited(known, *EARLIER, *events, noise=noise).holds
 
 
@@ -72,6 +72,13 @@ def test_w41d_a_short_text_is_not_found_in_another(said: str, earlier: str) -> N
     assert holds(memo(said), *map(UserText, said), Text("good"))
 
 
+def test_blocks_may_be_joined_and_what_stands_beside_an_image_may_stand_anywhere() -> None:
+    assert holds(memo("[transcript] of much", "what now?"), UserText("[transcript] of muchwhat now?"), Text("well"))
+    beside = UserText("look here[@hosts](file:///etc/hosts)")
+    assert holds(memo("look here", alone=False), beside, Text("well"))
+    assert not holds(memo("look here"), beside, Text("well"))
+
+
 def test_a_question_without_an_answer_needs_none() -> None:
     assert holds(memo(answered=False), UserText(QUESTION))
 
@@ -90,6 +97,7 @@ def test_a_prompt_that_cannot_be_known_again_is_not_looked_for() -> None:
     assert [end_of(parts) for parts in unknown] == [""] * 4
     assert holds(memo(" "))
     assert end_of([TextPart("hi there"), image, TextPart("\n")]) == "hithere"
+    assert end_of([TextPart("[history] much"), TextPart("hi")]) == "[history]muchhi"
     assert end_of([TextPart("hi"), FilePart("file:///x", "aGk=")]) == "hi"
     assert len(end_of([TextPart("x" * 2 * REACH)])) == END
 
@@ -100,15 +108,15 @@ def test_an_agent_that_repeats_nothing_has_found_nothing() -> None:
 
 
 def test_what_is_remembered_is_the_last_prompt_that_came_to_a_good_end() -> None:
-    last = LastSaid(None)
+    last = LastSaid(Said())
     last.ask([TextPart("one")])
     last.wordless = False
     last.end(well=True)
-    assert (last.said, last.answered, last.since) == ("one", True, 0)
+    assert last.said == Said("one", answered=True)
     for _ in range(2):
         last.ask([TextPart("cancelled")])
         last.end(well=False)
-    assert (last.said, last.answered, last.since) == ("one", True, 2)
-    last.ask([TextPart("silent")])
+    assert last.said == Said("one", answered=True, since=2)
+    last.ask([TextPart("silent"), ImagePart("aGk=", "image/png")])
     last.end(well=True)
-    assert (last.said, last.answered, last.since) == ("silent", False, 0)
+    assert last.said == Said("silent", alone=False)
