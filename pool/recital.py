@@ -37,6 +37,9 @@ def end_of(parts: Sequence[PromptPart]) -> str:
     texts = [part.text for part in parts if type(part) is TextPart]
     if any(text.startswith("/") for text in texts):
         return ""
+    if len(texts) < len(parts):
+        # What stands between two texts, an agent tells in its own way.
+        texts = [text for text in texts if text.strip()][-1:]
     return squeezed("".join(text[-END * 4 :] for text in texts), END * 4)[-END:]
 
 

@@ -96,7 +96,7 @@ def test_a_prompt_that_cannot_be_known_again_is_not_looked_for() -> None:
     unknown: list[list[PromptPart]] = [[], [image], [TextPart(" \n")], [TextPart("/compact")]]
     assert [end_of(parts) for parts in unknown] == [""] * 4
     assert holds(memo(" "))
-    assert end_of([TextPart("hi there"), image, TextPart("\n")]) == "hithere"
+    assert end_of([TextPart("this"), image, TextPart("hi there"), image, TextPart("\n")]) == "hithere"
     assert end_of([TextPart("[history] much"), TextPart("hi")]) == "[history]muchhi"
     assert end_of([TextPart("hi"), FilePart("file:///x", "aGk=")]) == "hi"
     assert len(end_of([TextPart("x" * 2 * REACH)])) == END
