@@ -127,6 +127,8 @@ class Opening:
         await session.replayed()
 
     def _require_told(self, session: AgentSession) -> None:
+        if self._host.connection.ended:
+            raise self._host.connection.lost(Phase.SESSION_LOAD)  # what it would have told, nobody knows
         if not self._provider.load.repeats or session.remembers:
             return
         if not session.recalled:

@@ -185,7 +185,8 @@ class TransportPool:
         try:
             return await self._seat(wish, key, None)
         except AgentStartFailed as error:
-            if not (shared and self._settings.fallback and error.before_ready):
+            # Where this machine has no room for a process of the pool, it has none for another one.
+            if error.shortage or not (shared and self._settings.fallback and error.before_ready):
                 raise
             log.error(  # noqa: TRY400 (the line tells the error whole; a trace into our own claim adds nothing)
                 "the pool has no process for %s, trying one for this session alone: %s", wish.key, error

@@ -248,6 +248,8 @@ class Provider:
     def __post_init__(self) -> None:
         if self.close is CloseVerb.KILL and self.sharing is not Sharing.NONE:
             raise ValueError(f"{self.name}: the end of one session would end all that share its process")
+        if self.close is CloseVerb.KILL and self.load.offered:
+            raise ValueError(f"{self.name}: a load that is not believed would end the process that is to replay it")
 
     @property
     def shared(self) -> bool:

@@ -10,9 +10,11 @@ Rules: pure, and of bounded memory.
 - Agents repeat word for word, block by block, joined or in pieces, with blanks of their own: blanks do not count. A
   short text must be a whole piece, a whole question or the last line of a piece: "ok" is found in every other sentence.
   Beside an image or a document it may stand anywhere: what agents make of those is theirs.
-- What is no text cannot be looked for, nor a command of the agent's own (`/compact`), which rewrites what it repeats.
+- A prompt without words cannot be looked for: the one before it is. Nor can anything behind a command of the agent's
+  own (`/compact`), which rewrites what it repeats.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from re import Pattern
@@ -28,19 +30,26 @@ END = 256
 SHORT = 32
 REACH = 256 * 1024
 """Characters of a piece that are looked at, from its end: it may have ten megabytes, and this runs on the loop."""
+COMMAND = re.compile(r"\s*/[\w:.-]+(\s|$)")
 NOTES = 2
 """Things that an agent may have the user say for a prompt that came to no good end: the prompt, and a note."""
 
 
 def end_of(parts: Sequence[PromptPart]) -> str:
-    """What an agent that repeats this prompt says; nothing where that is not known."""
+    """What an agent that repeats this prompt says last of it; nothing where it has no words."""
     texts = [part.text for part in parts if type(part) is TextPart]
-    if any(text.startswith("/") for text in texts):
-        return ""
     if len(texts) < len(parts):
         # What stands between two texts, an agent tells in its own way.
         texts = [text for text in texts if text.strip()][-1:]
-    return squeezed("".join(text[-END * 4 :] for text in texts), END * 4)[-END:]
+    text, reach = "".join(text[-REACH:] for text in texts), END
+    while len(end := squeezed(text, reach)) < END and reach < min(len(text), REACH):
+        reach *= 4
+    return end[-END:]
+
+
+def is_command(parts: Sequence[PromptPart]) -> bool:
+    """Whether a part of it may be a command of the agent's own; a path is none."""
+    return any(type(part) is TextPart and COMMAND.match(part.text) for part in parts)
 
 
 def squeezed(text: str, most: int) -> str:
@@ -55,17 +64,22 @@ class LastSaid:
 
     def __init__(self, said: Said) -> None:
         self.said = said
-        self._asked = said
+        self._asked: Said | None = None
+        """What is to be looked for from the end of this turn on; None: what was to be looked for before."""
         self.wordless = True
         """No word of an answer has come yet."""
 
     def ask(self, parts: Sequence[PromptPart]) -> None:
         """A prompt was sent."""
-        self._asked, self.wordless = Said(end_of(parts), all(type(part) is TextPart for part in parts)), True
+        self.wordless, self._asked = True, None
+        if is_command(parts):
+            self._asked = Said()
+        elif end := end_of(parts):
+            self._asked = Said(end, all(type(part) is TextPart for part in parts))
 
     def end(self, *, well: bool) -> None:
         """Its turn is over."""
-        if well:
+        if well and self._asked is not None:
             self.said = replace(self._asked, answered=not self.wordless)
         else:
             self.said = replace(self.said, since=self.said.since + 1)

@@ -6,7 +6,7 @@ Rules:
 - A consumer's turn may end before the agent's does (too slow, silent, gone). The session stays busy until the agent has
   settled too; if it does not within the cancel grace, the session is sealed: nobody prompts it again.
 - What comes between turns is counted (`late`), not kept, and never enters a turn; what an agent repeats while it loads
-  is counted too (`recalled`): it only proves that it remembers, the transcript is ours.
+  is heard for one thing only: whether it has what was said last (`recital`). The transcript is ours.
 - After a cancelled turn the next prompt waits for a moment of quiet: late pieces carry no mark of their turn.
 - A permission that is pending when the turn is cancelled is answered "cancelled" at once.
 """
@@ -45,6 +45,11 @@ SILENCE_TICKS = 4
 """A turn's silence is looked at this many times within its limit, so it is noticed at most a quarter late."""
 QUIET_AT_MOST = 1.0
 REPLAY_AT_MOST = 10.0
+MORE_QUIET = 5
+"""Times the quiet after which a replay is over, as long as what was said last was not among it: on a busy machine an
+agent may pause, or begin late."""
+WELL = frozenset({Reason.DONE, Reason.LIMIT})
+"""Ends after which an agent has the prompt and its answer on record."""
 ANSWERS = frozenset({Text, Thought, ToolStarted, PermissionAsked})
 """With these an answer begins; agents say other things before they have asked their model."""
 
@@ -209,10 +214,11 @@ class AgentSession:
     async def replayed(self) -> None:
         """Wait until the agent has told what it remembers; from then on nothing is replay any more."""
         quiet, latest = self._provider.replay_quiet, self._loop.time() + REPLAY_AT_MOST
-        seen = -1
-        while quiet and seen != self._recital.told and self._loop.time() < latest:
+        silent = 0
+        while quiet and silent < (1 if self.remembers else MORE_QUIET) and self._loop.time() < latest:
             seen = self._recital.told
             await asyncio.sleep(quiet)
+            silent = silent + 1 if seen == self._recital.told else 0
         self._loading = False
 
     def die(self, lost: TransportLost) -> None:
@@ -318,7 +324,7 @@ class AgentSession:
         self._timers.clear()
         self._host.connection.forget(self._call_id)
         if self._sent:
-            self._last.end(well=finished.reason is Reason.DONE)
+            self._last.end(well=finished.reason in WELL)
         self._turn, self._sent = None, False
         self._last_turn_at = self._host.wall()
         if turn.cancelling:

@@ -43,6 +43,11 @@ class Deadlines:
     """For a prompt to leave our hands."""
     probe: float = 10.0
 
+    @property
+    def seat(self) -> float:
+        """The longest way to a seat: a load in three steps, its end in two because it is not believed, and an open."""
+        return 3 * self.session_load + 2 * self.close + self.session_open + self.tools
+
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)

@@ -41,7 +41,7 @@ def pool_settings(settings: Settings, models: Models, default_cwd: Path, compile
                 memory_budget=pool.memory_budget,
                 # Behind the deadlines of the work itself, whose errors know what the agent said last.
                 start_timeout=BEHIND + max(each.start for each in deadlines),
-                open_timeout=BEHIND + max(each.session_open + each.session_load + each.tools for each in deadlines),
+                open_timeout=BEHIND + max(each.seat for each in deadlines),
             ),
             providers=providers,
             warm=warm_keys(settings, models, default_cwd),

@@ -1,46 +1,89 @@
-"""Start failures of one fingerprint. Rules: the first failure costs nothing (the next claim tries at once),
-the second and later ones back off exponentially with jitter, and from `breaker_after` on claims fail fast
+"""Starts of one fingerprint that came to nothing. Rules: the first failure costs nothing (the next claim tries
+at once), the second and later ones back off exponentially with jitter, and from `breaker_after` on claims fail fast
 with the last text until a cool-down is over; then one trial at a time. Starts that nobody waits for are never
 the first to try again. A start for which this machine had no room says nothing of the agent: it is no step towards
 the breaker, or a disk that was full for seconds would keep everybody out for a minute. While that lasts, claims try
-again after some seconds at most; what nobody waits for backs off as ever, and takes no starts from other keys.
+again after some seconds at most; what nobody waits for backs off as ever, and takes no starts from other keys. Nor does
+a process that was up before say anything of the room for another one: it ends the failures, and not the shortage.
 """
 
 from dataclasses import dataclass
+from math import inf
 
 from ostler.pool.core.settings import Limits
 
 SOON = 4.0
-"""Seconds until the next start for somebody who waits, where this machine had no room."""
+"""Seconds until the next start for somebody who waits, where this machine had no room; its jitter is on top."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What went wrong in a row, and what it bars."""
+
+    count: int = 0
+    at: float = -inf
+    claims_after: float = 0.0
+    ahead_after: float = 0.0
+    """When something may be started that nobody waits for."""
+    phase: str = ""
+    text: str = ""
 
 
 @dataclass(slots=True, eq=False)
 class Breaker:
-    failures: int = 0
-    not_before: float = 0.0
-    background_after: float = 0.0
-    shortages: int = 0
-    phase: str = ""
-    text: str = ""
+    crashes: Trouble = Trouble()
+    shortages: Trouble = Trouble()
+
+    @property
+    def failures(self) -> int:
+        """Those that the agent has to answer for."""
+        return self.crashes.count
+
+    @property
+    def last(self) -> Trouble:
+        """What went wrong last."""
+        return max(self.crashes, self.shortages, key=lambda trouble: trouble.at)
+
+    @property
+    def claims_after(self) -> float:
+        """When somebody who waits may have a start again."""
+        return max(self.crashes.claims_after, self.shortages.claims_after)
+
+    @property
+    def ahead_after(self) -> float:
+        """When something may be started that nobody waits for."""
+        return max(self.crashes.ahead_after, self.shortages.ahead_after)
 
     def fail(self, now: float, limits: Limits, jitter: float, phase: str, text: str, *, retryable: bool) -> None:
-        self.failures += 1
-        self.phase, self.text = phase, text
-        spread = 0.75 + 0.5 * jitter
-        self.not_before = now + _pause(self.failures, limits) * spread
-        quiet = _pause(self.failures + 1, limits) if retryable else limits.breaker_cooldown
-        self.background_after = max(self.not_before, now + quiet * spread)
+        count, spread = self.crashes.count + 1, _spread(jitter)
+        claims_after = now + _pause(count, limits) * spread
+        quiet = _pause(count + 1, limits) if retryable else limits.breaker_cooldown
+        self.crashes = Trouble(count, now, claims_after, max(claims_after, now + quiet * spread), phase, text)
 
     def fall_short(self, now: float, limits: Limits, jitter: float, phase: str, text: str) -> None:
-        self.shortages += 1
-        self.phase, self.text = phase, text
-        spread, pause = 0.75 + 0.5 * jitter, limits.backoff_base * 2.0 ** min(self.shortages - 1, 30)
-        self.not_before = max(self.not_before, now + min(pause, limits.backoff_cap, SOON) * spread)
-        self.background_after = max(self.background_after, now + min(2.0 * pause, limits.backoff_cap) * spread)
+        count, spread = self.shortages.count + 1, _spread(jitter)
+        pause = limits.backoff_base * 2.0 ** min(count - 1, 30)
+        claims_after = now + min(pause, limits.backoff_cap, SOON) * spread
+        ahead_after = now + min(2.0 * pause, limits.backoff_cap) * spread
+        self.shortages = Trouble(count, now, claims_after, ahead_after, phase, text)
+
+    def forgive(self, ready_at: float) -> None:
+        """A process works that has been up since then."""
+        self.crashes = Trouble()
+        if ready_at > self.shortages.at:
+            self.shortages = Trouble()
+
+    def is_over(self, now: float, limits: Limits) -> bool:
+        """Whether nothing is left of it: a shortage was long ago when the longest pause has passed twice."""
+        return not self.crashes.count and now - self.shortages.at >= 2.0 * limits.backoff_cap
 
     def is_open(self, now: float, limits: Limits) -> bool:
         """Whether claims are to be refused at once instead of waiting for a start."""
-        return self.failures >= limits.breaker_after and now < self.not_before
+        return self.failures >= limits.breaker_after and now < self.crashes.claims_after
+
+
+def _spread(jitter: float) -> float:
+    return 0.75 + 0.5 * jitter
 
 
 def _pause(failures: int, limits: Limits) -> float:

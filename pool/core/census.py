@@ -120,8 +120,8 @@ def _key_view(books: Books, stable: Stable) -> KeyView:
         processes_wanted=processes_wanted(books, stable),
         waiting=stable.waiting,
         failures=breaker.failures if breaker else 0,
-        retry_in=max(0.0, breaker.not_before - books.now) if breaker else 0.0,
-        last_failure=breaker.text if breaker else "",
+        retry_in=max(0.0, breaker.claims_after - books.now) if breaker else 0.0,
+        last_failure=breaker.last.text if breaker else "",
         slots=tuple(_slot_view(books, slot) for slot in stable.slots.values()),
         lines=tuple(_line_view(books, stable, line) for line in stable.lines.values()),
     )

@@ -10,7 +10,7 @@ from ostler.pool.core.draining import lost, stop
 from ostler.pool.core.opens import close_seat
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.recycling import retire
-from ostler.pool.core.starts import refuse_unserved
+from ostler.pool.core.starts import has_hope, refuse_unserved
 from ostler.pool.core.values import Cause, Counted, Refusal
 
 
@@ -25,12 +25,23 @@ def start_fell_short(books: Books, slot: Slot, phase: str, text: str, jitter: fl
     books.note(Counted.START_FAILED, slot, Cause.START_FAILED, f"{phase}: {text}")
     _breaker(books, slot).fall_short(books.now, books.limits, jitter, phase, text)
     _fruitless(books, slot, phase, text)
+    if slot.stable is not None:
+        _refuse_alike(books, slot.spec.group, phase, text)
 
 
 def _fruitless(books: Books, slot: Slot, phase: str, text: str) -> None:
     stop(books, slot, Cause.START_FAILED, hard=True)
     if slot.stable is not None:
         refuse_unserved(books, slot.stable, phase, text)
+
+
+def _refuse_alike(books: Books, group: tuple[str, str], phase: str, text: str) -> None:
+    """There would have been no room for these either. They hear of it too, instead of waiting for one trial after
+    another: there is one at a time.
+    """
+    for stable in books.stables.values():
+        if stable.spec.group == group and not (books.paused or stable.paused or has_hope(stable)):
+            refuse_unserved(books, stable, phase, text)
 
 
 def slot_died(books: Books, slot: Slot, text: str) -> None:
@@ -52,12 +63,17 @@ def _breaker(books: Books, slot: Slot) -> Breaker:
 
 
 def prove(books: Books, slot: Slot) -> None:
-    """The process works: its fingerprint's failures are history."""
+    """The process works: its fingerprint's failures are history, and a shortage from before it was up."""
     slot.proven = True
-    breaker = books.breakers.pop(slot.spec.group, None)
-    books.freed = books.freed or breaker is not None
-    if breaker is not None and breaker.failures >= books.limits.breaker_after:
+    breaker = books.breakers.get(slot.spec.group)
+    if breaker is None:
+        return
+    books.freed = True
+    if breaker.failures >= books.limits.breaker_after:
         books.note(Counted.BREAKER_CLOSED, slot)
+    breaker.forgive(slot.ready_at)
+    if breaker.is_over(books.now, books.limits):
+        del books.breakers[slot.spec.group]
 
 
 def open_failed(books: Books, seat: Seat, text: str) -> None:

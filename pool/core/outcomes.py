@@ -67,7 +67,7 @@ def refuse(
     if retry_after is None and kind is Refusal.SATURATED:
         retry_after = patience(books)
     if not text and (breaker := books.breakers.get(books.stables[waiting.key].spec.group)) is not None:
-        phase, text = breaker.phase, breaker.text
+        phase, text = breaker.last.phase, breaker.last.text
     waited = books.now - waiting.since
     books.emit(Refuse(waiting.claim, kind, waited, census(books), retry_after, phase, text))
 
@@ -84,7 +84,7 @@ def why_missed(books: Books, stable: Stable, waiting: Waiting) -> Miss:
     if books.paused or stable.paused:
         return Miss.PAUSED
     breaker = books.breakers.get(stable.spec.group)
-    if breaker is not None and breaker.not_before > books.now:
+    if breaker is not None and breaker.claims_after > books.now:
         return Miss.BACKOFF
     if any(slot.room for slot in stable.slots.values()):
         first = stable.lines[waiting.tools].arrivals.mass == 0.0

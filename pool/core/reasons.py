@@ -89,8 +89,8 @@ def reasons(books: Books, key: Key) -> KeyReasons | None:
         process_cap=key_cap(books, stable),
         waiting=stable.waiting,
         holds=tuple(_holds(books, stable)),
-        retry_in=max(0.0, breaker.not_before - books.now) if breaker else 0.0,
-        last_failure=breaker.text if breaker else "",
+        retry_in=max(0.0, breaker.claims_after - books.now) if breaker else 0.0,
+        last_failure=breaker.last.text if breaker else "",
         lines=tuple(_line(books, stable, line) for line in stable.lines.values()),
     )
 
@@ -135,7 +135,7 @@ def _holds(books: Books, stable: Stable) -> list[Hold]:
     holds = {
         Hold.POOL_PAUSED: books.paused,
         Hold.KEY_PAUSED: stable.paused,
-        Hold.BACKOFF: breaker is not None and breaker.not_before > books.now,
+        Hold.BACKOFF: breaker is not None and breaker.claims_after > books.now,
         Hold.KEY_CAP: len(stable.slots) >= key_cap(books, stable),
         Hold.POOL_CAP: len(books.slots) >= books.limits.max_processes,
         Hold.MEMORY: is_tight(books, expected),

@@ -165,7 +165,7 @@ def _failing(books: Books, spec: KeySpec, *, background: bool) -> Denial | None:
     breaker = books.breakers.get(spec.group) if books.breakers else None
     if breaker is None:
         return None
-    allowed_at = breaker.background_after if background else breaker.not_before
+    allowed_at = breaker.ahead_after if background else breaker.claims_after
     if books.now < allowed_at:
         books.alarm(allowed_at)
         return Denial.BREAKER if breaker.is_open(books.now, books.limits) else Denial.BACKOFF
@@ -220,9 +220,9 @@ def _starve(books: Books, stable: Stable, denied: Denial, short: int) -> None:
             refuse_all(books, stable, Refusal.SATURATED, text="a process more would exceed the memory budget")
     elif denied in {Denial.BREAKER, Denial.BACKOFF} and not has_hope(stable):
         breaker = books.breakers[stable.spec.group]
-        retry_after = breaker.not_before - books.now
+        retry_after = breaker.claims_after - books.now
         for waiting in _all_waiting(stable):
-            if denied is Denial.BREAKER or waiting.deadline < breaker.not_before:
+            if denied is Denial.BREAKER or waiting.deadline < breaker.claims_after:
                 refuse(books, waiting, Refusal.BREAKER_OPEN, retry_after=retry_after)
 
 

@@ -173,5 +173,8 @@ def _says_nothing(books: Books, stable: Stable, line: Line) -> bool:
 def _drop_breakers(books: Books) -> None:
     if books.breakers:
         used = {stable.spec.group for stable in books.stables.values()}
-        for group in [group for group in books.breakers if group not in used]:
+        over = [
+            group for group, one in books.breakers.items() if group not in used or one.is_over(books.now, books.limits)
+        ]
+        for group in over:
             del books.breakers[group]

@@ -21,14 +21,14 @@ from ostler.pool import Limits, ToolSet
 from ostler.pool.errors import AgentStartFailed, Phase
 from ostler.pool.observer import Counts
 from ostler.pool.process import Ending, Exit
-from ostler.pool.provider import CloseVerb, Sharing
+from ostler.pool.provider import NEVER, CloseVerb, Sharing
 from ostler.pool.settings import Deadlines
 from ostler.pool.transport import Transport
 from tests.support.pools import Stable, demo_settings, open_stable, say
 
 TOOLS = ToolSet(({"name": "whoami", "description": "says whose call this is", "inputSchema": {"type": "object"}},))
 ONE = Limits(max_processes=1, max_processes_per_key=1)
-ALONE = {"close": CloseVerb.KILL, "sharing": Sharing.NONE, "seats_per_process": 1}
+ALONE = {"close": CloseVerb.KILL, "load": NEVER, "sharing": Sharing.NONE, "seats_per_process": 1}
 MAKES_SESSIONS_ONLY = """
 import json, sys
 for line in sys.stdin:

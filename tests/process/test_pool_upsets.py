@@ -621,11 +621,13 @@ async def test_w23e_a_disk_that_was_full_keeps_nobody_out_once_it_has_room(tmp_p
     with small_disk(disk, "1m") as mounted:
         if not mounted:
             pytest.skip("this machine does not let us mount a disk to be filled")
-        async with open_stable(disk, limits=Limits(backoff_base=0.01)) as stable:
+        counts = Counts()
+        async with open_stable(disk, limits=Limits(backoff_base=0.01), observer=counts) as stable:
             with filled(disk):
                 for _ in range(SHORT_OF_ROOM):
                     with pytest.raises(AgentStartFailed, match="No space left") as caught:
                         await stable.pool.lease(stable.key())
                     assert caught.value.shortage
+            assert counts.notes["demo", "start_failed", "start_failed"] == SHORT_OF_ROOM, "one start for each that asks"
             async with await stable.pool.lease(stable.key()) as lease:
                 assert await say(lease, "hello") == "echo: hello"

@@ -52,6 +52,8 @@ def test_two_providers_of_one_name_are_refused() -> None:
 def test_w02_a_session_that_ends_with_its_process_shares_it_with_none() -> None:
     with pytest.raises(ValueError, match="would end all that share"):
         replace(PROVIDERS["demo"], close=CloseVerb.KILL)
+    with pytest.raises(ValueError, match="would end the process that is to replay it"):
+        replace(PROVIDERS["demo"], close=CloseVerb.KILL, sharing=Sharing.NONE, seats_per_process=1)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS.values(), ids=PROVIDERS.keys())

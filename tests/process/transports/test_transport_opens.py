@@ -201,7 +201,7 @@ class BlindKeeper(Keeper):
 async def test_w32_a_session_has_ended_with_its_process_though_nobody_can_see_who_is_left_of_it(
     stable: Stable, tmp_path: Path
 ) -> None:
-    provider = dataclasses.replace(DEMO, close=CloseVerb.KILL, sharing=Sharing.NONE, seats_per_process=1)
+    provider = dataclasses.replace(DEMO, close=CloseVerb.KILL, load=NEVER, sharing=Sharing.NONE, seats_per_process=1)
     keeper = await BlindKeeper.open(tmp_path / "blind", "test")
     transport = await Transport.start(stable.plan(provider, ProviderSettings()), keeper=keeper, gates=stable.gates)
     session = await transport.open(stable.order())

@@ -14,6 +14,7 @@ from ostler.pool.errors import (
     RecordIncomplete,
     SessionBusy,
     SessionEnded,
+    TransportLost,
     UnknownSession,
 )
 from ostler.pool.events import (
@@ -359,6 +360,40 @@ async def test_w41d_a_session_whose_record_lost_its_last_turn_is_not_believed(st
     with pytest.raises(RecordIncomplete, match="without the last that was said"):
         await again.load(memo, stable.order())
     assert (again.sessions, again.leaked) == (0, 0)
+
+
+async def test_w41d_an_agent_that_dies_while_it_repeats_is_not_said_to_have_forgotten(stable: Stable) -> None:
+    script = """
+for method, frame, session in frames():
+    if method == "session/load":
+        answer(frame, {})
+        update(session, "user_message_chunk", content={"type": "text", "text": "the beginning"})
+        sys.exit(3)
+    elif method == "session/prompt":
+        text(session, "well"); done(frame)
+"""
+    provider = dataclasses.replace(SCRIPTED, replay_quiet=0.3)
+    writer = await (await stable.scripted(script, provider=provider)).open(stable.order())
+    await say(writer, "what is looked for")
+    with pytest.raises(TransportLost):
+        await (await stable.scripted(script, provider=provider)).load(writer.memo, stable.order())
+
+
+async def test_w41d_an_agent_that_repeats_late_or_with_pauses_is_heard_out(stable: Stable) -> None:
+    script = """
+for method, frame, session in frames():
+    if method == "session/load":
+        answer(frame, {}); time.sleep(0.35)
+        update(session, "user_message_chunk", content={"type": "text", "text": "hello"}); time.sleep(0.35)
+        text(session, "well")
+    elif method == "session/prompt":
+        text(session, "well"); done(frame)
+"""
+    provider = dataclasses.replace(SCRIPTED, replay_quiet=0.1)
+    writer = await (await stable.scripted(script, provider=provider)).open(stable.order())
+    await say(writer, "hello")
+    session = await (await stable.scripted(script, provider=provider)).load(writer.memo, stable.order())
+    assert (session.recalled, session.late) == (2, 0)
 
 
 async def test_a_replay_that_is_told_after_the_answer_stays_out_of_the_first_turn(stable: Stable) -> None:

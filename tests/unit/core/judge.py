@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ostler.pool.core.breaker import SOON
 from tests.unit.core.levels import Levels
 from tests.unit.core.mirror import (
     EPSILON,
@@ -54,7 +55,7 @@ class Judge(Levels):
         budget = limits.memory_budget
         require(budget is None or self.books.charged <= budget, "memory at admission", self.books.charged)
         self._take_token()
-        self._check_backoff(spec)
+        self._check_backoff(action, spec)
 
     def _check_way(self, action: Any) -> None:
         """What nobody of the key waits for is not started beside a first answer, unless it gave way long enough."""
@@ -78,7 +79,7 @@ class Judge(Levels):
         require(self.tokens >= 1.0 - EPSILON, "start rate", self.tokens)
         self.tokens -= 1.0
 
-    def _check_backoff(self, spec: Any) -> None:
+    def _check_backoff(self, action: Any, spec: Any) -> None:
         count, failed_at = self.fails.get((spec.provider, spec.fingerprint), (0, 0.0))
         if count >= 2:
             limits = self.limits
@@ -90,6 +91,17 @@ class Judge(Levels):
                 if one.state == "starting" and (one.provider, one.fingerprint) == (spec.provider, spec.fingerprint)
             ]
             require(len(trying) == 1, "one trial at a time", count, len(trying))
+        self._check_shortage(action)
+
+    def _check_shortage(self, action: Any) -> None:
+        """What was short a moment ago is not asked for again at once, whatever else lives."""
+        count, at = self.shorts.get(self._group(action.key), (0, 0.0))
+        if count:
+            pause = self.limits.backoff_base * 2.0 ** (count - 1)
+            waited_for = not action.spare and any(claim.key == action.key for claim in self.claims.values())
+            pause = min(pause, SOON) if waited_for else 2.0 * pause
+            enough = at + 0.75 * min(pause, self.limits.backoff_cap)
+            require(self.now >= enough - EPSILON, "a pause after a shortage", waited_for, self.now - at)
 
     def _on_AdoptSlot(self, action: Any) -> None:
         slot = self.slots[action.slot]

@@ -97,6 +97,10 @@ class Mirror:
         self.marks: dict[tuple[Any, str | None, str], int] = {}
         self.paused: set[Any] = set()
         self.fails: dict[Any, tuple[int, float]] = {}
+        self.shorts: dict[Any, tuple[int, float]] = {}
+        """How often in a row this machine had no room for one of them, and when it was last so."""
+        self.full_until = 0.0
+        """Until then nothing can be started: a disk is full."""
         self.tokens, self.tokens_at = float(self.limits.start_burst), 0.0
         self.wake = float("inf")
         self.closed = False
@@ -135,10 +139,20 @@ class Mirror:
         count, _ = self.fails.get(self._slot_group(slot), (0, 0.0))
         self.fails[self._slot_group(slot)] = (count + 1, self.now)
 
+    def _fell_short(self, slot: MirrorSlot) -> None:
+        count, _ = self.shorts.get(self._slot_group(slot), (0, 0.0))
+        self.shorts[self._slot_group(slot)] = (count + 1, self.now)
+
     def _prove_old(self) -> None:
         for slot in self.slots.values():
             if slot.state == "ready" and self.now - slot.ready_at > 10.0:
-                self.fails.pop(self._slot_group(slot), None)
+                self._proven(slot)
+
+    def _proven(self, slot: MirrorSlot) -> None:
+        group = self._slot_group(slot)
+        self.fails.pop(group, None)
+        if slot.ready_at > self.shorts.get(group, (0, slot.ready_at))[1]:
+            del self.shorts[group]
 
     def _forget_claim(self, number: int) -> None:
         claim = self.claims.pop(number)

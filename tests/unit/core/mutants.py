@@ -92,6 +92,8 @@ MUTANTS = (
     Mutant("weightless_start", "starts", "is_tight(books, _expected(stable))", "is_tight(books, 0)"),
     Mutant("many_trials", "starts", "return Denial.STARTING if trying else None", "return None"),
     Mutant("no_backoff", "breaker", "if failures <= 1:", "if failures <= 2:"),
+    Mutant("no_pause_for_room", "breaker", "claims_after = now + min(pause,", "claims_after = now + 0.0 * min(pause,"),
+    Mutant("room_by_who_was_there", "breaker", "if ready_at > self.shortages.at:", "if ready_at >= 0.0:"),
     Mutant("overfull_process", "records", "self.capacity - len(self.seats)", "self.capacity + 1 - len(self.seats)"),
     Mutant("unshared_shared", "records", "is Sharing.NONE and self.opened:", "is Sharing.NONE and self.opened > 1:"),
     Mutant("idle_though_promised", "records", "not self.leases and not self.opening", "not self.leases"),

@@ -65,6 +65,59 @@ def test_w23e_while_a_shortage_lasts_what_nobody_waits_for_backs_off() -> None:
     assert pool.claim() == [f"start #{starts + 1} k"]
 
 
+def test_w23e_a_process_that_was_up_before_says_nothing_of_the_room_for_another_one() -> None:
+    pool = Pool(backoff_base=0.5, backoff_cap=60.0)
+    pool.register(seats_per_process=1)
+    pool.leased()
+    said, starts = pool.warm(), 0
+    for _ in range(600):
+        for line in said:
+            if line.startswith("start #"):
+                starts += 1
+                pool.failed(int(line.split()[1].removeprefix("#")), shortage=True)
+        said = pool.do(events.ProbeAnswered(SlotId(1))) + pool.tick(1.0)
+    assert 5 < starts < 20
+
+
+def test_w23e_a_process_that_came_up_since_ends_a_shortage() -> None:
+    pool = Pool(backoff_base=2.0)
+    pool.register()
+    pool.claim()
+    pool.failed(1, shortage=True)
+    pool.now += 2.0
+    assert pool.claim() == ["start #2 k"]
+    pool.started(2)
+    pool.opened(3)
+    assert not pool.core.books.breakers
+
+
+def test_w23e_a_shortage_of_long_ago_is_forgotten() -> None:
+    pool = Pool(backoff_base=2.0, backoff_cap=10.0)
+    pool.register()
+    pool.claim()
+    pool.failed(1, shortage=True)
+    pool.tick(19.9)
+    assert pool.core.books.breakers
+    pool.tick(0.1)
+    assert not pool.core.books.breakers
+
+
+def test_w23e_all_that_wait_for_such_a_start_hear_of_a_shortage_at_once() -> None:
+    pool = Pool()
+    for key in "abc":
+        pool.register(key)
+    pool.claim("a")
+    pool.failed(1, shortage=True)
+    assert [pool.claim(key) for key in "abc"] == [[], [], []]
+    pool.do(events.Pause("c"))
+    assert "start #2 a" in pool.tick(0.5)
+    said = pool.failed(2, shortage=True)
+    assert [line for line in said if line.startswith("refuse")] == [
+        "refuse c2 start_failed exit 1",
+        "refuse c3 start_failed exit 1",
+    ]
+
+
 def test_w23e_a_shortage_does_not_shorten_the_cool_down_of_a_breaker() -> None:
     pool = Pool(breaker_after=1, backoff_base=2.0, breaker_cooldown=8.0)
     pool.register(seats_per_process=1)

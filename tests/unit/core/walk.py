@@ -50,6 +50,10 @@ class Walk(Judge):
             self._stop_listening()
             used = {self._group(key) for key in self.books.stables}
             self.fails = {group: fails for group, fails in self.fails.items() if group in used}
+            long_ago = self.now - 2.0 * self.limits.backoff_cap
+            self.shorts = {
+                group: short for group, short in self.shorts.items() if group in used and short[1] > long_ago
+            }
         for action in actions:
             self._judges[type(action)](action)
         self._level()
@@ -208,12 +212,16 @@ class Walk(Judge):
     def _reconnect(self) -> None:
         if self.core.knows(key := self.rng.choice(tuple(self.specs))):
             self.fails.pop(self._group(key), None)
+            self.shorts.pop(self._group(key), None)
             self._send(self.events.Reconnect(key))
 
     def _tick(self) -> None:
         self._send(self.events.Tick())
 
     # moves: the world answers
+
+    def _fill_up(self) -> None:
+        self.full_until = self.now + self.rng.random() * 40.0
 
     def _ready(self) -> int | None:
         ready: int | None = self._pick([number for number, slot in self.slots.items() if slot.state == "ready"])
@@ -224,6 +232,8 @@ class Walk(Judge):
         if (number := self._pick(starting)) is None:
             return
         slot, luck, before = self.slots[number], self.rng.random(), list(self.claims.items())
+        if self.now < self.full_until:
+            luck = 0.82
         if luck < 0.8:
             slot.state, slot.ready_at, slot.ready_step, slot.used_at = (
                 "ready",
@@ -235,7 +245,9 @@ class Walk(Judge):
             self._send(self.last_answer)
             return
         shortage = luck < 0.84
-        if not shortage:
+        if shortage:
+            self._fell_short(slot)
+        else:
             self._failed(slot)
         if luck < 0.92:
             retryable = self.rng.random() < 0.7
@@ -276,7 +288,7 @@ class Walk(Judge):
         seat = self.seats[number]
         if self.rng.random() < 0.93:
             seat.state, seat.parked_step = "parked", self.step + 1
-            self.fails.pop(self._slot_group(self.slots[seat.slot]), None)
+            self._proven(self.slots[seat.slot])
             self.last_answer = self.events.SeatOpened(number)
             self._send(self.last_answer)
         else:
@@ -326,7 +338,7 @@ class Walk(Judge):
         if (number := self._ready()) is None:
             return
         if self.rng.random() < 0.6:
-            self.fails.pop(self._slot_group(self.slots[number]), None)
+            self._proven(self.slots[number])
             self._send(self.events.ProbeAnswered(number))
         else:
             self._send(self.events.ProbeMissed(number))
@@ -432,6 +444,7 @@ MOVES = (
     ("kill", 4),
     ("reconnect", 4),
     ("tick", 30),
+    ("fill_up", 2),
     ("start_answer", 130),
     ("reaped", 100),
     ("seat_answer", 180),

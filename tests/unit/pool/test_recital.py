@@ -13,11 +13,22 @@ from ostler.pool.recital import END, REACH, LastSaid, Recital, end_of
 QUESTION = "what is\n  the time in Samarkand, and who says so?"
 NOTE = UserText("[Request interrupted by user]")
 EARLIER = (UserText("hello"), Text("hi"))
+IMAGE = ImagePart("aGk=", "image/png")
 Repeated = Sequence[TurnEvent]
 
 
 def memo(*texts: str, alone: bool = True, answered: bool = True, since: int = 0) -> Said:
     return Said(end_of([TextPart(text) for text in texts or (QUESTION,)]), alone, answered, since)
+
+
+def after(*asked: Sequence[PromptPart]) -> Said:
+    """What is looked for when all of these were answered."""
+    last = LastSaid(Said())
+    for parts in asked:
+        last.ask(parts)
+        last.wordless = False
+        last.end(well=True)
+    return last.said
 
 
 def recited(known: Said, *events: TurnEvent, noise: str | None = None) -> Recital:
@@ -91,12 +102,12 @@ def test_prompts_that_came_to_no_good_end_may_stand_behind_it(behind: Repeated) 
     assert not holds(memo(since=1), UserText("other"), Text("well"), *behind)
 
 
-def test_a_prompt_that_cannot_be_known_again_is_not_looked_for() -> None:
-    image = ImagePart("aGk=", "image/png")
-    unknown: list[list[PromptPart]] = [[], [image], [TextPart(" \n")], [TextPart("/compact")]]
-    assert [end_of(parts) for parts in unknown] == [""] * 4
+def test_what_is_looked_for_is_the_end_of_what_a_prompt_says() -> None:
+    wordless: list[list[PromptPart]] = [[], [IMAGE], [TextPart(" \n")]]
+    assert [end_of(parts) for parts in wordless] == [""] * 3
     assert holds(memo(" "))
-    assert end_of([TextPart("this"), image, TextPart("hi there"), image, TextPart("\n")]) == "hithere"
+    assert end_of([TextPart("why?" + " " * 5_000)]) == end_of([TextPart("why" + "\n" * 3_000 + "?")]) == "why?"
+    assert end_of([TextPart("this"), IMAGE, TextPart("hi there"), IMAGE, TextPart("\n")]) == "hithere"
     assert end_of([TextPart("[history] much"), TextPart("hi")]) == "[history]muchhi"
     assert end_of([TextPart("hi"), FilePart("file:///x", "aGk=")]) == "hi"
     assert len(end_of([TextPart("x" * 2 * REACH)])) == END
@@ -117,6 +128,24 @@ def test_what_is_remembered_is_the_last_prompt_that_came_to_a_good_end() -> None
         last.ask([TextPart("cancelled")])
         last.end(well=False)
     assert last.said == Said("one", answered=True, since=2)
-    last.ask([TextPart("silent"), ImagePart("aGk=", "image/png")])
+    last.ask([TextPart("silent"), IMAGE])
     last.end(well=True)
     assert last.said == Said("silent", alone=False)
+
+
+def test_w41d_behind_a_prompt_without_words_the_one_before_it_is_looked_for() -> None:
+    last = after([TextPart(QUESTION)], [IMAGE])
+    assert last == Said(end_of([TextPart(QUESTION)]), answered=True, since=1)
+    assert holds(last, UserText(QUESTION), Text("noon"))
+    assert holds(last, UserText(QUESTION), Text("noon"), UserText("[an image]"), Text("nice"))
+    assert not holds(last)
+
+
+def test_behind_a_command_of_the_agents_own_nothing_is_looked_for() -> None:
+    for command in ("/compact", " /memory:show all\n", "/init\nand more"):
+        assert after([TextPart(QUESTION)], [TextPart(command)]) == Said(answered=True)
+
+
+def test_w41d_a_path_is_no_command() -> None:
+    asked = "/etc/hosts lacks a line for db1"
+    assert after([TextPart(asked)]) == Said(end_of([TextPart(asked)]), answered=True)
