@@ -24,7 +24,9 @@ class MessagesReply(Reply):
 
     @property
     def stop(self) -> str:
-        return "tool_use" if self.call else "end_turn"
+        if self.call:
+            return "tool_use"
+        return "max_tokens" if self.limited else "end_turn"
 
     def open(self) -> Iterator[Event]:
         yield self.event("message_start", message=self.message([], None))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ostler.wire.json import JsonObject
-from tests.fake_llm.script import Call, Request
+from tests.fake_llm.script import Call, Request, is_limited
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ class Reply(ABC):
     def __init__(self, request: Request, ident: str) -> None:
         self.request = request
         self.ident = ident
+        self.limited = is_limited(request)
         self.said = ""
         self.call: Call | None = None
 

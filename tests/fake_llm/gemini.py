@@ -14,7 +14,7 @@ class GeminiReply(Reply):
     def chunk(self, parts: list[JsonObject], *, last: bool) -> JsonObject:
         candidate: JsonObject = {"index": 0, "content": {"role": "model", "parts": parts}}
         if last:
-            candidate["finishReason"] = "STOP"
+            candidate["finishReason"] = "MAX_TOKENS" if self.limited else "STOP"
         return {"candidates": [candidate], "usageMetadata": USAGE, "modelVersion": self.request.model}
 
     def open(self) -> Iterator[Event]:

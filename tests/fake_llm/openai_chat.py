@@ -26,7 +26,9 @@ class ChatReply(Reply):
 
     @property
     def finish(self) -> str:
-        return "tool_calls" if self.call else "stop"
+        if self.call:
+            return "tool_calls"
+        return "length" if self.limited else "stop"
 
     def open(self) -> Iterator[Event]:
         yield self.chunk({"role": "assistant", "content": ""})

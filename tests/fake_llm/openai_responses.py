@@ -23,9 +23,10 @@ class ResponsesReply(Reply):
         return Event({"type": kind, **fields}, kind)
 
     def response(self, status: str, output: list[JsonObject]) -> JsonObject:
-        usage = USAGE if status == "completed" else None
+        usage = None if status == "in_progress" else USAGE
         head = {"id": f"resp_{self.ident}", "object": "response", "created_at": 0, "model": self.request.model}
-        return {**head, "status": status, "output": output, "usage": usage}
+        why = {"reason": "max_output_tokens"} if status == "incomplete" else None
+        return {**head, "status": status, "incomplete_details": why, "output": output, "usage": usage}
 
     def part(self, text: str) -> JsonObject:
         return {"type": "output_text", "text": text, "annotations": []}
@@ -67,11 +68,13 @@ class ResponsesReply(Reply):
 
     def close(self) -> Iterator[Event]:
         yield from self.end_text()
-        yield self.event("response.completed", response=self.whole())
+        whole = self.whole()
+        yield self.event(f"response.{whole['status']}", response=whole)
 
     def whole(self) -> JsonObject:
         text = [self.message("completed")] if self.said else []
-        return self.response("completed", [*text, *([self.function_call(self.call)] if self.call else [])])
+        status = "incomplete" if self.limited and not self.call else "completed"
+        return self.response(status, [*text, *([self.function_call(self.call)] if self.call else [])])
 
 
 class OpenAIResponses(Dialect):

@@ -6,6 +6,7 @@ per line of the user's last text:
 - `!tools` answers with the names of the tools offered, sorted, one per line;
 - `!call NAME {json}` calls the tool of that name, or one whose qualified name ends in it, and answers with its result;
 - `!stream N` sends `t0 ` .. `tN-1 ` as N pieces; `!sleep S` waits; `!think TEXT` is taken and not answered;
+- `!limit` ends the answer as if it were as long as it may be;
 - anything else is echoed.
 
 Rules:
@@ -21,7 +22,7 @@ from typing import TypeAlias
 
 from ostler.wire.json import JsonObject
 
-ORDER = re.compile(r"!(recall|tools|call|stream|sleep|think)(?:\s+(.*))?$")
+ORDER = re.compile(r"!(recall|tools|call|stream|sleep|think|limit)(?:\s+(.*))?$")
 CALL = re.compile(r"!call\s+(\S+)\s*(.*)$")
 
 
@@ -116,6 +117,11 @@ def prompt_of(request: Request) -> str:
     return item.text if isinstance(item, User) else ""
 
 
+def is_limited(request: Request) -> bool:
+    """Whether the answer ends because it is as long as it may be."""
+    return "!limit" in prompt_of(request).split("\n")
+
+
 def answer(request: Request) -> Iterator[Piece]:
     """The pieces of the answer from here to its end or to the next tool call."""
     at = prompt_at(request.said)
@@ -160,7 +166,7 @@ def obey(line: str, request: Request, at: int) -> Iterator[Piece]:
             yield from (Say(f"t{index} ") for index in range(int(rest)))
         case "sleep":
             yield Pause(float(rest))
-        case "think":
+        case "think" | "limit":
             pass
         case _:
             yield Say(f"echo: {line}")
