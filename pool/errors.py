@@ -262,11 +262,12 @@ class PoolSaturated(PoolError):
 
 
 class BreakerOpen(PoolError):
-    """Starts of this kind failed so often that none is tried for a while: an answer at once instead of a long wait."""
+    """Starts of this kind failed so often, or this machine has so little room, that none is tried for a while: an
+    answer at once instead of a long wait."""
 
     def __init__(self, *, provider: str, retry_after: float, last_failure: str) -> None:
         super().__init__(
-            f"{provider}: no start is tried for another {retry_after:.1f} s after repeated failures; "
+            f"{provider}: starts failed, and none is tried for another {retry_after:.1f} s; "
             f"the last one: {last_failure}"
         )
         self.provider = provider

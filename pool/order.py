@@ -26,7 +26,7 @@ class SeatOrder:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The last prompt that came to a good end."""
+    """The last prompt that had words and came to a good end."""
 
     end: str = field(default="", repr=False)
     """How it ended (`recital.end_of`); nothing where that is not known."""
@@ -35,7 +35,7 @@ class Said:
     answered: bool = False
     """There was an answer to it, in words or by a tool."""
     since: int = 0
-    """Prompts after it that were cancelled or failed."""
+    """Prompts after it that were cancelled, failed or had no words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,13 @@ Why: an agent whose record could not be written - a full disk, a kill in between
 what it lacks. Nobody but the user would notice that the last turns are forgotten.
 
 Rules: pure, and of bounded memory.
-- Looked for is the end of the last prompt that came to a good end, in the last thing that the user is said to have
-  said; and behind it a word or a tool call, if there was one. Prompts that were cancelled or failed may stand behind
-  it: some agents keep them, and some add a note of their own.
+- Looked for is the end of the last prompt that had words and came to a good end, in the last thing that the user is
+  said to have said; and behind it a word or a tool call, if there was one. Prompts without words and those that were
+  cancelled or failed may stand behind it: some agents keep them, and some add a note of their own.
 - Agents repeat word for word, block by block, joined or in pieces, with blanks of their own: blanks do not count. A
   short text must be a whole piece, a whole question or the last line of a piece: "ok" is found in every other sentence.
   Beside an image or a document it may stand anywhere: what agents make of those is theirs.
-- A prompt without words cannot be looked for: the one before it is. Nor can anything behind a command of the agent's
-  own (`/compact`), which rewrites what it repeats.
+- Behind what may be a command of the agent's own (`/compact`) nothing can be looked for: it rewrites what it repeats.
 """
 
 import re
@@ -48,7 +47,7 @@ def end_of(parts: Sequence[PromptPart]) -> str:
 
 
 def is_command(parts: Sequence[PromptPart]) -> bool:
-    """Whether a part of it may be a command of the agent's own; a path is none."""
+    """Whether a part of it may be a command of the agent's own; a path of several parts is none."""
     return any(type(part) is TextPart and COMMAND.match(part.text) for part in parts)
 
 

@@ -36,6 +36,7 @@ from ostler.pool.order import Said, SeatOrder, SessionMemo
 from ostler.pool.prompt import PromptCapabilities, PromptPart, check_prompt
 from ostler.pool.recital import WORDS, LastSaid, Recital
 from ostler.pool.requests import OpenRequests
+from ostler.pool.settings import REPLAY_AT_MOST
 from ostler.pool.turn import Turn
 from ostler.wire.rpc import RpcFault, RpcId
 
@@ -44,7 +45,6 @@ log = logging.getLogger(__name__)
 SILENCE_TICKS = 4
 """A turn's silence is looked at this many times within its limit, so it is noticed at most a quarter late."""
 QUIET_AT_MOST = 1.0
-REPLAY_AT_MOST = 10.0
 MORE_QUIET = 5
 """Times the quiet after which a replay is over, as long as what was said last was not among it: on a busy machine an
 agent may pause, or begin late."""
@@ -215,7 +215,9 @@ class AgentSession:
         """Wait until the agent has told what it remembers; from then on nothing is replay any more."""
         quiet, latest = self._provider.replay_quiet, self._loop.time() + REPLAY_AT_MOST
         silent = 0
-        while quiet and silent < (1 if self.remembers else MORE_QUIET) and self._loop.time() < latest:
+        while quiet and silent < (1 if self.remembers else MORE_QUIET):
+            if self._host.connection.ended or self._loop.time() >= latest:
+                break
             seen = self._recital.told
             await asyncio.sleep(quiet)
             silent = silent + 1 if seen == self._recital.told else 0

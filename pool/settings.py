@@ -24,6 +24,10 @@ class BadSetting(PoolError, ValueError):
         self.field = field
 
 
+REPLAY_AT_MOST = 10.0
+"""Seconds for what a loaded session's agent repeats after it has answered."""
+
+
 @dataclass(frozen=True, slots=True)
 class Deadlines:
     """Seconds. How long each thing may take before it is called failed."""
@@ -45,8 +49,10 @@ class Deadlines:
 
     @property
     def seat(self) -> float:
-        """The longest way to a seat: a load in three steps, its end in two because it is not believed, and an open."""
-        return 3 * self.session_load + 2 * self.close + self.session_open + self.tools
+        """The longest way to a seat of which these are the limits: a load in three steps and what it repeats, its end
+        in two because it is not believed, an open with a mode, its tools.
+        """
+        return 3 * self.session_load + REPLAY_AT_MOST + 2 * self.close + 2 * self.session_open + self.tools
 
     def __post_init__(self) -> None:
         for each in fields(self):

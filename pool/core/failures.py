@@ -10,7 +10,7 @@ from ostler.pool.core.draining import lost, stop
 from ostler.pool.core.opens import close_seat
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.recycling import retire
-from ostler.pool.core.starts import has_hope, refuse_unserved
+from ostler.pool.core.starts import all_waiting, has_hope, refuse_unserved
 from ostler.pool.core.values import Cause, Counted, Refusal
 
 
@@ -26,7 +26,7 @@ def start_fell_short(books: Books, slot: Slot, phase: str, text: str, jitter: fl
     _breaker(books, slot).fall_short(books.now, books.limits, jitter, phase, text)
     _fruitless(books, slot, phase, text)
     if slot.stable is not None:
-        _refuse_alike(books, slot.spec.group, phase, text)
+        _refuse_alike(books, slot.spec.group)
 
 
 def _fruitless(books: Books, slot: Slot, phase: str, text: str) -> None:
@@ -35,13 +35,15 @@ def _fruitless(books: Books, slot: Slot, phase: str, text: str) -> None:
         refuse_unserved(books, slot.stable, phase, text)
 
 
-def _refuse_alike(books: Books, group: tuple[str, str], phase: str, text: str) -> None:
-    """There would have been no room for these either. They hear of it too, instead of waiting for one trial after
-    another: there is one at a time.
+def _refuse_alike(books: Books, group: tuple[str, str]) -> None:
+    """Keys that start the same would have found no room either, and have no process that may yet serve them. They are
+    refused too: there is one trial at a time, and each would wait for all before it.
     """
+    retry_after = books.breakers[group].claims_after - books.now
     for stable in books.stables.values():
         if stable.spec.group == group and not (books.paused or stable.paused or has_hope(stable)):
-            refuse_unserved(books, stable, phase, text)
+            for waiting in all_waiting(stable):
+                refuse(books, waiting, Refusal.BREAKER_OPEN, retry_after=retry_after)
 
 
 def slot_died(books: Books, slot: Slot, text: str) -> None:

@@ -221,17 +221,18 @@ def _starve(books: Books, stable: Stable, denied: Denial, short: int) -> None:
     elif denied in {Denial.BREAKER, Denial.BACKOFF} and not has_hope(stable):
         breaker = books.breakers[stable.spec.group]
         retry_after = breaker.claims_after - books.now
-        for waiting in _all_waiting(stable):
+        for waiting in all_waiting(stable):
             if denied is Denial.BREAKER or waiting.deadline < breaker.claims_after:
                 refuse(books, waiting, Refusal.BREAKER_OPEN, retry_after=retry_after)
 
 
-def _all_waiting(stable: Stable) -> list[Waiting]:
+def all_waiting(stable: Stable) -> list[Waiting]:
+    """A copy: whom one looks at may be refused."""
     return [waiting for ring in stable.rings() for waiting in ring]
 
 
 def refuse_all(books: Books, stable: Stable, kind: Refusal, *, phase: str = "", text: str = "") -> None:
-    for waiting in _all_waiting(stable):
+    for waiting in all_waiting(stable):
         refuse(books, waiting, kind, phase=phase, text=text)
 
 
@@ -240,6 +241,6 @@ def refuse_unserved(books: Books, stable: Stable, phase: str, text: str) -> None
     short = demand(stable) - supply(stable)
     if short <= 0:
         return
-    waiting = sorted(_all_waiting(stable), key=lambda one: one.step)
+    waiting = sorted(all_waiting(stable), key=lambda one: one.step)
     for one in waiting if not has_hope(stable) else waiting[:short]:
         refuse(books, one, Refusal.START_FAILED, phase=phase, text=text)

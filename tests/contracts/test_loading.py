@@ -52,7 +52,8 @@ async def test_w41d_w41f_w03a_a_loaded_session_has_its_history_once_or_is_refuse
         assert heard.text.count(WORD) == 1
         assert heard.text.count("t0 t1 t2 ") == 1
         assert heard.finished.reason is Reason.DONE
-        await say(session, f"cut short after round {turns}\n!limit")
+        cut = await say(session, f"cut short after round {turns}\n!limit")
+        assert (session.memo.said.since == 0) is (cut.finished.reason in {Reason.DONE, Reason.LIMIT})
         memo = session.memo
         await asyncio.sleep(provider.load.settle)
         await transport.close()

@@ -25,7 +25,7 @@ from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.settings import BridgeSettings
 from ostler.pool import Limits, PoolSettings, ToolSet, TransportKey, TransportPool, WarmKey
 from ostler.pool.core import ReserveRule
-from ostler.pool.errors import AgentStartFailed, BadDirectory, Phase, PoolClosed, PoolError, SharedProcess
+from ostler.pool.errors import AgentStartFailed, BadDirectory, BreakerOpen, Phase, PoolClosed, PoolError, SharedProcess
 from ostler.pool.finder import PathFinder
 from ostler.pool.gate import OpenGates
 from ostler.pool.lease import Tenure
@@ -623,11 +623,16 @@ async def test_w23e_a_disk_that_was_full_keeps_nobody_out_once_it_has_room(tmp_p
             pytest.skip("this machine does not let us mount a disk to be filled")
         counts = Counts()
         async with open_stable(disk, limits=Limits(backoff_base=0.01), observer=counts) as stable:
+            others = [stable.key(name) for name in "abcdef"]
             with filled(disk):
                 for _ in range(SHORT_OF_ROOM):
                     with pytest.raises(AgentStartFailed, match="No space left") as caught:
                         await stable.pool.lease(stable.key())
                     assert caught.value.shortage
-            assert counts.notes["demo", "start_failed", "start_failed"] == SHORT_OF_ROOM, "one start for each that asks"
+                assert counts.notes["demo", "start_failed", "start_failed"] == SHORT_OF_ROOM, "one for each that asks"
+                ends = await asyncio.gather(*map(stable.pool.lease, others), return_exceptions=True)
+            assert all(isinstance(end, AgentStartFailed | BreakerOpen) for end in ends), ends
+            assert all("No space left" in str(end) for end in ends), ends
+            assert not [note for note in counts.notes if note[1] == "fallback"]
             async with await stable.pool.lease(stable.key()) as lease:
                 assert await say(lease, "hello") == "echo: hello"

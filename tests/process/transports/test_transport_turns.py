@@ -25,6 +25,7 @@ from ostler.pool.events import (
     Text,
     Thought,
 )
+from ostler.pool.order import Said
 from ostler.pool.permission import allow, ask, deny
 from ostler.pool.ports import PermissionChoice
 from ostler.pool.prompt import AudioPart, ImagePart, TextPart
@@ -360,6 +361,17 @@ async def test_w41d_a_session_whose_record_lost_its_last_turn_is_not_believed(st
     with pytest.raises(RecordIncomplete, match="without the last that was said"):
         await again.load(memo, stable.order())
     assert (again.sessions, again.leaked) == (0, 0)
+
+
+async def test_w41d_an_answer_that_was_cut_by_its_limit_is_to_be_remembered(stable: Stable) -> None:
+    script = """
+for _, frame, session in frames("session/prompt"):
+    text(session, "as much as I may say"); done(frame, "max_tokens")
+"""
+    session = await opened(stable, script)
+    heard = await hear(await prompt(session, "tell me everything"))
+    assert end_of(heard).reason is Reason.LIMIT
+    assert session.memo.said == Said("tellmeeverything", answered=True)
 
 
 async def test_w41d_an_agent_that_dies_while_it_repeats_is_not_said_to_have_forgotten(stable: Stable) -> None:

@@ -257,9 +257,23 @@ class Judge(Levels):
             require(claim.parent is not None, "only a nested claim can deadlock", action)
         if kind in {refusal.START_FAILED, refusal.BREAKER_OPEN, refusal.OPEN_FAILED}:
             require(action.text, "a failure's text is passed on", action)
+        if kind is refusal.BREAKER_OPEN:
+            self._check_bar(action, claim)
         require(action.census.processes <= max(self.limits.max_processes, self.crowd), "census", action)
         self._forget_claim(action.claim)
         self.outcomes += 1
+
+    def _check_bar(self, action: Any, claim: MirrorClaim) -> None:
+        require(self._group(claim.key) in self.books.breakers, "only a failure of its own kind bars a claim", action)
+        hopes = [
+            number
+            for number, slot in self.slots.items()
+            if slot.key == claim.key
+            and not slot.spare
+            and (slot.state == "starting" or (slot.state == "ready" and not self.books.slots[number].shunned))
+        ]
+        require(not hopes, "nobody is barred beside a process that may yet serve", action, hopes)
+        require(action.retry_after >= 0.0, "who is barred hears for how long", action)
 
     def _on_MoveRequested(self, action: Any) -> None:
         require(action.lease in self.leases, "only living leases are moved", action)

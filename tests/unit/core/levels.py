@@ -77,7 +77,7 @@ class Levels(Mirror):
         """A key with waiters and no process at all must get one, unless something that is measurable forbids
         it.
         """
-        if self._group(key) in self.books.breakers:
+        if self._is_barred(key):
             return
         starting = [slot for slot in self.slots.values() if slot.state == "starting"]
         provider = self.specs[key].provider
@@ -104,6 +104,16 @@ class Levels(Mirror):
         raise BrokenInvariantError(
             f"a waiter's process is not started though nothing forbids it: {key} {describe(self.books)}"
         )
+
+    def _is_barred(self, key: Any) -> bool:
+        """Whether starts of its kind failed, and none may be tried now: it is too early, or one is being tried."""
+        breaker = self.books.breakers.get(self._group(key))
+        if breaker is None:
+            return False
+        trying = any(
+            slot.state == "starting" and self._slot_group(slot) == self._group(key) for slot in self.slots.values()
+        )
+        return trying or breaker.claims_after >= self.now
 
     def _check_deadlock(self) -> None:
         if any(slot.state in {"starting", "stopping"} for slot in self.slots.values()):

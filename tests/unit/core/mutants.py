@@ -173,6 +173,8 @@ MUTANTS = (
         "        refuse_unserved(books, slot.stable, phase, text)\n",
         "        pass\n",
     ),
+    Mutant("everybody_alike", "failures", "if stable.spec.group == group and not", "if not"),
+    Mutant("alike_beside_hope", "failures", " or has_hope(stable)):", "):"),
     Mutant("cold_called_warm", "outcomes", "if slot.ready_step > waiting.step:", "if slot.ready_step < 0:"),
     Mutant(
         "parked_too_soon",

@@ -102,20 +102,42 @@ def test_w23e_a_shortage_of_long_ago_is_forgotten() -> None:
     assert not pool.core.books.breakers
 
 
-def test_w23e_all_that_wait_for_such_a_start_hear_of_a_shortage_at_once() -> None:
-    pool = Pool()
+def test_w23e_all_that_wait_for_such_a_start_hear_of_a_shortage_at_once_and_nobody_else() -> None:
+    pool = Pool(max_processes_per_key=1, max_starting_per_provider=1)
+    pool.register("full", seats_per_process=1)
+    pool.leased("full")
     for key in "abc":
         pool.register(key)
+    pool.register("other", fingerprint="g")
     pool.claim("a")
-    pool.failed(1, shortage=True)
-    assert [pool.claim(key) for key in "abc"] == [[], [], []]
+    said = pool.failed(slot(pool, "a"), shortage=True)
+    assert [line for line in said if line.startswith("refuse")] == ["refuse c2 start_failed exit 1"]
+    assert [pool.claim(key) for key in ("full", "a", "b", "c")] == [[], [], [], []]
     pool.do(events.Pause("c"))
-    assert "start #2 a" in pool.tick(0.5)
-    said = pool.failed(2, shortage=True)
+    pool.tick(0.5)
+    assert pool.claim("other") == [], "one starts at a time"
+    said = pool.failed(slot(pool, "a"), shortage=True)
     assert [line for line in said if line.startswith("refuse")] == [
-        "refuse c2 start_failed exit 1",
-        "refuse c3 start_failed exit 1",
+        "refuse c4 start_failed exit 1",
+        "refuse c5 breaker_open exit 1",
     ]
+
+
+def slot(pool: Pool, key: str) -> int:
+    """The process of this key that starts."""
+    (found,) = pool.core.books.stables[key].slots
+    return found
+
+
+def test_w23e_a_shortage_of_a_spare_refuses_nobody() -> None:
+    pool = Pool(max_starting_per_provider=1)
+    pool.register("spared", spares=1, cwd_per_session=True)
+    pool.register()
+    pool.tick()
+    (spare,) = pool.core.books.spares
+    assert pool.claim() == [], "one starts at a time"
+    assert not [line for line in pool.failed(spare, shortage=True) if line.startswith("refuse")]
+    assert pool.claim("spared") == []
 
 
 def test_w23e_a_shortage_does_not_shorten_the_cool_down_of_a_breaker() -> None:
