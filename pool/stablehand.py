@@ -196,7 +196,7 @@ class Stablehand:
             return
         leaked = running.transport.leaked
         try:
-            kept = await self._enter(running.transport, chair, wish, running.key.key.cwd)
+            await self._enter(running.transport, chair, wish, running.key.key.cwd)
         except BaseException as error:
             self._report_failed_open(chair, running, error, clean=running.transport.leaked == leaked)
             if not isinstance(error, PoolError):
@@ -207,7 +207,7 @@ class Stablehand:
         if chair.unwanted:
             await self.close_seat(chair)
             return
-        self._tell(events.SeatOpened(chair.seat, kept))
+        self._tell(events.SeatOpened(chair.seat))
 
     def _tell_broken(self, chair: Chair) -> None:
         """Agents do not start a tool server again: a seat whose relay is gone before anybody sits there is no good."""
@@ -231,9 +231,7 @@ class Stablehand:
         # The core closes what was opening, and there is nothing left that could answer it later.
         self._tell(events.SeatClosed(chair.seat, clean))
 
-    async def _enter(self, transport: Transport, chair: Chair, wish: SeatWish, cwd: str) -> int:
-        """How many sessions were begun in vain on the way, and are kept by an agent that ends none."""
-        leaked = transport.leaked
+    async def _enter(self, transport: Transport, chair: Chair, wish: SeatWish, cwd: str) -> None:
         if wish.resume is not None:
             memo = wish.resume
             try:
@@ -253,10 +251,8 @@ class Stablehand:
                 chair.restored = False
             else:
                 chair.restored = True
-                return 0
-        kept = transport.leaked - leaked
+                return
         await self._sit(transport, chair, wish, cwd, transport.open)
-        return kept
 
     async def _sit(
         self,

@@ -98,10 +98,7 @@ class SlotGone:
 
 @dataclass(frozen=True, slots=True)
 class SeatOpened:
-    """`leaked`: sessions that were begun for it in vain, and that the agent keeps."""
-
     seat: SeatId
-    leaked: int = 0
 
 
 @dataclass(frozen=True, slots=True)

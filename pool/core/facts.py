@@ -4,7 +4,7 @@ from ostler.pool.core import events
 from ostler.pool.core.books import Books, Slot, Stable
 from ostler.pool.core.budget import shed
 from ostler.pool.core.failures import broken, open_failed, prove, slot_died, start_failed, start_fell_short
-from ostler.pool.core.opens import leak_seat, leak_session
+from ostler.pool.core.opens import leak_seat
 from ostler.pool.core.recycling import judge_memory, judge_seats, judge_silence, spend
 from ostler.pool.core.values import SeatState, SlotState
 
@@ -69,8 +69,6 @@ def seat_opened(event: events.SeatOpened, books: Books) -> Stable | None:
     seat.line.failures, seat.line.open_after = 0, 0.0
     prove(books, seat.slot)
     books.park(seat)
-    for _ in range(event.leaked):
-        leak_session(books, seat.slot)
     return seat.stable
 
 

@@ -84,12 +84,7 @@ def close_seat(books: Books, seat: Seat) -> None:
 
 def leak_seat(books: Books, seat: Seat) -> None:
     """The session lives on inside the agent, out of our reach: the seat is gone, its weight stays."""
+    seat.slot.leaked += 1
+    seat.slot.unjudged = True  # here, because seats leak on many ways: one of them would forget to ask
     books.remove_seat(seat)
-    leak_session(books, seat.slot)
-
-
-def leak_session(books: Books, slot: Slot) -> None:
-    """The same of a session that never had a seat."""
-    slot.leaked += 1
-    slot.unjudged = True  # here, because sessions leak on many ways: one of them would forget to ask
-    books.note(Counted.SEAT_LEAKED, slot)
+    books.note(Counted.SEAT_LEAKED, seat.slot)

@@ -151,24 +151,6 @@ async def test_resume_brings_the_agents_own_session_back_on_a_new_process(tmp_pa
         fresh.release()
 
 
-async def test_m09_a_load_that_was_not_believed_is_a_leak_where_the_agent_cannot_close(tmp_path: Path) -> None:
-    async with open_stable(tmp_path, "--no-close", "--state-dir", str(tmp_path / "state")) as stable:
-        lease = await stable.pool.lease(stable.key())
-        await say(lease, "one")
-        (record,) = (tmp_path / "state").iterdir()
-        first = record.read_text()
-        await say(lease, "two")
-        memo = lease.session.memo
-        stable.pool.kill(stable.pool.snapshot().processes[0].slot)
-        await lease.wait_moved()
-        lease.release()
-        record.write_text(first)
-        async with await stable.pool.lease(stable.key(), resume=memo) as again:
-            assert not again.restored
-            (key,) = stable.pool.snapshot().core.keys
-            assert [slot.leaked for slot in key.slots if slot.leased] == [1]
-
-
 async def test_w41e_a_load_that_fails_in_an_undeclared_way_ends_in_a_fresh_session(tmp_path: Path) -> None:
     traits = {"faults": replace(load()["demo"].faults, unknown_session=frozenset())}
     async with open_stable(tmp_path, traits=traits) as stable:

@@ -216,5 +216,5 @@ MUTANTS = (
     Mutant("answer_not_heard", "intake", "    books.hear(slot)\n", ""),
     Mutant("listens_for_ever", "sweep", "    books.stop_listening()\n", ""),
     Mutant("deadlock_waits", "machine", "if books.nested:", "if False:"),
-    Mutant("leak_keeps_seat", "opens", "    books.remove_seat(seat)\n    leak", "    leak"),
+    Mutant("leak_keeps_seat", "opens", "    books.remove_seat(seat)\n    books.note", "    books.note"),
 )

@@ -158,18 +158,6 @@ def test_m09_served_and_leaked_seats_recycle(facts: dict[str, object], clean: bo
     assert f"note retired {cause}" in said
 
 
-def test_m09_a_session_that_was_begun_in_vain_and_is_kept_counts_towards_recycling() -> None:
-    pool = Pool()
-    pool.register(recycle_after_leaks=1)
-    pool.claim()
-    pool.started(1)
-    assert pool.do(events.SeatOpened(SeatId(2), leaked=1)) == [
-        "note seat_leaked",
-        "note retired seats_leaked",
-        "grant c1 lease 3 on #1 cold no_process",
-    ]
-
-
 def test_w02_an_unshared_process_ends_with_its_only_seat() -> None:
     pool = ready(sharing=Sharing.NONE, seats_per_process=1)
     assert pool.release(3) == ["close 2"]

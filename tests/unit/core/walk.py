@@ -289,7 +289,7 @@ class Walk(Judge):
         if self.rng.random() < 0.93:
             seat.state, seat.parked_step = "parked", self.step + 1
             self._proven(self.slots[seat.slot])
-            self.last_answer = self.events.SeatOpened(number, int(self.rng.random() < 0.03))
+            self.last_answer = self.events.SeatOpened(number)
             self._send(self.last_answer)
         else:
             seat.state = "failed"
