@@ -30,7 +30,7 @@ def run(quick: bool) -> Report:
         one_client(report, running, Path(name), 200 if quick else 1000)
         a_long_conversation(report, running, 100 if quick else OLD)
         many_turns(report, running, MANY // 10 if quick else MANY)
-        streams(report, running, Path(name), STREAMS // 10 if quick else STREAMS, 16 if quick else 32)
+        streams(report, running, Path(name), STREAMS // 10 if quick else STREAMS, 20 if quick else 32)
     return report
 
 

@@ -10,7 +10,7 @@ from ostler.pool.core.draining import lost, stop
 from ostler.pool.core.opens import close_seat
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.recycling import retire
-from ostler.pool.core.starts import all_waiting, has_hope, refuse_unserved
+from ostler.pool.core.starts import all_waiting, refuse_unserved
 from ostler.pool.core.values import Cause, Counted, Refusal
 
 
@@ -24,8 +24,9 @@ def start_fell_short(books: Books, slot: Slot, phase: str, text: str, jitter: fl
     """This machine had no room for it."""
     books.note(Counted.START_FAILED, slot, Cause.START_FAILED, f"{phase}: {text}")
     _breaker(books, slot).fall_short(books.now, books.limits, jitter, phase, text)
+    waited_for = slot.stable is not None and slot.stable.waiting > 0
     _fruitless(books, slot, phase, text)
-    if slot.stable is not None:
+    if waited_for:
         _refuse_alike(books, slot.spec.group)
 
 
@@ -36,12 +37,13 @@ def _fruitless(books: Books, slot: Slot, phase: str, text: str) -> None:
 
 
 def _refuse_alike(books: Books, group: tuple[str, str]) -> None:
-    """Keys that start the same would have found no room either, and have no process that may yet serve them. They are
-    refused too: there is one trial at a time, and each would wait for all before it.
+    """Keys without a process that start the same would have found no room either. Who waits for one is refused too:
+    there is one trial at a time, and each would wait for all before it. A start that nobody asked for refuses nobody:
+    the next one is theirs.
     """
     retry_after = books.breakers[group].claims_after - books.now
     for stable in books.stables.values():
-        if stable.spec.group == group and not (books.paused or stable.paused or has_hope(stable)):
+        if stable.spec.group == group and not (books.paused or stable.paused or stable.slots):
             for waiting in all_waiting(stable):
                 refuse(books, waiting, Refusal.BREAKER_OPEN, retry_after=retry_after)
 

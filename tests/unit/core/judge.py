@@ -273,7 +273,8 @@ class Judge(Levels):
             and (slot.state == "starting" or (slot.state == "ready" and not self.books.slots[number].shunned))
         ]
         require(not hopes, "nobody is barred beside a process that may yet serve", action, hopes)
-        require(action.retry_after >= 0.0, "who is barred hears for how long", action)
+        left = self.books.breakers[self._group(claim.key)].claims_after - self.now
+        require(abs(action.retry_after - left) < EPSILON, "who is barred hears for how long", action, left)
 
     def _on_MoveRequested(self, action: Any) -> None:
         require(action.lease in self.leases, "only living leases are moved", action)

@@ -174,7 +174,13 @@ MUTANTS = (
         "        pass\n",
     ),
     Mutant("everybody_alike", "failures", "if stable.spec.group == group and not", "if not"),
-    Mutant("alike_beside_hope", "failures", " or has_hope(stable)):", "):"),
+    Mutant(
+        "alike_without_end",
+        "failures",
+        "retry_after = books.breakers[group].claims_after - books.now",
+        "retry_after = 0.0",
+    ),
+    Mutant("alike_beside_hope", "failures", " or stable.slots):", "):"),
     Mutant("cold_called_warm", "outcomes", "if slot.ready_step > waiting.step:", "if slot.ready_step < 0:"),
     Mutant(
         "parked_too_soon",

@@ -129,6 +129,16 @@ def slot(pool: Pool, key: str) -> int:
     return found
 
 
+def test_w23e_a_shortage_of_a_floor_refuses_nobody() -> None:
+    pool = Pool(max_starting_per_provider=1)
+    pool.register("floor")
+    pool.register()
+    pool.warm("floor")
+    assert pool.claim() == [], "one starts at a time"
+    assert not [line for line in pool.failed(slot(pool, "floor"), shortage=True) if line.startswith("refuse")]
+    assert [line for line in pool.tick(1.0) if "start" in line] == ["start #2 k"]
+
+
 def test_w23e_a_shortage_of_a_spare_refuses_nobody() -> None:
     pool = Pool(max_starting_per_provider=1)
     pool.register("spared", spares=1, cwd_per_session=True)
