@@ -46,13 +46,19 @@ class OpeningHost(Host, Protocol):
     def equip(self, order: SeatOrder) -> SeatOrder: ...
 
 
+def nothing() -> None:
+    """Who opens a session for itself has nobody to tell."""
+
+
 class Opening:
     """One session on its way."""
 
-    def __init__(self, host: OpeningHost, gate: OpenGate, order: SeatOrder) -> None:
+    def __init__(self, host: OpeningHost, gate: OpenGate, order: SeatOrder, made: Callable[[], None]) -> None:
+        """`made` is called when the agent has answered: what is still to come keeps no other session waiting."""
         self._host = host
         self._gate = gate
         self._order = order
+        self._made = made
         self._deadlines = host.launch.settings.deadlines
         self._provider = host.launch.provider
         self._loop = asyncio.get_running_loop()
@@ -152,6 +158,7 @@ class Opening:
                 # The agent may have made a session that we know nothing of.
                 self._host.leaked += 1
                 raise connection.failure(phase, str(error), self._loop.time() - began) from error
+        self._made()
 
     def _refused(self, phase: Phase, fault: AgentFault, waited: float, call: Call) -> PoolError:
         if phase is Phase.SESSION_LOAD and fault.code in self._provider.faults.unknown_session:

@@ -87,12 +87,10 @@ class LastSaid:
 class Recital:
     """One load's."""
 
-    __slots__ = ("_answered", "_asking", "_behind", "_noise", "_run", "_said", "recalled", "told")
+    __slots__ = ("_answered", "_asking", "_behind", "_noise", "_run", "_said", "recalled")
 
     def __init__(self, said: Said, noise: Pattern[str] | None) -> None:
         """`noise` matches what the agent says in the user's name."""
-        self.told = 0
-        """Events of any kind; what is still growing is not over."""
         self.recalled = 0
         """Events of the conversation."""
         self._said = said
@@ -115,7 +113,6 @@ class Recital:
 
     def hear(self, event: TurnEvent) -> None:
         """The next event."""
-        self.told += 1
         if type(event) is UserText:
             if self._noise is None or not self._noise.match(event.text):
                 self.recalled += 1

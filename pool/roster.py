@@ -84,6 +84,8 @@ class Chair:
     begun: float
     session: AgentSession | None = None
     ticket: ToolTicket | None = None
+    made: bool = False
+    """Its agent has answered."""
     ready_at: float | None = None
     relay_gone: bool = False
     restored: bool = False

@@ -88,6 +88,8 @@ class AgentSession:
         self._loading = memo is not None
         said = memo.said if memo else Said()
         self._recital = Recital(said, self._provider.replays_noise)
+        self._told_at = 0.0
+        """When it last repeated something."""
         self._turn: Turn | None = None
         self._sent = False
         self._cancel_said = False
@@ -213,14 +215,15 @@ class AgentSession:
 
     async def replayed(self) -> None:
         """Wait until the agent has told what it remembers; from then on nothing is replay any more."""
-        quiet, latest = self._provider.replay_quiet, self._loop.time() + REPLAY_AT_MOST
-        silent = 0
-        while quiet and silent < (1 if self.remembers else MORE_QUIET):
-            if self._host.connection.ended or self._loop.time() >= latest:
+        quiet, began = self._provider.replay_quiet, self._loop.time()
+        self._told_at = began
+        while quiet and not self._host.connection.ended and self._loop.time() < began + REPLAY_AT_MOST:
+            silent = quiet * (1 if self.remembers else MORE_QUIET)
+            left = self._told_at + silent - self._loop.time()
+            if left <= 0:
                 break
-            seen = self._recital.told
-            await asyncio.sleep(quiet)
-            silent = silent + 1 if seen == self._recital.told else 0
+            # In pieces: what is told meanwhile may be what was looked for, and an agent may die.
+            await asyncio.sleep(min(left, quiet))
         self._loading = False
 
     def die(self, lost: TransportLost) -> None:
@@ -402,6 +405,7 @@ class AgentSession:
             if self._quiet_until > self._loop.time():
                 self._quiet_until = self._loop.time() + self._provider.cancel_quiet
             return
+        self._told_at = self._loop.time()
         self._recital.hear(event)
 
     async def _close(self) -> bool:

@@ -3,15 +3,20 @@
 Rules:
 - Every piece of work ends by telling the core what came of it, whatever happened: a slot that starts is answered by
   started, or failed and gone; a seat by opened, or failed and closed; a closing one by closed; a stopping one by gone.
+- A session is brought back when the process that had it has let it go: an agent that archives what it closes would bury
+  it under the very load.
 - What fails halfway undoes its own half: the ticket of an open that failed is revoked, a process that did not shake
   hands is reaped by `Transport.start`.
 - Nothing here decides. A typed error becomes an event; anything else is a bug: it is told as a failure too, so that no
   claim waits for ever, and then raised for the crew to report.
 """
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from ostler.pool.core import events
 from ostler.pool.core.values import SlotId
@@ -36,6 +41,9 @@ from ostler.pool.session import AgentSession
 from ostler.pool.transport import Transport
 
 log = logging.getLogger(__name__)
+
+GONE_WITHIN = 2.0
+"""Seconds in which an agent lets a session go. One that does not may be hung, and nobody is to wait for that."""
 
 StartTransport = Callable[[Launch], Awaitable[Transport]]
 
@@ -92,6 +100,8 @@ class Stablehand:
         self._clock = clock
         self._chance = chance
         self._told_unkeyed: set[str] = set()
+        self._leaving: dict[str, asyncio.Event] = {}
+        """Sessions that their agents are just letting go, by id."""
 
     def not_launched(self, slot: SlotId, key: PoolKey, error: PoolError | ValueError) -> None:
         """A start that cannot even be put together any more: the program or a setting is gone."""
@@ -209,6 +219,13 @@ class Stablehand:
             return
         self._tell(events.SeatOpened(chair.seat))
 
+    def _tell_made(self, chair: Chair) -> None:
+        """Once: a load that is not believed is followed by an open, which the agent's gate alone keeps in its turn."""
+        if not chair.made:
+            chair.made = True
+            if not chair.unwanted:
+                self._tell(events.SeatMade(chair.seat))
+
     def _tell_broken(self, chair: Chair) -> None:
         """Agents do not start a tool server again: a seat whose relay is gone before anybody sits there is no good."""
         chair.relay_gone = True
@@ -232,10 +249,14 @@ class Stablehand:
         self._tell(events.SeatClosed(chair.seat, clean))
 
     async def _enter(self, transport: Transport, chair: Chair, wish: SeatWish, cwd: str) -> None:
+        made = partial(self._tell_made, chair)
         if wish.resume is not None:
             memo = wish.resume
+            if (leaving := self._leaving.get(memo.session_id)) is not None:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(leaving.wait(), GONE_WITHIN)
             try:
-                await self._sit(transport, chair, wish, cwd, lambda order: transport.load(memo, order))
+                await self._sit(transport, chair, wish, cwd, lambda order: transport.load(memo, order, made))
             except (LoadRefused, UnknownSession):
                 # The agent cannot bring it back: the caller replays its transcript into a fresh session.
                 chair.restored = False
@@ -252,7 +273,7 @@ class Stablehand:
             else:
                 chair.restored = True
                 return
-        await self._sit(transport, chair, wish, cwd, transport.open)
+        await self._sit(transport, chair, wish, cwd, lambda order: transport.open(order, made))
 
     async def _sit(
         self,
@@ -297,12 +318,21 @@ class Stablehand:
         try:
             if chair.ticket is not None:
                 chair.ticket.revoke()
-            clean = chair.session is not None and await chair.session.close()
+            clean = chair.session is not None and await self._let_go(chair.session)
             if chair.ticket is not None and (clean or self._never_closes(chair)):
                 chair.ticket.dismiss()
         finally:
             # Also when a ticket fails, which is somebody else's code: the core holds the place until it is told.
             self._tell(events.SeatClosed(chair.seat, clean))
+
+    async def _let_go(self, session: AgentSession) -> bool:
+        gone = self._leaving[session.id] = asyncio.Event()
+        try:
+            return await session.close()
+        finally:
+            gone.set()
+            if self._leaving.get(session.id) is gone:
+                del self._leaving[session.id]
 
     def _never_closes(self, chair: Chair) -> bool:
         running = self._roster.slots.get(chair.slot)

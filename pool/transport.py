@@ -33,7 +33,7 @@ from ostler.pool.errors import (
 from ostler.pool.gate import OpenGates
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch import Launch
-from ostler.pool.opening import Opening, check_load
+from ostler.pool.opening import Opening, check_load, nothing
 from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.ports import Identity, ToolTicket
 from ostler.pool.process.errors import ProcessError, ResourcesExhausted, StartError
@@ -173,16 +173,16 @@ class Transport:
         await self._gone.wait()
         return self._lost or self.connection.lost(Phase.IDLE)
 
-    async def open(self, order: SeatOrder) -> AgentSession:
-        """A session with its tools attached. Raises `AgentStartFailed` (phase session_open or tools),
-        `ToolChannelMissing`, `TransportLost`."""
-        return await self._carried_through(Opening(self, self._gate, order).new())
+    async def open(self, order: SeatOrder, made: Callable[[], None] = nothing) -> AgentSession:
+        """A session with its tools attached; `made` is called when the agent has answered, before its tools are there.
+        Raises `AgentStartFailed` (phase session_open or tools), `ToolChannelMissing`, `TransportLost`."""
+        return await self._carried_through(Opening(self, self._gate, order, made).new())
 
-    async def load(self, memo: SessionMemo, order: SeatOrder) -> AgentSession:
+    async def load(self, memo: SessionMemo, order: SeatOrder, made: Callable[[], None] = nothing) -> AgentSession:
         """A session of an earlier process. Raises `LoadRefused` (nothing was asked), `UnknownSession`,
         `RecordIncomplete`, or as `open`."""
         check_load(self, memo, order, offered=self.info.loads, now=self._wall())
-        return await self._carried_through(Opening(self, self._gate, order).load(memo))
+        return await self._carried_through(Opening(self, self._gate, order, made).load(memo))
 
     async def probe(self, timeout: float | None = None) -> bool:
         """True when the agent answers anything at all in time, also that it does not know the question."""

@@ -195,14 +195,21 @@ class Books:
         self.open_groups[group] = self.open_groups.get(group, 0) + 1
         return seat
 
+    def made(self, seat: Seat) -> None:
+        """The agent answered, or will never be waited for again: it may be asked for the next one."""
+        if seat.asked:
+            seat.asked = False
+            self.open_groups[seat.group] -= 1
+            if not self.open_groups[seat.group]:
+                del self.open_groups[seat.group]
+            self.freed = True
+
     def _opened(self, seat: Seat) -> None:
-        """The agent answered, or will never be waited for again."""
+        """The seat is there, or will never be."""
+        self.made(seat)
         del self.opening[seat.id]
         seat.slot.opening -= 1
         seat.line.opening -= 1
-        self.open_groups[seat.group] -= 1
-        if not self.open_groups[seat.group]:
-            del self.open_groups[seat.group]
         self.freed = True
 
     def park(self, seat: Seat) -> None:

@@ -97,6 +97,13 @@ class SlotGone:
 
 
 @dataclass(frozen=True, slots=True)
+class SeatMade:
+    """The agent has answered the open and goes on to the next one; of this one, tools or a replay are still to come."""
+
+    seat: SeatId
+
+
+@dataclass(frozen=True, slots=True)
 class SeatOpened:
     seat: SeatId
 
@@ -229,6 +236,7 @@ Event: TypeAlias = (
     | SlotDied
     | SlotSpent
     | SlotGone
+    | SeatMade
     | SeatOpened
     | SeatOpenFailed
     | SeatClosed

@@ -1,7 +1,7 @@
 """Events of the world: what processes and seats did. Each books its fact and returns the key to settle."""
 
 from ostler.pool.core import events
-from ostler.pool.core.books import Books, Slot, Stable
+from ostler.pool.core.books import Books, Slot, Stable, StaleEvent
 from ostler.pool.core.budget import shed
 from ostler.pool.core.failures import broken, open_failed, prove, slot_died, start_failed, start_fell_short
 from ostler.pool.core.opens import leak_seat
@@ -61,6 +61,14 @@ def _death(books: Books, slot: Slot, text: str) -> None:
         start_failed(books, slot, "start", text, 0.5, retryable=True)
     else:
         slot_died(books, slot, text)
+
+
+def seat_made(event: events.SeatMade, books: Books) -> Stable | None:
+    seat = books.find_seat(event.seat, SeatState.OPENING)
+    if not seat.asked:
+        raise StaleEvent
+    books.made(seat)
+    return seat.stable
 
 
 def seat_opened(event: events.SeatOpened, books: Books) -> Stable | None:

@@ -87,6 +87,7 @@ _BOOKED: Mapping[type[Any], Callable[[Any, Books], Stable | None]] = {
     events.SlotDied: facts.slot_has_died,
     events.SlotSpent: facts.slot_spent,
     events.SlotGone: facts.slot_gone,
+    events.SeatMade: facts.seat_made,
     events.SeatOpened: facts.seat_opened,
     events.SeatOpenFailed: facts.seat_open_failed,
     events.SeatClosed: facts.seat_closed,

@@ -95,6 +95,8 @@ class Seat:
     group: str | SlotId
     since: float
     state: SeatState = SeatState.OPENING
+    asked: bool = True
+    """The agent is at it, and may not be asked for as many others."""
     parked_step: int = -1
     lease: LeaseId | None = None
 

@@ -179,6 +179,51 @@ async def test_claims_that_want_one_session_back_all_get_a_seat_and_one_gets_the
             lease.release()
 
 
+async def test_sessions_that_are_brought_back_do_not_wait_for_the_end_of_each_others_replays(tmp_path: Path) -> None:
+    flags, traits = ("--state-dir", str(tmp_path / "state")), {"parallel_opens": 1, "replay_quiet": 0.5}
+    async with open_stable(tmp_path, *flags, traits=traits) as stable:
+        leases = [await stable.pool.lease(stable.key()) for _ in range(3)]
+        for number, lease in enumerate(leases):
+            assert await say(lease, f"keep {number}") == f"echo: keep {number}"
+            lease.release()
+        await stable.settled(lambda: not stable.pool.snapshot().core.leases)
+        resumed = [stable.pool.lease(stable.key(), resume=lease.session.memo) for lease in leases]
+        coming = asyncio.gather(*resumed)
+        await stable.settled(lambda: sum(slot.opening for slot in stable.pool.snapshot().core.keys[0].slots) == 3)
+        back = await coming
+        assert all(lease.restored for lease in back)
+        for number, lease in enumerate(back):
+            assert f"keep {number}" in await say(lease, "!recall")
+            lease.release()
+
+
+async def test_a_session_is_brought_back_when_the_process_before_has_let_it_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ostler.pool.stablehand.GONE_WITHIN", 60.0)
+    async with open_stable(tmp_path, "--state-dir", str(tmp_path / "state")) as stable:
+        lease = await stable.pool.lease(stable.key())
+        assert await say(lease, "keep this") == "echo: keep this"
+        stable.pool.recycle(stable.pool.snapshot().processes[0].slot)
+        await lease.wait_moved()
+        os.kill(lease.pid, signal.SIGSTOP)
+        try:
+            lease.release()
+            coming = asyncio.create_task(stable.pool.lease(stable.key(), resume=lease.session.memo))
+            # Asked for later, and there before: nothing else holds up the process that the session comes to.
+            other = await stable.pool.lease(stable.key())
+            assert await say(other, "hello") == "echo: hello"
+            assert not coming.done()
+            assert "session/load" not in stable.record.read_text()
+        finally:
+            os.kill(lease.pid, signal.SIGCONT)
+        back = await coming
+        assert back.restored
+        assert back.pid == other.pid != lease.pid
+        for each in (back, other):
+            each.release()
+
+
 async def test_a_start_that_is_called_off_at_any_moment_leaves_no_slot(tmp_path: Path) -> None:
     async with open_stable(tmp_path, "--boot-delay", "0.2", limits=Limits(starts_per_second=100.0)) as stable:
         key = stable.key()

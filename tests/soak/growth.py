@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from statistics import median
+from statistics import fmean, median
 
 Point = tuple[float, float]
 """(seconds, value)"""
@@ -29,6 +29,12 @@ def percentile(values: Sequence[float], part: float) -> float:
     """The value that so large a part is below; 0 of none."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * part))] if ordered else 0.0
+
+
+def beyond(values: Sequence[float], part: float) -> float:
+    """The mean of what is not below the percentile; 0 of none."""
+    least = percentile(values, part)
+    return fmean(value for value in values if value >= least) if values else 0.0
 
 
 def windows(points: Sequence[Point], many: int) -> list[list[float]]:

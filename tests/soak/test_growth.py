@@ -1,6 +1,6 @@
 """Growth is found where there is some, and only there."""
 
-from tests.soak.growth import is_flat, percentile, settled, slope, windows
+from tests.soak.growth import beyond, is_flat, percentile, settled, slope, windows
 
 
 def test_a_slope_is_told_per_hour() -> None:
@@ -23,5 +23,7 @@ def test_windows_are_equal_stretches_of_time() -> None:
 
 def test_a_rising_percentile_is_not_flat() -> None:
     assert percentile([float(value) for value in range(100)], 0.99) == 99.0
+    assert beyond([float(value) for value in range(100)], 0.9) == 94.5
+    assert beyond([], 0.9) == 0.0
     assert is_flat([1.0, 1.2, 0.9, 1.1], 1.5)
     assert not is_flat([1.0, 1.0, 3.0, 3.0], 1.5)

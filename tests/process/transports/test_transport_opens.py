@@ -61,6 +61,16 @@ async def test_m01_two_processes_of_one_home_share_the_gate(stable: Stable) -> N
     assert len(await asyncio.gather(*opens)) == 2
 
 
+async def test_m01_an_open_is_made_when_its_agent_has_answered_not_when_its_tools_are_there(stable: Stable) -> None:
+    transport = await stable.scripted("for _ in frames(): pass")
+    ticket, made = PlainTicket("secret"), asyncio.Event()
+    opening = asyncio.create_task(transport.open(stable.order(ticket=ticket), made.set))
+    await made.wait()
+    assert not opening.done()
+    ticket.ready.set()
+    await opening
+
+
 async def test_w38a_a_pending_permission_does_not_hold_up_an_open(stable: Stable) -> None:
     transport = await stable.demo()
     asked = asyncio.Event()

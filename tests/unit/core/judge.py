@@ -173,9 +173,7 @@ class Judge(Levels):
         slot.opened += 1
         seat = MirrorSeat(action.slot, action.tools, self.now, mute=self.rng.random() < 0.03)
         self.seats[action.seat] = slot.seats[action.seat] = seat
-        group = sum(
-            seat.state == "opening" and self.slots[seat.slot].group == slot.group for seat in self.seats.values()
-        )
+        group = self._asked(slot.group)
         require(group <= slot.parallel, "parallel opens per group", action, group)
 
     def _on_CloseSeat(self, action: Any) -> None:

@@ -68,10 +68,15 @@ class Levels(Mirror):
             room = len(slot.seats) < slot.capacity and not (slot.single_use and slot.opened)
             if not room or self.books.slots[number].shunned:
                 continue
-            group = sum(
-                seat.state == "opening" and self.slots[seat.slot].group == slot.group for seat in self.seats.values()
-            )
+            group = self._asked(slot.group)
             require(group >= slot.parallel, "no waiter beside a free seat", key, tools, number)
+
+    def _asked(self, group: Any) -> int:
+        """Opens of a group that an agent is at."""
+        return sum(
+            seat.state == "opening" and seat.asked and self.slots[seat.slot].group == group
+            for seat in self.seats.values()
+        )
 
     def _check_starved(self, key: Any, limits: Any) -> None:
         """A key with waiters and no process at all must get one, unless something that is measurable forbids
@@ -179,7 +184,8 @@ class Levels(Mirror):
         require(books.unheard.keys() <= unheard, "a first answer is waited for by somebody", books.unheard, unheard)
         require({lease.claim for lease in books.leases.values()} == books.granted.keys(), "grants agree")
         require(sum(slot.charge for slot in books.slots.values()) == books.charged, "memory adds up")
-        require(sum(books.open_groups.values()) == len(books.opening), "open groups add up")
+        asked = sum(seat.asked for seat in books.opening.values())
+        require(sum(books.open_groups.values()) == asked, "open groups add up")
         states = [seat.state for seat in books.seats.values()]
         require(states.count(lib.SeatState.OPENING) == len(books.opening), "opening adds up")
         require(states.count(lib.SeatState.CLOSING) == len(books.closing), "closing adds up")

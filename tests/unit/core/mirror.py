@@ -57,6 +57,8 @@ class MirrorSeat:
     since: float
     mute: bool
     state: str = "opening"
+    asked: bool = True
+    """Its agent has not answered yet."""
     parked_step: int = -1
 
 

@@ -188,6 +188,7 @@ MUTANTS = (
         "seat.parked_step < waiting.step",
         "seat.parked_step <= waiting.step + 1",
     ),
+    Mutant("made_seat_keeps_its_place", "facts", "    books.made(seat)\n", ""),
     Mutant("opens_in_parallel", "opens", "open_group(slot), 0) >= limit", "open_group(slot), 0) > limit"),
     Mutant(
         "waiters_not_opened_for",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ostler.pool.core import SlotId, events
+from ostler.pool.core import SeatId, SlotId, events
 from tests.unit.core.driver import Pool
 
 
@@ -397,3 +397,16 @@ def test_m01_parallel_opens_are_counted_per_group() -> None:
     assert pool.started(1) == ["open 3 on #1"]
     assert pool.started(2) == []
     assert pool.opened(3) == ["grant c1 lease 4 on #1 cold no_process", "open 5 on #2"]
+
+
+def test_m01_an_open_that_its_agent_has_answered_keeps_no_other_one_waiting() -> None:
+    pool = Pool()
+    pool.register(parallel_opens=1)
+    for _ in range(3):
+        pool.claim()
+    assert pool.started(1) == ["open 2 on #1"]
+    made = events.SeatMade(SeatId(2))
+    assert pool.do(made) == ["open 3 on #1"]
+    assert pool.do(made) == ["note stale"]
+    assert pool.opened(2) == ["grant c1 lease 4 on #1 cold no_process"]
+    assert pool.opened(3) == ["grant c2 lease 5 on #1 cold no_process", "open 6 on #1"]

@@ -281,6 +281,13 @@ class Walk(Judge):
         require(number not in self.books.slots, "GONE is gone", number)
         self.dead.append(number)
 
+    def _seat_made(self) -> None:
+        opening = [number for number, seat in self.seats.items() if seat.state == "opening" and seat.asked]
+        if (number := self._pick(opening)) is not None:
+            self.seats[number].asked = False
+            self.last_answer = self.events.SeatMade(number)
+            self._send(self.last_answer)
+
     def _seat_answer(self) -> None:
         opening = [number for number, seat in self.seats.items() if seat.state == "opening" and not seat.mute]
         if (number := self._pick(opening)) is None:
@@ -360,6 +367,7 @@ class Walk(Judge):
                     events.SlotDied(number, "x"),
                     events.SlotSpent(number),
                     events.SlotGone(number),
+                    events.SeatMade(number),
                     events.SeatOpened(number),
                     events.SeatOpenFailed(number, "x"),
                     events.SeatClosed(number, True),
@@ -447,6 +455,7 @@ MOVES = (
     ("fill_up", 2),
     ("start_answer", 130),
     ("reaped", 100),
+    ("seat_made", 90),
     ("seat_answer", 180),
     ("close_answer", 110),
     ("seat_broken", 5),
