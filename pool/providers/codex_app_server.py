@@ -5,6 +5,9 @@
 - Tools are native (`dynamicTools`): no relay process, no token.
 - unsubscribe + archive keeps it flat for hundreds of threads; either alone does not.
 - 1,048,576 characters is its limit for a prompt.
+- With shell snapshots on, each thread that is started or resumed runs a login shell and then looks for the record of
+  every snapshot that is left there, through the whole tree of sessions. Twenty sessions that moved at once waited three
+  to six seconds for that. Without them a command gets its login shell when it runs.
 """
 
 from ostler.pool.provider import (
@@ -24,6 +27,8 @@ from ostler.pool.provider import (
 
 INSTALL = "npm install -g @openai/codex"
 BINARY = "@openai/codex-*/vendor/*/bin/codex"
+CONFIGURED = ("check_for_update_on_startup=false", "features.shell_snapshot=false")
+"""Said on its command line; `args` of the configuration come behind it, and the last word counts."""
 
 
 def find(finder: Finder) -> tuple[str, ...]:
@@ -33,7 +38,7 @@ def find(finder: Finder) -> tuple[str, ...]:
 
 def arguments(_wanted: Wanted) -> Recipe:
     """The model is a property of the thread, not of the process."""
-    return Recipe(("app-server", "-c", "check_for_update_on_startup=false"))
+    return Recipe(("app-server", *(word for line in CONFIGURED for word in ("-c", line))))
 
 
 PROVIDER = Provider(

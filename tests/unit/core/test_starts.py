@@ -409,4 +409,4 @@ def test_m01_an_open_that_its_agent_has_answered_keeps_no_other_one_waiting() ->
     assert pool.do(made) == ["open 3 on #1"]
     assert pool.do(made) == ["note stale"]
     assert pool.opened(2) == ["grant c1 lease 4 on #1 cold no_process"]
-    assert pool.opened(3) == ["grant c2 lease 5 on #1 cold no_process", "open 6 on #1"]
+    assert pool.opened(3) == ["grant c2 lease 5 on #1 cold starting", "open 6 on #1"]
