@@ -3,18 +3,17 @@
 Rules:
 - Every piece of work ends by telling the core what came of it, whatever happened: a slot that starts is answered by
   started, or failed and gone; a seat by opened, or failed and closed; a closing one by closed; a stopping one by gone.
-- A session is brought back when the process that had it has let it go: an agent that archives what it closes would bury
-  it under the very load.
+- A session is brought back when it is on no other way any more: its process has let it go, and a load that nobody waits
+  for was carried through and ended.
 - What fails halfway undoes its own half: the ticket of an open that failed is revoked, a process that did not shake
   hands is reaped by `Transport.start`.
 - Nothing here decides. A typed error becomes an event; anything else is a bug: it is told as a failure too, so that no
   claim waits for ever, and then raised for the crew to report.
 """
 
-import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
@@ -31,6 +30,7 @@ from ostler.pool.errors import (
     UnknownSession,
 )
 from ostler.pool.launch import Launch
+from ostler.pool.moving import Moving
 from ostler.pool.observer import Observer
 from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.ports import ToolPort, ToolSet, ToolTicket
@@ -41,9 +41,6 @@ from ostler.pool.session import AgentSession
 from ostler.pool.transport import Transport
 
 log = logging.getLogger(__name__)
-
-GONE_WITHIN = 2.0
-"""Seconds in which an agent lets a session go. One that does not may be hung, and nobody is to wait for that."""
 
 StartTransport = Callable[[Launch], Awaitable[Transport]]
 
@@ -100,8 +97,7 @@ class Stablehand:
         self._clock = clock
         self._chance = chance
         self._told_unkeyed: set[str] = set()
-        self._leaving: dict[str, asyncio.Event] = {}
-        """Sessions that their agents are just letting go, by id."""
+        self._moving = Moving()
 
     def not_launched(self, slot: SlotId, key: PoolKey, error: PoolError | ValueError) -> None:
         """A start that cannot even be put together any more: the program or a setting is gone."""
@@ -204,23 +200,35 @@ class Stablehand:
         if running is None or running.transport is None or wish is None:
             self._report_failed_open(chair, running, SeatNotOpened(chair), clean=True)
             return
-        leaked = running.transport.leaked
-        try:
-            await self._enter(running.transport, chair, wish, running.key.key.cwd)
-        except BaseException as error:
-            self._report_failed_open(chair, running, error, clean=running.transport.leaked == leaked)
-            if not isinstance(error, PoolError):
-                raise
-            return
-        chair.ready_at = self._clock()
-        self._observer.opened(running.launch.provider.name, "opened", chair.ready_at - chair.begun)
-        if chair.unwanted:
-            await self.close_seat(chair)
-            return
+        with ExitStack() as ways:
+            leaked = running.transport.leaked
+            try:
+                if wish.resume is not None:
+                    await self._wait_for(wish.resume.session_id, chair)
+                    ways.enter_context(self._moving.under_way(wish.resume.session_id))
+                await self._enter(running.transport, chair, wish, running.key.key.cwd)
+            except BaseException as error:
+                self._report_failed_open(chair, running, error, clean=running.transport.leaked == leaked)
+                if not isinstance(error, PoolError):
+                    raise
+                return
+            chair.ready_at = self._clock()
+            self._observer.opened(running.launch.provider.name, "opened", chair.ready_at - chair.begun)
+            if chair.unwanted:
+                await self.close_seat(chair)
+                return
         self._tell(events.SeatOpened(chair.seat))
 
+    async def _wait_for(self, session_id: str, chair: Chair) -> None:
+        if self._moving.is_under_way(session_id):
+            self._tell_made(chair)  # its agent is not asked yet, and others are not to wait for that
+            await self._moving.settled(session_id)
+            if chair.unwanted:
+                raise SeatNotOpened(chair)
+
     def _tell_made(self, chair: Chair) -> None:
-        """Once: a load that is not believed is followed by an open, which the agent's gate alone keeps in its turn."""
+        """Once. What a seat asks its agent after that (a load that had to wait, an open after a load that is not
+        believed) is kept in its turn by the agent's gate alone."""
         if not chair.made:
             chair.made = True
             if not chair.unwanted:
@@ -252,9 +260,6 @@ class Stablehand:
         made = partial(self._tell_made, chair)
         if wish.resume is not None:
             memo = wish.resume
-            if (leaving := self._leaving.get(memo.session_id)) is not None:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(leaving.wait(), GONE_WITHIN)
             try:
                 await self._sit(transport, chair, wish, cwd, lambda order: transport.load(memo, order, made))
             except (LoadRefused, UnknownSession):
@@ -318,21 +323,14 @@ class Stablehand:
         try:
             if chair.ticket is not None:
                 chair.ticket.revoke()
-            clean = chair.session is not None and await self._let_go(chair.session)
+            if chair.session is not None:
+                with self._moving.under_way(chair.session.id):
+                    clean = await chair.session.close()
             if chair.ticket is not None and (clean or self._never_closes(chair)):
                 chair.ticket.dismiss()
         finally:
             # Also when a ticket fails, which is somebody else's code: the core holds the place until it is told.
             self._tell(events.SeatClosed(chair.seat, clean))
-
-    async def _let_go(self, session: AgentSession) -> bool:
-        gone = self._leaving[session.id] = asyncio.Event()
-        try:
-            return await session.close()
-        finally:
-            gone.set()
-            if self._leaving.get(session.id) is gone:
-                del self._leaving[session.id]
 
     def _never_closes(self, chair: Chair) -> bool:
         running = self._roster.slots.get(chair.slot)

@@ -96,7 +96,7 @@ class Seat:
     since: float
     state: SeatState = SeatState.OPENING
     asked: bool = True
-    """The agent is at it, and may not be asked for as many others."""
+    """It counts against those that may be opened at once."""
     parked_step: int = -1
     lease: LeaseId | None = None
 

@@ -200,7 +200,7 @@ async def test_sessions_that_are_brought_back_do_not_wait_for_the_end_of_each_ot
 async def test_a_session_is_brought_back_when_the_process_before_has_let_it_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ostler.pool.stablehand.GONE_WITHIN", 60.0)
+    monkeypatch.setattr("ostler.pool.moving.PATIENCE", 60.0)
     async with open_stable(tmp_path, "--state-dir", str(tmp_path / "state")) as stable:
         lease = await stable.pool.lease(stable.key())
         assert await say(lease, "keep this") == "echo: keep this"
@@ -221,6 +221,52 @@ async def test_a_session_is_brought_back_when_the_process_before_has_let_it_go(
         assert back.restored
         assert back.pid == other.pid != lease.pid
         for each in (back, other):
+            each.release()
+
+
+async def test_nobody_waits_for_long_until_a_process_that_hangs_has_let_a_session_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ostler.pool.moving.PATIENCE", 0.05)
+    async with open_stable(tmp_path, "--state-dir", str(tmp_path / "state")) as stable:
+        lease = await stable.pool.lease(stable.key())
+        assert await say(lease, "keep this") == "echo: keep this"
+        stable.pool.recycle(stable.pool.snapshot().processes[0].slot)
+        await lease.wait_moved()
+        os.kill(lease.pid, signal.SIGSTOP)
+        try:
+            lease.release()
+            async with await stable.pool.lease(stable.key(), resume=lease.session.memo) as back:
+                assert back.restored
+        finally:
+            os.kill(lease.pid, signal.SIGCONT)
+
+
+async def test_a_load_that_was_given_up_is_over_before_the_session_is_loaded_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ostler.pool.moving.PATIENCE", 60.0)
+    async with open_stable(tmp_path, "--state-dir", str(tmp_path / "state")) as stable:
+        witness = await stable.pool.lease(stable.key())
+        async with await stable.pool.lease(stable.key()) as lease:
+            assert await say(lease, "keep this") == "echo: keep this"
+        await stable.settled(lambda: not any(slot.closing for slot in stable.pool.snapshot().core.keys[0].slots))
+        (before,) = stable.pool.snapshot().processes
+        os.kill(lease.pid, signal.SIGSTOP)
+        try:
+            coming = asyncio.create_task(stable.pool.lease(stable.key(), resume=lease.session.memo))
+            await stable.settled(lambda: any(slot.opening for slot in stable.pool.snapshot().core.keys[0].slots))
+            stable.pool.recycle(before.slot)
+            await witness.wait_moved()
+            other = await stable.pool.lease(stable.key())
+            assert await say(other, "hello") == "echo: hello"
+            assert other.pid != lease.pid
+            assert "session/load" not in stable.record.read_text()
+        finally:
+            os.kill(lease.pid, signal.SIGCONT)
+        back = await coming
+        assert (back.restored, back.pid) == (True, other.pid)
+        for each in (back, other, witness):
             each.release()
 
 
