@@ -3,16 +3,13 @@
 Why: where everybody leaves a process that is replaced, somebody comes back in the same moment. The load would overtake
 the end of the very session, and an agent that archives what it closes would bury it under the load.
 
-Rules: one way at a time for each session. Who waits holds nothing that others need, and waits for `PATIENCE` seconds at
-most: a process may be replaced because it hangs.
+Rules: one way at a time for each session. Who waits holds nothing that others need, and waits no longer than an agent
+has to let a session go: a process may be replaced because it hangs.
 """
 
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-
-PATIENCE = 2.0
-"""Seconds in which an agent lets a session go."""
 
 
 class Moving:
@@ -36,9 +33,9 @@ class Moving:
         """Whether there is something to wait for."""
         return session_id in self._under_way
 
-    async def settled(self, session_id: str) -> None:
-        """Wait until it is, or for as long as anybody should."""
+    async def settled(self, session_id: str, patience: float) -> None:
+        """Wait until there is nothing to wait for any more, but no longer than so many seconds."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(patience):
                 while (over := self._under_way.get(session_id)) is not None:
                     await over.wait()

@@ -204,7 +204,7 @@ class Stablehand:
             leaked = running.transport.leaked
             try:
                 if wish.resume is not None:
-                    await self._wait_for(wish.resume.session_id, chair)
+                    await self._wait_for(wish.resume.session_id, chair, running.launch.settings.deadlines.close)
                     ways.enter_context(self._moving.under_way(wish.resume.session_id))
                 await self._enter(running.transport, chair, wish, running.key.key.cwd)
             except BaseException as error:
@@ -219,10 +219,10 @@ class Stablehand:
                 return
         self._tell(events.SeatOpened(chair.seat))
 
-    async def _wait_for(self, session_id: str, chair: Chair) -> None:
+    async def _wait_for(self, session_id: str, chair: Chair, patience: float) -> None:
         if self._moving.is_under_way(session_id):
             self._tell_made(chair)  # its agent is not asked yet, and others are not to wait for that
-            await self._moving.settled(session_id)
+            await self._moving.settled(session_id, patience)
             if chair.unwanted:
                 raise SeatNotOpened(chair)
 

@@ -197,11 +197,8 @@ async def test_sessions_that_are_brought_back_do_not_wait_for_the_end_of_each_ot
             lease.release()
 
 
-async def test_a_session_is_brought_back_when_the_process_before_has_let_it_go(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ostler.pool.moving.PATIENCE", 60.0)
-    async with open_stable(tmp_path, "--state-dir", str(tmp_path / "state")) as stable:
+async def test_a_session_is_brought_back_when_the_process_before_has_let_it_go(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, "--state-dir", str(tmp_path / "state"), deadlines={"close": 60}) as stable:
         lease = await stable.pool.lease(stable.key())
         assert await say(lease, "keep this") == "echo: keep this"
         stable.pool.recycle(stable.pool.snapshot().processes[0].slot)
@@ -224,11 +221,8 @@ async def test_a_session_is_brought_back_when_the_process_before_has_let_it_go(
             each.release()
 
 
-async def test_nobody_waits_for_long_until_a_process_that_hangs_has_let_a_session_go(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ostler.pool.moving.PATIENCE", 0.05)
-    async with open_stable(tmp_path, "--state-dir", str(tmp_path / "state")) as stable:
+async def test_nobody_waits_for_long_until_a_process_that_hangs_has_let_a_session_go(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, "--state-dir", str(tmp_path / "state"), deadlines={"close": 0.05}) as stable:
         lease = await stable.pool.lease(stable.key())
         assert await say(lease, "keep this") == "echo: keep this"
         stable.pool.recycle(stable.pool.snapshot().processes[0].slot)
@@ -242,11 +236,8 @@ async def test_nobody_waits_for_long_until_a_process_that_hangs_has_let_a_sessio
             os.kill(lease.pid, signal.SIGCONT)
 
 
-async def test_a_load_that_was_given_up_is_over_before_the_session_is_loaded_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ostler.pool.moving.PATIENCE", 60.0)
-    async with open_stable(tmp_path, "--state-dir", str(tmp_path / "state")) as stable:
+async def test_a_load_that_was_given_up_is_over_before_the_session_is_loaded_elsewhere(tmp_path: Path) -> None:
+    async with open_stable(tmp_path, "--state-dir", str(tmp_path / "state"), deadlines={"close": 60}) as stable:
         witness = await stable.pool.lease(stable.key())
         async with await stable.pool.lease(stable.key()) as lease:
             assert await say(lease, "keep this") == "echo: keep this"
