@@ -50,6 +50,7 @@ def windows(points: Sequence[Point], many: int) -> list[list[float]]:
 
 
 def is_flat(levels: Sequence[float], tolerance: float) -> bool:
-    """Whether the second half is no more than `tolerance` times the first."""
-    half = len(levels) // 2
-    return not half or median(levels[half:]) <= tolerance * median(levels[:half])
+    """Whether the last third is no more than `tolerance` times the first one. Of halves a steady rise shows too little:
+    their middles are half as far apart as its ends."""
+    third = len(levels) // 3
+    return not third or median(levels[-third:]) <= tolerance * median(levels[:third])

@@ -27,3 +27,5 @@ def test_a_rising_percentile_is_not_flat() -> None:
     assert beyond([], 0.9) == 0.0
     assert is_flat([1.0, 1.2, 0.9, 1.1], 1.5)
     assert not is_flat([1.0, 1.0, 3.0, 3.0], 1.5)
+    assert is_flat([1.8, 1.8, 2.4, 5.2, 1.9, 1.4], 2.0)
+    assert not is_flat([0.7, 1.4, 1.9, 2.2, 2.5, 3.2], 2.0), "a rise that halves would let pass"
