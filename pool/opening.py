@@ -47,14 +47,14 @@ class OpeningHost(Host, Protocol):
 
 
 def nothing() -> None:
-    """Who opens a session for itself has nobody to tell."""
+    """Nobody waits to hear of it."""
 
 
 class Opening:
     """One session on its way."""
 
-    def __init__(self, host: OpeningHost, gate: OpenGate, order: SeatOrder, made: Callable[[], None]) -> None:
-        """`made` is called when the agent has answered: what is still to come keeps no other session waiting."""
+    def __init__(self, host: OpeningHost, gate: OpenGate, order: SeatOrder, made: Callable[[], None] = nothing) -> None:
+        """`made` is called when the agent has answered: the end of a replay keeps no other session waiting."""
         self._host = host
         self._gate = gate
         self._order = order

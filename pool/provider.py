@@ -198,8 +198,8 @@ class Provider:
     recycle_after: int | None = None
     """Seats after which a process is replaced; None: by age and memory only."""
     parallel_opens: int = 1
-    """How many sessions may be asked for at once on one HOME. One whose agent has answered counts no more, though its
-    tools or the end of its replay are still to come."""
+    """How many sessions may be opened at once on one HOME. One that is loaded counts no more when its agent has
+    answered, though the end of its replay is still to come."""
     first_start_alone: bool = False
     """Two first starts at once on one HOME get in each other's way: the second one waits for the first's handshake."""
     refill_pause: float = 0.0

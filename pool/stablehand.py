@@ -257,9 +257,8 @@ class Stablehand:
         self._tell(events.SeatClosed(chair.seat, clean))
 
     async def _enter(self, transport: Transport, chair: Chair, wish: SeatWish, cwd: str) -> None:
-        made = partial(self._tell_made, chair)
         if wish.resume is not None:
-            memo = wish.resume
+            memo, made = wish.resume, partial(self._tell_made, chair)
             try:
                 await self._sit(transport, chair, wish, cwd, lambda order: transport.load(memo, order, made))
             except (LoadRefused, UnknownSession):
@@ -278,7 +277,7 @@ class Stablehand:
             else:
                 chair.restored = True
                 return
-        await self._sit(transport, chair, wish, cwd, lambda order: transport.open(order, made))
+        await self._sit(transport, chair, wish, cwd, transport.open)
 
     async def _sit(
         self,

@@ -173,14 +173,14 @@ class Transport:
         await self._gone.wait()
         return self._lost or self.connection.lost(Phase.IDLE)
 
-    async def open(self, order: SeatOrder, made: Callable[[], None] = nothing) -> AgentSession:
-        """A session with its tools attached; `made` is called when the agent has answered, before its tools are there.
-        Raises `AgentStartFailed` (phase session_open or tools), `ToolChannelMissing`, `TransportLost`."""
-        return await self._carried_through(Opening(self, self._gate, order, made).new())
+    async def open(self, order: SeatOrder) -> AgentSession:
+        """A session with its tools attached. Raises `AgentStartFailed` (phase session_open or tools),
+        `ToolChannelMissing`, `TransportLost`."""
+        return await self._carried_through(Opening(self, self._gate, order).new())
 
     async def load(self, memo: SessionMemo, order: SeatOrder, made: Callable[[], None] = nothing) -> AgentSession:
-        """A session of an earlier process. Raises `LoadRefused` (nothing was asked), `UnknownSession`,
-        `RecordIncomplete`, or as `open`."""
+        """A session of an earlier process; `made` is called when the agent has answered, before its replay is over.
+        Raises `LoadRefused` (nothing was asked), `UnknownSession`, `RecordIncomplete`, or as `open`."""
         check_load(self, memo, order, offered=self.info.loads, now=self._wall())
         return await self._carried_through(Opening(self, self._gate, order, made).load(memo))
 

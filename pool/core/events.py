@@ -98,7 +98,8 @@ class SlotGone:
 
 @dataclass(frozen=True, slots=True)
 class SeatMade:
-    """The agent has answered the open and goes on to the next one; of this one, tools or a replay are still to come."""
+    """The agent has answered and may be asked for the next one; of this one, tools or the end of a replay are still to
+    come. Nobody has to say it: a seat that is opened, or fails, was made as well."""
 
     seat: SeatId
 

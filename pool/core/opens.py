@@ -1,7 +1,7 @@
 """Opening seats. Rules: those who wait come first, the line whose head's owner waited longest since its last
 turn before the others; an opening seat is promised to its line, not to one claim, so whoever is next gets
-what is ready first. Opens that a provider cannot do in parallel are counted per HOME group, each until its agent has
-answered: what a seat waits for after that - its tools, the end of a replay - keeps no other seat from being opened.
+what is ready first. Opens that a provider cannot do in parallel are counted per HOME group, each until it is known
+that its agent has answered: the end of a replay, of which the agent has no more work, keeps no other seat waiting.
 """
 
 from ostler.pool.core.actions import CloseSeat, OpenSeat

@@ -9,6 +9,7 @@ import pytest
 
 from ostler.pool.codec import ToolWanted
 from ostler.pool.errors import AgentStartFailed, LoadRefused, Phase, TransportLost, UnknownSession
+from ostler.pool.order import SessionMemo
 from ostler.pool.permission import ask
 from ostler.pool.process import Keeper
 from ostler.pool.process.errors import Blind
@@ -61,14 +62,20 @@ async def test_m01_two_processes_of_one_home_share_the_gate(stable: Stable) -> N
     assert len(await asyncio.gather(*opens)) == 2
 
 
-async def test_m01_an_open_is_made_when_its_agent_has_answered_not_when_its_tools_are_there(stable: Stable) -> None:
-    transport = await stable.scripted("for _ in frames(): pass")
+async def test_m01_a_load_is_made_when_its_agent_has_answered_not_when_its_tools_are_there(stable: Stable) -> None:
+    transport = await stable.scripted("""
+for method, frame, session in frames("session/load"):
+    if method == "session/load":
+        text(frame["params"]["sessionId"], "what was said"); answer(frame, {})
+""")
     ticket, made = PlainTicket("secret"), asyncio.Event()
-    opening = asyncio.create_task(transport.open(stable.order(ticket=ticket), made.set))
+    loading = asyncio.create_task(
+        transport.load(SessionMemo("old", str(stable.folder), 0.0, 0.0), stable.order(ticket=ticket), made.set)
+    )
     await made.wait()
-    assert not opening.done()
+    assert not loading.done()
     ticket.ready.set()
-    await opening
+    await loading
 
 
 async def test_w38a_a_pending_permission_does_not_hold_up_an_open(stable: Stable) -> None:
