@@ -180,7 +180,7 @@ async def test_claims_that_want_one_session_back_all_get_a_seat_and_one_gets_the
 
 
 async def test_sessions_that_are_brought_back_do_not_wait_for_the_end_of_each_others_replays(tmp_path: Path) -> None:
-    flags, traits = ("--state-dir", str(tmp_path / "state")), {"parallel_opens": 1, "replay_quiet": 0.5}
+    flags, traits = ("--state-dir", str(tmp_path / "state")), {"parallel_opens": 1, "replay_quiet": 2.0}
     async with open_stable(tmp_path, *flags, traits=traits) as stable:
         leases = [await stable.pool.lease(stable.key()) for _ in range(3)]
         for number, lease in enumerate(leases):
