@@ -24,7 +24,6 @@ class SlotView:
     leaked: int
     capacity: int
     memory: int
-    baseline: int | None
     missed_probes: int
     retire: Cause | None
     shunned: bool
@@ -143,7 +142,6 @@ def _slot_view(books: Books, slot: Slot) -> SlotView:
         leaked=slot.leaked,
         capacity=slot.capacity,
         memory=slot.charge,
-        baseline=slot.baseline,
         missed_probes=slot.missed,
         retire=slot.retire,
         shunned=slot.shunned,

@@ -7,6 +7,7 @@ is made by the books.
 import math
 from dataclasses import dataclass, field
 
+from ostler.pool.core.growth import Weights
 from ostler.pool.core.queueing import Ring
 from ostler.pool.core.sizing import Arrivals
 from ostler.pool.core.transitions import SEAT_MOVES, SLOT_MOVES, moved
@@ -52,7 +53,7 @@ class Slot:
     leaked: int = 0
     unjudged: bool = False
     charge: int = 0
-    baseline: int | None = None
+    weights: Weights = field(default_factory=Weights)
     probed_at: float = 0.0
     missed: int = 0
     proven: bool = False

@@ -1,7 +1,7 @@
 """Replacement before retirement.
 
 Rules:
-- A process is retired for its age, the seats it served or leaked, growth by more than it first weighed, silence
+- A process is retired for its age, the seats it served or leaked, growth by more than a fresh one weighs, silence
   while others answer, slow or failing opens, another fingerprint, or by the operator. Retired is a mark, not
   an end: it serves on until a fresh one is READY, unless it must not (`SHUNNING`).
 - The old one drains when a fresh one is up, when nobody needs a successor, or when a cap leaves no place
@@ -70,13 +70,14 @@ def judge_memory(books: Books, slot: Slot, stable: Stable, own: int) -> None:
     """
     limits = books.limits
     ceiling = limits.memory_ceiling
-    if slot.baseline is None:
-        slot.baseline, stable.start_bytes = own, slot.charge
+    fresh = not slot.weights.least
+    grown = slot.weights.outgrown(len(slot.seats), own, stable.start_bytes * (limits.memory_growth - 1.0))
+    if fresh:
+        stable.start_bytes = slot.charge
         if ceiling is not None and slot.charge > ceiling and not stable.ceiling_off:
             stable.ceiling_off = True
             books.note(Counted.CEILING_TOO_LOW, slot, text=f"fresh at {slot.charge} bytes, ceiling {ceiling}")
         return
-    grown = own - slot.baseline > stable.start_bytes * (limits.memory_growth - 1.0)
     above = ceiling is not None and slot.charge > ceiling and not stable.ceiling_off
     before = stable.memory_retired_at
     spaced = before is None or books.now - before >= limits.memory_recycle_spacing

@@ -174,27 +174,52 @@ def test_w02_a_process_shared_per_cwd_serves_again_after_a_clean_close_only() ->
     assert pool.closed(4, clean=False)[-1] == "stop #1 soft used_up"
 
 
+def weighed(pool: Pool, slot: int, *sizes: int, own: int | None = None) -> list[str]:
+    """One look after the other; what the last one led to."""
+    said: list[str] = []
+    for size in sizes:
+        assert said == [], "an earlier look led to this"
+        said = pool.do(events.MemorySampled(SlotId(slot), size, size if own is None else own))
+    return said
+
+
 def test_memory_growth_over_its_own_baseline_recycles_with_a_pause_between() -> None:
     pool = ready()
-    assert pool.do(events.MemorySampled(SlotId(1), 100, 100)) == []
-    assert pool.do(events.MemorySampled(SlotId(1), 201, 201)) == ["note retired memory_growth", "start #4 k"]
+    assert weighed(pool, 1, 100, 201, 201, 201) == ["note retired memory_growth", "start #4 k"]
     pool.started(4)
-    pool.do(events.MemorySampled(SlotId(4), 100, 100))
-    assert pool.do(events.MemorySampled(SlotId(4), 500, 500)) == []
+    assert weighed(pool, 4, 100, 500, 500, 500, 500) == []
+    assert pool.tick(60.0) == []
+    assert weighed(pool, 4, 500)[0] == "note retired memory_growth"
+
+
+def test_a_weight_that_passes_is_no_growth() -> None:
+    assert weighed(ready(), 1, 100, 500, 500, 200, 500, 500, 150) == []
+
+
+def test_what_sessions_weigh_is_no_growth_and_what_comes_on_top_is() -> None:
+    pool = ready(can_close=True)
+    weighed(pool, 1, 100)
+    leases = [pool.leased() for _ in range(3)]
+    assert weighed(pool, 1, 400, 400, 400) == []
+    for lease in leases:
+        pool.release(lease)
+        pool.closed(lease - 1)
+    assert weighed(pool, 1, 160, 160, 160, 160) == []
+    assert weighed(pool, 1, 201, 201, 201)[0] == "note retired memory_growth"
 
 
 def test_a_share_that_grows_because_a_neighbour_ended_is_no_growth() -> None:
     pool = ready()
-    pool.do(events.MemorySampled(SlotId(1), 100, 60))
-    assert pool.do(events.MemorySampled(SlotId(1), 300, 61)) == []
-    assert pool.do(events.MemorySampled(SlotId(1), 250, 161))[0] == "note retired memory_growth"
+    weighed(pool, 1, 100, own=60)
+    assert weighed(pool, 1, 300, 300, 300, own=61) == []
+    assert weighed(pool, 1, 250, 250, 250, own=161)[0] == "note retired memory_growth"
 
 
 def test_what_a_native_agent_takes_for_its_first_sessions_is_no_growth() -> None:
     pool = ready()
-    pool.do(events.MemorySampled(SlotId(1), 85, 12))
-    assert pool.do(events.MemorySampled(SlotId(1), 167, 59)) == []
-    assert pool.do(events.MemorySampled(SlotId(1), 210, 98))[0] == "note retired memory_growth"
+    weighed(pool, 1, 85, own=12)
+    assert weighed(pool, 1, 167, 167, 167, own=59) == []
+    assert weighed(pool, 1, 210, 210, 210, own=98)[0] == "note retired memory_growth"
 
 
 def test_w31_a_ceiling_below_a_fresh_process_is_said_once_and_switched_off() -> None:

@@ -339,7 +339,8 @@ class Walk(Judge):
     def _memory(self) -> None:
         if (number := self._pick(tuple(self.slots))) is not None:
             size = self.rng.randint(60, 240)
-            self._send(self.events.MemorySampled(number, size, size))
+            for _ in range(self.rng.choice((1, 3))):
+                self._send(self.events.MemorySampled(number, size, size))
 
     def _probe(self) -> None:
         if (number := self._ready()) is None:
