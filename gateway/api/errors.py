@@ -1,5 +1,6 @@
 """The error envelope of the OpenAI API: always this, always JSON, with a sentence that says what to do."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -115,7 +116,7 @@ def invalid(error: msgspec.ValidationError) -> ApiError:
 def of_outcome(outcome: Outcome) -> ApiError:
     """A turn that failed before its agent heard anything, or for a caller who has no other word for failure."""
     status, code = CODED.get(outcome.code, (502, outcome.code or "agent_error"))
-    retry = SECONDS_TO_RETRY if status in (429, 503) else None
+    retry = max(SECONDS_TO_RETRY, math.ceil(outcome.retry_after)) if status in (429, 503) else None
     return ApiError(status, redacted(outcome.message) or outcome.reason, code=code, retry_after=retry)
 
 

@@ -42,4 +42,4 @@ def fault(error: PoolError | GatewayError) -> Outcome:
     if isinstance(error, GatewayError):
         return failed("storage_error", str(error))
     code = next((code for kind, code in CODES if isinstance(error, kind)), "agent_error")
-    return failed(code, str(error))
+    return failed(code, str(error), error.retry_after if isinstance(error, PoolSaturated | BreakerOpen) else 0.0)

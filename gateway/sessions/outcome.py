@@ -37,11 +37,13 @@ class Outcome:
     message: str = ""
     """What went wrong, for FAILED."""
     usage: Usage | None = None
+    retry_after: float = 0.0
+    """Seconds before which another try is in vain, where that is known."""
 
 
-def failed(code: str, message: str) -> Outcome:
+def failed(code: str, message: str, retry_after: float = 0.0) -> Outcome:
     """A turn that broke."""
-    return Outcome(Status.FAILED, code=code, message=message)
+    return Outcome(Status.FAILED, code=code, message=message, retry_after=retry_after)
 
 
 def stopped(stop: Stop, usage: Usage | None = None) -> Outcome:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ostler.gateway.api.errors import ApiError
+from ostler.gateway.api.errors import ApiError, of_outcome
 from ostler.gateway.api.items import read_input
 from ostler.gateway.api.keys import Caller
 from ostler.gateway.api.limits import Limits, Place, TooManyRequests
@@ -15,6 +15,8 @@ from ostler.gateway.api.output import named
 from ostler.gateway.api.prefixes import Prefixes, digest_of
 from ostler.gateway.api.target import slug_of
 from ostler.gateway.models import Models
+from ostler.gateway.sessions.faults import fault
+from ostler.pool.errors import BreakerOpen, PoolError, PoolPaused, PoolSaturated
 
 CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
 RESULT = {"type": "function_call_output", "call_id": "c1", "output": "done"}
@@ -182,3 +184,14 @@ def test_a_function_is_known_by_its_name_and_not_by_a_part_of_another(title: str
 
 def test_without_functions_nothing_is_one() -> None:
     assert named([]) is None
+
+
+SATURATED = PoolSaturated(what="nobody leaves", census="1 process", retry_after=2.0)
+BROKEN = BreakerOpen(provider="demo", retry_after=28.4, last_failure="exit 1")
+PAUSED = PoolPaused(key="demo/demo", waited=3.0)
+
+
+@pytest.mark.parametrize(("error", "status", "seconds"), [(SATURATED, 429, 2), (BROKEN, 503, 29), (PAUSED, 503, 1)])
+def test_a_refusal_says_how_long_another_try_is_in_vain(error: PoolError, status: int, seconds: int) -> None:
+    told = of_outcome(fault(error))
+    assert (told.status, told.retry_after) == (status, seconds)
