@@ -29,6 +29,7 @@ from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.ports import ToolTicket
 from ostler.pool.provider import Approval, ToolChannel
 from ostler.pool.session import AgentSession, Host
+from ostler.pool.shelf import Shelf
 
 AUTH_REQUIRED = -32000
 
@@ -38,6 +39,7 @@ class OpeningHost(Host, Protocol):
 
     opened: int
     leaked: int
+    shelf: Shelf
 
     def enter(self, session: AgentSession) -> None: ...
     def leave(self, session_id: str) -> None: ...
@@ -107,6 +109,7 @@ class Opening:
         return await self._make_ready(session)
 
     async def _unearth(self, session_id: str) -> None:
+        await self._host.shelf.take_back(session_id)
         for call in self._host.codec.unearth(session_id):
             try:
                 await self._host.connection.ask(call, deadline=self._deadlines.session_load, phase=Phase.SESSION_LOAD)

@@ -107,6 +107,18 @@ TRUSTED = LoadTrust()
 
 
 @dataclass(frozen=True, slots=True)
+class Records:
+    """Files that an agent keeps of its sessions, in folders that it reads as a whole to load one of them."""
+
+    folders: str
+    """Below HOME, as a pattern."""
+    name: str
+    """Of the files of a session, as a pattern; `{}` stands for the beginning of its id."""
+    known: int
+    """Characters of the id that the name holds."""
+
+
+@dataclass(frozen=True, slots=True)
 class PromptLimit:
     """The largest prompt that is sent."""
 
@@ -208,6 +220,8 @@ class Provider:
     starts_in_home: bool = False
     """Start the process in HOME and not in its key's directory, because it keeps records of its own there."""
     load: LoadTrust = NEVER
+    records: Records | None = None
+    """What is put away when nobody has the session open, for an agent whose loads read all that there is."""
     replays_noise: re.Pattern[str] | None = None
     """User texts the agent adds by itself when it replays a loaded session."""
     replay_quiet: float = 0.0

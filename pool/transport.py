@@ -43,6 +43,7 @@ from ostler.pool.process.tree import TreeMemory
 from ostler.pool.prompt import PromptCapabilities
 from ostler.pool.provider import CloseVerb, Provider
 from ostler.pool.session import AgentSession
+from ostler.pool.shelf import Shelf
 from ostler.pool.toolway import Toolway
 from ostler.wire.json import JsonObject
 from ostler.wire.rpc import INVALID_PARAMS, RpcFault, RpcId
@@ -68,6 +69,7 @@ class Transport:
         """Updates and requests for sessions that we do not hold."""
         self.late = 0
         """Updates of sessions that had no running turn."""
+        self.shelf = Shelf(launch)
         self._toolway = Toolway(launch, self.connection)
         self._gate = gates.of(launch.provider, launch.home)
         self._wall = wall
@@ -324,6 +326,13 @@ class Transport:
         if self._sessions.pop(session.id, None) is None:
             return True  # it went with its process
         self.codec.forget(session.id)
+        ended = await self._let_go(session)
+        if session.turn is None:
+            # An agent in the middle of a turn would go on with its record where it was.
+            await self.shelf.put_away(session.id)
+        return ended
+
+    async def _let_go(self, session: AgentSession) -> bool:
         if self.connection.stopping:
             return True  # it goes with its process
         ended = False

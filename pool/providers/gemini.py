@@ -6,6 +6,7 @@
   each.
 - No verb ends a session; each one left behind makes the next slower and the process bigger: see the numbers below.
 - A load within the minute of the open wipes the saved turns: the record's file name holds the minute.
+- A load reads all records of the directory: 0.03 s with one, 0.3 s with six hundred of 7 KB, and it leaves one more.
 - It answers a load before it has told the conversation: what comes then would be the first piece of the next answer.
 - About 4.2 million characters (a million tokens at four ASCII characters each) end a turn as "max_tokens" before the
   model is called: refused before sending. Text of other alphabets reaches that cap earlier, and ends as a limit.
@@ -27,6 +28,7 @@ from ostler.pool.provider import (
     PromptLimit,
     Provider,
     Recipe,
+    Records,
     Sharing,
     ToolChannel,
     ToolNews,
@@ -92,6 +94,7 @@ PROVIDER = Provider(
     refill_pause=REFILL_PAUSE,
     starts_in_home=True,
     load=LoadTrust(next_minute=True),
+    records=Records(".gemini/tmp/*/chats", "session-*-{}.jsonl", 8),
     replays_noise=re.compile(r"\s*(<session_context>|\[Function Response: )"),
     prompt_limit=PromptLimit(4_000_000),
     replay_quiet=0.3,

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+from pathlib import Path
 from time import time
 
 import pytest
@@ -11,11 +12,13 @@ from ostler.pool.events import Reason
 from ostler.pool.order import Said, SessionMemo
 from ostler.pool.provider import Provider
 from ostler.pool.session import AgentSession
+from ostler.pool.shelf import BESIDE
 from ostler.pool.transport import Transport
 from tests.support.waiting import soon
 from tests.support.yard import PATIENCE, Yard, say
 
 WORD = "canary-bittern"
+DESK = "desk"
 
 
 async def remembered(yard: Yard) -> SessionMemo:
@@ -39,8 +42,19 @@ async def reload(yard: Yard, memo: SessionMemo) -> tuple[Transport, AgentSession
     return transport, session
 
 
+def folders(home: Path, provider: Provider, session: AgentSession) -> set[str]:
+    """Where its record is, of an agent that reads all of them for each load."""
+    if provider.records is None:
+        return set()
+    found = {
+        path.parent.name for path in home.rglob(provider.records.name.format(session.id[: provider.records.known]))
+    }
+    assert found, "nothing is called as the declaration says"
+    return {name.replace(Path(provider.records.folders).name, DESK) for name in found}
+
+
 async def test_w41d_w41f_w03a_a_loaded_session_has_its_history_once_or_is_refused(
-    yard: Yard, provider: Provider
+    yard: Yard, provider: Provider, home: Path
 ) -> None:
     if not provider.load.offered:
         pytest.skip("declared as not to be trusted with loads")
@@ -56,6 +70,9 @@ async def test_w41d_w41f_w03a_a_loaded_session_has_its_history_once_or_is_refuse
         assert (session.memo.said.since == 0) is (cut.finished.reason in {Reason.DONE, Reason.LIMIT})
         memo = session.memo
         await asyncio.sleep(provider.load.settle)
+        assert folders(home, provider, session) <= {DESK}
+        await session.close()
+        assert folders(home, provider, session) <= {DESK + BESIDE}
         await transport.close()
     transport = await yard.start()
     later = dataclasses.replace(memo, said=Said("what-was-said-while-nothing-could-be-written"))
