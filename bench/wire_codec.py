@@ -23,9 +23,9 @@ from bench.measure import Report, cpu_seconds, interleave
 from bench.wire import by_peer, portions, updates
 from ostler.pool.codec import Codec
 from ostler.pool.codecs.acp import AcpCodec
+from ostler.pool.commons import Commons
 from ostler.pool.connection import Connection, Pending
 from ostler.pool.events import Finished, Reason, Text
-from ostler.pool.gate import OpenGates
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch import launch
 from ostler.pool.order import SeatOrder
@@ -69,7 +69,7 @@ class Still(Transport):
     """A transport without a process."""
 
     def __init__(self) -> None:
-        super().__init__(launch(DEMO, ProviderSettings(), KEY, os.environ), gates=OpenGates())
+        super().__init__(launch(DEMO, ProviderSettings(), KEY, os.environ), commons=Commons())
         self.connection = Unwritten(self.launch, self, versioned=True)
 
 
@@ -143,7 +143,7 @@ async def delays(beside: int) -> float:
         try:
             settings = ProviderSettings(command=(sys.executable, "-c", AGENT, str(beside or 1)), home=folder)
             plan = launch(ACP, settings, TransportKey("acp", "m", folder), os.environ)
-            transport = await Transport.start(plan, keeper=keeper, gates=OpenGates())
+            transport = await Transport.start(plan, keeper=keeper, commons=Commons())
             longest = await _longest_delay(transport, beside)
             await transport.close()
             return longest

@@ -56,9 +56,9 @@ from ostler.gateway.stores.mirror import Mirror
 from ostler.gateway.stores.owner import Ownership
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.file import SqliteSettings
+from ostler.pool.commons import Commons
 from ostler.pool.crew import Crew
 from ostler.pool.directories import Directories
-from ostler.pool.gate import OpenGates
 from ostler.pool.pool import TransportPool
 from ostler.pool.process.keeper import Keeper
 from ostler.pool.providers import load as load_providers
@@ -128,7 +128,7 @@ async def open_gateway(
         pool = TransportPool(
             equipped(wanted, outfits),
             providers=providers,
-            start_transport=partial(Transport.start, keeper=keeper, gates=OpenGates()),
+            start_transport=partial(Transport.start, keeper=keeper, commons=Commons()),
             environ=environ,
             tool_port=bridge,
             observer=Observers(readiness, counts.pool),

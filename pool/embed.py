@@ -1,4 +1,4 @@
-"""A whole pool in one call, for gateways that import it: keeper, providers, gates and pool, opened and closed together.
+"""A whole pool in one call, for gateways that import it: keeper, providers, commons, pool, opened and closed together.
 
 Rules:
 - The one place in this room that names the concrete classes. A gateway that wants other parts builds `TransportPool`
@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 
 from ostler.pool import providers as known_providers
+from ostler.pool.commons import Commons
 from ostler.pool.configuration import PoolSettings
 from ostler.pool.flag import pool_enabled
-from ostler.pool.gate import OpenGates
 from ostler.pool.observer import Observer
 from ostler.pool.permission import deny
 from ostler.pool.pool import TransportPool
@@ -56,7 +56,7 @@ async def open_pool(
         pool = TransportPool(
             effective,
             providers=known_providers.load() if providers is None else providers,
-            start_transport=partial(Transport.start, keeper=keeper, gates=OpenGates()),
+            start_transport=partial(Transport.start, keeper=keeper, commons=Commons()),
             environ=given,
             tool_port=tool_port,
             policy=policy,

@@ -11,8 +11,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
 
-from ostler.pool.provider import Provider
-
 
 class OpenGate:
     """First come, first served. `async with gate:` around one open."""
@@ -56,19 +54,3 @@ class StartGate:
                     self._used = True
                     return
         yield
-
-
-class OpenGates:
-    """One gate of each kind for each (provider, HOME). Owned by the pool, handed to every transport."""
-
-    def __init__(self) -> None:
-        self._gates: dict[tuple[str, str], OpenGate] = {}
-        self._starts: dict[tuple[str, str], StartGate] = {}
-
-    def of(self, provider: Provider, home: str) -> OpenGate:
-        """The gate of this provider's sessions on this HOME."""
-        return self._gates.setdefault((provider.name, home), OpenGate(provider.parallel_opens))
-
-    def start(self, provider: Provider, home: str) -> StartGate:
-        """The gate of its processes."""
-        return self._starts.setdefault((provider.name, home), StartGate(used=not provider.first_start_alone))

@@ -29,7 +29,6 @@ from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.ports import ToolTicket
 from ostler.pool.provider import Approval, ToolChannel
 from ostler.pool.session import AgentSession, Host
-from ostler.pool.shelf import Shelf
 
 AUTH_REQUIRED = -32000
 
@@ -39,13 +38,14 @@ class OpeningHost(Host, Protocol):
 
     opened: int
     leaked: int
-    shelf: Shelf
 
     def enter(self, session: AgentSession) -> None: ...
     def leave(self, session_id: str) -> None: ...
     def holds(self, session_id: str) -> bool: ...
     def own(self, ticket: ToolTicket) -> None: ...
     def equip(self, order: SeatOrder) -> SeatOrder: ...
+    async def put_away(self, session: AgentSession) -> None: ...
+    async def take_back(self, session: AgentSession) -> None: ...
 
 
 def nothing() -> None:
@@ -94,11 +94,13 @@ class Opening:
             self._adopt(session, self._host.codec.opened(result, memo.session_id))
 
         try:
+            await self._host.take_back(session)
             await self._unearth(memo.session_id)
             call = self._host.codec.load(memo.session_id, self._order)
             await self._exchange(Phase.SESSION_LOAD, call, register)
         except BaseException:
             self._host.leave(memo.session_id)
+            self._host.see_off(self._host.put_away(session))
             raise
         try:
             await self._hear_out(session, memo)
@@ -109,7 +111,6 @@ class Opening:
         return await self._make_ready(session)
 
     async def _unearth(self, session_id: str) -> None:
-        await self._host.shelf.take_back(session_id)
         for call in self._host.codec.unearth(session_id):
             try:
                 await self._host.connection.ask(call, deadline=self._deadlines.session_load, phase=Phase.SESSION_LOAD)

@@ -136,6 +136,10 @@ class Roster:
         """Whether a seat is being opened there, be it that nobody wants it any more."""
         return any(chair.slot == slot and chair.ready_at is None for chair in self.chairs.values())
 
+    def seated(self, slot: SlotId) -> int:
+        """The sessions there that its agent has made."""
+        return sum(chair.slot == slot and chair.session is not None for chair in self.chairs.values())
+
     def under_way(self, now: float) -> list[UnderWay]:
         """Whatever is being started or opened, and is still wanted."""
         starts = [

@@ -16,7 +16,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ostler.pool.codec import Codec, PermissionWanted, ToolWanted
 from ostler.pool.connection import Connection, Pending
@@ -41,6 +41,7 @@ from ostler.pool.turn import Turn
 from ostler.wire.rpc import RpcFault, RpcId
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 SILENCE_TICKS = 4
 """A turn's silence is looked at this many times within its limit, so it is noticed at most a quarter late."""
@@ -66,7 +67,7 @@ class Host(Protocol):
     def capabilities(self) -> PromptCapabilities: ...
     def wall(self) -> float: ...
     def hold(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]": ...
-    def see_off(self, goodbye: Coroutine[Any, Any, bool]) -> "asyncio.Task[bool]": ...
+    def see_off(self, goodbye: Coroutine[Any, Any, T]) -> "asyncio.Task[T]": ...
     async def wait_lost(self) -> TransportLost: ...
     async def end_session(self, session: "AgentSession") -> bool: ...
 
@@ -81,6 +82,8 @@ class AgentSession:
         self.model: str | None = None
         self.late = 0
         """Events that belonged to no running turn."""
+        self.adrift = False
+        """Its agent was still in a turn when it was given up, and may go on with it unseen."""
         self._host = host
         self._loop = asyncio.get_running_loop()
         self._provider = host.launch.provider
@@ -236,6 +239,7 @@ class AgentSession:
             self._sealed = why
         turn = self._turn
         if turn is not None:
+            self.adrift = self._sent
             self._release(turn, end or Finished(Reason.CANCELLED if turn.cancelling else Reason.FAILED, why))
         self._requests.drop_calls()
 

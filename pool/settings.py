@@ -49,10 +49,11 @@ class Deadlines:
 
     @property
     def seat(self) -> float:
-        """The longest way to a seat of which these are the limits: the end of the session elsewhere, a load in three
-        steps and what it repeats, its end in two because it is not believed, an open with a mode, its tools.
+        """The longest way to a seat of which these are the limits: the end of the session elsewhere, its record taken
+        back in two, a load in three steps and what it repeats, its end in two because it is not believed, its record
+        put away in two, an open with a mode, its tools.
         """
-        return 3 * self.session_load + REPLAY_AT_MOST + 3 * self.close + 2 * self.session_open + self.tools
+        return 3 * self.session_load + REPLAY_AT_MOST + 7 * self.close + 2 * self.session_open + self.tools
 
     def __post_init__(self) -> None:
         for each in fields(self):

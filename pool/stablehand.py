@@ -344,7 +344,10 @@ class Stablehand:
     async def weigh_slot(self, running: Running) -> None:
         """Measure the memory of a process tree."""
         if running.transport is not None:
+            before = self._roster.seated(running.slot)
             found = await running.transport.memory()
             running.memory = found.pss
             if running.slot in self._roster.slots:
-                self._tell(events.MemorySampled(running.slot, found.pss, found.own))
+                # Those that came or went meanwhile may not be in it.
+                sessions = min(before, self._roster.seated(running.slot))
+                self._tell(events.MemorySampled(running.slot, found.pss, found.own, sessions))

@@ -17,9 +17,10 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import Context
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ostler.pool.codec import AgentInfo, BadReply, PermissionWanted, ToolWanted
+from ostler.pool.commons import Commons
 from ostler.pool.connection import Connection
 from ostler.pool.errors import (
     AgentFault,
@@ -30,7 +31,6 @@ from ostler.pool.errors import (
     SharedProcess,
     TransportLost,
 )
-from ostler.pool.gate import OpenGates
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch import Launch
 from ostler.pool.opening import Opening, check_load, nothing
@@ -43,20 +43,20 @@ from ostler.pool.process.tree import TreeMemory
 from ostler.pool.prompt import PromptCapabilities
 from ostler.pool.provider import CloseVerb, Provider
 from ostler.pool.session import AgentSession
-from ostler.pool.shelf import Shelf
 from ostler.pool.toolway import Toolway
 from ostler.wire.json import JsonObject
 from ostler.wire.rpc import INVALID_PARAMS, RpcFault, RpcId
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 HARD = StopDeadlines(eof=0, terminate=0)
 
 
 class Transport:
     """Made by `start`."""
 
-    def __init__(self, launch: Launch, *, gates: OpenGates, wall: Callable[[], float] = time.time) -> None:
+    def __init__(self, launch: Launch, *, commons: Commons, wall: Callable[[], float] = time.time) -> None:
         self.launch = launch
         self.codec = launch.codec()
         self.connection = Connection(launch, self, versioned=self.codec.versioned)
@@ -69,14 +69,14 @@ class Transport:
         """Updates and requests for sessions that we do not hold."""
         self.late = 0
         """Updates of sessions that had no running turn."""
-        self.shelf = Shelf(launch)
+        self._shelf = commons.shelf(launch.provider, launch.command.env.get("HOME", launch.home))
         self._toolway = Toolway(launch, self.connection)
-        self._gate = gates.of(launch.provider, launch.home)
+        self._gate = commons.opens(launch.provider, launch.home)
         self._wall = wall
         self._sessions: dict[str, AgentSession] = {}
         self._opening = 0
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._goodbyes: set[asyncio.Task[bool]] = set()
+        self._goodbyes: set[asyncio.Task[Any]] = set()
         self._lost: TransportLost | None = None
         self._gone = asyncio.Event()
         self._listeners: list[Callable[[TransportLost], None]] = []
@@ -86,13 +86,13 @@ class Transport:
 
     @classmethod
     async def start(
-        cls, launch: Launch, *, keeper: Keeper, gates: OpenGates, wall: Callable[[], float] = time.time
+        cls, launch: Launch, *, keeper: Keeper, commons: Commons, wall: Callable[[], float] = time.time
     ) -> "Transport":
         """Start the process and shake hands, or raise `AgentStartFailed` within `deadlines.start` of its turn,
         with nothing left."""
-        transport = cls(launch, gates=gates, wall=wall)
+        transport = cls(launch, commons=commons, wall=wall)
         # What failed is gone before the next one is let in: it may have locked what all of them make.
-        async with gates.start(launch.provider, launch.home).passed():
+        async with commons.starts(launch.provider, launch.home).passed():
             began = asyncio.get_running_loop().time()
             try:
                 await transport.connection.start(keeper)
@@ -223,6 +223,9 @@ class Transport:
                     await asyncio.wait(self._goodbyes, timeout=self.launch.settings.deadlines.close)
                 process = self.connection.process
                 await (process.stop(HARD) if hard else process.stop())
+                if self._goodbyes:
+                    # What it left behind is being put away.
+                    await asyncio.wait(self._goodbyes, timeout=self.launch.settings.deadlines.close)
         finally:
             tasks = [task for task in self._tasks if task is not asyncio.current_task()]
             for task in tasks:
@@ -273,6 +276,7 @@ class Transport:
         )
         for session in list(self._sessions.values()):
             session.die(self.connection.lost(Phase.IDLE if session.turn is None else Phase.PROMPT))
+            self.see_off(self.put_away(session))
         self._sessions.clear()
         self._toolway.close()
         self._gone.set()
@@ -293,7 +297,7 @@ class Transport:
         task.add_done_callback(self._drop)
         return task
 
-    def see_off(self, goodbye: Coroutine[Any, Any, bool]) -> "asyncio.Task[bool]":
+    def see_off(self, goodbye: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Own the end of a session. It is waited for when the process is ended, not cut like what `hold` owns."""
         task = asyncio.get_running_loop().create_task(goodbye, context=Context())
         self._goodbyes.add(task)
@@ -327,10 +331,17 @@ class Transport:
             return True  # it went with its process
         self.codec.forget(session.id)
         ended = await self._let_go(session)
-        if session.turn is None:
-            # An agent in the middle of a turn would go on with its record where it was.
-            await self.shelf.put_away(session.id)
+        if not session.adrift:
+            await self.put_away(session)
         return ended
+
+    async def put_away(self, session: AgentSession) -> None:
+        """The record of a session that this process will write nothing to any more."""
+        await self._shelf.put_away(session, self.launch.settings.deadlines.close)
+
+    async def take_back(self, session: AgentSession) -> None:
+        """The record of a session that is to be loaded."""
+        await self._shelf.take_back(session, self.launch.settings.deadlines.close)
 
     async def _let_go(self, session: AgentSession) -> bool:
         if self.connection.stopping:

@@ -20,8 +20,8 @@ from ostler.bridge.channels.http import HttpChannel
 from ostler.bridge.channels.http_app import HttpSettings
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
+from ostler.pool.commons import Commons
 from ostler.pool.errors import PoolError
-from ostler.pool.gate import OpenGates
 from ostler.pool.launch import launch
 from ostler.pool.order import SeatOrder
 from ostler.pool.permission import allow
@@ -50,7 +50,7 @@ class Yard:
         settings = self.ground.settings()
         args = (*settings.args, *FLAGS.get(provider.name, ()))
         plan = launch(provider, replace(settings, args=args, tool_channel=channel), self.ground.key, os.environ)
-        return await Transport.start(plan, keeper=self.keeper, gates=OpenGates())
+        return await Transport.start(plan, keeper=self.keeper, commons=Commons())
 
     async def open(self, transport: Transport, number: int) -> float:
         """Milliseconds until a session has its tools."""

@@ -21,8 +21,8 @@ from dataclasses import replace
 from bench._pool.ground import GEMINI, Ground
 from bench._pool.stage import stage
 from bench.measure import Report, ratio
+from ostler.pool.commons import Commons
 from ostler.pool.errors import PoolError
-from ostler.pool.gate import OpenGates
 from ostler.pool.launch import Launch, launch
 from ostler.pool.order import SeatOrder
 from ostler.pool.permission import allow
@@ -80,7 +80,7 @@ def node_version(path: str) -> tuple[int, ...]:
 async def start_time(plan: Launch, keeper: Keeper) -> float:
     """Milliseconds from spawn to the answered handshake."""
     began = time.perf_counter()
-    transport = await Transport.start(plan, keeper=keeper, gates=OpenGates())
+    transport = await Transport.start(plan, keeper=keeper, commons=Commons())
     took = time.perf_counter() - began
     # Politely: Node writes its compile cache when it leaves.
     await transport.close()
@@ -119,7 +119,7 @@ async def compare_opens(report: Report, ground: Ground, keeper: Keeper) -> None:
     plan = plans(ground)["ours"]
     order = SeatOrder(plan.key.cwd, allow)
     for turn in range(2 if ground.quick else OPENING_ROUNDS):
-        transport = await Transport.start(plan, keeper=keeper, gates=OpenGates())
+        transport = await Transport.start(plan, keeper=keeper, commons=Commons())
         await transport.open(order)
         for way in ways if turn % 2 else reversed(ways):
             began = time.perf_counter()

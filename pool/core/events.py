@@ -132,11 +132,13 @@ class SeatBroken:
 
 @dataclass(frozen=True, slots=True)
 class MemorySampled:
-    """`size`: its share of the machine, for the budget; `own`: what it took for itself, to see it grow."""
+    """`size`: its share of the machine, for the budget; `own`: what it took for itself, to see it grow; `sessions`: of
+    how many, for a seat is on the books before it weighs anything."""
 
     slot: SlotId
     size: int
     own: int
+    sessions: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ def memory_sampled(event: events.MemorySampled, books: Books) -> Stable | None:
     books.freed = books.freed or event.size < slot.charge
     books.charge(slot, event.size)
     if slot.stable is not None and slot.state in LIVE:
-        judge_memory(books, slot, slot.stable, event.own)
+        judge_memory(books, slot, slot.stable, event.own, event.sessions)
     shed(books)
     return slot.stable
 

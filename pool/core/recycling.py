@@ -62,7 +62,7 @@ def judge_age(books: Books, slot: Slot) -> None:
         books.alarm(slot.born + age)
 
 
-def judge_memory(books: Books, slot: Slot, stable: Stable, own: int) -> None:
+def judge_memory(books: Books, slot: Slot, stable: Stable, own: int, sessions: int) -> None:
     """After a measure: has the process outgrown itself, or the ceiling?
 
     Growth is told by its own memory, for its share of what it has in common doubles when a neighbour ends; and held
@@ -71,7 +71,7 @@ def judge_memory(books: Books, slot: Slot, stable: Stable, own: int) -> None:
     limits = books.limits
     ceiling = limits.memory_ceiling
     fresh = not slot.weights.least
-    grown = slot.weights.outgrown(len(slot.seats), own, stable.start_bytes * (limits.memory_growth - 1.0))
+    grown = slot.weights.outgrown(sessions, own, stable.start_bytes * (limits.memory_growth - 1.0))
     if fresh:
         stable.start_bytes = slot.charge
         if ceiling is not None and slot.charge > ceiling and not stable.ceiling_off:

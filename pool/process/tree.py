@@ -8,7 +8,8 @@ from pathlib import Path
 @dataclass(frozen=True, slots=True)
 class TreeMemory:
     """Bytes. `pss` shares each common page among its users, so trees can be added up; `rss` counts it in
-    each. `own` is what no file backs: unlike the others it says nothing of neighbours that come and go.
+    each. `own` is what no file backs, in memory or swapped out: unlike the others it says nothing of neighbours that
+    come and go.
     """
 
     processes: int
@@ -30,4 +31,4 @@ def _read(pid: int) -> tuple[int, int, int] | None:
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None  # gone between two reads, or it has made itself unreadable
     fields = {words[0]: int(words[1]) * 1024 for line in text.splitlines()[1:] if (words := line.split())}
-    return fields.get("Rss:", 0), fields.get("Pss:", 0), fields.get("Anonymous:", 0)
+    return fields.get("Rss:", 0), fields.get("Pss:", 0), fields.get("Anonymous:", 0) + fields.get("Swap:", 0)

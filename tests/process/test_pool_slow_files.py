@@ -17,9 +17,9 @@ import pytest
 
 from ostler.pool import Limits, PoolSettings, ProviderSettings, ToolSet, TransportPool, WarmKey, open_pool
 from ostler.pool.catalogue import Catalogue
+from ostler.pool.commons import Commons
 from ostler.pool.core.machine import PoolCore
 from ostler.pool.errors import AgentStartFailed, BadDirectory, Phase
-from ostler.pool.gate import OpenGates
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch import Launch
 from ostler.pool.looks import LOOKS
@@ -261,7 +261,7 @@ async def test_w27a_a_claim_whose_process_died_at_a_reload_tries_again_by_the_ne
 
     async def start(launch: Launch) -> Transport:
         begun.append(launch)
-        return await Transport.start(launch, keeper=keeper, gates=OpenGates())
+        return await Transport.start(launch, keeper=keeper, commons=Commons())
 
     pool = TransportPool(PoolSettings(), providers=load(), start_transport=start, environ=environ, observer=observer)
     changed = PoolSettings(providers={"demo": ProviderSettings(args=("--call-timeout=9",))})

@@ -24,10 +24,10 @@ from ostler.bridge.server import Bridge
 from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.settings import BridgeSettings
 from ostler.pool import Limits, PoolSettings, ToolSet, TransportKey, TransportPool, WarmKey
+from ostler.pool.commons import Commons
 from ostler.pool.core import ReserveRule
 from ostler.pool.errors import AgentStartFailed, BadDirectory, BreakerOpen, Phase, PoolClosed, PoolError, SharedProcess
 from ostler.pool.finder import PathFinder
-from ostler.pool.gate import OpenGates
 from ostler.pool.lease import Tenure
 from ostler.pool.observer import Counts
 from ostler.pool.ports import ToolTicket
@@ -328,7 +328,7 @@ async def test_e13_what_cannot_be_ended_does_not_hold_up_the_shutdown(tmp_path: 
     pool = TransportPool(
         settings,
         providers=load(),
-        start_transport=partial(Undying.start, keeper=keeper, gates=OpenGates()),
+        start_transport=partial(Undying.start, keeper=keeper, commons=Commons()),
         environ={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
     )
     await pool.start()

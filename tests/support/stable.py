@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from ostler.pool.commons import Commons
 from ostler.pool.events import Finished, Text, TurnEvent
-from ostler.pool.gate import OpenGates
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch import Launch, launch
 from ostler.pool.order import SeatOrder
@@ -71,7 +71,7 @@ class Stable:
     def __init__(self, keeper: Keeper, folder: Path) -> None:
         self.keeper = keeper
         self.folder = folder
-        self.gates = OpenGates()
+        self.commons = Commons()
         self.now = 1_800_000_000.0
         self._started: list[Transport] = []
         self._records = 0
@@ -83,7 +83,7 @@ class Stable:
 
     async def start(self, plan: Launch) -> Transport:
         """Started, and ended with the stable."""
-        transport = await Transport.start(plan, keeper=self.keeper, gates=self.gates, wall=lambda: self.now)
+        transport = await Transport.start(plan, keeper=self.keeper, commons=self.commons, wall=lambda: self.now)
         self._started.append(transport)
         return transport
 

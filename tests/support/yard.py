@@ -11,8 +11,8 @@ from pathlib import Path
 from time import time
 from typing import TypeVar
 
+from ostler.pool.commons import Commons
 from ostler.pool.events import Finished, Text, TurnEvent
-from ostler.pool.gate import OpenGates
 from ostler.pool.keys import TransportKey, canonical_cwd
 from ostler.pool.launch import launch
 from ostler.pool.order import SeatOrder
@@ -86,7 +86,7 @@ class Yard:
         self.recipe = recipe
         self.stage = stage
         self._keeper = keeper
-        self._gates = OpenGates()
+        self._commons = Commons()
         self._folder = folder
         self._transports: list[Transport] = []
         self._seen: set[Witness] = set()
@@ -107,7 +107,7 @@ class Yard:
         key = TransportKey(self.provider.name, self.recipe.model, self.cwd())
         plan = launch(self.provider, settings, key, os.environ if environ is None else environ)
         transport = await soon(
-            Transport.start(plan, keeper=self._keeper, gates=self._gates, wall=time), "the handshake", PATIENCE
+            Transport.start(plan, keeper=self._keeper, commons=self._commons, wall=time), "the handshake", PATIENCE
         )
         self._transports.append(transport)
         return transport

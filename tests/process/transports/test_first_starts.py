@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from ostler.pool.commons import Commons
 from ostler.pool.errors import AgentStartFailed
-from ostler.pool.gate import OpenGates, StartGate
+from ostler.pool.gate import StartGate
 from ostler.pool.provider import Provider
 from ostler.pool.transport import Transport
 from tests.support.pools import alive
@@ -73,13 +74,13 @@ async def test_the_next_one_is_let_in_when_the_one_that_failed_is_gone(stable: S
             finally:
                 there.append(alive(int(pid_file.read_text())))
 
-    class Gates(OpenGates):
-        def start(self, provider: Provider, home: str) -> StartGate:
+    class Watching(Commons):
+        def starts(self, provider: Provider, home: str) -> StartGate:
             return gate
 
     gate = Watched(used=False)
     with pytest.raises(AgentStartFailed):
-        await Transport.start(plan, keeper=stable.keeper, gates=Gates())
+        await Transport.start(plan, keeper=stable.keeper, commons=Watching())
     assert there == [False]
 
 

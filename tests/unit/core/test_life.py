@@ -174,12 +174,12 @@ def test_w02_a_process_shared_per_cwd_serves_again_after_a_clean_close_only() ->
     assert pool.closed(4, clean=False)[-1] == "stop #1 soft used_up"
 
 
-def weighed(pool: Pool, slot: int, *sizes: int, own: int | None = None) -> list[str]:
+def weighed(pool: Pool, slot: int, *sizes: int, own: int | None = None, sessions: int = 1) -> list[str]:
     """One look after the other; what the last one led to."""
     said: list[str] = []
     for size in sizes:
         assert said == [], "an earlier look led to this"
-        said = pool.do(events.MemorySampled(SlotId(slot), size, size if own is None else own))
+        said = pool.do(events.MemorySampled(SlotId(slot), size, size if own is None else own, sessions))
     return said
 
 
@@ -197,13 +197,9 @@ def test_a_weight_that_passes_is_no_growth() -> None:
 
 
 def test_what_sessions_weigh_is_no_growth_and_what_comes_on_top_is() -> None:
-    pool = ready(can_close=True)
+    pool = ready()
     weighed(pool, 1, 100)
-    leases = [pool.leased() for _ in range(3)]
-    assert weighed(pool, 1, 400, 400, 400) == []
-    for lease in leases:
-        pool.release(lease)
-        pool.closed(lease - 1)
+    assert weighed(pool, 1, 400, 400, 400, sessions=4) == []
     assert weighed(pool, 1, 160, 160, 160, 160) == []
     assert weighed(pool, 1, 201, 201, 201)[0] == "note retired memory_growth"
 
@@ -224,14 +220,14 @@ def test_what_a_native_agent_takes_for_its_first_sessions_is_no_growth() -> None
 
 def test_w31_a_ceiling_below_a_fresh_process_is_said_once_and_switched_off() -> None:
     pool = ready(memory_ceiling=50)
-    assert pool.do(events.MemorySampled(SlotId(1), 100, 100)) == ["note ceiling_too_low"]
-    assert pool.do(events.MemorySampled(SlotId(1), 110, 110), after=90.0) == []
+    assert pool.do(events.MemorySampled(SlotId(1), 100, 100, 1)) == ["note ceiling_too_low"]
+    assert pool.do(events.MemorySampled(SlotId(1), 110, 110, 1), after=90.0) == []
 
 
 def test_a_true_ceiling_recycles() -> None:
     pool = ready(memory_ceiling=150)
-    pool.do(events.MemorySampled(SlotId(1), 100, 100))
-    assert pool.do(events.MemorySampled(SlotId(1), 160, 160))[0] == "note retired memory_growth"
+    pool.do(events.MemorySampled(SlotId(1), 100, 100, 1))
+    assert pool.do(events.MemorySampled(SlotId(1), 160, 160, 1))[0] == "note retired memory_growth"
 
 
 def test_w18b_who_answers_when_asked_stays_however_long_it_was_quiet() -> None:
@@ -410,7 +406,7 @@ def test_memory_of_a_starting_process_never_counts_below_what_is_expected() -> N
     pool = Pool()
     pool.register(start_bytes=100)
     pool.claim()
-    pool.do(events.MemorySampled(SlotId(1), 10, 10))
+    pool.do(events.MemorySampled(SlotId(1), 10, 10, 1))
     assert pool.core.census().memory == 100
 
 

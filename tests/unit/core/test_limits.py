@@ -82,10 +82,10 @@ def test_w31_another_ceiling_is_judged_anew() -> None:
     pool.register()
     pool.warm()
     pool.started(1)
-    assert pool.do(events.MemorySampled(SlotId(1), 150, 150)) == ["note ceiling_too_low"]
-    assert pool.do(events.MemorySampled(SlotId(1), 151, 151)) == []
+    assert pool.do(events.MemorySampled(SlotId(1), 150, 150, 1)) == ["note ceiling_too_low"]
+    assert pool.do(events.MemorySampled(SlotId(1), 151, 151, 1)) == []
     pool.do(limits(memory_ceiling=140))
-    assert pool.do(events.MemorySampled(SlotId(1), 151, 151)) == ["note retired memory_growth", "start #3 k"]
+    assert pool.do(events.MemorySampled(SlotId(1), 151, 151, 1)) == ["note retired memory_growth", "start #3 k"]
 
 
 def test_a_cooled_key_ends_and_stays_down_until_somebody_asks() -> None:
@@ -121,7 +121,7 @@ def test_a_seat_that_the_budget_takes_makes_a_place_for_those_who_wait_for_a_sta
     pool.leased("b")
     slot = next(iter(pool.core.books.stables["b"].slots))
     assert pool.claim("a", tools="u") == ["start #6 a"]
-    said = pool.do(events.MemorySampled(slot, 250, 250))
+    said = pool.do(events.MemorySampled(slot, 250, 250, 1))
     assert said == ["note over_budget", "close 2", "note seat_leaked", "open 7 on #1 u"]
 
 
@@ -135,7 +135,7 @@ def test_a_process_of_one_seat_that_the_budget_takes_makes_way() -> None:
     pool.opened(2)
     pool.leased("b")
     slot = next(iter(pool.core.books.stables["b"].slots))
-    said = pool.do(events.MemorySampled(slot, 303, 303))
+    said = pool.do(events.MemorySampled(slot, 303, 303, 1))
     assert said == ["note over_budget", "close 2", "note seat_leaked", "note retired used_up", "stop #1 soft used_up"]
 
 

@@ -365,10 +365,10 @@ def test_over_budget_sheds_parked_then_idle_and_never_leased() -> None:
     pool.do(events.Warm("b", "t", 1))
     (seat,) = pool.core.books.opening
     pool.opened(seat)
-    said = pool.do(events.MemorySampled(SlotId(1), 220, 220))
+    said = pool.do(events.MemorySampled(SlotId(1), 220, 220, 1))
     assert said == ["note over_budget", f"close {seat}", "stop #4 soft memory_budget"]
     assert lease in pool.core.books.leases
-    assert "note over_budget" in pool.do(events.MemorySampled(SlotId(1), 300, 300))
+    assert "note over_budget" in pool.do(events.MemorySampled(SlotId(1), 300, 300, 1))
     assert pool.says().startswith("a: #1 ready 1")
 
 
@@ -378,7 +378,7 @@ def test_no_more_is_shed_than_is_needed() -> None:
     pool.leased("a")
     pool.do(events.Warm("a", "t", 2))
     pool.opened(4, 5)
-    assert pool.do(events.MemorySampled(SlotId(1), 255, 255)) == ["note over_budget", "close 4"]
+    assert pool.do(events.MemorySampled(SlotId(1), 255, 255, 1)) == ["note over_budget", "close 4"]
 
 
 def test_no_seat_is_opened_ahead_beyond_the_budget() -> None:

@@ -340,7 +340,7 @@ class Walk(Judge):
         if (number := self._pick(tuple(self.slots))) is not None:
             size = self.rng.randint(60, 240)
             for _ in range(self.rng.choice((1, 3))):
-                self._send(self.events.MemorySampled(number, size, size))
+                self._send(self.events.MemorySampled(number, size, size, 1))
 
     def _probe(self) -> None:
         if (number := self._ready()) is None:
@@ -373,7 +373,7 @@ class Walk(Judge):
                     events.SeatOpenFailed(number, "x"),
                     events.SeatClosed(number, True),
                     events.SeatBroken(number),
-                    events.MemorySampled(number, 100, 100),
+                    events.MemorySampled(number, 100, 100, 1),
                     events.ProbeAnswered(number),
                     events.ProbeMissed(number),
                     events.LeaseReleased(number, number),

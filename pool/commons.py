@@ -1,0 +1,31 @@
+"""What all processes of one provider have in common on one HOME: the gates before their opens and starts, and the shelf
+for their records.
+
+Owned by the pool and handed to every transport, because two processes of one HOME get in each other's way as well as
+two sessions of one process.
+"""
+
+from ostler.pool.gate import OpenGate, StartGate
+from ostler.pool.provider import Provider
+from ostler.pool.shelf import Shelf
+
+
+class Commons:
+    """One of each for each (provider, HOME)."""
+
+    def __init__(self) -> None:
+        self._opens: dict[tuple[str, str], OpenGate] = {}
+        self._starts: dict[tuple[str, str], StartGate] = {}
+        self._shelves: dict[tuple[str, str], Shelf] = {}
+
+    def opens(self, provider: Provider, home: str) -> OpenGate:
+        """The gate of this provider's sessions on this HOME."""
+        return self._opens.setdefault((provider.name, home), OpenGate(provider.parallel_opens))
+
+    def starts(self, provider: Provider, home: str) -> StartGate:
+        """The gate of its processes."""
+        return self._starts.setdefault((provider.name, home), StartGate(used=not provider.first_start_alone))
+
+    def shelf(self, provider: Provider, home: str) -> Shelf:
+        """Where the records go that nobody needs now."""
+        return self._shelves.setdefault((provider.name, home), Shelf(provider.records, home))

@@ -1,0 +1,143 @@
+"""Where the records of an agent are that reads all of them for each load: real processes that write real files."""
+
+import asyncio
+import dataclasses
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from ostler.pool import PoolSettings, ProviderSettings, TransportKey, open_pool
+from ostler.pool.core import Limits
+from ostler.pool.errors import PoolError, TransportLost
+from ostler.pool.order import SessionMemo
+from ostler.pool.prompt import TextPart
+from ostler.pool.provider import CloseVerb, LoadTrust, Records
+from ostler.pool.providers import load
+from ostler.pool.settings import Deadlines
+from ostler.pool.shelf import BESIDE
+from tests.support.stable import PRELUDE, SCRIPTED, Stable
+from tests.support.waiting import eventually
+
+FORGETFUL = dataclasses.replace(
+    SCRIPTED,
+    name="forgetful",
+    records=Records(".agent/*/chats", "session-*-{}.jsonl", 8),
+    close=CloseVerb.NONE,
+    recycle_after=20,
+    load=LoadTrust(repeats=False),
+)
+AGENT = """
+desk = os.path.join(os.environ["HOME"], ".agent", "work", "chats")
+os.makedirs(desk, exist_ok=True)
+def record(session):
+    return os.path.join(desk, "session-17-33-%s.jsonl" % session[:8])
+def write(session, line):
+    with open(record(session), "a") as file:
+        file.write(line + chr(10))
+for method, frame, session in frames("session/new", "session/load", "session/prompt"):
+    if method == "session/new":
+        opened += 1
+        session = "%04d%04d-0123456789" % (os.getpid() % 10000, opened)
+        write(session, json.dumps({"sessionId": session}))
+        answer(frame, {"sessionId": session})
+    elif method == "session/load":
+        first = os.path.join(os.environ["HOME"], "first-load")
+        if os.path.exists(os.path.join(os.environ["HOME"], "slow")) and not os.path.exists(first):
+            open(first, "w").close()
+            time.sleep(2)
+        elif not os.path.exists(record(session)):
+            refuse(frame, -32002, "session not found")
+            continue
+        answer(frame, {})
+    else:
+        if "!deaf" in json.dumps(frame):
+            time.sleep(1)
+        write(session, "a word")
+        text(session, "yes")
+        done(frame)
+"""
+
+
+def where(folder: Path, session_id: str) -> list[str]:
+    """The folders that its record is in."""
+    return [path.parent.name for path in (folder / ".agent").rglob(f"*-{session_id[:8]}.jsonl")]
+
+
+async def test_a_session_that_is_over_is_put_away_and_taken_back_to_be_loaded(stable: Stable) -> None:
+    transport = await stable.scripted(AGENT, provider=FORGETFUL)
+    session, other = await transport.open(stable.order()), await transport.open(stable.order())
+    await session.close()
+    assert (where(stable.folder, session.id), where(stable.folder, other.id)) == (["chats" + BESIDE], ["chats"])
+    successor = await stable.scripted(AGENT, provider=FORGETFUL)
+    await successor.load(session.memo, stable.order())
+    assert where(stable.folder, session.id) == ["chats"]
+
+
+async def test_an_agent_that_is_still_in_a_turn_goes_on_with_its_record_where_it_was(stable: Stable) -> None:
+    transport = await stable.scripted(AGENT, provider=FORGETFUL, close=0.2)
+    session = await transport.open(stable.order())
+    await session.prompt([TextPart("!deaf")])
+    await session.close()
+    assert where(stable.folder, session.id) == ["chats"]
+
+
+@pytest.mark.parametrize("ending", ["stopped", "killed"])
+async def test_what_a_process_leaves_behind_is_put_away_when_it_is_gone(stable: Stable, ending: str) -> None:
+    transport = await stable.scripted(AGENT, provider=FORGETFUL)
+    sessions = [await transport.open(stable.order()) for _ in range(20)]
+    if ending == "stopped":
+        await transport.close()
+    else:
+        os.kill(transport.pid, signal.SIGKILL)
+        await transport.wait_lost()
+        with pytest.raises(TransportLost):
+            await transport.open(stable.order())
+        await eventually(lambda: not list((stable.folder / ".agent" / "work" / "chats").iterdir()), "all are away")
+    assert {name for session in sessions for name in where(stable.folder, session.id)} == {"chats" + BESIDE}
+
+
+async def test_a_record_that_was_taken_back_in_vain_is_put_away_again(stable: Stable) -> None:
+    transport = await stable.scripted(
+        AGENT.replace("elif not os.path.exists(record(session))", "else"), provider=FORGETFUL
+    )
+    session = await transport.open(stable.order())
+    await session.close()
+    with pytest.raises(PoolError):
+        await transport.load(session.memo, stable.order())
+    await eventually(lambda: where(stable.folder, session.id) == ["chats" + BESIDE], "it is away again")
+
+
+async def test_a_load_that_ends_late_on_a_process_nobody_wants_takes_nothing_from_the_one_that_overtook_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "slow").touch()
+    shelf = tmp_path / ".agent" / "work" / ("chats" + BESIDE)
+    shelf.mkdir(parents=True)
+    memo = SessionMemo("abcdefgh-1234", str(tmp_path / "work"), opened_at=1.0, last_turn_at=2.0)
+    (shelf / "session-17-33-abcdefgh.jsonl").write_text(f'{{"sessionId":"{memo.session_id}"}}\n')
+    agent = ProviderSettings(command=(sys.executable, "-S", "-c", PRELUDE + AGENT), deadlines=Deadlines(close=0.3))
+    settings = PoolSettings(
+        providers={"forgetful": agent}, limits=Limits(slow_open_after=0.5, sweep_every=0.1, probe_every=None)
+    )
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    providers = {**load(), "forgetful": FORGETFUL}
+    async with open_pool(settings, runtime_dir=tmp_path / "run", environ=environ, providers=providers) as pool:
+        key = TransportKey("forgetful", "m", str(tmp_path / "work"))
+        # Somebody stays on the old process, so that it drains and is not stopped.
+        other = await pool.lease(key, owner="other")
+        lease = await pool.lease(key, owner="one", resume=memo)
+        assert (lease.restored, lease.pid == other.pid) == (True, False)
+        closed = [view for view in pool.snapshot().processes if view.pid == other.pid]
+        assert [view.leaked for view in closed] == [0]
+        await eventually(
+            lambda: [one.leaked for one in pool.snapshot().processes if one.pid == other.pid] == [1], "late"
+        )
+        await asyncio.sleep(0.2)  # nothing tells of a rename that does not come
+        assert where(tmp_path, memo.session_id) == ["chats"]
+        lease.release()
+        await eventually(lambda: where(tmp_path, memo.session_id) == ["chats" + BESIDE], "it is over")
+        other.release()
