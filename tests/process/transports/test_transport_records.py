@@ -1,6 +1,5 @@
 """Where the records of an agent are that reads all of them for each load: real processes that write real files."""
 
-import asyncio
 import dataclasses
 import os
 import signal
@@ -131,13 +130,14 @@ async def test_a_load_that_ends_late_on_a_process_nobody_wants_takes_nothing_fro
         other = await pool.lease(key, owner="other")
         lease = await pool.lease(key, owner="one", resume=memo)
         assert (lease.restored, lease.pid == other.pid) == (True, False)
-        closed = [view for view in pool.snapshot().processes if view.pid == other.pid]
-        assert [view.leaked for view in closed] == [0]
-        await eventually(
-            lambda: [one.leaked for one in pool.snapshot().processes if one.pid == other.pid] == [1], "late"
-        )
-        await asyncio.sleep(0.2)  # nothing tells of a rename that does not come
+
+        def ended_late() -> list[int]:
+            return [one.leaked for one in pool.snapshot().processes if one.pid == other.pid]
+
+        assert ended_late() == [0]
+        await eventually(lambda: ended_late() == [1], "the load on the old process is over")
+        other.release()
+        await eventually(lambda: not ended_late(), "the old process is gone, and with it all that it had to put away")
         assert where(tmp_path, memo.session_id) == ["chats"]
         lease.release()
         await eventually(lambda: where(tmp_path, memo.session_id) == ["chats" + BESIDE], "it is over")
-        other.release()

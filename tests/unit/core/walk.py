@@ -339,7 +339,7 @@ class Walk(Judge):
     def _memory(self) -> None:
         if (number := self._pick(tuple(self.slots))) is not None:
             size = self.rng.randint(60, 240)
-            for _ in range(self.rng.choice((1, 3))):
+            for _ in range(1 + size % 3):
                 self._send(self.events.MemorySampled(number, size, size, 1))
 
     def _probe(self) -> None:
