@@ -75,8 +75,8 @@ class Shelf:
             try:
                 # Named by the holder's own work, for nobody joins another one's.
                 left = await self._looks.find(work, work, patience, place=self._home)
-            except NoLook as error:
-                left = [error.why]
+            except (NoLook, OSError) as error:  # HOME itself, for instance: no reason to end the open of a session
+                left = [str(error)]
         for why in left:
             log.warning("a record of session %s below %s was not moved: %s", session_id, self._home, why)
 

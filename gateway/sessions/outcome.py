@@ -38,7 +38,7 @@ class Outcome:
     """What went wrong, for FAILED."""
     usage: Usage | None = None
     retry_after: float = 0.0
-    """Seconds before which another try is in vain, where that is known."""
+    """Seconds that the pool gives whoever wants to try again; 0 where it names none."""
 
 
 def failed(code: str, message: str, retry_after: float = 0.0) -> Outcome:

@@ -145,6 +145,13 @@ async def test_what_cannot_be_moved_is_told_in_the_log(
     assert len(names(desk)) == 1
 
 
+async def test_a_home_that_cannot_be_looked_at_is_told_in_the_log_and_ends_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await Shelf(RECORDS, "/" + "x" * 5000).take_back(Session(), 5.0)
+    assert "was not moved: [Errno" in caplog.text
+
+
 async def test_an_agent_that_reads_only_what_it_needs_keeps_its_records_where_they_are(tmp_path: Path) -> None:
     shelf = Shelf(None, str(tmp_path / "never made"))
     await shelf.put_away(Session(), 5.0)
