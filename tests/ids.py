@@ -29,11 +29,16 @@ GROUPS = {
     "g": (13, "flag and telemetry"),
     "h": (20, "resume and data loss"),
 }
-ORIGINS = {"w": "failures seen in the wild", "wm": "failures of the models", "m": "failures we measured"}
+ORIGINS = {
+    "w": "failures seen in the wild",
+    "wm": "failures of the models",
+    "m": "failures we measured",
+    "n": "failures found by strangers",
+}
 EXCEPTIONS: Mapping[str, str] = {}
 """By id, why a failure has no test: none at present."""
-NAMED = re.compile(r"[a-h]\d\d|wm\d|[wm]\d\d[a-z]?")
-NEARLY = re.compile(r"(?:[a-h]|wm|[wm])\d+[a-z]*")
+NAMED = re.compile(r"[a-h]\d\d|wm\d|[wmn]\d\d[a-z]?")
+NEARLY = re.compile(r"(?:[a-h]|wm|[wmn])\d+[a-z]*")
 PASSED_OVER = re.compile(r"r[a-h]\d+[a-z]?")
 """Ids of older lists, which nobody counts any more."""
 
