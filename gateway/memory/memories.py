@@ -10,6 +10,7 @@ Rules:
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -25,6 +26,7 @@ from ostler.gateway.memory.watch import MemoryWatch, NoWatch
 from ostler.gateway.records import MessageRecord
 from ostler.gateway.sessions.witness import Switch
 from ostler.gateway.sessions.workshop import SessionContext
+from ostler.metrics.loops import Loops
 from ostler.wire.json import without_surrogates
 from ostler.wire.recalled import build_recalled
 
@@ -42,10 +44,13 @@ class Memories:
         users: Users,
         settings: MemorySettings,
         watch: MemoryWatch | None = None,
+        *,
         clock: Callable[[], float] = time.monotonic,
+        loops: Loops | None = None,
     ) -> None:
         watch = NoWatch() if watch is None else watch
-        self._lanes = [Lane(name, provider, watch, clock) for name, provider in providers.items()]
+        self._loops = Loops() if loops is None else loops
+        self._lanes = [Lane(name, provider, watch, clock, self._loops) for name, provider in providers.items()]
         self._clock = clock
         self._users = users
         self._settings = settings
@@ -132,10 +137,13 @@ class Memories:
 
     async def work(self) -> None:
         """Hand the news over, one after another, until the end."""
-        while (news := await self._inbox.get()) is not None:
-            for lane, errand in news:
-                errand.user = await self._users.of(errand.session_id)
-                await lane.deliver(errand)
+        loop = self._loops.add("the messenger of memory", patience=math.inf)
+        with loop.running():
+            while (news := await self._inbox.get()) is not None:
+                for lane, errand in news:
+                    with loop.round():
+                        errand.user = await self._users.of(errand.session_id)
+                        await lane.deliver(errand)
 
     async def close(self, worker: "asyncio.Task[None]") -> None:
         """Tell what is left to tell and let the providers close, within the limit. Idempotent."""

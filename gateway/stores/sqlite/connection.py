@@ -3,11 +3,16 @@
 Rules:
 - The file is made by us with mode 0600 before SQLite sees it. SQLite gives its log and its shared map the mode of the
   file, whatever the umask; a file that is wider than that is narrowed.
+- No code of this process opens a file that SQLite may have open: not the database, its log or its map, not for a look.
+  POSIX drops all locks that a process has on a file when the process closes any descriptor of it. Without our locks
+  the next program that looks at the database takes itself for its only user and deletes the log that we write to.
+  `stat`, `chmod` and `mknod` open nothing. A copy is made through a connection.
 - A connection is used by one thread at a time and closed by whoever finds it failing: one that was opened on a
   read-only file stays read-only for ever.
 """
 
 import os
+import stat
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,17 +33,23 @@ as much bought nothing that `python -m bench store` could tell, and looked like 
 
 
 def make_private(path: Path) -> None:
-    """The file, there and narrow; it is left alone where it cannot be changed."""
+    """Make the file where it is missing, and take it from everybody but its owner; a file that we may not write to is
+    left alone. Opens nothing: the file may be in use, see the rules."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
+    # Where a link leads to, as SQLite does it: the log is beside the file and not beside the link.
+    real = Path(os.path.realpath(path))
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE))
-    except OSError:
-        if not path.exists():
-            raise
-        return
-    for file in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
-        if file.exists() and file.stat().st_mode & 0o077:
-            file.chmod(PRIVATE)
+        os.mknod(real, stat.S_IFREG | PRIVATE)
+    except FileExistsError:
+        if not os.access(real, os.W_OK):
+            return
+    for file in (real, real.with_name(real.name + "-wal"), real.with_name(real.name + "-shm")):
+        try:
+            mode = stat.S_IMODE(file.stat().st_mode)
+            if mode & 0o077:
+                file.chmod(mode & PRIVATE)
+        except FileNotFoundError:
+            """The log comes and goes with the connections."""
 
 
 def connect(path: Path, wait: float) -> Connection:

@@ -53,6 +53,7 @@ from ostler.gateway.stores.sqlite.file import SqliteSettings, StoreFile
 from ostler.gateway.stores.sqlite.json import write_json
 from ostler.gateway.stores.sqlite.library import check_library
 from ostler.gateway.stores.watch import StoreWatch
+from ostler.metrics.loops import Loops
 from ostler.wire.json import JsonObject
 
 log = logging.getLogger("ostler.gateway.store")
@@ -74,11 +75,12 @@ class SqliteStore:
         settings: SqliteSettings | None = None,
         clock: Callable[[], float] = time,
         watch: StoreWatch | None = None,
+        loops: Loops | None = None,
     ) -> Self:
         """Open a file or make it, and bring it to the schema of today; as `StoreFile.open` says."""
         check_library()
         wanted = SqliteSettings() if settings is None else settings
-        return cls(await asyncio.to_thread(StoreFile.open, path, wanted, watch), settings=wanted, clock=clock)
+        return cls(await asyncio.to_thread(StoreFile.open, path, wanted, watch, loops), settings=wanted, clock=clock)
 
     async def aclose(self) -> None:
         await asyncio.to_thread(self._file.close)
