@@ -51,7 +51,7 @@ class Silence:
     def reading(
         self,
         census: Callable[..., Census],  # noqa: ARG002 - nothing is read
-        loops: Loops | None = None,  # noqa: ARG002
+        loops: Loops | None = None,  # noqa: ARG002 - nothing is measured
     ) -> Iterator[None]:
         """Nothing is read."""
         yield
