@@ -222,7 +222,7 @@ def noqa_without_reason(node: ast.AST, source: list[str]) -> str | None:
 def opened_database(node: ast.AST, source: list[str]) -> str | None:
     """POSIX drops all locks of a process on a file when the process closes any descriptor of it (n18)."""
     opens = {"open", "os.open", "io.open", "shutil.copy", "shutil.copy2", "shutil.copyfile"}
-    methods = {"read_bytes", "read_text", "write_bytes", "write_text", "touch"}
+    methods = {"read_bytes", "read_text", "write_bytes", "write_text"}
     if not isinstance(node, ast.Call):
         return None
     name = name_of(node.func)
