@@ -46,6 +46,8 @@ from ostler.gateway.readiness import Readiness
 from ostler.gateway.release import version
 from ostler.gateway.resets.expiry import Expiry
 from ostler.gateway.resets.policies import policies_of
+from ostler.gateway.resets.retention import Retention
+from ostler.gateway.sessions.erasing import Eraser
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.mirrors import Mirrors
 from ostler.gateway.sessions.reports import TurnObservers
@@ -83,6 +85,7 @@ class Gateway:
     memories: Memories
     readiness: Readiness
     expiry: Expiry
+    retention: Retention
 
 
 @asynccontextmanager
@@ -162,7 +165,6 @@ async def open_gateway(
         )
         sessions = await stack.enter_async_context(open_sessions(house))
         await close_unfinished(store)
-        places = {path: name for name, path in settings.metrics.places.items()}
         census = partial(
             Census,
             pool=pool,
@@ -172,17 +174,41 @@ async def open_gateway(
             memories=memories,
             reaped=keeper.reaped,
         )
-        stack.enter_context(counts.reading(partial(census, database=folder / DATABASE, places=places), loops))
+        stack.enter_context(
+            counts.reading(
+                partial(
+                    census,
+                    database=folder / DATABASE,
+                    places={path: name for name, path in settings.metrics.places.items()},
+                ),
+                loops,
+            )
+        )
         directories = Directories(look_below(wanted.roots, work), time.monotonic)
         hall = Hall(sessions, Places(models, work, directories, house.permits), policies)
         lookout = Lookout(sessions, readiness, recent, version("ostler"), *clocks)
         console = Console(Board(lookout), Operator(pool, models, work, outfits))
         keys = Keys(key_ring(settings.auth), lambda: key_ring(fresh_auth(loaded)), crew, loops)
-        app = build_app(loaded, hall, readiness, console, counts, keys=keys)
+        app = build_app(
+            loaded, hall, readiness, console, counts, keys=keys, eraser=Eraser(sessions, memories.session_erased)
+        )
         expiry = Expiry(sessions, policies, settings.resets.check_every, loops)
         house.crew.start(expiry.run(), "expiry")
-        admin = build_admin(loaded, console)
-        yield Gateway(app, admin, keys, sessions, pool, bridge, store, memories, readiness, expiry)
+        retention = Retention(sessions, settings.retention, settings.resets.check_every, memories.session_erased, loops)
+        house.crew.start(retention.run(), "retention")
+        yield Gateway(
+            app,
+            build_admin(loaded, console),
+            keys,
+            sessions,
+            pool,
+            bridge,
+            store,
+            memories,
+            readiness,
+            expiry,
+            retention,
+        )
 
 
 async def close_unfinished(store: Store) -> None:

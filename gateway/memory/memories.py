@@ -103,6 +103,10 @@ class Memories:
         """Turns were taken back."""
         self._tell(session_id, on_session_switch=partial(_rewind, session_id))
 
+    def session_erased(self, session_id: str) -> None:
+        """Nothing of it is to be remembered."""
+        self._tell(session_id, on_session_erased=partial(_erase, session_id))
+
     # --- what sessions get ---
 
     async def source(self, context: SessionContext) -> list[Tool]:
@@ -194,6 +198,10 @@ def _queue(question: str, session_id: str, provider: MemoryProvider, user: str) 
 
 def _end(spoken: Sequence[Spoken], session_id: str, provider: MemoryProvider, user: str) -> None:
     provider.on_session_end(spoken, session_id=session_id, user=user)
+
+
+def _erase(session_id: str, provider: MemoryProvider, user: str) -> None:
+    provider.on_session_erased(session_id, user=user)
 
 
 def _switch(session_id: str, parent_id: str, reason: Switch, provider: MemoryProvider, user: str) -> None:

@@ -88,6 +88,16 @@ class Mirrors:
         if self._enabled:
             await self._try(session_id, self._rewrite)
 
+    async def remove(self, session_id: str) -> None:
+        """The session is gone."""
+        self._grown.pop(session_id, None)
+        async with self._lines.stand(session_id):
+            self._reach.pop(session_id, None)
+            try:
+                await asyncio.to_thread(self._mirror.remove, session_id)
+            except OSError as error:
+                log.warning("the mirror of session %s cannot be removed: %s", session_id, error)
+
     async def settled(self) -> None:
         """Wait until everything that grew is written."""
         while self._working is not None and not self._working.done():

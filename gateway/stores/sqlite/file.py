@@ -80,6 +80,10 @@ class StoreFile:
         """Queue a piece of work; it is durable when it is done. Raises `StoreClosed`, `StoreBusy`."""
         return self._writer.submit(work)
 
+    def empty_log(self) -> None:
+        """Empty the log as soon as no reader needs it: what was overwritten in the file still stands there."""
+        self._writer.empty_log()
+
     def read(self, look: Callable[[Connection], T]) -> Awaitable[T]:
         """What a reader finds."""
         return self._readers.run(look)

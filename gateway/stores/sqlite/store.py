@@ -15,6 +15,7 @@ from typing import Self
 from ostler.gateway.errors import StoreError
 from ostler.gateway.records import (
     ConversationRecord,
+    EndReason,
     IdempotencyRecord,
     MessageCounts,
     MessageRecord,
@@ -37,6 +38,7 @@ from ostler.gateway.store import ANY
 from ostler.gateway.stores.sqlite import (
     children,
     conversations,
+    erasing,
     idempotency,
     items,
     messages,
@@ -346,7 +348,41 @@ class SqliteStore:
         await self._file.write(lambda db: upkeep.clear_mark(db, name))
 
     async def prune(self, *, before: float, limit: int = 1000) -> list[str]:
-        return await self._file.write(lambda db: upkeep.prune(db, before, limit))
+        gone = await self._file.write(lambda db: upkeep.prune(db, before, limit))
+        if gone:
+            self._file.empty_log()
+        return gone
+
+    async def end_unreachable(self, *, before: float, besides: Sequence[str] = (), limit: int = 1000) -> list[str]:
+        idle, now = erasing.Idle(before, write_json(list(besides)), limit), self._clock()
+        return await self._file.write(lambda db: erasing.end_unreachable(db, idle, EndReason.UNREACHABLE, now))
+
+    async def prune_unreachable(
+        self,
+        *,
+        before: float,
+        besides: Sequence[str] = (),
+        only: str | None = None,
+        unstored: bool = False,
+        limit: int = 1000,
+    ) -> list[str]:
+        idle = erasing.Idle(before, write_json(list(besides)), limit, only)
+        gone = await self._file.write(lambda db: erasing.prune_unreachable(db, idle, unstored=unstored))
+        if gone:
+            self._file.empty_log()
+        return gone
+
+    async def with_copies(self, session_ids: Sequence[str]) -> list[str]:
+        return await self._file.read(lambda db: erasing.doomed(db, session_ids))
+
+    async def erase(self, session_ids: Sequence[str]) -> list[str]:
+        gone = await self._file.write(lambda db: erasing.erase(db, session_ids))
+        self._file.empty_log()
+        return gone
+
+    async def erase_owner(self, owner: str) -> None:
+        await self._file.write(lambda db: erasing.erase_owner(db, owner))
+        self._file.empty_log()
 
     async def facts(self) -> StoreFacts:
         found = await self._file.write(lambda db: upkeep.facts(db, self._file.path))

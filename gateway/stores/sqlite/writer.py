@@ -20,11 +20,12 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import apsw
 
@@ -53,6 +54,8 @@ GROUP = 512
 FOLD_IDLE, FOLD_BUSY = 500, 16_000
 """Pages of the log (2 MiB, 64 MiB) from which on it is folded into the file: when nobody waits, and anyhow."""
 PROBE_EVERY = 1.0
+EMPTIES_WITHIN = 0.1
+"""Seconds for which the emptying of the log waits for readers, each time: whoever writes waits as long."""
 STUCK_AFTER = 30.0
 """Seconds for one transaction, with all its waits: a disk that takes longer does not answer."""
 GROUP_ERRORS = (apsw.BusyError, apsw.FullError, apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.NoMemError)
@@ -70,6 +73,15 @@ class Job(Generic[T]):
     loop: asyncio.AbstractEventLoop
     done: asyncio.Future[T]
     since: float = field(default_factory=monotonic)
+
+
+class Nothing(Enum):
+    """In the queue: nothing to write, but something to look after."""
+
+    NOTHING = "nothing"
+
+
+NOTHING: Final = Nothing.NOTHING
 
 
 @dataclass(slots=True)
@@ -114,13 +126,14 @@ class Writer:
         self._opening = opening
         self._lock = LockWait(wait)
         self._most_waiting = most_waiting
-        self._inbox: SimpleQueue[Job[Any] | None] = SimpleQueue()
+        self._inbox: SimpleQueue[Job[Any] | Nothing | None] = SimpleQueue()
         # Between "is it closed?" and "put it in" nobody may close: the job would be served by no one.
         self._gate = threading.Lock()
         self._closed = False
         self._ending = False
         self._db: Connection | None = None
         self._log_pages = 0
+        self._empties_log = False
         self._thread = threading.Thread(target=self._run, name="ostler-store-writer", daemon=True)
         self._thread.start()
 
@@ -146,6 +159,13 @@ class Writer:
             self._inbox.put(Job(work, loop, done))
         return done
 
+    def empty_log(self) -> None:
+        """Fold the whole log into the file and cut it to nothing, when the thread has a moment; tried until it is."""
+        self._empties_log = True
+        with self._gate:
+            if not self._closed:
+                self._inbox.put(NOTHING)
+
     def close(self) -> None:
         """Serve what is queued, then end. Blocks until the thread has ended."""
         with self._gate:
@@ -160,21 +180,21 @@ class Writer:
                 while not self._ending:
                     first = self._next()
                     with self._loop.round():
-                        if first is not None:
+                        if isinstance(first, Job):
                             self._serve(self._take(first))
-                            self._fold()
-                        elif not self._ending:
+                        elif self._loop.failures and not self._ending:
                             self._probe()
+                        self._fold()
         finally:
             self._drop()
             self._answer_the_rest()
 
-    def _next(self) -> Job[Any] | None:
-        """The next piece of work; None at the end, and where it is time to probe."""
+    def _next(self) -> Job[Any] | Nothing | None:
+        """The next piece of work; None at the end, `NOTHING` where it is time for what nobody waits for."""
         try:
-            first = self._inbox.get(timeout=PROBE_EVERY if self._loop.failures else None)
+            first = self._inbox.get(timeout=PROBE_EVERY if self._loop.failures or self._empties_log else None)
         except Empty:
-            return None
+            return NOTHING
         self._ending = first is None
         return first
 
@@ -184,7 +204,7 @@ class Writer:
             self._closed = True
         rest = []
         while not self._inbox.empty():
-            if (job := self._inbox.get_nowait()) is not None:
+            if isinstance(job := self._inbox.get_nowait(), Job):
                 rest.append(Outcome(job, error=StoreFault(self._path, WRITER_GONE)))
         tell(rest)
 
@@ -198,7 +218,8 @@ class Writer:
             if job is None:
                 self._ending = True
                 break
-            group.append(job)
+            if isinstance(job, Job):
+                group.append(job)
         return group
 
     def _serve(self, group: list[Job[Any]]) -> None:
@@ -338,6 +359,8 @@ class Writer:
 
     def _fold(self) -> None:
         """Fold the log into the file while nobody waits, or when it has grown too long to wait for that."""
+        if self._empties_log and self._inbox.empty():
+            self._empty_log()
         if self._db is None or self._log_pages < (FOLD_IDLE if self._inbox.empty() else FOLD_BUSY):
             return
         self._log_pages = 0
@@ -346,6 +369,20 @@ class Writer:
         except apsw.Error as error:
             log.warning("the log could not be folded into %s: %s", self._path, error)
             self._drop()
+
+    def _empty_log(self) -> None:
+        """A reader in the middle of a look keeps the log: it is tried again."""
+        if self._db is None:
+            return
+        try:
+            self._db.set_busy_timeout(int(EMPTIES_WITHIN * 1000))
+            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except (apsw.BusyError, apsw.LockedError):
+            return
+        except apsw.Error as error:
+            log.warning("the log of %s could not be emptied: %s", self._path, error)
+            self._drop()
+        self._empties_log, self._log_pages = False, 0
 
 
 def tell(outcomes: list[Outcome[Any]]) -> None:

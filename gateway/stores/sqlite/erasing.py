@@ -1,0 +1,120 @@
+"""What leads nowhere, and what is to be erased.
+
+Rules:
+- A session without a key is led to by a slug, by a child, by a call that waits, or by a response. A response that was
+  made for a slug leads to its session by that slug: once the slug is gone or has moved, it does so only for a while.
+- Erasing takes with a session those that hold copies of its text: every child, and what it was compressed from.
+- Erased text is overwritten, in the tables and in the index of words; what the log holds of it goes when the log is
+  emptied, which is the writer's affair.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ostler.gateway.records import UNSTORED
+from ostler.gateway.stores.sqlite import sessions
+from ostler.gateway.stores.sqlite.connection import Connection, all_rows, run, value
+from ostler.gateway.stores.sqlite.json import write_json
+
+LED_TO = (
+    "NOT EXISTS (SELECT 1 FROM routing r WHERE r.session_id = s.id) "
+    "AND NOT EXISTS (SELECT 1 FROM conversations c WHERE c.session_id = s.id) "
+    "AND NOT EXISTS (SELECT 1 FROM sessions c WHERE c.parent_id = s.id)"
+)
+"""Nothing that a key, a slug or a child leads to: its history may be asked for."""
+ASKED_FOR = (
+    "NOT EXISTS (SELECT 1 FROM responses r WHERE r.session_id = s.id {kept}) "
+    "AND NOT EXISTS (SELECT 1 FROM parked_calls p WHERE p.session_id = s.id AND p.state = 'waiting')"
+)
+UNREACHABLE = (
+    f"SELECT s.id FROM sessions s WHERE s.key IS NULL AND s.last_active_at < ?1 AND {LED_TO} AND {ASKED_FOR} "
+    "AND s.id NOT IN (SELECT value FROM json_each(?2)) AND (?3 IS NULL OR s.id = ?3) {which} "
+    "ORDER BY s.last_active_at, s.seq LIMIT ?4"
+)
+ALIVE = "AND s.ended_at IS NULL"
+NOT_FOR_KEEPS = f"AND s.metadata ->> '$.{UNSTORED}' = 0"
+DOOMED = """
+WITH RECURSIVE doomed (id) AS (
+    SELECT s.id FROM sessions s JOIN json_each(?) named ON s.id = named.value
+    UNION SELECT child.id FROM sessions child JOIN doomed ON child.parent_id = doomed.id
+    UNION SELECT parent.id FROM sessions child JOIN doomed ON child.id = doomed.id
+        JOIN sessions parent ON parent.id = child.parent_id WHERE child.origin = 'compression'
+) SELECT id FROM doomed ORDER BY id
+"""
+OF_SESSION = ("messages", "responses", "parked_calls", "conversations", "routing")
+REPEATED = "DELETE FROM idempotency WHERE instr(headers, ?)"
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Which sessions are meant: last active before then, but for those that the process holds, and how many at most."""
+
+    before: float
+    besides: str
+    limit: int
+    only: str | None = None
+    """This one, if it is such a session."""
+
+
+def end_unreachable(db: Connection, idle: Idle, reason: str, now: float) -> list[str]:
+    """Those that ended by this."""
+    found = _unreachable(db, idle, "", ALIVE)
+    return [session_id for session_id in found if sessions.end(db, session_id, reason, now)]
+
+
+def prune_unreachable(db: Connection, idle: Idle, *, unstored: bool) -> list[str]:
+    """`unstored`: those whose client asked that nothing be stored. Else all, also those that have ended, and those that
+    only responses of a slug lead to that is gone or has moved."""
+    found = _unreachable(db, idle, "", NOT_FOR_KEEPS) if unstored else _unreachable(db, idle, "AND r.slug IS NULL", "")
+    delete(db, found)
+    return found
+
+
+def _unreachable(db: Connection, idle: Idle, kept: str, which: str) -> list[str]:
+    sql = UNREACHABLE.format(kept=kept, which=which)
+    return [str(row[0]) for row in all_rows(db, sql, (idle.before, idle.besides, idle.only, idle.limit))]
+
+
+def doomed(db: Connection, session_ids: Sequence[str]) -> list[str]:
+    """What goes with them, themselves included."""
+    return [str(row[0]) for row in all_rows(db, DOOMED, (write_json(list(session_ids)),))]
+
+
+def erase(db: Connection, session_ids: Sequence[str]) -> list[str]:
+    """Those that are gone now, with all that is theirs."""
+    gone = doomed(db, session_ids)
+    delete(db, gone)
+    return gone
+
+
+def delete(db: Connection, session_ids: Sequence[str]) -> None:
+    """Exactly these, with all that is theirs."""
+    if not session_ids:
+        return
+    with overwriting(db):
+        for session_id in session_ids:
+            for table in OF_SESSION:
+                run(db, f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
+            run(db, REPEATED, (session_id,))
+            run(db, "DELETE FROM sessions WHERE id = ?", (session_id,))
+
+
+def erase_owner(db: Connection, owner: str) -> None:
+    """What an owner has beside sessions."""
+    with overwriting(db):
+        for table in ("responses", "conversations", "idempotency"):
+            run(db, f"DELETE FROM {table} WHERE owner = ?", (owner,))
+
+
+@contextmanager
+def overwriting(db: Connection) -> Iterator[None]:
+    """Inside, what is deleted is overwritten and not only left out."""
+    before = value(db, "PRAGMA secure_delete")
+    run(db, "PRAGMA secure_delete=ON")
+    run(db, "INSERT INTO message_words (message_words, rank) VALUES ('secure-delete', 1)")
+    try:
+        yield
+    finally:
+        run(db, "INSERT INTO message_words (message_words, rank) VALUES ('secure-delete', 0)")
+        run(db, f"PRAGMA secure_delete={before}")
