@@ -156,14 +156,13 @@ class Notebook:
         """Delete, and overwrite, what was noted in these sessions, or for an owner in whichever session. How many."""
         with self._lock, self._db:
             run(self._db, "PRAGMA secure_delete=ON")
-            run(self._db, "INSERT INTO note_words (note_words, rank) VALUES ('secure-delete', 1)")
             gone = sum(run(self._db, "DELETE FROM notes WHERE session_id = ?", (one,)) for one in session_ids)
             if owner is not None:
                 user = quote(owner, safe="")
                 theirs = (user, len(user) + 1, f"{user}/")
                 gone += run(self._db, "DELETE FROM notes WHERE user = ? OR substr(user, 1, ?) = ?", theirs)
                 run(self._db, "DELETE FROM forgotten WHERE user = ? OR substr(user, 1, ?) = ?", theirs)
-            run(self._db, "INSERT INTO note_words (note_words, rank) VALUES ('secure-delete', 0)")
+            run(self._db, "INSERT INTO note_words (note_words) VALUES ('optimize')")
         self._empty_log()
         return gone
 

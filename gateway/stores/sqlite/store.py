@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import time
 from typing import Self
@@ -59,6 +60,8 @@ from ostler.metrics.loops import Loops
 from ostler.wire.json import JsonObject
 
 log = logging.getLogger("ostler.gateway.store")
+WORD_PAGES = 500
+"""Pages of the index of words that are merged while others wait for the lock."""
 
 
 class SqliteStore:
@@ -377,8 +380,15 @@ class SqliteStore:
 
     async def erase(self, session_ids: Sequence[str]) -> list[str]:
         gone = await self._file.write(lambda db: erasing.erase(db, session_ids))
-        self._file.empty_log()
+        if gone:
+            await self._erase_words()
         return gone
+
+    async def _erase_words(self) -> None:
+        pages = -WORD_PAGES
+        while await self._file.write(partial(erasing.merge_words, pages=pages)):
+            pages = WORD_PAGES
+        self._file.empty_log()
 
     async def erase_owner(self, owner: str) -> None:
         await self._file.write(lambda db: erasing.erase_owner(db, owner))

@@ -56,6 +56,7 @@ FOLD_IDLE, FOLD_BUSY = 500, 16_000
 PROBE_EVERY = 1.0
 EMPTIES_WITHIN = 0.1
 """Seconds for which the emptying of the log waits for readers, each time: whoever writes waits as long."""
+LAST_TRIES = 20
 STUCK_AFTER = 30.0
 """Seconds for one transaction, with all its waits: a disk that takes longer does not answer."""
 GROUP_ERRORS = (apsw.BusyError, apsw.FullError, apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.NoMemError)
@@ -186,6 +187,7 @@ class Writer:
                             self._probe()
                         self._fold()
         finally:
+            self._empty_log_at_the_end()
             self._drop()
             self._answer_the_rest()
 
@@ -369,6 +371,13 @@ class Writer:
         except apsw.Error as error:
             log.warning("the log could not be folded into %s: %s", self._path, error)
             self._drop()
+
+    def _empty_log_at_the_end(self) -> None:
+        for _ in range(LAST_TRIES):
+            if self._empties_log:
+                self._empty_log()
+        if self._empties_log and self._db is not None:
+            log.warning("the log of %s is read by others and keeps for now what was erased", self._path)
 
     def _empty_log(self) -> None:
         """A reader in the middle of a look keeps the log: it is tried again."""
