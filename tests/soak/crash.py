@@ -26,7 +26,7 @@ from ostler.gateway.data_folder import DATABASE
 from tests.soak.foreigners import KINDS, Foreigners
 from tests.soak.talkers import CONVERSATIONS, PATIENCE, Talker, judge, mirror_differs, stored
 from tests.support.serve_command import Command, command
-from tests.support.small_disk import filled, small_disk
+from tests.support.small_disk import Ballast, filled, small_disk
 from tests.support.tally import Tally, begin, words
 
 EPOCH = 15
@@ -184,16 +184,26 @@ def fulls(crashes: Crashes, many: int) -> None:
             with crashes.talking(running):
                 for _ in range(many):
                     time.sleep(0.5)
-                    with filled(folder):
-                        time.sleep(1.0)
+                    with filled(folder) as ballast:
+                        told = wait_for_refusal(crashes, ballast)
+                    crashes.tally.expect(told, f"the disk was full for {LONG:g} s and nobody was told")
                     crashes.tally.counts["full disks"] += 1
                 time.sleep(1.5)
             running.end()
         crashes.judge(folder / "data")
-        crashes.tally.expect(crashes.refusals() > 0, "the disk was full and nobody was told")
         with closing(sqlite3.connect(folder / "data" / DATABASE)) as db:
             crashes.tally.expect(db.execute("pragma integrity_check").fetchone() == ("ok",), "the file is damaged")
         crashes.end(folder)
+
+
+def wait_for_refusal(crashes: Crashes, ballast: Ballast) -> bool:
+    """Until somebody is told that the disk is full. The log of the database is written over from its beginning once it
+    is folded: 460 messages were stored, for good, on a disk without any room."""
+    before, over = crashes.refusals(), time.monotonic() + LONG
+    while crashes.refusals() == before and time.monotonic() < over:
+        time.sleep(0.05)
+        ballast.fill()
+    return crashes.refusals() > before
 
 
 def main() -> int:
