@@ -285,6 +285,10 @@ class Upkeep(Protocol):
         """Delete these sessions and those that `with_copies` names, whatever leads to them, and overwrite their text.
         The ids of those that were there."""
 
+    async def erase_words(self) -> None:
+        """Take out of the index of words those of text that was pruned. Takes a while, and lets others write meanwhile;
+        `erase` does it by itself."""
+
     async def erase_owner(self, owner: str) -> None:
         """The same for the responses, conversations and repeatable answers of an owner, whatever session is theirs."""
 

@@ -155,7 +155,6 @@ class Notebook:
     def erase(self, session_ids: Sequence[str] = (), *, owner: str | None = None) -> int:
         """Delete, and overwrite, what was noted in these sessions, or for an owner in whichever session. How many."""
         with self._lock, self._db:
-            run(self._db, "PRAGMA secure_delete=ON")
             gone = sum(run(self._db, "DELETE FROM notes WHERE session_id = ?", (one,)) for one in session_ids)
             if owner is not None:
                 user = quote(owner, safe="")

@@ -6,7 +6,7 @@ Rules:
   deleted only where `retention.ended` says so, and only after they have ended.
 - A session that was asked for with `store: false` is erased as soon as nothing of it is needed any more; the others end
   then, and are deleted after `retention.unreachable`.
-- A session that the process holds is never touched.
+- A session that the process uses is never touched.
 """
 
 import asyncio
@@ -20,6 +20,8 @@ from ostler.metrics.loops import Loops
 
 log = logging.getLogger(__name__)
 AT_ONCE = 100
+TIDY_EVERY = 86_400.0
+"""Seconds, at least, between two times that the index of words is rid of what was deleted: it is work for a second."""
 
 
 class Retention:
@@ -39,6 +41,8 @@ class Retention:
         self._forget = forget
         self._settings = settings
         self._every = every
+        self._untidy = False
+        self._tidied = 0.0
         self._loops = Loops() if loops is None else loops
 
     async def run(self) -> None:
@@ -68,6 +72,10 @@ class Retention:
         for session_id in (*unstored, *gone):
             self._sessions.forget(session_id)
             await house.mirrors.remove(session_id)
+        self._untidy |= bool(unstored or gone)
+        if self._untidy and now - self._tidied >= TIDY_EVERY:
+            self._untidy, self._tidied = False, now
+            await store.erase_words()
         if unstored or gone:
             log.info("%d sessions that nothing led to were deleted", len(unstored) + len(gone))
         return len(unstored) + len(gone)

@@ -44,7 +44,9 @@ class Eraser:
     async def erase_unreachable(self, session_id: str) -> None:
         """Erase this one where nothing leads to it any more."""
         gone = await self._house.store.prune_unreachable(before=self._house.wall() + SLACK, only=session_id)
-        await self._tidy(gone)
+        if gone:
+            await self._house.store.erase_words()
+            await self._tidy(gone)
 
     async def _stop(self, session_id: str) -> None:
         at_work = self._sessions.find(session_id)

@@ -27,6 +27,7 @@ Row: TypeAlias = tuple[Any, ...]
 PRIVATE = 0o600
 PRIVATE_FOLDER = 0o700
 PAUSE = 0.01
+PRAGMAS = ("synchronous=FULL", "foreign_keys=OFF", "temp_store=MEMORY", "secure_delete=ON")
 WRITER_CACHE, READER_CACHE = 4_000, 2_000
 """KiB of pages that a connection keeps. What it does not keep is in the memory of the system, a call away: four times
 as much bought nothing that `python -m bench store` could tell, and looked like a leak for as long as it filled."""
@@ -53,13 +54,14 @@ def make_private(path: Path) -> None:
 
 
 def connect(path: Path, wait: float) -> Connection:
-    """A connection that waits for a lock and stores nothing that is not on the disk."""
+    """A connection that waits for a lock, stores nothing that is not on the disk, and overwrites what it deletes: what
+    is rewritten or evicted leaves no text behind in free pages. 6,000 writes of 20 sessions took as long without."""
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=200)
     try:
         db.set_busy_timeout(int(wait * 1000))
         _use_wal(db, wait)
-        for pragma in ("synchronous=FULL", "foreign_keys=OFF", "temp_store=MEMORY", f"cache_size=-{WRITER_CACHE}"):
-            db.execute(f"PRAGMA {pragma}")
+        for pragma in (*PRAGMAS, f"cache_size=-{WRITER_CACHE}"):
+            db.execute(f"PRAGMA {pragma}").fetchall()
     except BaseException:
         db.close()
         raise

@@ -4,19 +4,19 @@ Rules:
 - A session without a key is led to by a slug, by a child, by a call that waits, or by a response. A response that was
   made for a slug leads to its session by that slug: once the slug is gone or has moved, it does so only for a while.
 - Erasing takes with a session those that hold copies of its text: every child, and what it was compressed from.
-- Deleted text is overwritten. What the log holds of it goes when the log is emptied, which is the writer's affair.
+- Deleted text is overwritten by SQLite (`connection.py`). What the log holds of it goes when the log is emptied, which
+  is the writer's affair.
 - The index of words keeps single words of what was deleted until it merges its parts. Erasing makes it do so, step by
   step, for each step holds the lock: at once it is 0.8 s for 100,000 messages, and deleting word by word is 7 ms for
-  each message. Pruning leaves it to the index.
+  each message. After pruning it is done once a day.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ostler.gateway.records import UNSTORED
 from ostler.gateway.stores.sqlite import sessions
-from ostler.gateway.stores.sqlite.connection import Connection, all_rows, run, value
+from ostler.gateway.stores.sqlite.connection import Connection, all_rows, run
 from ostler.gateway.stores.sqlite.json import write_json
 
 LED_TO = (
@@ -92,38 +92,22 @@ def erase(db: Connection, session_ids: Sequence[str]) -> list[str]:
 
 def delete(db: Connection, session_ids: Sequence[str]) -> None:
     """Exactly these, with all that is theirs."""
-    if not session_ids:
-        return
-    with overwriting(db):
-        for session_id in session_ids:
-            for table in OF_SESSION:
-                run(db, f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
-            run(db, REPEATED, (session_id,))
-            run(db, "DELETE FROM sessions WHERE id = ?", (session_id,))
+    for session_id in session_ids:
+        for table in OF_SESSION:
+            run(db, f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
+        run(db, REPEATED, (session_id,))
+        run(db, "DELETE FROM sessions WHERE id = ?", (session_id,))
 
 
 def erase_owner(db: Connection, owner: str) -> None:
     """What an owner has beside sessions."""
-    with overwriting(db):
-        for table in ("responses", "conversations", "idempotency"):
-            run(db, f"DELETE FROM {table} WHERE owner = ?", (owner,))
+    for table in ("responses", "conversations", "idempotency"):
+        run(db, f"DELETE FROM {table} WHERE owner = ?", (owner,))
 
 
 def merge_words(db: Connection, pages: int) -> bool:
     """One step of making the index of words anew, so that no word of a text that is gone stands there; whether there
     is another step to take. The first one has a negative number of pages."""
     before = db.total_changes()
-    with overwriting(db):
-        run(db, "INSERT INTO message_words (message_words, rank) VALUES ('merge', ?)", (pages,))
+    run(db, "INSERT INTO message_words (message_words, rank) VALUES ('merge', ?)", (pages,))
     return db.total_changes() - before >= 2
-
-
-@contextmanager
-def overwriting(db: Connection) -> Iterator[None]:
-    """Inside, what is deleted is overwritten and not only left out."""
-    before = value(db, "PRAGMA secure_delete")
-    run(db, "PRAGMA secure_delete=ON")
-    try:
-        yield
-    finally:
-        run(db, f"PRAGMA secure_delete={before}")

@@ -381,10 +381,10 @@ class SqliteStore:
     async def erase(self, session_ids: Sequence[str]) -> list[str]:
         gone = await self._file.write(lambda db: erasing.erase(db, session_ids))
         if gone:
-            await self._erase_words()
+            await self.erase_words()
         return gone
 
-    async def _erase_words(self) -> None:
+    async def erase_words(self) -> None:
         pages = -WORD_PAGES
         while await self._file.write(partial(erasing.merge_words, pages=pages)):
             pages = WORD_PAGES
