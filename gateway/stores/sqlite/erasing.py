@@ -13,6 +13,7 @@ Rules:
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from ostler.gateway.records import UNSTORED
 from ostler.gateway.stores.sqlite import sessions
@@ -30,12 +31,11 @@ ASKED_FOR = (
     "AND NOT EXISTS (SELECT 1 FROM parked_calls p WHERE p.session_id = s.id AND p.state = 'waiting')"
 )
 UNREACHABLE = (
-    f"SELECT s.id FROM sessions s WHERE s.key IS NULL AND s.last_active_at < ?1 AND {LED_TO} AND {ASKED_FOR} "
-    "AND s.id NOT IN (SELECT value FROM json_each(?2)) AND (?3 IS NULL OR s.id = ?3) {which} "
-    "ORDER BY s.last_active_at, s.seq LIMIT ?4"
+    f"SELECT s.id FROM {{source}} WHERE s.key IS NULL AND s.last_active_at < ?1 AND {LED_TO} AND {ASKED_FOR} "
+    "AND s.id NOT IN (SELECT value FROM json_each(?2)) {which} ORDER BY s.last_active_at, s.seq LIMIT ?3"
 )
-ALIVE = "AND s.ended_at IS NULL"
-NOT_FOR_KEEPS = f"AND s.metadata ->> '$.{UNSTORED}' = 0"
+AMONG_ALL = "sessions s"
+AMONG_THESE = "json_each(?4) these CROSS JOIN sessions s ON s.id = these.value"
 DOOMED = """
 WITH RECURSIVE doomed (id) AS (
     SELECT s.id FROM sessions s JOIN json_each(?) named ON s.id = named.value
@@ -55,27 +55,43 @@ class Idle:
     before: float
     besides: str
     limit: int
-    only: str | None = None
-    """This one, if it is such a session."""
+    kind: "Kind"
+    among: Sequence[str] | None = None
+    """Of these only. The whole table is looked through by a reader, and what it finds is looked at again by the writer,
+    in the transaction that changes it."""
+
+
+class Kind(Enum):
+    """Which of them: how far responses lead to a session, and what else must be true of it."""
+
+    ALIVE = ("", "AND s.ended_at IS NULL")
+    UNSTORED = ("", f"AND s.metadata ->> '$.{UNSTORED}' = 0")
+    """Its client asked that nothing be stored."""
+    LEFT = ("AND r.slug IS NULL", "")
+    """Also those that have ended, and those that only responses of a slug lead to that is gone or has moved."""
+
+
+def unreachable(db: Connection, idle: Idle) -> list[str]:
+    """Their ids."""
+    kept, which = idle.kind.value
+    source = AMONG_ALL if idle.among is None else AMONG_THESE
+    values: list[object] = [idle.before, idle.besides, idle.limit]
+    if idle.among is not None:
+        values.append(write_json(list(idle.among)))
+    sql = UNREACHABLE.format(source=source, kept=kept, which=which)
+    return [str(row[0]) for row in all_rows(db, sql, values)]
 
 
 def end_unreachable(db: Connection, idle: Idle, reason: str, now: float) -> list[str]:
     """Those that ended by this."""
-    found = _unreachable(db, idle, "", ALIVE)
-    return [session_id for session_id in found if sessions.end(db, session_id, reason, now)]
+    return [session_id for session_id in unreachable(db, idle) if sessions.end(db, session_id, reason, now)]
 
 
-def prune_unreachable(db: Connection, idle: Idle, *, unstored: bool) -> list[str]:
-    """`unstored`: those whose client asked that nothing be stored. Else all, also those that have ended, and those that
-    only responses of a slug lead to that is gone or has moved."""
-    found = _unreachable(db, idle, "", NOT_FOR_KEEPS) if unstored else _unreachable(db, idle, "AND r.slug IS NULL", "")
+def prune_unreachable(db: Connection, idle: Idle) -> list[str]:
+    """Those that are gone by this."""
+    found = unreachable(db, idle)
     delete(db, found)
     return found
-
-
-def _unreachable(db: Connection, idle: Idle, kept: str, which: str) -> list[str]:
-    sql = UNREACHABLE.format(kept=kept, which=which)
-    return [str(row[0]) for row in all_rows(db, sql, (idle.before, idle.besides, idle.only, idle.limit))]
 
 
 def doomed(db: Connection, session_ids: Sequence[str]) -> list[str]:

@@ -357,8 +357,12 @@ class SqliteStore:
         return gone
 
     async def end_unreachable(self, *, before: float, besides: Sequence[str] = (), limit: int = 1000) -> list[str]:
-        idle, now = erasing.Idle(before, write_json(list(besides)), limit), self._clock()
-        return await self._file.write(lambda db: erasing.end_unreachable(db, idle, EndReason.UNREACHABLE, now))
+        idle = erasing.Idle(before, write_json(list(besides)), limit, erasing.Kind.ALIVE)
+        found = await self._file.read(lambda db: erasing.unreachable(db, idle))
+        if not found:
+            return []
+        these, now = replace(idle, among=found), self._clock()
+        return await self._file.write(lambda db: erasing.end_unreachable(db, these, EndReason.UNREACHABLE, now))
 
     async def prune_unreachable(
         self,
@@ -369,10 +373,14 @@ class SqliteStore:
         unstored: bool = False,
         limit: int = 1000,
     ) -> list[str]:
-        idle = erasing.Idle(before, write_json(list(besides)), limit, only)
-        gone = await self._file.write(lambda db: erasing.prune_unreachable(db, idle, unstored=unstored))
-        if gone:
-            self._file.empty_log()
+        kind = erasing.Kind.UNSTORED if unstored else erasing.Kind.LEFT
+        among = None if only is None else [only]
+        idle = erasing.Idle(before, write_json(list(besides)), limit, kind, among)
+        found = await self._file.read(lambda db: erasing.unreachable(db, idle))
+        if not found:
+            return []
+        gone = await self._file.write(lambda db: erasing.prune_unreachable(db, replace(idle, among=found)))
+        self._file.empty_log()
         return gone
 
     async def with_copies(self, session_ids: Sequence[str]) -> list[str]:
