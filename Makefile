@@ -65,7 +65,8 @@ SECONDS_OF_CHURN ?= 600
 churn: setup
 	$(BIN)/python -m tests.churn --seconds $(SECONDS_OF_CHURN)
 
-# kill -9 at random moments, a full disk, a stopped writer: nothing that was acknowledged may be lost.
+# kill -9 at random moments beside other programs at the database, a full disk, a stopped writer: nothing that was
+# acknowledged may be lost.
 KILLS ?= 200
 crash: setup
 	$(BIN)/python -m tests.soak.crash --kills $(KILLS)

@@ -8,6 +8,7 @@ connections that have a binding are bounded by the bindings themselves, one each
 import asyncio
 import errno
 import logging
+import math
 import os
 import secrets
 import socket
@@ -33,6 +34,7 @@ from ostler.bridge.socket_path import SocketPlace, listen
 from ostler.bridge.stats import Stats
 from ostler.bridge.tokens import TokenSource, digest, secret_token, well_formed
 from ostler.bridge.toolbox import Toolboxes
+from ostler.metrics.loops import Loops
 from ostler.wire.json import JsonObject
 
 logger = logging.getLogger(__name__)
@@ -51,8 +53,10 @@ class Bridge:
         tokens: TokenSource = secret_token,
         clock: Callable[[], float] = time.monotonic,
         http: HttpDoor[SessionBinding] | None = None,
+        loops: Loops | None = None,
     ) -> None:
         """`http` is its owner's to start and stop; without one, no seat can be reached that way."""
+        self._loops = Loops() if loops is None else loops
         self.settings = settings
         self.stats = Stats()
         self._tokens = tokens
@@ -240,23 +244,34 @@ class Bridge:
         connection.abort()
 
     async def _accept(self, listener: socket.socket) -> None:
+        rounds = self._loops.add("the bridge, which takes in the relays of agents,", patience=math.inf, vital=True)
+        with rounds.running():
+            while True:
+                with rounds.round():
+                    await self._accept_one(listener)
+                if rounds.failures:
+                    await asyncio.sleep(BREATH)
+
+    async def _accept_one(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        while True:
-            try:
-                accepted, _ = await loop.sock_accept(listener)
-            except OSError as error:
-                if error.errno not in PASSING:
-                    raise
-                self._evict()
-                await asyncio.sleep(BREATH)
-                continue
-            try:
-                await self._receive(loop, accepted)
-            except OSError as error:
-                # The peer went away between two system calls. Its loss, and only its.
-                self.stats.refused["lost"] += 1
-                logger.warning("bridge connection lost while it was accepted: %s", error)
-                accepted.close()
+        try:
+            accepted, _ = await loop.sock_accept(listener)
+        except OSError as error:
+            if error.errno not in PASSING:
+                raise
+            self._evict()
+            await asyncio.sleep(BREATH)
+            return
+        try:
+            await self._receive(loop, accepted)
+        except OSError as error:
+            # The peer disconnected between two system calls; drop only this connection.
+            self.stats.refused["lost"] += 1
+            logger.warning("bridge connection lost while it was accepted: %s", error)
+            accepted.close()
+        except BaseException:
+            accepted.close()
+            raise
 
     async def _receive(self, loop: asyncio.AbstractEventLoop, accepted: socket.socket) -> None:
         uid = peers.uid_of(accepted)

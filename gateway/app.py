@@ -46,6 +46,8 @@ from ostler.gateway.readiness import Readiness
 from ostler.gateway.release import version
 from ostler.gateway.resets.expiry import Expiry
 from ostler.gateway.resets.policies import policies_of
+from ostler.gateway.resets.retention import Retention
+from ostler.gateway.sessions.erasing import Eraser
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.mirrors import Mirrors
 from ostler.gateway.sessions.reports import TurnObservers
@@ -56,6 +58,7 @@ from ostler.gateway.stores.mirror import Mirror
 from ostler.gateway.stores.owner import Ownership
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.file import SqliteSettings
+from ostler.metrics.loops import Loops
 from ostler.pool.commons import Commons
 from ostler.pool.crew import Crew
 from ostler.pool.directories import Directories
@@ -82,6 +85,7 @@ class Gateway:
     memories: Memories
     readiness: Readiness
     expiry: Expiry
+    retention: Retention
 
 
 @asynccontextmanager
@@ -105,6 +109,7 @@ async def open_gateway(
     providers = load_providers()
     readiness = Readiness(
         clock=time.monotonic,
+        loops=(loops := Loops()),
         expects=bool(wanted.warm) and wanted.enabled,
         late=settings.pool.start_late_after,
     )
@@ -113,17 +118,17 @@ async def open_gateway(
         with usable(folder):
             stack.enter_context(Ownership.take(folder, pid=os.getpid()))
         limits = SqliteSettings(responses_max=settings.gateway.responses_max)
-        store = await SqliteStore.open(folder / DATABASE, settings=limits, clock=wall, watch=counts.store)
+        store = await SqliteStore.open(folder / DATABASE, settings=limits, clock=wall, watch=counts.store, loops=loops)
         stack.push_async_callback(store.aclose)
-        memories = await stack.enter_async_context(open_memory(loaded, store, wall, memory, counts.memory))
+        memories = await stack.enter_async_context(open_memory(loaded, store, wall, memory, counts.memory, loops=loops))
         with usable(folder):
             keeper = await Keeper.open(folder / "run", secrets.token_hex(8))
         stack.push_async_callback(keeper.aclose)
-        tool_channel = await stack.enter_async_context(open_tool_channel(wanted, settings.tools.http_port))
-        bridge = Bridge(bridge_settings(folder, environ, settings.tools.call_deadline), http=tool_channel)
+        tool_channel = await stack.enter_async_context(open_tool_channel(wanted, settings.tools.http_port, loops))
+        bridge = Bridge(bridge_settings(folder, environ, settings.tools.call_deadline), http=tool_channel, loops=loops)
         await bridge.start()
         stack.push_async_callback(bridge.stop)
-        workshop = await stack.enter_async_context(open_workshop(settings, memories))
+        workshop = await stack.enter_async_context(open_workshop(settings, memories, loops))
         outfits = await usual_tools(workshop, settings.memory)
         pool = TransportPool(
             equipped(wanted, outfits),
@@ -132,13 +137,14 @@ async def open_gateway(
             environ=environ,
             tool_port=bridge,
             observer=Observers(readiness, counts.pool),
+            loops=loops,
         )
         readiness.under_way = pool.under_way
         await stack.enter_async_context(pool)
         crew = Crew(asyncio.get_running_loop(), log_death)
         ids, told = Ids(secrets.token_bytes), witness or memories
         mirrored, most = settings.gateway.mirrors, settings.gateway.sessions_max
-        mirrors = Mirrors(store, Mirror(folder / MIRRORS), crew, enabled=mirrored, most=most)
+        mirrors = Mirrors(store, Mirror(folder / MIRRORS), crew, enabled=mirrored, most=most, loops=loops)
         traces = await stack.enter_async_context(
             tracing(settings.metrics.otlp_endpoint, lambda: time.time() - time.monotonic())
         )
@@ -159,7 +165,6 @@ async def open_gateway(
         )
         sessions = await stack.enter_async_context(open_sessions(house))
         await close_unfinished(store)
-        places = {path: name for name, path in settings.metrics.places.items()}
         census = partial(
             Census,
             pool=pool,
@@ -169,17 +174,41 @@ async def open_gateway(
             memories=memories,
             reaped=keeper.reaped,
         )
-        stack.enter_context(counts.reading(partial(census, database=folder / DATABASE, places=places)))
+        stack.enter_context(
+            counts.reading(
+                partial(
+                    census,
+                    database=folder / DATABASE,
+                    places={path: name for name, path in settings.metrics.places.items()},
+                ),
+                loops,
+            )
+        )
         directories = Directories(look_below(wanted.roots, work), time.monotonic)
         hall = Hall(sessions, Places(models, work, directories, house.permits), policies)
         lookout = Lookout(sessions, readiness, recent, version("ostler"), *clocks)
         console = Console(Board(lookout), Operator(pool, models, work, outfits))
-        keys = Keys(key_ring(settings.auth), lambda: key_ring(fresh_auth(loaded)), crew)
-        app = build_app(loaded, hall, readiness, console, counts, keys=keys)
-        expiry = Expiry(sessions, policies, settings.resets.check_every)
+        keys = Keys(key_ring(settings.auth), lambda: key_ring(fresh_auth(loaded)), crew, loops)
+        app = build_app(
+            loaded, hall, readiness, console, counts, keys=keys, eraser=Eraser(sessions, memories.session_erased)
+        )
+        expiry = Expiry(sessions, policies, settings.resets.check_every, loops)
         house.crew.start(expiry.run(), "expiry")
-        admin = build_admin(loaded, console)
-        yield Gateway(app, admin, keys, sessions, pool, bridge, store, memories, readiness, expiry)
+        retention = Retention(sessions, settings.retention, settings.resets.check_every, memories.session_erased, loops)
+        house.crew.start(retention.run(), "retention")
+        yield Gateway(
+            app,
+            build_admin(loaded, console),
+            keys,
+            sessions,
+            pool,
+            bridge,
+            store,
+            memories,
+            readiness,
+            expiry,
+            retention,
+        )
 
 
 async def close_unfinished(store: Store) -> None:

@@ -17,6 +17,8 @@ import asyncio
 import ctypes
 import logging
 
+from ostler.metrics.loops import Loops
+
 log = logging.getLogger(__name__)
 MMAP_THRESHOLD, ARENA_MAX = -3, -8
 """`M_MMAP_THRESHOLD` and `M_ARENA_MAX` of <malloc.h>; naming the first also ends its growth."""
@@ -43,9 +45,12 @@ def give_back() -> None:
     trim(0)
 
 
-async def give_back_now_and_then(every: float = EVERY) -> None:
+async def give_back_now_and_then(every: float = EVERY, *, loops: Loops | None = None) -> None:
     """Until cancelled."""
-    while True:
-        await asyncio.sleep(every)
-        give_back()
-        log.debug("free memory was given back to the system")
+    loop = (loops or Loops()).add("the return of free memory to the system")
+    with loop.running():
+        while True:
+            await asyncio.sleep(every)
+            with loop.round():
+                give_back()
+                log.debug("free memory was given back to the system")

@@ -14,11 +14,13 @@ Rules:
   hangs, and no new conversation can be expected to be answered.
 - The gateway is ready unless every provider that was tried is broken. One that is told to warm a key is not ready
   before the first one is up.
+- A loop of the gateway that has ended or hangs, and a store that cannot be written to, make it not ready.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from ostler.metrics.loops import Loops
 from ostler.pool.core.values import Cause, Counted
 from ostler.pool.errors import Phase
 from ostler.pool.keys import TransportKey
@@ -113,11 +115,16 @@ class Readiness(Counts):
     late: float = field(kw_only=True, default=LATE)
     under_way: Callable[[], Iterable[UnderWay]] = field(kw_only=True, default=nothing_under_way)
     """Set by whoever makes the pool, which needs its observer first."""
+    loops: Loops = field(kw_only=True, default_factory=Loops)
+    """What must not end while the gateway serves. A gateway without one of them is not ready."""
     tried: dict[str, Health] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
         """The verdict."""
+        return not self.loops.broken() and self._can_start_agents()
+
+    def _can_start_agents(self) -> bool:
         now = self.clock()
         stuck = {work.provider for work in self.under_way() if self._is_stuck(work, now)}
         tried = self.tried.keys() | stuck

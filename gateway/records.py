@@ -16,6 +16,8 @@ from ostler.gateway.errors import BadSessionId, BadTitle
 from ostler.wire.json import JsonObject
 
 TITLE_LIMIT = 100
+UNSTORED = "store"
+"""In the metadata of a session: false where its client asked that nothing be stored."""
 SESSION_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 CONTINUATION = re.compile(r"(.+) #([1-9][0-9]{0,8})")
 
@@ -36,6 +38,8 @@ class EndReason(StrEnum):
     DAILY = "daily"
     SWITCH = "session_switch"
     COMPRESSION = "compression"
+    UNREACHABLE = "unreachable"
+    """No key, conversation, response or child leads to it."""
 
 
 EXPIRIES = frozenset({EndReason.IDLE, EndReason.DAILY})
@@ -87,6 +91,8 @@ class SessionChange:
     metadata: JsonObject | None = None
     """Replaces the whole of it."""
     expiry_finalized: bool | None = None
+    last_active_at: float | None = None
+    """For a session that was brought in: what is stored of it now was said then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +131,8 @@ class SessionQuery:
     chat: str | None = None
     titled: bool | None = None
     live: bool | None = None
+    key: str | None = None
+    """As it is stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ async def serve(
         with listening(loaded.data_dir) as admin:
             servers = (Server.of(gateway.app), Server.of(gateway.admin, Familiar))
             async with asyncio.TaskGroup() as household:
-                tidying = household.create_task(give_back_now_and_then())
+                tidying = household.create_task(give_back_now_and_then(loops=gateway.readiness.loops))
                 async with asyncio.TaskGroup() as group:
                     for server, place in zip(servers, (listener, admin), strict=True):
                         group.create_task(server.serve(sockets=[place]))

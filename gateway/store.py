@@ -5,7 +5,7 @@ Rules:
 - A call is one transaction. What must happen together is one call (`commit_turn`, `derive_session`), never two.
 - No error switches a store off: the next call tries again. Reads go on while writes fail.
 - `StoreError` says that the store cannot, `Refused` that the request cannot; nothing else is raised.
-- An active message is in the transcript. Nothing here deletes a message, except `prune`.
+- An active message is in the transcript. Nothing here deletes a message, except `prune` and `erase`.
 - A cancelled writer may still have written; its caller knows neither way, as after a lost connection.
 """
 
@@ -258,6 +258,39 @@ class Marks(Protocol):
 class Upkeep(Protocol):
     async def prune(self, *, before: float, limit: int = 1000) -> list[str]:
         """Delete ended sessions that were last active before a time, and that no key, slug or child leads to."""
+
+    async def end_unreachable(self, *, before: float, besides: Sequence[str] = (), limit: int = 1000) -> list[str]:
+        """End sessions without a key that were last active before a time and that no slug, response, child or waiting
+        call leads to, but for some. Their ids."""
+
+    async def prune_unreachable(
+        self,
+        *,
+        before: float,
+        besides: Sequence[str] = (),
+        only: str | None = None,
+        unstored: bool = False,
+        limit: int = 1000,
+    ) -> list[str]:
+        """Delete such sessions, ended or not, also where responses lead to them whose slug is gone or has moved.
+
+        `only`: this one, if it is such. `unstored`: those alone whose client asked that nothing be stored, and that no
+        response leads to. Their ids.
+        """
+
+    async def with_copies(self, session_ids: Sequence[str]) -> list[str]:
+        """These sessions and those that hold copies of their text: every child, and what they were compressed from."""
+
+    async def erase(self, session_ids: Sequence[str]) -> list[str]:
+        """Delete these sessions and those that `with_copies` names, whatever leads to them, and overwrite their text.
+        The ids of those that were there."""
+
+    async def erase_words(self) -> None:
+        """Take out of the index of words those of text that was pruned. Takes a while, and lets others write meanwhile;
+        `erase` does it by itself."""
+
+    async def erase_owner(self, owner: str) -> None:
+        """The same for the responses, conversations and repeatable answers of an owner, whatever session is theirs."""
 
     async def facts(self) -> StoreFacts: ...
 

@@ -17,6 +17,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from ostler.metrics.loops import Loops
 from ostler.pool.catalogue import Catalogue
 from ostler.pool.core import actions, events
 from ostler.pool.core.machine import PoolCore
@@ -32,6 +33,8 @@ from ostler.pool.roster import Chair, PoolKey, Roster, Running, SeatPolicy, pool
 from ostler.pool.stablehand import SeatWish, Stablehand, StartTransport
 
 log = logging.getLogger(__name__)
+TICK_AGAIN = 1.0
+"""Seconds until the next tick after one that failed."""
 Answer = actions.Grant | actions.Refuse
 # What an operator should see without looking for it. A death has its own warning, by the transport that died.
 LEVELS = MappingProxyType(
@@ -67,12 +70,15 @@ class Engine:
         observer: Observer,
         clock: Callable[[], float],
         chance: Callable[[], float],
+        loops: Loops,
     ) -> None:
         self.core = PoolCore(limits)
         self.roster = Roster()
         self._catalogue = catalogue
         self._observer = observer
         self._clock = clock
+        self._loops = loops
+        self._ticks = loops.add("the pool's clock")
         self._house_policy = house_policy
         self._wishes: dict[str, SeatWish] = {}
         self._hand = Stablehand(
@@ -131,25 +137,35 @@ class Engine:
             self._empty.clear()
             await self._empty.wait()
         await self._ground.crew.disband()
+        self._ticks.stopped()
         if self._alarm is not None:
             self._alarm.cancel()
 
     async def _watch_memory(self) -> None:
-        while True:
-            await asyncio.sleep(self._watch_every)
-            for running in list(self.roster.slots.values()):
-                try:
-                    await self._hand.weigh_slot(running)
-                except (OSError, RuntimeError) as error:
-                    # Out of descriptors or threads, for instance: this look is lost, not all that follow.
-                    log.warning("cannot measure the memory of %s: %s", running.key, error)
-            self._forget_wishes()
-            self._forget_failures()
+        loop = self._loops.add("the watch of the agents' memory")
+        with loop.running():
+            while True:
+                await asyncio.sleep(self._watch_every)
+                with loop.round():
+                    await self._weigh_all()
+
+    async def _weigh_all(self) -> None:
+        for running in list(self.roster.slots.values()):
+            try:
+                await self._hand.weigh_slot(running)
+            except (OSError, RuntimeError) as error:
+                # Out of descriptors or threads, for instance: this look is lost, not all that follow.
+                log.warning("cannot measure the memory of %s: %s", running.key, error)
+        self._forget_wishes()
+        self._forget_failures()
 
     async def _watch_makings(self) -> None:
-        while True:
-            await asyncio.sleep(self._watch_every)
-            await self.makings.look_anew()
+        loop = self._loops.add("the watch of the files that agents are started from")
+        with loop.running():
+            while True:
+                await asyncio.sleep(self._watch_every)
+                with loop.round():
+                    await self.makings.look_anew()
 
     def _forget_wishes(self) -> None:
         used = self.core.tools_in_use()
@@ -362,9 +378,18 @@ class Engine:
     def _wake_at(self, action: actions.WakeAt) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
-        delay = max(0.0, action.time - self._clock())
+        self._set_alarm(max(0.0, action.time - self._clock()))
+
+    def _set_alarm(self, delay: float) -> None:
         # In a context of its own: each Tick sets the next alarm, so a request's context would be handed on for ever.
-        self._alarm = self._bound.loop.call_later(delay, self.tell, events.Tick(), context=Context())
+        self._alarm = self._bound.loop.call_later(delay, self._tick, context=Context())
+
+    def _tick(self) -> None:
+        with self._ticks.round():
+            self.tell(events.Tick())
+        if self._ticks.failures:
+            # The core did not come to say when to wake it: nothing would time out or be swept any more.
+            self._set_alarm(TICK_AGAIN)
 
     def _forget_key(self, action: actions.ForgetKey) -> None:
         key = pool_key(action.key)

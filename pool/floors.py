@@ -16,7 +16,6 @@ from ostler.pool.catalogue import Catalogue
 from ostler.pool.configuration import WarmKey
 from ostler.pool.core import events
 from ostler.pool.engine import Engine
-from ostler.pool.errors import PoolError
 from ostler.pool.keys import TransportKey
 from ostler.pool.looks import PATIENCE, NoLook
 from ostler.pool.observer import Observer
@@ -69,7 +68,7 @@ class Floors:
             if edition != self._catalogue.edition:
                 return  # whoever brought the newer settings does the same with them
             self._engine.makings.register(key)
-        except (PoolError, ValueError, OSError, RuntimeError) as error:
+        except Exception as error:  # noqa: BLE001 - told by `_stays_cold`; whatever it is, the key is tried again
             if edition == self._catalogue.edition:
                 self._stays_cold(warm, error)
             return

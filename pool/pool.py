@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
+from ostler.metrics.loops import Loops
 from ostler.pool.catalogue import Catalogue, placed
 from ostler.pool.configuration import PoolSettings
 from ostler.pool.core import events
@@ -76,8 +77,10 @@ class TransportPool:
         observer: Observer | None = None,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
+        loops: Loops | None = None,
     ) -> None:
         self._settings = settings
+        self._loops = Loops() if loops is None else loops
         self._observer = Guarded(Counts() if observer is None else observer)
         self._catalogue = Catalogue(settings, providers, environ)
         self._directories = Directories(self._catalogue.look, clock)
@@ -95,6 +98,7 @@ class TransportPool:
             observer=self._observer,
             clock=clock,
             chance=chance,
+            loops=self._loops,
         )
         self._errands = Errands(self._engine, self._learn, self._observer)
         self._floors = Floors(self._engine, self._catalogue, self._canonical, self._observer)
@@ -113,9 +117,12 @@ class TransportPool:
         await self._floors.take(self._settings.warm if self._settings.enabled else ())
 
     async def _watch_floors(self) -> None:
-        while True:
-            await asyncio.sleep(self._settings.watch_every)
-            await self._floors.try_again()
+        loop = self._loops.add("the watch of the keys to be kept warm")
+        with loop.running():
+            while True:
+                await asyncio.sleep(self._settings.watch_every)
+                with loop.round():
+                    await self._floors.try_again()
 
     async def shutdown(self) -> None:
         """End every process and everything below it. Idempotent; then all but `snapshot` raise `PoolClosed`."""

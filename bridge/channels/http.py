@@ -6,6 +6,7 @@ public face can expose it. An agent is given the address and a bearer token, bot
 
 import asyncio
 import contextlib
+import math
 import socket
 from collections.abc import Iterator
 from functools import partial
@@ -19,6 +20,7 @@ from ostler.bridge.doors import HttpServerEntry
 from ostler.bridge.errors import BridgeError
 from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.tokens import TokenSource, secret_token
+from ostler.metrics.loops import Loops
 
 FAREWELL: Final = 2
 HOSTS: Final = ("localhost", "127.0.0.1", "::1")
@@ -53,11 +55,19 @@ class _Server(uvicorn.Server):
 
 
 class HttpChannel:
-    def __init__(self, settings: HttpSettings, *, name: str = "ostler", tokens: TokenSource = secret_token) -> None:
+    def __init__(
+        self,
+        settings: HttpSettings,
+        *,
+        name: str = "ostler",
+        tokens: TokenSource = secret_token,
+        loops: Loops | None = None,
+    ) -> None:
         if settings.host not in HOSTS:
             raise NotLoopback(settings.host)
         self.app = HttpApp(settings, tokens=tokens)
         self._settings = settings
+        self._loops = Loops() if loops is None else loops
         self._name = name
         self._url: str | None = None
         self._server: _Server | None = None
@@ -72,13 +82,17 @@ class HttpChannel:
             return
         listener = _listener(self._settings)
         server = self._server = _Server(_config(self.app, self._settings))
-        self._serving = serving = asyncio.get_running_loop().create_task(server.serve(sockets=[listener]))
+        self._serving = serving = asyncio.get_running_loop().create_task(self._serve(server, listener))
         listening = asyncio.get_running_loop().create_task(server.listening.wait())
         await asyncio.wait([serving, listening], return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
             listening.cancel()
             await serving
         self._url = f"http://{_address(listener)}{self._settings.path}"
+
+    async def _serve(self, server: _Server, listener: socket.socket) -> None:
+        with self._loops.add("the HTTP tool channel", patience=math.inf).running():
+            await server.serve(sockets=[listener])
 
     async def stop(self) -> None:
         """Streams end, answers under way are written, the port is free afterwards."""

@@ -17,6 +17,7 @@ from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.upstreams.remote import Connect, default_connect
 from ostler.bridge.upstreams.settings import UpstreamSettings
 from ostler.bridge.upstreams.upstream import Hands, Upstream
+from ostler.metrics.loops import Loops
 from ostler.wire.json import JsonObject
 
 logger = logging.getLogger(__name__)
@@ -93,11 +94,13 @@ class Upstreams:
         connect: Connect | None = None,
         clock: Callable[[], float] = time.monotonic,
         draw: Callable[[], float] = random.random,
+        loops: Loops | None = None,
     ) -> None:
         for each in settings:
             each.check()
         self._settings = tuple(settings)
-        self._hands = Hands(connect or default_connect(settings[0].name), clock, draw) if settings else None
+        watched = Loops() if loops is None else loops
+        self._hands = Hands(connect or default_connect(settings[0].name), clock, draw, watched) if settings else None
         self._shared = [self._made(each) for each in settings if not each.per_session]
         self._own: set[Upstream] = set()
 

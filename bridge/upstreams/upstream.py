@@ -7,8 +7,9 @@ connection from beginning to end. A call never outlives the connection it was ma
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from ostler.bridge.calls import CallResult, ToolCall
@@ -16,6 +17,7 @@ from ostler.bridge.redaction import excerpt
 from ostler.bridge.upstreams.remote import Connect, Remote, RemoteLost, RemoteRefused
 from ostler.bridge.upstreams.restarts import Restarts
 from ostler.bridge.upstreams.settings import UpstreamSettings
+from ostler.metrics.loops import Loops
 from ostler.wire.json import JsonObject
 
 logger = logging.getLogger(__name__)
@@ -34,6 +36,7 @@ class Hands:
     clock: Callable[[], float]
     draw: Callable[[], float]
     """A random number from 0 to below 1."""
+    loops: Loops = field(default_factory=Loops)
 
 
 class Upstream:
@@ -116,19 +119,23 @@ class Upstream:
         return CallResult.error(f"{self._title} is not running and will be tried again ({self._trouble})")
 
     async def _supervise(self) -> None:
-        while True:
-            begun = self._hands.clock()
-            ran = 0.0
-            try:
-                ran = await self._serve(begun)
-            except Exception as error:  # noqa: BLE001 - whatever a foreign server does, the answer is to try again
-                self._trouble = _told(error)
-            finally:
-                self._remote = None
-                self._tried.set()
-            pause = self._restarts.ended(ran=ran, draw=self._hands.draw())
-            logger.warning("%s is away (%s), next try in %.1f s", self._title, self._trouble, pause)
-            await asyncio.sleep(pause)
+        rounds = self._hands.loops.add("the supervisor of a tool server", patience=math.inf)
+        with rounds.running():
+            while True:
+                begun = self._hands.clock()
+                ran = 0.0
+                # A cancellation that is not ours, of a library's own scope, is swallowed by the round as well.
+                with rounds.round():
+                    try:
+                        ran = await self._serve(begun)
+                    except Exception as error:  # noqa: BLE001 - whatever a foreign server does, we try again
+                        self._trouble = _told(error)
+                    finally:
+                        self._remote = None
+                        self._tried.set()
+                pause = self._restarts.ended(ran=ran, draw=self._hands.draw())
+                logger.warning("%s is away (%s), next try in %.1f s", self._title, self._trouble, pause)
+                await asyncio.sleep(pause)
 
     async def _serve(self, begun: float) -> float:
         """One connection. Returns how long it held."""

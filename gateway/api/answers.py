@@ -89,3 +89,8 @@ def paged(listed: list[JsonObject], wanted: Page) -> JsonObject:
 def no_such_item(after: str) -> ApiError:
     """A page cannot begin behind what is not there."""
     return bad(f"there is no item {after[:100]!r} here", "after")
+
+
+def wants_erasing(request: Request) -> bool:
+    """Whether a DELETE asks that the text goes as well, and not only the name of it."""
+    return request.query_params.get("erase", "").lower() in ("true", "1")

@@ -61,7 +61,7 @@ def table(
         Row("POST", f"{SLUG}/items", conversations.add_items, "Add items to a conversation", NewItems),
         Row("GET", SLUG, conversations.retrieve, "Read a conversation"),
         Row("POST", SLUG, conversations.update, "Change the metadata of a conversation", Change),
-        Row("DELETE", SLUG, conversations.delete, "Forget a conversation's name"),
+        Row("DELETE", SLUG, conversations.delete, "Forget a conversation's name, or erase it", query=("erase",)),
         Row("POST", f"{KEY}/messages", sessions.say, "Say something, or give a slash command", NewMessageBody),
         Row("GET", f"{KEY}/messages", sessions.messages, "What was said in a session", query=PAGED),
         Row(

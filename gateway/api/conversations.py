@@ -1,7 +1,8 @@
 """The routes of /v1/conversations: slugs as objects, and what was said in them.
 
 Rules: a conversation that was never made is 404. What is listed are the stored items, oldest message last by default,
-as the API pages them. Deleting a conversation forgets the name; its responses stay readable.
+as the API pages them. Deleting a conversation forgets the name; its responses stay readable. With `erase=true` its
+text, its responses and what was branched from it go as well.
 """
 
 from collections.abc import Iterable
@@ -12,13 +13,14 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ostler.gateway.api.answers import caller_of, document, no_such_item, page_of, paged
+from ostler.gateway.api.answers import caller_of, document, no_such_item, page_of, paged, wants_erasing
 from ostler.gateway.api.body import Metadata, read_object
 from ostler.gateway.api.errors import bad, invalid, missing
 from ostler.gateway.api.items import named, read_input
 from ostler.gateway.api.target import PLATFORM, slug_of
 from ostler.gateway.ids import Ids
 from ostler.gateway.records import ConversationRecord, NewMessage, NewSession, Role, new_session_id
+from ostler.gateway.sessions.erasing import Eraser
 from ostler.gateway.store import Store
 from ostler.wire.json import JsonObject
 
@@ -47,8 +49,9 @@ class NewItems(Struct, kw_only=True):
 class Conversations:
     """One per gateway."""
 
-    def __init__(self, store: Store, ids: Ids) -> None:
+    def __init__(self, store: Store, ids: Ids, eraser: Eraser) -> None:
         self._store = store
+        self._eraser = eraser
         self._ids = ids
 
     async def create(self, request: Request) -> Response:
@@ -79,6 +82,8 @@ class Conversations:
         """DELETE /v1/conversations/{slug}"""
         row = await self._row(request)
         await self._store.delete_conversation(row.slug, owner=row.owner)
+        if wants_erasing(request) and row.session_id is not None:
+            await self._eraser.erase([row.session_id])
         return document({"id": row.slug, "object": "conversation.deleted", "deleted": True})
 
     async def items(self, request: Request) -> Response:

@@ -18,7 +18,7 @@ from ostler.gateway.api.slash import Obeyed, Slash, write_down
 from ostler.gateway.api.target import Finder, Target
 from ostler.gateway.api.wants import Places, functions_of
 from ostler.gateway.api.writer import ResponseWriter
-from ostler.gateway.records import Role
+from ostler.gateway.records import UNSTORED, Role
 from ostler.gateway.sessions.ask import Ask, Line, Output
 from ostler.gateway.sessions.permits import NAME as PERMISSIONS
 from ostler.gateway.sessions.permits import Rule
@@ -129,7 +129,7 @@ class Intake:
         prepared = Prepared(body, caller, model, waiting or "", target.slug, items, ask, told=told)
         if waiting is not None:
             return replace(prepared, outputs=tuple(said.outputs), resumes=waiting)
-        warm = self._warm(prepared, said)
+        warm = await self._warm(prepared, said)
         if warm is not None:
             return warm
         session = self._sessions.find(target.session.id) if target.session else None
@@ -137,7 +137,9 @@ class Intake:
             session.check_room()
         await self._decisions.claim(said.outputs)
         store = body.store is not False
-        kind = {} if wish is None else {PERMISSIONS: wish}
+        kind: JsonObject = {} if wish is None else {PERMISSIONS: wish}
+        if not store and target.session is None:
+            kind |= {UNSTORED: False}
         opened = await self._finder.open(target, key, caller.name, keep_slug=store, metadata=kind)
         return replace(prepared, session_id=opened)
 
@@ -155,7 +157,7 @@ class Intake:
         items = tuple(input_items(said))
         return Prepared(body, caller, model, obeyed.session_id, target.slug, items, obeyed.ask, reply=obeyed.text)
 
-    def _warm(self, prepared: Prepared, said: Conversation) -> Prepared | None:
+    async def _warm(self, prepared: Prepared, said: Conversation) -> Prepared | None:
         """The session that holds what this client resends, if there is one."""
         if prepared.told is None or not said.entries or not said.question:
             return None
@@ -164,6 +166,9 @@ class Intake:
         if session_id is None:
             return None
         self._prefixes.take(owner, digest)
+        held = self._sessions.find(session_id) is not None
+        if not held and await self._sessions.house.store.get_session(session_id) is None:
+            return None  # it was deleted meanwhile
         return replace(prepared, session_id=session_id, ask=replace(prepared.ask, preface=()))
 
     def learn(self, prepared: Prepared, answer: str) -> None:
@@ -244,7 +249,7 @@ class Intake:
             functions.definitions,
             "\n".join(hint for hint in (functions.hint, format_hint(body)) if hint),
             body.parallel_tool_calls is not False,
-            remembered=self._remembers,
+            remembered=self._remembers and body.store is not False,
         )
         return ask if said.question else replayed(ask, said.outputs)
 

@@ -13,15 +13,19 @@ from collections.abc import Callable
 
 from ostler.gateway.api.keys import Caller, KeyRing
 from ostler.gateway.config.errors import ConfigError
+from ostler.metrics.loops import Loops
 from ostler.pool.crew import Crew
 
+READS_WITHIN = 60.0
+"""Seconds after which a file of keys that is not read counts as stuck: a key that was taken away may still open."""
 log = logging.getLogger(__name__)
 
 
 class Keys:
     """A `Ring`. `read` makes a fresh one, on any thread."""
 
-    def __init__(self, ring: KeyRing, read: Callable[[], KeyRing], crew: Crew) -> None:
+    def __init__(self, ring: KeyRing, read: Callable[[], KeyRing], crew: Crew, loops: Loops | None = None) -> None:
+        self._rounds = (loops or Loops()).add("the reading of keys", patience=READS_WITHIN)
         self._ring = ring
         self._read = read
         self._crew = crew
@@ -53,13 +57,17 @@ class Keys:
     async def reload(self) -> None:
         """Read them again."""
         async with self._one_by_one:
-            try:
-                fresh = await asyncio.to_thread(self._read)
-            except ConfigError as error:
-                log.error("the keys stay as they were: %s", error)  # noqa: TRY400 - the error says it all
-                return
-            if fresh.open and not self._ring.open:
-                log.error("the keys stay as they were: there are none any more; restart to serve without keys")
-                return
-            self._ring = fresh
-            log.info("the keys were read again: %d are in force", len(fresh.entries))
+            with self._rounds.round():
+                await self._reload()
+
+    async def _reload(self) -> None:
+        try:
+            fresh = await asyncio.to_thread(self._read)
+        except ConfigError as error:
+            log.error("the keys stay as they were: %s", error)  # noqa: TRY400 - the error says it all
+            return
+        if fresh.open and not self._ring.open:
+            log.error("the keys stay as they were: there are none any more; restart to serve without keys")
+            return
+        self._ring = fresh
+        log.info("the keys were read again: %d are in force", len(fresh.entries))

@@ -24,6 +24,7 @@ from ostler.gateway.api.answers import (
     paged,
     place_of,
     stays,
+    wants_erasing,
 )
 from ostler.gateway.api.body import ResponseBody, read_json, response_body
 from ostler.gateway.api.errors import ApiError, bad, missing, of_outcome, reply
@@ -36,6 +37,7 @@ from ostler.gateway.api.streaming import EventStream
 from ostler.gateway.api.writer import ResponseWriter
 from ostler.gateway.errors import GatewayError
 from ostler.gateway.records import IdempotencyRecord, ResponseRecord
+from ostler.gateway.sessions.erasing import Eraser
 from ostler.gateway.sessions.outcome import Status, Stop
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.turn import Turn
@@ -56,8 +58,9 @@ class Live:
 class Responses:
     """One per gateway."""
 
-    def __init__(self, sessions: Sessions, intake: Intake, feeds: Feeds, repeats: Repeats) -> None:
+    def __init__(self, sessions: Sessions, intake: Intake, feeds: Feeds, repeats: Repeats, eraser: Eraser) -> None:
         self._sessions = sessions
+        self._eraser = eraser
         self._intake = intake
         self._feeds = feeds
         self._repeats = repeats
@@ -94,8 +97,11 @@ class Responses:
         if turn is not None:
             turn.stop(Stop.CLIENT)
             await turn.over.wait()
+        record = await self._store.get_response(response_id, owner=owner) if wants_erasing(request) else None
         if not await self._store.delete_response(response_id, owner=owner):
             raise missing(f"there is no response {response_id[:100]!r}", "response_id")
+        if record is not None:
+            await self._eraser.erase_unreachable(record.session_id)
         return document({"id": response_id, "object": "response", "deleted": True})
 
     async def cancel(self, request: Request) -> Response:

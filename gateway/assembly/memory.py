@@ -14,6 +14,7 @@ from ostler.gateway.memory.provider import MakeProvider, MemoryHome
 from ostler.gateway.memory.users import Users
 from ostler.gateway.memory.watch import MemoryWatch
 from ostler.gateway.store import Store
+from ostler.metrics.loops import Loops
 from ostler.pool.crew import Crew
 
 
@@ -24,12 +25,15 @@ async def open_memory(
     wall: Callable[[], float],
     given: Mapping[str, MakeProvider],
     watch: MemoryWatch,
+    *,
+    loops: Loops | None = None,
 ) -> AsyncIterator[Memories]:
     """The providers of memory and the worker that tells them what happens; none where memory is switched off."""
     settings = loaded.settings.memory
     home = MemoryHome(loaded.data_dir, settings, wall, Ids(secrets.token_bytes).make)
     crew = Crew(asyncio.get_running_loop(), log_death)
-    memories = Memories(load_memory(home, given=given) if settings.enabled else {}, Users(store), settings, watch)
+    providers = load_memory(home, given=given) if settings.enabled else {}
+    memories = Memories(providers, Users(store), settings, watch, loops=loops)
     worker = crew.start(memories.work(), "memory")
     try:
         yield memories

@@ -19,6 +19,7 @@ from ostler.gateway.config.settings import MemorySettings, Settings
 from ostler.gateway.memory.memories import Memories
 from ostler.gateway.sessions.workshop import NOBODY, SessionContext, ToolSource, Workshop
 from ostler.gateway.tools import load as load_sources
+from ostler.metrics.loops import Loops
 from ostler.pool import configuration as pool_configuration
 from ostler.pool.ports import ToolSet
 from ostler.pool.provider import ToolChannel
@@ -37,12 +38,14 @@ def bridge_settings(folder: Path, environ: Mapping[str, str], call_deadline: flo
 
 
 @asynccontextmanager
-async def open_tool_channel(wanted: pool_configuration.PoolSettings, port: int) -> AsyncIterator[HttpChannel | None]:
+async def open_tool_channel(
+    wanted: pool_configuration.PoolSettings, port: int, loops: Loops | None = None
+) -> AsyncIterator[HttpChannel | None]:
     """The HTTP tool channel, where an agent gets its tools over it."""
     if all(provider.tool_channel is not ToolChannel.HTTP for provider in wanted.providers.values()):
         yield None
         return
-    channel = HttpChannel(HttpSettings(enabled=True, port=port))
+    channel = HttpChannel(HttpSettings(enabled=True, port=port), loops=loops)
     await channel.start()
     try:
         yield channel
@@ -79,7 +82,7 @@ def warn_of_strays(sources: Sequence[ToolSource], wanted: Sequence[str]) -> None
 
 
 @asynccontextmanager
-async def open_workshop(settings: Settings, memories: Memories) -> AsyncIterator[Workshop]:
+async def open_workshop(settings: Settings, memories: Memories, loops: Loops | None = None) -> AsyncIterator[Workshop]:
     """Our own tools, memory's, and the configured tool servers, which start while the gateway is serving already."""
     sources = load_sources() if settings.tools.own else ()
     warn_of_strays(sources, settings.tools.own)
@@ -88,7 +91,7 @@ async def open_workshop(settings: Settings, memories: Memories) -> AsyncIterator
         yield Workshop(sources, wanted=settings.tools.own, of_memory=[memories.source])
         return
     try:
-        upstreams = Upstreams(servers)
+        upstreams = Upstreams(servers, loops=loops)
     except ExtraMissing as error:
         raise ConfigError("configuration", str(error)) from error
     for upstream in upstreams.shared:

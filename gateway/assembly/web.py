@@ -41,6 +41,7 @@ from ostler.gateway.gauges.gauges import Gauges, Silence
 from ostler.gateway.lines import Lines
 from ostler.gateway.readiness import Readiness
 from ostler.gateway.release import version
+from ostler.gateway.sessions.erasing import Eraser
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,14 @@ class Console:
 
 
 def build_app(
-    loaded: Loaded, hall: Hall, readiness: Readiness, console: Console, gauges: Gauges | Silence, *, keys: Keys
+    loaded: Loaded,
+    hall: Hall,
+    readiness: Readiness,
+    console: Console,
+    gauges: Gauges | Silence,
+    *,
+    keys: Keys,
+    eraser: Eraser,
 ) -> ASGIApp:
     """The HTTP side."""
     sessions, places = hall.sessions, hall.places
@@ -64,11 +72,11 @@ def build_app(
     intake = Intake(sessions, Finder(store, sessions.house.ids), places, prefixes, slash, remembers=remembers)
     feeds = Feeds(most=gateway.stream_replay, bytes_at_most=gateway.replay_bytes)
     repeats = Repeats(store)
-    responses = Responses(sessions, intake, feeds, repeats)
+    responses = Responses(sessions, intake, feeds, repeats, eraser)
     rows = table(
         responses,
         Chat(sessions, intake, repeats),
-        conversations=Conversations(store, sessions.house.ids),
+        conversations=Conversations(store, sessions.house.ids, eraser),
         sessions=SessionRoutes(Face(hall, commands, Admission(hall), Lines()), repeats),
         models=ModelList(places.models, int(time.time())),
         health=Health(sessions, readiness),

@@ -1,4 +1,4 @@
-"""`ostler sessions`: look into the store, take sessions out, bring them in, throw old ones away.
+"""`ostler sessions`: look into the store, take sessions out, bring them in, throw old ones away, erase some.
 
 Works beside a running gateway. What only looks never makes a database. Exit codes: 0 done, 1 failed, 2 called wrongly.
 """
@@ -8,22 +8,25 @@ import asyncio
 import math
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from time import time
 
 from ostler.gateway.data_folder import DATABASE, MIRRORS, data_folder
 from ostler.gateway.errors import GatewayError, UnknownSession
+from ostler.gateway.faces.keys import checked_key
 from ostler.gateway.interrupts import raised
+from ostler.gateway.memory.embedded import FILE as MEMORY
+from ostler.gateway.memory.notebook import Notebook
 from ostler.gateway.records import MessageRecord, SessionQuery, SessionRecord, checked_session_id
-from ostler.gateway.store import Store
+from ostler.gateway.store import ANY, Store
 from ostler.gateway.stores.exchange import Brought, bring_in, bundles, lines_out, session_facts
 from ostler.gateway.stores.mirror import Mirror
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.wire.json import JsonObject, encode_line
 
-SUMMARY = "list, show, search, export, import and prune stored sessions"
+SUMMARY = "list, show, search, export, import, prune and erase stored sessions"
 DAY = 86_400.0
 PAGE = 500
 
@@ -70,6 +73,13 @@ def parser() -> argparse.ArgumentParser:
     importing.add_argument("file", nargs="+", help="'-' is standard input")
     pruning = verb("prune", prune, "delete ended sessions that nothing leads to")
     pruning.add_argument("--days", type=days, required=True, help="not active for so many days")
+    erasing = verb("erase", erase, "delete sessions with all that is kept of them, and overwrite their text")
+    erasing.add_argument("session", nargs="*", help="id, unique beginning of an id, or title")
+    erasing.add_argument("--key", help="every session of this key of a chat face, with --owner where keys are used")
+    erasing.add_argument(
+        "--owner", help="everything of the owner of this name; '' is the user of a gateway without keys"
+    )
+    erasing.add_argument("--yes", action="store_true", help="do it; else only say what would go")
     return top
 
 
@@ -181,6 +191,52 @@ async def prune(store: Store, options: argparse.Namespace) -> int:
     return 0
 
 
+async def erase(store: Store, options: argparse.Namespace) -> int:
+    """Out of the store, the mirrors and the memory."""
+    if not options.session and options.key is None and options.owner is None:
+        print("ostler sessions: name what is to be erased: sessions, --key or --owner", file=sys.stderr)
+        return 2
+    chosen = [session.id for session in await chosen_to_erase(store, options)]
+    doomed = await store.with_copies(chosen)
+    if not options.yes:
+        say({"would_erase": doomed}, f"{len(doomed)} sessions would be erased; add --yes to do it", options)
+        return 0
+    gone = await store.erase(chosen)
+    folder = data_folder(options.data_dir, os.environ)
+    mirror = Mirror(folder / MIRRORS)
+    for session_id in gone:
+        await asyncio.to_thread(mirror.remove, session_id)
+    owner = options.owner if options.key is None and not options.session else None
+    if owner is not None:
+        await store.erase_owner(owner)
+    notes = await asyncio.to_thread(forget_notes, folder / MEMORY, gone, owner)
+    text = f"{len(gone)} sessions and {notes} notes of the memory were erased"
+    say({"erased": gone, "notes": notes}, text, options)
+    return 0
+
+
+async def chosen_to_erase(store: Store, options: argparse.Namespace) -> list[SessionRecord]:
+    """What the words name."""
+    found = [await find(store, name) for name in options.session]
+    if options.key is not None:
+        key = checked_key(options.key, options.owner or "").stored
+        found += await every(store, SessionQuery(key=key))
+    elif options.owner is not None and not options.session:
+        found += await every(store, SessionQuery(owner=options.owner))
+    return found
+
+
+def forget_notes(path: Path, session_ids: Sequence[str], owner: str | None) -> int:
+    """Out of the memory that is there without any configuration; others are told by a running gateway only."""
+    if not path.exists():
+        return 0
+    notebook = Notebook(path, time)
+    try:
+        return notebook.erase(session_ids, owner=owner)
+    finally:
+        notebook.close()
+
+
 async def find(store: Store, name: str) -> SessionRecord:
     """By id, by the only id that begins so, by title."""
     found = await store.get_session(name)
@@ -195,10 +251,10 @@ async def find(store: Store, name: str) -> SessionRecord:
     return titled
 
 
-async def every(store: Store) -> list[SessionRecord]:
-    """All sessions, the oldest first."""
+async def every(store: Store, query: SessionQuery = ANY) -> list[SessionRecord]:
+    """All such sessions, the oldest first."""
     found: list[SessionRecord] = []
-    while page := await store.list_sessions(limit=PAGE, offset=len(found)):
+    while page := await store.list_sessions(query, limit=PAGE, offset=len(found)):
         found += page
     return found[::-1]
 

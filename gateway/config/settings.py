@@ -310,6 +310,18 @@ class ResetSettings(Struct, frozen=True, kw_only=True):
     """Other words for one platform, as `[resets.platforms.<name>]`."""
 
 
+class RetentionSettings(Struct, frozen=True, kw_only=True):
+    """How long text is kept that nobody asks for. Looked after as often as `resets.check_every` says."""
+
+    unreachable: Age = 30 * 86400.0
+    """Seconds after its last turn until a session of the API is deleted that no request can name any more: its
+    conversation was deleted or it never had one, and its responses are gone. One with `store: false` is erased
+    `gateway.seat_idle` after its last turn."""
+    ended: Age | None = None
+    """The same for ended sessions of chat faces, to which `/resume` no longer leads then. None: they are kept until
+    `ostler sessions prune` or `erase`."""
+
+
 class LogSettings(Struct, frozen=True, kw_only=True):
     """What is written to stderr."""
 
@@ -348,6 +360,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     tools: ToolSettings = field(default_factory=ToolSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)
     resets: ResetSettings = field(default_factory=ResetSettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
     log: LogSettings = field(default_factory=LogSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
 

@@ -144,8 +144,9 @@ def read_bridge(into: BridgeInstruments, stats: Stats) -> None:
 
 
 def size_of(path: Path) -> int:
-    """0 for a file that is not there: the log of a quiet database may be."""
+    """0 for a file that is not there, as the log of a quiet database is, or that the disk does not let us look at: the
+    other numbers are wanted most when the disk fails."""
     try:
         return os.stat(path).st_size  # noqa: PTH116 - one system call, on the loop
-    except FileNotFoundError:
+    except OSError:
         return 0

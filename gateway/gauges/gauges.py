@@ -28,6 +28,7 @@ from ostler.gateway.sessions.reports import NoTurnObserver, TurnObserver
 from ostler.gateway.stores.watch import NoWatch as NoStoreWatch
 from ostler.gateway.stores.watch import StoreWatch
 from ostler.metrics.instruments import Instruments
+from ostler.metrics.loops import Loops
 from ostler.metrics.shelf import Shelf
 from ostler.pool.observer import Counts, Observer
 
@@ -47,7 +48,11 @@ class Silence:
         self.memory = NoMemoryWatch()
 
     @contextmanager
-    def reading(self, census: Callable[..., Census]) -> Iterator[None]:  # noqa: ARG002 - nothing is read
+    def reading(
+        self,
+        census: Callable[..., Census],  # noqa: ARG002 - nothing is read
+        loops: Loops | None = None,  # noqa: ARG002 - nothing is measured
+    ) -> Iterator[None]:
         """Nothing is read."""
         yield
 
@@ -98,10 +103,10 @@ class Gauges:
         )
 
     @contextmanager
-    def reading(self, census: Callable[..., Census]) -> Iterator[None]:
+    def reading(self, census: Callable[..., Census], loops: Loops | None = None) -> Iterator[None]:
         """While the gateway lives: levels are read at each scrape, and the loop is asked how late it is."""
         self.instruments.shelf.before_scrape(census(instruments=self.instruments, gauges=self.pool).refresh)
-        lag = LoopLag(self.instruments.gateway.lag.of())
+        lag = LoopLag(self.instruments.gateway.lag.of(), loops=loops)
         lag.start()
         try:
             yield

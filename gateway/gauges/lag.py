@@ -7,6 +7,7 @@ import asyncio
 from contextvars import Context
 
 from ostler.metrics.children import Spread
+from ostler.metrics.loops import Loops
 
 EVERY = 0.25
 
@@ -14,8 +15,9 @@ EVERY = 0.25
 class LoopLag:
     """Started and stopped by `app.py`."""
 
-    def __init__(self, into: Spread, every: float = EVERY) -> None:
+    def __init__(self, into: Spread, every: float = EVERY, *, loops: Loops | None = None) -> None:
         self._into = into
+        self._rounds = (loops or Loops()).add("the measuring of the event loop's lag")
         self._every = every
         self._next: asyncio.TimerHandle | None = None
 
@@ -27,10 +29,12 @@ class LoopLag:
 
     def stop(self) -> None:
         """No more of them."""
+        self._rounds.stopped()
         if self._next is not None:
             self._next.cancel()
 
     def _come(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         # A loop may count in whole milliseconds and come a little early.
-        self._into.observe(max(0.0, loop.time() - due))
+        with self._rounds.round():
+            self._into.observe(max(0.0, loop.time() - due))
         self.start()

@@ -77,6 +77,11 @@ class EmbeddedMemory(MemoryProvider):
             if message.role == "user":
                 self._hear(message.text, session_id, user)
 
+    def on_session_erased(self, session_id: str, *, user: str) -> None:
+        del user
+        self._forgetting.discard(session_id)
+        self._book.erase([session_id])
+
     def on_session_switch(
         self,
         new_session_id: str,

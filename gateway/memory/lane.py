@@ -12,6 +12,7 @@ Rules:
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from ostler.bridge.redaction import excerpt
 from ostler.bridge.threads import Threads
 from ostler.gateway.memory.provider import MemoryProvider
 from ostler.gateway.memory.watch import MemoryWatch, Recalled, Told
+from ostler.metrics.loops import Loops
 
 log = logging.getLogger("ostler.memory")
 
@@ -61,8 +63,17 @@ class Errand:
 class Lane:
     """Made by `Memories`, used on its loop."""
 
-    def __init__(self, name: str, provider: MemoryProvider, watch: MemoryWatch, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        name: str,
+        provider: MemoryProvider,
+        watch: MemoryWatch,
+        clock: Callable[[], float],
+        loops: Loops | None = None,
+    ) -> None:
         self.name = name
+        # A provider that hangs is waited for by nobody: only a thread that has ended is told of.
+        self._rounds = (loops or Loops()).add("the thread of a memory provider", patience=math.inf)
         self.provider = provider
         self._watch = watch
         self._clock = clock
@@ -178,10 +189,12 @@ class Lane:
         return found if isinstance(found, str) else ""
 
     def _run(self) -> None:
-        while (errand := self._inbox.get()) is not None and not self._abandoned:
-            self._do(errand)
-            # Not kept until the next one comes: `_switches` would go on waiting for nothing.
-            del errand
+        with self._rounds.running():
+            while (errand := self._inbox.get()) is not None and not self._abandoned:
+                with self._rounds.round():
+                    self._do(errand)
+                # Not kept until the next one comes: `_switches` would go on waiting for nothing.
+                del errand
 
     def _do(self, errand: Errand) -> None:
         outcome = Told.FAILED
@@ -189,13 +202,15 @@ class Lane:
             if not self._broken:
                 errand.work(self.provider, errand.user)
                 outcome = Told.DONE
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a provider may raise anything; it is seen in the log
+        except BaseException as error:  # noqa: BLE001 - a provider may raise anything, a stray cancellation too; it is logged
             self._broken = errand is self._opening
             self._complain(named(errand), error)
         finally:
             self._done += 1
-            self._watch.told(self.name, errand.what, outcome, self._clock() - errand.happened)
-            errand.done.set_result(None)
+            try:
+                self._watch.told(self.name, errand.what, outcome, self._clock() - errand.happened)
+            finally:
+                errand.done.set_result(None)
 
     def _complain(self, what: str, why: Any) -> None:
         told = f"failed: {type(why).__name__}: {why}" if isinstance(why, BaseException) else str(why)

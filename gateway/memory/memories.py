@@ -10,6 +10,7 @@ Rules:
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -25,6 +26,7 @@ from ostler.gateway.memory.watch import MemoryWatch, NoWatch
 from ostler.gateway.records import MessageRecord
 from ostler.gateway.sessions.witness import Switch
 from ostler.gateway.sessions.workshop import SessionContext
+from ostler.metrics.loops import Loops
 from ostler.wire.json import without_surrogates
 from ostler.wire.recalled import build_recalled
 
@@ -42,10 +44,13 @@ class Memories:
         users: Users,
         settings: MemorySettings,
         watch: MemoryWatch | None = None,
+        *,
         clock: Callable[[], float] = time.monotonic,
+        loops: Loops | None = None,
     ) -> None:
         watch = NoWatch() if watch is None else watch
-        self._lanes = [Lane(name, provider, watch, clock) for name, provider in providers.items()]
+        self._loops = Loops() if loops is None else loops
+        self._lanes = [Lane(name, provider, watch, clock, self._loops) for name, provider in providers.items()]
         self._clock = clock
         self._users = users
         self._settings = settings
@@ -98,6 +103,10 @@ class Memories:
         """Turns were taken back."""
         self._tell(session_id, on_session_switch=partial(_rewind, session_id))
 
+    def session_erased(self, session_id: str) -> None:
+        """Nothing of it is to be remembered."""
+        self._tell(session_id, on_session_erased=partial(_erase, session_id))
+
     # --- what sessions get ---
 
     async def source(self, context: SessionContext) -> list[Tool]:
@@ -132,10 +141,13 @@ class Memories:
 
     async def work(self) -> None:
         """Hand the news over, one after another, until the end."""
-        while (news := await self._inbox.get()) is not None:
-            for lane, errand in news:
-                errand.user = await self._users.of(errand.session_id)
-                await lane.deliver(errand)
+        loop = self._loops.add("the messenger of memory", patience=math.inf)
+        with loop.running():
+            while (news := await self._inbox.get()) is not None:
+                for lane, errand in news:
+                    with loop.round():
+                        errand.user = await self._users.of(errand.session_id)
+                        await lane.deliver(errand)
 
     async def close(self, worker: "asyncio.Task[None]") -> None:
         """Tell what is left to tell and let the providers close, within the limit. Idempotent."""
@@ -186,6 +198,10 @@ def _queue(question: str, session_id: str, provider: MemoryProvider, user: str) 
 
 def _end(spoken: Sequence[Spoken], session_id: str, provider: MemoryProvider, user: str) -> None:
     provider.on_session_end(spoken, session_id=session_id, user=user)
+
+
+def _erase(session_id: str, provider: MemoryProvider, user: str) -> None:
+    provider.on_session_erased(session_id, user=user)
 
 
 def _switch(session_id: str, parent_id: str, reason: Switch, provider: MemoryProvider, user: str) -> None:

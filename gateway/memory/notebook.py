@@ -11,6 +11,7 @@ Rules:
 """
 
 import hashlib
+import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,10 +19,13 @@ from enum import StrEnum
 from pathlib import Path
 from threading import Lock
 from typing import Final
+from urllib.parse import quote
 
 import apsw
 
 from ostler.gateway.stores.sqlite.connection import Row, all_rows, connect, make_private, run, value
+
+log = logging.getLogger("ostler.memory")
 
 LOCK_WAIT: Final = 5.0
 TEXT_LIMIT: Final = 2000
@@ -147,6 +151,27 @@ class Notebook:
         """Never keep this as a saying."""
         with self._lock, self._db:
             run(self._db, SHUN, (user, digest(cleaned(text))))
+
+    def erase(self, session_ids: Sequence[str] = (), *, owner: str | None = None) -> int:
+        """Delete, and overwrite, what was noted in these sessions, or for an owner in whichever session. How many."""
+        with self._lock, self._db:
+            gone = sum(run(self._db, "DELETE FROM notes WHERE session_id = ?", (one,)) for one in session_ids)
+            if owner is not None:
+                user = quote(owner, safe="")
+                theirs = (user, len(user) + 1, f"{user}/")
+                gone += run(self._db, "DELETE FROM notes WHERE user = ? OR substr(user, 1, ?) = ?", theirs)
+                run(self._db, "DELETE FROM forgotten WHERE user = ? OR substr(user, 1, ?) = ?", theirs)
+            run(self._db, "INSERT INTO note_words (note_words) VALUES ('optimize')")
+        self._empty_log()
+        return gone
+
+    def _empty_log(self) -> None:
+        """What was overwritten in the file still stands in the log. Another program that reads keeps it."""
+        with self._lock:
+            try:
+                self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            except (apsw.BusyError, apsw.LockedError):
+                log.warning("the log of the memory is still read by others and keeps what was erased for now")
 
     def take_back(self, session_id: str) -> None:
         """What was said in a session in passing is not to be held against anybody."""

@@ -81,6 +81,10 @@ class MemoryProvider:
         `kwargs` has `user` and, but for a rewind, `reason`: new_session, resume, branch or compression. More may come.
         """
 
+    def on_session_erased(self, session_id: str, *, user: str) -> None:
+        """Everything that was remembered of this session is to go, and not to come back."""
+        del session_id, user
+
     def tools(self, *, session_id: str, user: str) -> Sequence[Tool]:
         """Tools for the agent, bound to this session and this user. Called often: quick, and it does not block."""
         del session_id, user

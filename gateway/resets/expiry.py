@@ -19,6 +19,7 @@ from ostler.gateway.records import EXPIRIES, SessionChange, SessionRecord
 from ostler.gateway.resets.policies import Policies
 from ostler.gateway.resets.policy import Policy
 from ostler.gateway.sessions.sessions import Sessions
+from ostler.metrics.loops import Loops
 
 PATIENCE = 3
 log = logging.getLogger(__name__)
@@ -27,7 +28,8 @@ log = logging.getLogger(__name__)
 class Expiry:
     """Made once, by `app.py`, which lets it `run`."""
 
-    def __init__(self, sessions: Sessions, policies: Policies, every: float) -> None:
+    def __init__(self, sessions: Sessions, policies: Policies, every: float, loops: Loops | None = None) -> None:
+        self._loops = Loops() if loops is None else loops
         self._sessions = sessions
         self._house = sessions.house
         self._store = sessions.house.store
@@ -37,12 +39,15 @@ class Expiry:
 
     async def run(self) -> None:
         """A pass from time to time, for ever."""
-        while True:
-            await asyncio.sleep(self._every)
-            try:
-                await self.check()
-            except StoreError as error:
-                log.warning("sessions that are over cannot be looked for now: %s", error)
+        loop = self._loops.add("the search for sessions that are over")
+        with loop.running():
+            while True:
+                await asyncio.sleep(self._every)
+                with loop.round():
+                    try:
+                        await self.check()
+                    except StoreError as error:
+                        log.warning("sessions that are over cannot be looked for now: %s", error)
 
     async def check(self) -> int:
         """One pass. How many sessions were finalised."""

@@ -17,6 +17,7 @@ from ostler.gateway.lines import Lines
 from ostler.gateway.store import Store
 from ostler.gateway.stores.healing import Healed, heal
 from ostler.gateway.stores.mirror import Mirror
+from ostler.metrics.loops import Loops
 from ostler.pool.crew import Crew
 
 WHOLE = -1
@@ -28,11 +29,14 @@ log = logging.getLogger(__name__)
 class Mirrors:
     """Made once, by `app.py`."""
 
-    def __init__(self, store: Store, mirror: Mirror, crew: Crew, *, enabled: bool, most: int) -> None:
+    def __init__(
+        self, store: Store, mirror: Mirror, crew: Crew, *, enabled: bool, most: int, loops: Loops | None = None
+    ) -> None:
         """`most`: sessions of which is remembered how far their mirror is."""
         self._store = store
         self._mirror = mirror
         self._crew = crew
+        self._rounds = (loops or Loops()).add("the writing of mirrors")
         self._enabled = enabled
         self._most = most
         self._lines = Lines()
@@ -84,6 +88,16 @@ class Mirrors:
         if self._enabled:
             await self._try(session_id, self._rewrite)
 
+    async def remove(self, session_id: str) -> None:
+        """The session is gone."""
+        self._grown.pop(session_id, None)
+        async with self._lines.stand(session_id):
+            self._reach.pop(session_id, None)
+            try:
+                await asyncio.to_thread(self._mirror.remove, session_id)
+            except OSError as error:
+                log.warning("the mirror of session %s cannot be removed: %s", session_id, error)
+
     async def settled(self) -> None:
         """Wait until everything that grew is written."""
         while self._working is not None and not self._working.done():
@@ -92,7 +106,10 @@ class Mirrors:
     async def _work(self) -> None:
         while self._grown:
             session_id, _ = self._grown.popitem(last=False)
-            await self._try(session_id, self._follow)
+            with self._rounds.round():
+                await self._try(session_id, self._follow)
+            if self._rounds.failures:
+                self._remember(session_id, WHOLE)
 
     async def _try(self, session_id: str, does: Callable[[str], Awaitable[None]]) -> None:
         async with self._lines.stand(session_id):

@@ -77,6 +77,11 @@ class Session:
         return self._working or bool(self._queue) or self._leaving > 0
 
     @property
+    def turns(self) -> list[Turn]:
+        """The running turn and those that wait."""
+        return [*([self.turn] if self.turn else []), *self._queue]
+
+    @property
     def waiting(self) -> int:
         """Turns that wait for the running one."""
         return len(self._queue)

@@ -63,6 +63,18 @@ class Sessions:
             session = self._table[session_id] = Session(session_id, owner, self.house, self._rested, self._make_way)
         return session
 
+    def in_use(self) -> list[str]:
+        """Sessions that are at work or hold a seat."""
+        return [each.id for each in self._table.values() if each.busy or each.seating.seat is not None]
+
+    def forget(self, session_id: str) -> None:
+        """It was deleted; one that is in use is let go at the end of its use."""
+        session = self._table.get(session_id)
+        if session is not None:
+            session.retire()
+            if not session.busy:
+                self._table.pop(session_id, None)
+
     def find(self, session_id: str) -> Session | None:
         """The session if it is at work or holds a seat."""
         return self._table.get(session_id)

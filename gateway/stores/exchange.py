@@ -5,6 +5,7 @@ Rules:
   lines, which is what a mirror is, belongs to the session that the file is called after.
 - Bringing in is healing: what a session has already is not stored twice, what it lacks is put in its place, and what it
   holds as undone does not come back. The same file twice changes nothing the second time.
+- A session was last active when it was, not when it was brought in.
 - A line that cannot be read is counted, never fatal.
 """
 
@@ -43,7 +44,13 @@ class Bundle:
     ended: str | None = None
     finalized: bool = False
     """Whether nothing is left to be done about the end of it."""
+    last_active: float | None = None
     messages: list[NewMessage] = field(default_factory=list)
+
+    def active_until(self) -> float | None:
+        """When it was last active: as it says, else when its last message was said."""
+        moments = [message.created_at for message in self.messages if message.created_at]
+        return self.last_active if self.last_active is not None else max(moments, default=None)
 
 
 def session_facts(session: SessionRecord) -> JsonObject:
@@ -105,6 +112,10 @@ async def bring_in(store: Store, bundle: Bundle, brought: Brought) -> None:
         await store.end_session(session.id, bundle.ended)
     if known is None and bundle.finalized:
         await store.update_session(session.id, SessionChange(expiry_finalized=True))
+    moments = [bundle.active_until(), None if known is None else known.last_active_at]
+    active = max((moment for moment in moments if moment is not None), default=None)
+    if active is not None and (known is None or missing):
+        await store.update_session(session.id, SessionChange(last_active_at=active))
 
 
 def finalized_in(entry: JsonObject) -> bool:
@@ -121,14 +132,15 @@ def _session_of(line: bytes) -> Bundle | None:
     if not isinstance(found, dict) or found.get("object") != "session" or not isinstance(found.get("id"), str):
         return None
     facts = {name: _text(found, name) for name in FACTS}
-    metadata, created = found.get("metadata"), found.get("created_at")
+    metadata, created, active = (found.get(name) for name in ("metadata", "created_at", "last_active_at"))
     session = NewSession(
         found["id"],
         **facts,
         metadata=metadata if isinstance(metadata, dict) and metadata else None,
         created_at=float(created) if isinstance(created, int | float) else None,
     )
-    return Bundle(session, _text(found, "title"), _text(found, "end_reason"), finalized_in(found))
+    last_active = float(active) if isinstance(active, int | float) else None
+    return Bundle(session, _text(found, "title"), _text(found, "end_reason"), finalized_in(found), last_active)
 
 
 def _text(found: JsonObject, name: str) -> str | None:

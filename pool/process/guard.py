@@ -108,24 +108,30 @@ class Guard:
     def _on_exit(self, child: Child) -> None:
         loop = asyncio.get_running_loop()
         loop.remove_reader(child.pidfd)
-        status = child.status()
-        child.bury()
-        self._child = None
-        self._drop_pipe()
-        if self._closing:
-            self._left.set()
-            return
-        log.warning("reaper pid %d ended with status %s; starting another in %.2f s", child.pid, status, self._delay)
-        self._retry = loop.call_later(self._delay, self._reopen)
-        self._delay = min(self._delay * 2, _LAST_DELAY)
+        self._child, status = None, None
+        try:
+            status = child.status()
+            child.bury()
+            self._drop_pipe()
+        finally:
+            # Whatever the dead one still costs, there is another: without one, agents outlive a gateway that is killed.
+            if self._closing:
+                self._left.set()
+            else:
+                log.warning("reaper pid %d ended with status %s", child.pid, status)
+                self._try_later()
 
     def _reopen(self) -> None:
         try:
             self.open()
-        except OSError as failed:
-            log.warning("cannot start a reaper (%s); trying again in %.1f s", failed, self._delay)
-            self._retry = asyncio.get_running_loop().call_later(self._delay, self._reopen)
-            self._delay = min(self._delay * 2, _LAST_DELAY)
+        except Exception as failed:  # noqa: BLE001 - logged; it is tried again whatever it is
+            log.warning("cannot start a reaper (%s)", failed)
+            self._try_later()
+
+    def _try_later(self) -> None:
+        log.warning("starting another reaper in %.2f s", self._delay)
+        self._retry = asyncio.get_running_loop().call_later(self._delay, self._reopen)
+        self._delay = min(self._delay * 2, _LAST_DELAY)
 
     def _drop_pipe(self) -> None:
         if self._pipe >= 0:

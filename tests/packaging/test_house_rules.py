@@ -41,6 +41,7 @@ ALLOWED: tuple[Allowed, ...] = (
     ),
     Allowed("blanket_except", "gateway/sessions/session.py", "the border of a turn: logged whole, its client is told"),
     Allowed("blanket_except", "gateway/sessions/reports.py", "logged whole: an observer's fault is not the client's"),
+    Allowed("blanket_except", "gateway/stores/sqlite/writer.py", "logged whole: a counter's fault is not the writer's"),
     Allowed("blanket_except", "pool/observer.py", "logged whole: an observer's fault is not the pool's"),
     Allowed("unowned_task", "pool/process/keeper.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
     Allowed("unowned_task", "pool/transport.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
@@ -218,6 +219,38 @@ def noqa_without_reason(node: ast.AST, source: list[str]) -> str | None:
     return None
 
 
+def opened_database(node: ast.AST, source: list[str]) -> str | None:
+    """POSIX drops all locks of a process on a file when the process closes any descriptor of it (n18)."""
+    opens = {"open", "os.open", "io.open", "shutil.copy", "shutil.copy2", "shutil.copyfile"}
+    methods = {"read_bytes", "read_text", "write_bytes", "write_text"}
+    if not isinstance(node, ast.Call):
+        return None
+    name = name_of(node.func)
+    if name in opens or last(name) in methods or (last(name) == "open" and last(name.rpartition(".")[0]) == "path"):
+        return f"{name}: opens what SQLite may have open, and with its close the locks are gone; `stat` opens nothing"
+    return None
+
+
+def second_sqlite(node: ast.AST, source: list[str]) -> str | None:
+    names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+    names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+    if "sqlite3" in names:
+        return "two SQLite libraries in one process drop each other's locks: apsw only"
+    return None
+
+
+def loop_without_rounds(node: ast.AST, source: list[str]) -> str | None:
+    """Whatever it does between two sleeps may raise, and would end it for ever (n17)."""
+    if not (isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and node.test.value is True):
+        return None
+    sleeps = any(isinstance(part, ast.Expr) and "asyncio.sleep" in ast.unparse(part) for part in node.body)
+    ends = any(isinstance(inner, ast.Return | ast.Break) for part in node.body for inner in ast.walk(part))
+    rounds = any(isinstance(part, ast.With) and ".round()" in ast.unparse(part) for part in node.body)
+    if sleeps and not ends and not rounds:
+        return "a loop for ever makes each of its rounds inside `Loop.round` (metrics/loops.py)"
+    return None
+
+
 Check = Callable[[ast.AST, list[str]], str | None]
 
 
@@ -306,6 +339,27 @@ RULES = (
         (
             ("import openai", "if TYPE_CHECKING:\n    import openai"),
             ("from acp.schema import Error", "def f():\n    from acp import schema"),
+        ),
+    ),
+    Rule(
+        opened_database,
+        ("gateway/stores/sqlite/*", "gateway/memory/notebook.py"),
+        (
+            ("os.close(os.open(path, os.O_RDWR))", "os.mknod(path)"),
+            ("self._path.read_bytes()", "self._path.stat()"),
+            ("path.open('rb')", "SqliteStore.open(path)"),
+        ),
+    ),
+    Rule(second_sqlite, ROOMS, (("import sqlite3", "import apsw"), ("from sqlite3 import connect", "import sqlite"))),
+    Rule(
+        loop_without_rounds,
+        ROOMS,
+        (
+            (
+                "while True:\n    await asyncio.sleep(1)\n    look()",
+                "while True:\n    await asyncio.sleep(1)\n    with loop.round():\n        look()",
+            ),
+            ("while True:\n    look()\n    await asyncio.sleep(1)", "while True:\n    if look():\n        return"),
         ),
     ),
     Rule(

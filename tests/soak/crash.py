@@ -1,13 +1,13 @@
 """`python -m tests.soak.crash [--kills N] [--full N] [--stops N] [--seed N]`: the worst that can happen to a gateway.
 
 - kill -9 at a random moment of twenty conversations, now and then in the middle of a SIGSTOP, and the next gateway on
-  the same data;
+  the same data; beside each, other programs make backups, vacuum, read and write the same database;
 - a full disk (a small one of our own) for a while;
 - another program that holds the write lock and is stopped with it, for less and for more than a writer waits.
 
 Afterwards: no acknowledged message is lost, none is there twice, the order is kept, every conversation goes on in its
-session with everything that the store has, and after a good end each mirror says what the store says. 0 when all of
-that holds.
+session with everything that the store has, every backup is sound and has what was acknowledged before it began, and
+after a good end each mirror says what the store says. 0 when all of that holds.
 """
 
 import random
@@ -18,14 +18,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from ostler.gateway.data_folder import DATABASE
+from tests.soak.foreigners import KINDS, Foreigners
 from tests.soak.talkers import CONVERSATIONS, PATIENCE, Talker, judge, mirror_differs, stored
 from tests.support.serve_command import Command, command
-from tests.support.small_disk import filled, small_disk
+from tests.support.small_disk import Ballast, filled, small_disk
 from tests.support.tally import Tally, begin, words
 
 EPOCH = 15
@@ -62,6 +63,11 @@ class Crashes:
             for thread in threads:
                 thread.join(PATIENCE)
             self.tally.expect(not any(thread.is_alive() for thread in threads), "a conversation hangs")
+
+    def neighbours(self) -> Sequence[str]:
+        """The other programs beside the next gateway: each kind by itself in turn, and now and then all of them."""
+        turn = self.tally.counts["kills"] % (len(KINDS) + 1)
+        return KINDS if turn == len(KINDS) else KINDS[turn : turn + 1]
 
     def refusals(self) -> int:
         """Messages that were not taken, so far."""
@@ -104,8 +110,11 @@ def kills(crashes: Crashes, many: int) -> None:
 
 def kill_once(crashes: Crashes, folder: Path) -> None:
     """One life of a gateway."""
+    foreigners = Foreigners(folder / "data", crashes.talkers, crashes.tally, crashes.neighbours())
     with command(folder) as running:
-        with crashes.talking(running):
+        with foreigners.at_work(), crashes.talking(running):
+            if crashes.tally.counts["kills"] <= len(KINDS):
+                foreigners.wait_for_each()
             time.sleep(crashes.chance.uniform(0.02, 1.2))
             if crashes.chance.random() < 0.2:
                 running.process.send_signal(signal.SIGSTOP)
@@ -113,6 +122,7 @@ def kill_once(crashes: Crashes, folder: Path) -> None:
                 crashes.tally.counts["killed while stopped"] += 1
             crashes.tally.expect(running.end(signal.SIGKILL) == -signal.SIGKILL, "a gateway was gone before its kill")
         crashes.tally.counts["kills"] += 1
+    foreigners.judge()
     crashes.judge(folder / "data")
 
 
@@ -174,16 +184,26 @@ def fulls(crashes: Crashes, many: int) -> None:
             with crashes.talking(running):
                 for _ in range(many):
                     time.sleep(0.5)
-                    with filled(folder):
-                        time.sleep(1.0)
+                    with filled(folder) as ballast:
+                        told = wait_for_refusal(crashes, ballast)
+                    crashes.tally.expect(told, f"the disk was full for {LONG:g} s and nobody was told")
                     crashes.tally.counts["full disks"] += 1
                 time.sleep(1.5)
             running.end()
         crashes.judge(folder / "data")
-        crashes.tally.expect(crashes.refusals() > 0, "the disk was full and nobody was told")
         with closing(sqlite3.connect(folder / "data" / DATABASE)) as db:
             crashes.tally.expect(db.execute("pragma integrity_check").fetchone() == ("ok",), "the file is damaged")
         crashes.end(folder)
+
+
+def wait_for_refusal(crashes: Crashes, ballast: Ballast) -> bool:
+    """Until somebody is told that the disk is full. The log of the database is written over from its beginning once it
+    is folded: 460 messages were stored, for good, on a disk without any room."""
+    before, over = crashes.refusals(), time.monotonic() + LONG
+    while crashes.refusals() == before and time.monotonic() < over:
+        time.sleep(0.05)
+        ballast.fill()
+    return crashes.refusals() > before
 
 
 def main() -> int:
@@ -198,7 +218,9 @@ def main() -> int:
     kills(crashes, given.kills)
     stops(crashes, given.stops)
     fulls(crashes, given.full)
-    return tally.close("kills", "full disks", "stopped writers", *MESSAGES)
+    if given.kills > len(KINDS):
+        tally.expect_some(KINDS)
+    return tally.close("kills", "full disks", "stopped writers", *KINDS, *MESSAGES)
 
 
 if __name__ == "__main__":

@@ -2,19 +2,26 @@
 
 `write FOLDER SESSIONS` appends until it is killed: a line `session number` on stdout for every acknowledged message,
 and `turn session number` for every acknowledged turn with response and slug. `open FOLDER` opens, prints and ends.
-`full FOLDER` fills a disk and goes on when there is room; `read-only FOLDER` may not write for a while.
+`full FOLDER` fills a disk and goes on when there is room; `read-only FOLDER` may not write for a while; `shut FOLDER`
+may not even look into its folder for a while. `looks FOLDER` meets the errors of a disk, `stuck FOLDER` a disk that
+does not answer: both need `tests.faults.disk`.
 """
 
 import asyncio
+import errno
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from ostler.gateway.errors import StoreFull, StoreReadOnly
+from ostler.gateway.errors import StoreDiskFault, StoreError, StoreFull, StoreReadOnly
 from ostler.gateway.records import NewSession, TurnCommit
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.connection import connect_reader, value
+from ostler.metrics.loops import Loops
+from tests.faults.disk import STUCK, set_fault
 from tests.support.stores import response, said, texts
+from tests.support.waiting import eventually
 
 
 def tell(line: str) -> None:
@@ -112,6 +119,79 @@ async def reads(store: SqliteStore) -> None:
     assert len(await store.search("before")) == 1
 
 
+MANY = 20
+
+
+async def shut(folder: Path) -> None:
+    """The folder of the store is closed to its owner, too: every look is refused with EACCES."""
+    loops = Loops()
+    store = await SqliteStore.open(folder / "data" / "ostler.db", loops=loops)
+    await store.create_session(NewSession("sess_p"))
+    await outlive(store, loops, lambda wrong: (folder / "data").chmod(0o000 if wrong else 0o700))
+    await store.aclose()
+
+
+async def looks(folder: Path) -> None:
+    """The disk refuses every look, by one error after the other."""
+    loops, fault = Loops(), Path(os.environ["DISK_FAULT_FILE"])
+    store = await SqliteStore.open(folder / "ostler.db", loops=loops)
+    await store.create_session(NewSession("sess_p"))
+    for number in (errno.EACCES, errno.EIO, errno.ESTALE):
+
+        def switch(wrong: bool, number: int = number) -> None:
+            set_fault(fault, number if wrong else 0)
+
+        await outlive(store, loops, switch)
+    await store.aclose()
+
+
+async def outlive(store: SqliteStore, loops: Loops, switch: Callable[[bool], None]) -> None:
+    """A fault for a moment, then for as long as it takes until it is seen from outside, and nobody writes meanwhile."""
+    async with asyncio.timeout(60):
+        switch(True)
+        told = await asyncio.gather(
+            *(store.append("sess_p", [said("never")]) for _ in range(MANY)), return_exceptions=True
+        )
+        switch(False)
+        assert all(isinstance(one, StoreError) for one in told), told
+        await store.append("sess_p", [said("after")])
+        assert loops.broken() == []
+        switch(True)
+        while not loops.broken():
+            refused = await asyncio.gather(store.append("sess_p", [said("never")]), return_exceptions=True)
+            assert isinstance(refused[0], StoreError), refused
+        seen = loops.broken()
+        switch(False)
+        await eventually(lambda: not loops.broken(), "the thread is to find out by itself that it can write again")
+        await store.append("sess_p", [said("after")])
+        assert set(texts(await store.history("sess_p"))) == {"after"}
+    tell(f"{sorted({type(one).__name__ for one in told})} {seen}")
+
+
+async def stuck(folder: Path) -> None:
+    """A disk that does not come back from a sync: who writes later is refused at once, and it is seen from outside."""
+    now = [0.0]
+    loops, fault = Loops(lambda: now[0]), Path(os.environ["DISK_FAULT_FILE"])
+    store = await SqliteStore.open(folder / "ostler.db", loops=loops)
+    await store.create_session(NewSession("sess_p"))
+    set_fault(fault, STUCK)
+    waiting = asyncio.ensure_future(store.append("sess_p", [said("waits")]))
+    async with asyncio.timeout(60):
+        await eventually(lambda: loops.broken() or now.append(now.pop() + 10.0), "the thread is to be seen stuck")
+        try:
+            await store.append("sess_p", [said("never")])
+        except StoreDiskFault as refused:
+            tell(str(refused))
+        tell(str(loops.broken()))
+        assert texts(await store.history("sess_p")) == []
+        set_fault(fault, 0)
+        await waiting
+        await eventually(lambda: not loops.broken(), "the thread is to find out by itself that it can write again")
+        await store.append("sess_p", [said("after")])
+    tell(" ".join(texts(await store.history("sess_p"))))
+    await store.aclose()
+
+
 def be_nobody(folder: Path) -> None:
     """Root may write whatever the mode says."""
     if os.geteuid() == 0:
@@ -124,13 +204,13 @@ def be_nobody(folder: Path) -> None:
 def main(verb: str, folder: Path, *rest: str) -> None:
     if verb == "write":
         asyncio.run(write(folder, int(rest[0])))
-    if verb == "read-only":
+    if verb in {"read-only", "shut"}:
         be_nobody(folder)
     asyncio.run(VERBS[verb](folder))
 
 
 NOBODY = 65534
-VERBS = {"open": open_only, "full": full, "read-only": read_only}
+VERBS = {"open": open_only, "full": full, "read-only": read_only, "shut": shut, "looks": looks, "stuck": stuck}
 
 if __name__ == "__main__":
     main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])

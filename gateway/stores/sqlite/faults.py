@@ -46,9 +46,10 @@ def _judge_disk(error: apsw.Error, path: Path) -> StoreError:
     """SQLite tells a full disk from a broken one when it writes pages, not when it makes a file or grows its map."""
     try:
         room = os.statvfs(path.parent)
+        is_read_only = room.f_flag & os.ST_RDONLY or (path.exists() and not os.access(path, os.W_OK))
     except OSError as gone:
-        return StoreDiskFault(path, gone.strerror or str(gone))
-    if room.f_flag & os.ST_RDONLY or (path.exists() and not os.access(path, os.W_OK)):
+        return told_by_disk(gone, path)
+    if is_read_only:
         return StoreReadOnly(path)
     if room.f_bavail * room.f_frsize < FEW_BYTES:
         return StoreFull(path)

@@ -21,6 +21,7 @@ from ostler.gateway.stores.sqlite.migrations import migrate
 from ostler.gateway.stores.sqlite.reader import Readers
 from ostler.gateway.stores.sqlite.writer import Writer
 from ostler.gateway.stores.watch import StoreWatch
+from ostler.metrics.loops import Loops
 
 T = TypeVar("T")
 
@@ -42,24 +43,26 @@ class SqliteSettings:
 class StoreFile:
     """Made by `open`."""
 
-    def __init__(self, path: Path, settings: SqliteSettings, watch: StoreWatch | None) -> None:
+    def __init__(self, path: Path, settings: SqliteSettings, watch: StoreWatch | None, loops: Loops | None) -> None:
         self.path = path
-        wait = settings.lock_wait
-        self._writer = Writer(path, self._opening, wait=wait, most_waiting=settings.most_waiting, watch=watch)
-        self._readers = Readers(path, partial(connect_reader, path, wait), wait=wait)
+        wait, most = settings.lock_wait, settings.most_waiting
+        self._writer = Writer(path, self._opening, wait=wait, most_waiting=most, watch=watch, loops=loops)
+        self._readers = Readers(path, partial(connect_reader, path, wait), wait=wait, loops=loops)
 
     @classmethod
-    def open(cls, path: Path, settings: SqliteSettings, watch: StoreWatch | None) -> Self:
+    def open(
+        cls, path: Path, settings: SqliteSettings, watch: StoreWatch | None = None, loops: Loops | None = None
+    ) -> Self:
         """Open a file or make it. Blocks.
 
         A file that is there and cannot be written to now is opened all the same: it can be read, and the first write
         that can be done brings it up.
         """
-        file = cls(path, settings, watch)
+        file = cls(path, settings, watch, loops)
         try:
             file._opening(settings.lock_wait).close()
         except StoreError as fault:
-            if not fault.passing or not path.exists() or not path.stat().st_size:
+            if not fault.passing or not has_content(path):
                 file.close()
                 raise
             log.warning("opened for reading only, for now: %s", fault)
@@ -76,6 +79,10 @@ class StoreFile:
     def write(self, work: Callable[[Connection], T]) -> "asyncio.Future[T]":
         """Queue a piece of work; it is durable when it is done. Raises `StoreClosed`, `StoreBusy`."""
         return self._writer.submit(work)
+
+    def empty_log(self) -> None:
+        """Empty the log as soon as no reader needs it: what was overwritten in the file still stands there."""
+        self._writer.empty_log()
 
     def read(self, look: Callable[[Connection], T]) -> Awaitable[T]:
         """What a reader finds."""
@@ -101,3 +108,11 @@ class StoreFile:
         except OSError as error:
             raise told_by_disk(error, self.path) from error
         return db
+
+
+def has_content(path: Path) -> bool:
+    """Whether something is stored there, as far as we are let look."""
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False

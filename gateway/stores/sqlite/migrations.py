@@ -9,13 +9,12 @@ Rules:
 - A file of a newer version is refused and left alone.
 """
 
-import os
 from pathlib import Path
 
 import apsw
 
 from ostler.gateway.errors import StoreTooNew
-from ostler.gateway.stores.sqlite.connection import PRIVATE, Connection, all_rows, run, value
+from ostler.gateway.stores.sqlite.connection import Connection, all_rows, make_private, run, value
 from ostler.gateway.stores.sqlite.schema import ADDED, INDEXES, SCHEMA, TABLES, TRIGGERS
 
 # From 1: slugs belonged to nobody in particular and did not know their session.
@@ -93,7 +92,7 @@ def _back_up(path: Path, version: int) -> None:
     kept = path.with_name(f"{path.name}.v{version}.bak")
     fresh = kept.with_name(kept.name + ".new")
     fresh.unlink(missing_ok=True)
-    os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE))
+    make_private(fresh)
     source = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     target = apsw.Connection(str(fresh))
     try:

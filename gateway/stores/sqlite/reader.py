@@ -3,6 +3,7 @@
 Rules:
 - A connection that failed is closed and replaced by the next reading: nothing remembers a fault that has passed.
 - Reading never waits for writing, and goes on when writing cannot.
+- When every reader hangs (a dead mount), who comes later is refused.
 """
 
 import asyncio
@@ -14,32 +15,58 @@ from typing import TypeAlias, TypeVar
 
 import apsw
 
-from ostler.gateway.errors import StoreClosed
+from ostler.gateway.errors import StoreClosed, StoreDiskFault
 from ostler.gateway.stores.sqlite.connection import Connection, is_passing
-from ostler.gateway.stores.sqlite.faults import fault_of
+from ostler.gateway.stores.sqlite.faults import fault_of, told_by_disk
+from ostler.metrics.loops import Loop, Loops
 
 T = TypeVar("T")
 Read: TypeAlias = Callable[[Connection], T]
 
 READERS = 2
+STUCK_AFTER = 60.0
+"""Seconds for one look: a disk that takes longer does not answer."""
 
 
 class Readers:
     """The way to the file for reading."""
 
-    def __init__(self, path: Path, opening: Callable[[], Connection], *, wait: float) -> None:
+    def __init__(
+        self, path: Path, opening: Callable[[], Connection], *, wait: float, loops: Loops | None = None
+    ) -> None:
         self._path = path
         self._opening = opening
         self._wait = wait
         self._closed = False
         self._idle: SimpleQueue[Connection] = SimpleQueue()
+        watched = Loops() if loops is None else loops
+        self._desks: SimpleQueue[Loop] = SimpleQueue()
+        """One for each thread: whoever reads takes one, so there is always one to be had."""
+        self._all = [
+            watched.add(f"reader {number} of the store", patience=STUCK_AFTER) for number in range(1, READERS + 1)
+        ]
+        for desk in self._all:
+            self._desks.put(desk)
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="ostler-store-reader")
 
     async def run(self, read: Read[T]) -> T:
         """What `read` finds."""
         if self._closed:
             raise StoreClosed(self._path)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, read)
+        if all(desk.stuck_for is not None for desk in self._all):
+            raise StoreDiskFault(self._path, f"the disk has not answered for {STUCK_AFTER:g} s")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._read_watched, read)
+        except OSError as error:
+            raise told_by_disk(error, self._path) from error
+
+    def _read_watched(self, read: Read[T]) -> T:
+        desk = self._desks.get()
+        try:
+            with desk.busy():
+                return self._read(read)
+        finally:
+            self._desks.put(desk)
 
     def _read(self, read: Read[T]) -> T:
         db: Connection | None = None
@@ -73,5 +100,7 @@ class Readers:
         """Finish what is being read, then end. Blocks."""
         self._closed = True
         self._threads.shutdown()
+        for desk in self._all:
+            desk.stopped()
         while not self._idle.empty():
             self._idle.get_nowait().close()

@@ -60,6 +60,7 @@ def update(db: Connection, session_id: str, change: SessionChange) -> SessionRec
         "instructions": change.instructions,
         "metadata": None if change.metadata is None else write_json(change.metadata),
         "expiry_finalized": change.expiry_finalized,
+        "last_active_at": change.last_active_at,
     }
     changed = {name: value for name, value in wanted.items() if value is not None}
     if changed:
@@ -88,7 +89,7 @@ def touch(db: Connection, session_id: str, now: float) -> None:
 
 def conditions(query: SessionQuery) -> tuple[str, list[object]]:
     """What must be true of `s`, and the values for it."""
-    facts = {"platform": query.platform, "owner": query.owner, "chat": query.chat}
+    facts = {"platform": query.platform, "owner": query.owner, "chat": query.chat, "key": query.key}
     wanted = {name: value for name, value in facts.items() if value is not None}
     parts = [f"s.{name} = ?" for name in wanted]
     if query.titled is not None:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import time
 from typing import Self
@@ -15,6 +16,7 @@ from typing import Self
 from ostler.gateway.errors import StoreError
 from ostler.gateway.records import (
     ConversationRecord,
+    EndReason,
     IdempotencyRecord,
     MessageCounts,
     MessageRecord,
@@ -37,6 +39,7 @@ from ostler.gateway.store import ANY
 from ostler.gateway.stores.sqlite import (
     children,
     conversations,
+    erasing,
     idempotency,
     items,
     messages,
@@ -53,9 +56,12 @@ from ostler.gateway.stores.sqlite.file import SqliteSettings, StoreFile
 from ostler.gateway.stores.sqlite.json import write_json
 from ostler.gateway.stores.sqlite.library import check_library
 from ostler.gateway.stores.watch import StoreWatch
+from ostler.metrics.loops import Loops
 from ostler.wire.json import JsonObject
 
 log = logging.getLogger("ostler.gateway.store")
+WORD_PAGES = 500
+"""Pages of the index of words that are merged while others wait for the lock."""
 
 
 class SqliteStore:
@@ -74,11 +80,12 @@ class SqliteStore:
         settings: SqliteSettings | None = None,
         clock: Callable[[], float] = time,
         watch: StoreWatch | None = None,
+        loops: Loops | None = None,
     ) -> Self:
         """Open a file or make it, and bring it to the schema of today; as `StoreFile.open` says."""
         check_library()
         wanted = SqliteSettings() if settings is None else settings
-        return cls(await asyncio.to_thread(StoreFile.open, path, wanted, watch), settings=wanted, clock=clock)
+        return cls(await asyncio.to_thread(StoreFile.open, path, wanted, watch, loops), settings=wanted, clock=clock)
 
     async def aclose(self) -> None:
         await asyncio.to_thread(self._file.close)
@@ -344,7 +351,56 @@ class SqliteStore:
         await self._file.write(lambda db: upkeep.clear_mark(db, name))
 
     async def prune(self, *, before: float, limit: int = 1000) -> list[str]:
-        return await self._file.write(lambda db: upkeep.prune(db, before, limit))
+        gone = await self._file.write(lambda db: upkeep.prune(db, before, limit))
+        if gone:
+            self._file.empty_log()
+        return gone
+
+    async def end_unreachable(self, *, before: float, besides: Sequence[str] = (), limit: int = 1000) -> list[str]:
+        idle = erasing.Idle(before, write_json(list(besides)), limit, erasing.Kind.ALIVE)
+        found = await self._file.read(lambda db: erasing.unreachable(db, idle))
+        if not found:
+            return []
+        these, now = replace(idle, among=found), self._clock()
+        return await self._file.write(lambda db: erasing.end_unreachable(db, these, EndReason.UNREACHABLE, now))
+
+    async def prune_unreachable(
+        self,
+        *,
+        before: float,
+        besides: Sequence[str] = (),
+        only: str | None = None,
+        unstored: bool = False,
+        limit: int = 1000,
+    ) -> list[str]:
+        kind = erasing.Kind.UNSTORED if unstored else erasing.Kind.LEFT
+        among = None if only is None else [only]
+        idle = erasing.Idle(before, write_json(list(besides)), limit, kind, among)
+        found = await self._file.read(lambda db: erasing.unreachable(db, idle))
+        if not found:
+            return []
+        gone = await self._file.write(lambda db: erasing.prune_unreachable(db, replace(idle, among=found)))
+        self._file.empty_log()
+        return gone
+
+    async def with_copies(self, session_ids: Sequence[str]) -> list[str]:
+        return await self._file.read(lambda db: erasing.doomed(db, session_ids))
+
+    async def erase(self, session_ids: Sequence[str]) -> list[str]:
+        gone = await self._file.write(lambda db: erasing.erase(db, session_ids))
+        if gone:
+            await self.erase_words()
+        return gone
+
+    async def erase_words(self) -> None:
+        pages = -WORD_PAGES
+        while await self._file.write(partial(erasing.merge_words, pages=pages)):
+            pages = WORD_PAGES
+        self._file.empty_log()
+
+    async def erase_owner(self, owner: str) -> None:
+        await self._file.write(lambda db: erasing.erase_owner(db, owner))
+        self._file.empty_log()
 
     async def facts(self) -> StoreFacts:
         found = await self._file.write(lambda db: upkeep.facts(db, self._file.path))

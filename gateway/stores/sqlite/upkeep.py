@@ -4,17 +4,14 @@ from pathlib import Path
 
 from ostler.gateway.records import StoreFacts
 from ostler.gateway.stores.sqlite.connection import Connection, all_rows, run, value
+from ostler.gateway.stores.sqlite.erasing import LED_TO, delete
 from ostler.gateway.stores.sqlite.json import read_object
 from ostler.wire.json import JsonObject
 
-# Nothing that a key, a slug or a child leads to: its history may be asked for.
 PRUNABLE = (
-    "SELECT s.id FROM sessions s WHERE s.ended_at IS NOT NULL AND s.last_active_at < ? "
-    "AND NOT EXISTS (SELECT 1 FROM routing r WHERE r.session_id = s.id) "
-    "AND NOT EXISTS (SELECT 1 FROM conversations c WHERE c.session_id = s.id) "
-    "AND NOT EXISTS (SELECT 1 FROM sessions c WHERE c.parent_id = s.id) ORDER BY s.activity, s.seq LIMIT ?"
+    f"SELECT s.id FROM sessions s WHERE s.ended_at IS NOT NULL AND s.last_active_at < ? AND {LED_TO} "
+    "ORDER BY s.activity, s.seq LIMIT ?"
 )
-OF_SESSION = ("messages", "responses", "parked_calls")
 LEVELS = {0: "off", 1: "normal", 2: "full", 3: "extra"}
 
 
@@ -33,10 +30,7 @@ def clear_mark(db: Connection, name: str) -> None:
 
 def prune(db: Connection, before: float, limit: int) -> list[str]:
     gone = [str(row[0]) for row in all_rows(db, PRUNABLE, (before, limit))]
-    for session_id in gone:
-        for table in OF_SESSION:
-            run(db, f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
-        run(db, "DELETE FROM sessions WHERE id = ?", (session_id,))
+    delete(db, gone)
     return gone
 
 

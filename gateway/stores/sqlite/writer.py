@@ -6,8 +6,12 @@ Rules:
   large one must not take the small ones with it. A lock that did not come is told to all of them at once: trying one
   by one would make the last wait for the sum. So would a whole wait for each group: see `lock_wait`.
 - Nobody is told "done" before COMMIT has returned. The log is folded into the file only after they were told.
-- A fault never stops the thread. A connection that failed is closed, and the next group opens a new one: this is how
-  writing goes on after a disk was full, read-only or away.
+- A fault never stops the thread, whatever raises it. A connection that failed is closed, and the next group opens a
+  new one: this is how writing goes on after a disk was full, read-only or away.
+- After a fault that every write would meet, the thread tries by itself, each `PROBE_EVERY`, whether a transaction can
+  be committed again: a gateway that is not ready gets no requests by which it could find out.
+- A caller is always answered. Where the thread ends nevertheless, who waits is told, and who comes later at once; where
+  it hangs (a dead mount), who comes later is refused.
 """
 
 import asyncio
@@ -16,11 +20,12 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import apsw
 
@@ -30,14 +35,16 @@ from ostler.gateway.errors import (
     StoreCorrupt,
     StoreDiskFault,
     StoreError,
+    StoreFault,
     StoreFull,
     StoreLocked,
     StoreReadOnly,
 )
-from ostler.gateway.stores.sqlite.connection import Connection
-from ostler.gateway.stores.sqlite.faults import fault_of
+from ostler.gateway.stores.sqlite.connection import Connection, value
+from ostler.gateway.stores.sqlite.faults import fault_of, told_by_disk
 from ostler.gateway.stores.sqlite.lock_wait import LockWait
 from ostler.gateway.stores.watch import NoWatch, StoreWatch
+from ostler.metrics.loops import Loops
 
 T = TypeVar("T")
 Work: TypeAlias = Callable[[Connection], T]
@@ -46,9 +53,17 @@ GROUP = 512
 """Pieces of work in one transaction at most: the first of them waits for the last."""
 FOLD_IDLE, FOLD_BUSY = 500, 16_000
 """Pages of the log (2 MiB, 64 MiB) from which on it is folded into the file: when nobody waits, and anyhow."""
+PROBE_EVERY = 1.0
+EMPTIES_WITHIN = 0.1
+"""Seconds for which the emptying of the log waits for readers, each time: whoever writes waits as long."""
+LAST_TRIES = 20
+STUCK_AFTER = 30.0
+"""Seconds for one transaction, with all its waits: a disk that takes longer does not answer."""
 GROUP_ERRORS = (apsw.BusyError, apsw.FullError, apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.NoMemError)
 """Faults of the file, not of the piece of work that met them."""
 ONE_BY_ONE = (StoreFull, StoreDiskFault, StoreCorrupt)
+
+WRITER_GONE = "the thread that writes has ended; restart the gateway"
 
 log = logging.getLogger("ostler.gateway.store")
 
@@ -59,6 +74,15 @@ class Job(Generic[T]):
     loop: asyncio.AbstractEventLoop
     done: asyncio.Future[T]
     since: float = field(default_factory=monotonic)
+
+
+class Nothing(Enum):
+    """In the queue: nothing to write, but something to look after."""
+
+    NOTHING = "nothing"
+
+
+NOTHING: Final = Nothing.NOTHING
 
 
 @dataclass(slots=True)
@@ -95,19 +119,22 @@ class Writer:
         wait: float,
         most_waiting: int,
         watch: StoreWatch | None = None,
+        loops: Loops | None = None,
     ) -> None:
         self._path = path
+        self._loop = (loops or Loops()).add("the thread that writes the store", patience=STUCK_AFTER, vital=True)
         self._watch: StoreWatch = NoWatch() if watch is None else watch
         self._opening = opening
         self._lock = LockWait(wait)
         self._most_waiting = most_waiting
-        self._inbox: SimpleQueue[Job[Any] | None] = SimpleQueue()
+        self._inbox: SimpleQueue[Job[Any] | Nothing | None] = SimpleQueue()
         # Between "is it closed?" and "put it in" nobody may close: the job would be served by no one.
         self._gate = threading.Lock()
         self._closed = False
         self._ending = False
         self._db: Connection | None = None
         self._log_pages = 0
+        self._empties_log = False
         self._thread = threading.Thread(target=self._run, name="ostler-store-writer", daemon=True)
         self._thread.start()
 
@@ -121,13 +148,24 @@ class Writer:
             # The only one that is told on the caller's thread: nobody else counts this kind.
             self._watch.failed(StoreBusy.__name__, 1)
             raise StoreBusy(self._path, self.waiting)
+        if (seconds := self._loop.stuck_for) is not None:
+            raise StoreDiskFault(self._path, f"the disk has not answered for {seconds:.0f} s")
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
         with self._gate:
+            if self._loop.dead:
+                raise StoreFault(self._path, WRITER_GONE)
             if self._closed:
                 raise StoreClosed(self._path)
             self._inbox.put(Job(work, loop, done))
         return done
+
+    def empty_log(self) -> None:
+        """Fold the whole log into the file and cut it to nothing, when the thread has a moment; tried until it is."""
+        self._empties_log = True
+        with self._gate:
+            if not self._closed:
+                self._inbox.put(NOTHING)
 
     def close(self) -> None:
         """Serve what is queued, then end. Blocks until the thread has ended."""
@@ -138,10 +176,39 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._ending and (first := self._inbox.get()) is not None:
-            self._serve(self._take(first))
-            self._fold()
-        self._drop()
+        try:
+            with self._loop.running():
+                while not self._ending:
+                    first = self._next()
+                    with self._loop.round():
+                        if isinstance(first, Job):
+                            self._serve(self._take(first))
+                        elif self._loop.failures and not self._ending:
+                            self._probe()
+                        self._fold()
+        finally:
+            self._empty_log_at_the_end()
+            self._drop()
+            self._answer_the_rest()
+
+    def _next(self) -> Job[Any] | Nothing | None:
+        """The next piece of work; None at the end, `NOTHING` where it is time for what nobody waits for."""
+        try:
+            first = self._inbox.get(timeout=PROBE_EVERY if self._loop.failures or self._empties_log else None)
+        except Empty:
+            return NOTHING
+        self._ending = first is None
+        return first
+
+    def _answer_the_rest(self) -> None:
+        """Whoever is in the queue when the thread ends: nobody, unless it ends by a fault of ours."""
+        with self._gate:
+            self._closed = True
+        rest = []
+        while not self._inbox.empty():
+            if isinstance(job := self._inbox.get_nowait(), Job):
+                rest.append(Outcome(job, error=StoreFault(self._path, WRITER_GONE)))
+        tell(rest)
 
     def _take(self, first: Job[Any]) -> list[Job[Any]]:
         group = [first]
@@ -153,7 +220,8 @@ class Writer:
             if job is None:
                 self._ending = True
                 break
-            group.append(job)
+            if isinstance(job, Job):
+                group.append(job)
         return group
 
     def _serve(self, group: list[Job[Any]]) -> None:
@@ -166,8 +234,13 @@ class Writer:
                     self._serve([job])
                 return
             log.warning("%d writes were not stored: %s", len(group), fault)
-            self._watch.failed(type(fault).__name__, len(group))
+            self._loop.count_failure()
+            self._count(partial(self._watch.failed, type(fault).__name__, len(group)))
             outcomes = [Outcome(job, error=failed.fault()) for job in group]
+        except BaseException as error:
+            tell([Outcome(job, error=StoreFault(self._path, f"{type(error).__name__}: {error}")) for job in group])
+            self._drop()
+            raise
         tell(outcomes)
 
     def _transact(self, group: list[Job[Any]]) -> list[Outcome[Any]]:
@@ -187,8 +260,34 @@ class Writer:
             # Bound now: `error` is gone when the block is left.
             raise GroupFailed(partial(fault_of, error, self._path, waited)) from error
         now = monotonic()
-        self._watch.stored([now - job.since for job in group])
+        self._loop.succeeded()
+        self._count(partial(self._watch.stored, [now - job.since for job in group]))
         return outcomes
+
+    def _probe(self) -> None:
+        """Whether a transaction can be committed again. The number is what it was: only the page is written anew."""
+        try:
+            db = self._connection(monotonic())
+            db.set_busy_timeout(0)
+            db.execute("BEGIN IMMEDIATE")
+            db.execute(f"PRAGMA user_version={value(db, 'PRAGMA user_version')}")
+            db.execute("COMMIT")
+        except apsw.Error as error:
+            self._give_up(error)
+            log.debug("nothing can be stored yet: %s", error)
+        except GroupFailed as failed:
+            log.debug("nothing can be stored yet: %s", failed.fault())
+        else:
+            self._loop.succeeded()
+            return
+        self._loop.count_failure()
+
+    def _count(self, report: Callable[[], None]) -> None:
+        """Nobody who waits for a write may suffer from those who count."""
+        try:
+            report()
+        except Exception:
+            log.exception("a write could not be counted")
 
     def _attempt(self, db: Connection, job: Job[Any]) -> Outcome[Any]:
         db.execute("SAVEPOINT one")
@@ -201,6 +300,8 @@ class Writer:
                 raise
             log.warning("a write failed: %s", error)
             outcome = Outcome(job, error=fault_of(error, self._path, 0.0))
+        except OSError as error:
+            outcome = Outcome(job, error=told_by_disk(error, self._path))
         except Exception as error:  # noqa: BLE001 - it is the caller's, who gets it raised
             outcome = Outcome(job, error=error)
         if outcome.error is not None:
@@ -211,7 +312,12 @@ class Writer:
     def _connection(self, began: float) -> Connection:
         # An open file can be written to although its owner has made it read-only since: what he meant is clear. And a
         # connection that was opened meanwhile would stay read-only for ever.
-        if self._path.exists() and not os.access(self._path, os.W_OK):
+        try:
+            is_read_only = self._path.exists() and not os.access(self._path, os.W_OK)
+        except OSError as error:
+            self._drop()
+            raise GroupFailed(partial(told_by_disk, error, self._path)) from error
+        if is_read_only:
             self._drop()
             raise GroupFailed(partial(StoreReadOnly, self._path))
         if self._db is None:
@@ -241,9 +347,13 @@ class Writer:
         self._drop()
 
     def _drop(self) -> None:
-        if self._db is not None:
-            self._db.close()
-            self._db = None
+        db, self._db = self._db, None
+        if db is None:
+            return
+        try:
+            db.close()
+        except apsw.Error as error:
+            log.warning("%s could not be closed in order: %s", self._path, error)
 
     def _note_log(self, _db: Connection, _name: str, pages: int) -> int:
         self._log_pages = pages
@@ -251,6 +361,8 @@ class Writer:
 
     def _fold(self) -> None:
         """Fold the log into the file while nobody waits, or when it has grown too long to wait for that."""
+        if self._empties_log and self._inbox.empty():
+            self._empty_log()
         if self._db is None or self._log_pages < (FOLD_IDLE if self._inbox.empty() else FOLD_BUSY):
             return
         self._log_pages = 0
@@ -259,6 +371,27 @@ class Writer:
         except apsw.Error as error:
             log.warning("the log could not be folded into %s: %s", self._path, error)
             self._drop()
+
+    def _empty_log_at_the_end(self) -> None:
+        for _ in range(LAST_TRIES):
+            if self._empties_log:
+                self._empty_log()
+        if self._empties_log and self._db is not None:
+            log.warning("the log of %s is read by others and keeps for now what was erased", self._path)
+
+    def _empty_log(self) -> None:
+        """A reader in the middle of a look keeps the log: it is tried again."""
+        if self._db is None:
+            return
+        try:
+            self._db.set_busy_timeout(int(EMPTIES_WITHIN * 1000))
+            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except (apsw.BusyError, apsw.LockedError):
+            return
+        except apsw.Error as error:
+            log.warning("the log of %s could not be emptied: %s", self._path, error)
+            self._drop()
+        self._empties_log, self._log_pages = False, 0
 
 
 def tell(outcomes: list[Outcome[Any]]) -> None:

@@ -1,11 +1,14 @@
 """What a disk, a lock or an operator can do to the file: reads go on, writes fail visibly, later ones land."""
 
 import asyncio
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import apsw
 import pytest
@@ -15,22 +18,29 @@ from ostler.gateway.errors import (
     StoreClosed,
     StoreCorrupt,
     StoreDiskFault,
+    StoreFault,
     StoreLocked,
     StoreTooNew,
     StoreUnsafe,
 )
 from ostler.gateway.records import NewSession
 from ostler.gateway.stores.sqlite import SqliteStore
-from ostler.gateway.stores.sqlite.file import SqliteSettings
+from ostler.gateway.stores.sqlite.connection import value
+from ostler.gateway.stores.sqlite.file import SqliteSettings, StoreFile
 from ostler.gateway.stores.sqlite.library import check_library
+from ostler.metrics.loops import Loops
+from tests.faults.disk import DiskFault
 from tests.support.stores import said, texts, with_turns
 
 CHILD = [sys.executable, "-m", "tests.support.store_child"]
 ON_TMPFS = ["unshare", "-Urm", "sh", "-c", 'mount -t tmpfs -o size=4m tmpfs "$0" && exec "$@"']
 
 
-def run_child(*words: str, before: list[str] | None = None) -> list[str]:
-    done = subprocess.run([*(before or []), *CHILD, *words], capture_output=True, text=True, check=False, timeout=100)
+def run_child(
+    *words: str, before: list[str] | None = None, environ: Mapping[str, str] = MappingProxyType({})
+) -> list[str]:
+    line = [*(before or []), *CHILD, *words]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=100, env={**os.environ, **environ})
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -55,6 +65,55 @@ def test_h16_without_the_right_to_write_reads_go_on_and_writing_comes_back_witho
     # Not below the folder of the test run: its parents are closed to whom the child becomes.
     with tempfile.TemporaryDirectory() as folder:
         assert run_child("read-only", folder) == ["refused", "refused", "before after"]
+
+
+WRITER = "the thread that writes the store"
+
+
+def test_n17_a_folder_that_may_not_be_looked_into_costs_the_writes_of_that_time_and_is_seen_from_outside() -> None:
+    # Not below the folder of the test run: its parents are closed to whom the child becomes.
+    with tempfile.TemporaryDirectory() as folder:
+        assert run_child("shut", folder) == [f"['StoreReadOnly'] ['{WRITER} fails again and again; see the log']"]
+
+
+def test_n17_every_error_of_a_look_costs_the_writes_of_that_time_and_is_seen_from_outside(tmp_path: Path) -> None:
+    disk = DiskFault(tmp_path, tmp_path / "data")
+    if not disk.works:
+        pytest.skip("needs a C compiler")
+    said_by = run_child("looks", str(tmp_path / "data"), environ=disk.environ)
+    assert said_by == [
+        f"['{fault}'] ['{WRITER} fails again and again; see the log']"
+        for fault in ("StoreReadOnly", "StoreDiskFault", "StoreDiskFault")
+    ]
+
+
+def test_n17_n42_a_disk_that_does_not_answer_is_seen_from_outside_and_refuses_who_writes_later(tmp_path: Path) -> None:
+    disk = DiskFault(tmp_path, tmp_path / "data")
+    if not disk.works:
+        pytest.skip("needs a C compiler")
+    refused, broken, kept = run_child("stuck", str(tmp_path / "data"), environ=disk.environ)
+    assert "the disk has not answered" in refused
+    assert f"{WRITER} has not come back" in broken
+    assert kept == "waits after"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_n17_a_writer_that_ends_by_a_fault_of_ours_answers_everybody_and_is_seen_from_outside(path: Path) -> None:
+    loops = Loops()
+    file = StoreFile.open(path, SqliteSettings(), loops=loops)
+
+    def end_the_thread(_db: apsw.Connection) -> None:
+        raise SystemExit
+
+    writing = [file.write(end_the_thread), *(file.write(lambda db: value(db, "SELECT 1")) for _ in range(600))]
+    async with asyncio.timeout(60):
+        told = await asyncio.gather(*writing, return_exceptions=True)
+    assert {type(one) for one in told} == {StoreFault}
+    assert loops.broken() == [f"{WRITER} has ended; see the log, then restart the gateway"]
+    with pytest.raises(StoreFault, match="restart the gateway"):
+        file.write(lambda db: value(db, "SELECT 1"))
+    assert await file.read(lambda db: value(db, "SELECT 1")) == 1
+    file.close()
 
 
 @pytest.fixture
