@@ -30,7 +30,7 @@ from ostler.pool.errors import (
     TransportLost,
     UnknownSession,
 )
-from ostler.pool.events import Finished, PermissionAsked, Reason, Text, Thought, ToolStarted, TurnEvent
+from ostler.pool.events import AgentEvent, Finished, PermissionAsked, Reason, Text, Thought, ToolStarted
 from ostler.pool.launch import Launch
 from ostler.pool.order import Said, SeatOrder, SessionMemo
 from ostler.pool.prompt import PromptCapabilities, PromptPart, check_prompt
@@ -185,7 +185,7 @@ class AgentSession:
 
     # What the transport delivers.
 
-    def receive(self, event: TurnEvent) -> None:
+    def receive(self, event: AgentEvent) -> None:
         """An event of this session, in the order of the wire."""
         turn = self._turn
         if turn is None or not self._sent:
@@ -245,7 +245,7 @@ class AgentSession:
 
     # The turn.
 
-    def _announce(self, event: TurnEvent) -> None:
+    def _announce(self, event: AgentEvent) -> None:
         """What we did ourselves in the running turn."""
         if self._turn is not None:
             self._turn.put(event)
@@ -342,7 +342,7 @@ class AgentSession:
         if self._unanswered is not None:
             self._tell_answered(self._unanswered)
 
-    def _note_beginning(self, kind: type[TurnEvent]) -> None:
+    def _note_beginning(self, kind: type[AgentEvent]) -> None:
         if kind in WORDS:
             self._last.wordless = False
         if self._unanswered is not None and kind in ANSWERS:
@@ -401,7 +401,7 @@ class AgentSession:
         pattern = self._provider.strips
         return pattern is not None and pattern.fullmatch(text) is not None
 
-    def _file(self, event: TurnEvent) -> None:
+    def _file(self, event: AgentEvent) -> None:
         """What belongs to no turn."""
         if not self._loading:
             self.late += 1
