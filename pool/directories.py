@@ -58,7 +58,19 @@ class Directories:
         except NoLook as error:
             raise BadDirectory(path, error.why) from error
         except BadDirectory as error:
-            raise BadDirectory(error.cwd, error.why) from error  # one of each waiter's own
+            raise error.again() from error  # one of each waiter's own
+
+    async def check(self, path: str) -> str:
+        """As `find`, but an answer older than `FRESH` is not believed: a link may have been put there since."""
+        known = self._known.get(path)
+        if known is not None and self._clock() - known[1] < FRESH:
+            return known[0]
+        try:
+            return await self._looks.find(path, partial(self._look, path), PATIENCE, partial(self._learn, path))
+        except NoLook as error:
+            raise BadDirectory(path, error.why) from error
+        except BadDirectory as error:
+            raise error.again() from error  # one of each waiter's own
 
     def _learn(self, path: str, look: asyncio.Future[str]) -> None:
         self._known.pop(path, None)

@@ -23,6 +23,7 @@ from ostler.pool.connection import Connection, Pending
 from ostler.pool.errors import (
     AgentFault,
     AgentSilent,
+    BadDirectory,
     Phase,
     PoolError,
     SessionBusy,
@@ -146,15 +147,16 @@ class AgentSession:
     async def prompt(self, parts: Sequence[PromptPart]) -> Turn:
         """Send a prompt.
 
-        Raises `SessionBusy`, `SessionEnded`, `PromptTooLarge`, `PromptUnsupported` (nothing was sent), `AgentSilent`
-        (the agent takes no more bytes) or `TransportLost`: of phase idle if the process had ended before anything was
-        sent. What goes wrong later is the turn's `Finished`.
+        Raises `SessionBusy`, `SessionEnded`, `PromptTooLarge`, `PromptUnsupported` (nothing was sent), `BadDirectory`
+        (the session's directory leads elsewhere now), `AgentSilent` (the agent takes no more bytes) or `TransportLost`:
+        of phase idle if the process had ended before anything was sent. What goes wrong later is the turn's `Finished`.
         """
         self._require_free()
         check_prompt(parts, self._provider, self._host.capabilities)
         turn = self._turn = Turn(self._stop)
         self._sent = self._cancel_said = False
         try:
+            await require_in_place(self.order)
             await self._quiet()
             await self._host.connection.free_road("prompt", Phase.IDLE)
             await self._require_living()
@@ -421,3 +423,19 @@ class AgentSession:
                     await turn.ended()
         self.seal("it was closed")
         return await self._host.end_session(self)
+
+
+async def require_in_place(order: SeatOrder) -> None:
+    """Agents know a directory by its name only, so nothing is asked of them once it leads elsewhere.
+
+    A directory that is gone leads nowhere, and is the agent's to complain of. Raises `BadDirectory`. Does not suspend
+    while nothing has changed.
+    """
+    if order.folder is None:
+        return
+    try:
+        await order.folder.confirm()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise BadDirectory(order.cwd, error.strerror or str(error)) from error
