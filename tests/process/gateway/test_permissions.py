@@ -312,6 +312,28 @@ async def test_f22_a_decision_of_somebody_else_is_unknown(tmp_path: Path) -> Non
             await served.http.post("/v1/responses", json={**body, "input": answer}, headers=mine)
 
 
+async def test_n37_an_answer_of_somebody_else_uses_up_no_question_and_no_call(tmp_path: Path) -> None:
+    keys = [{"name": name, "sha256": digest} for name, digest in KEYS.items()]
+    async with serving(tmp_path / "data", auth__keys=keys, pool__permissions="ask") as served:
+        mine, theirs = [{"authorization": f"Bearer {name}"} for name in ("one", "two")]
+        body = {"model": "demo", "conversation": "x"}
+        first = await served.http.post("/v1/responses", json={**body, "input": "!ask"}, headers=mine)
+        (question,) = questions_of(first.json())
+        answer = decision(question, approve=False)
+        # With the question itself, as a client does that brings its conversation along.
+        forged = {"model": "demo", "input": [question, answer]}
+        assert (await served.http.post("/v1/responses", json=forged, headers=theirs)).status_code == 200
+        # And beside the result of a call of their own.
+        asked = {"model": "demo", "input": CALL, "tools": TOOLS, "conversation": "y"}
+        (call,) = calls_of((await served.http.post("/v1/responses", json=asked, headers=theirs)).json())
+        both = {**asked, "input": [output(call, "sunny"), answer]}
+        await served.http.post("/v1/responses", json=both, headers=theirs)
+        assert served.rows("select state from parked_calls where call_id = ?", question["id"]) == [("waiting",)]
+        allowed = {**body, "input": [decision(question, approve=True)]}
+        second = await served.http.post("/v1/responses", json=allowed, headers=mine)
+        assert (second.status_code, text_of(second.json())) == (200, ALLOWED)
+
+
 async def test_calls_and_questions_of_one_turn_come_one_after_another(tmp_path: Path) -> None:
     async with serving(tmp_path / "data", pool__permissions="ask") as served:
         first = await asked(served, f"!ask first\n{CALL}", tools=TOOLS, conversation="x")

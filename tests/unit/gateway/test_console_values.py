@@ -10,7 +10,7 @@ import pytest
 from ostler.gateway.api.keys import Caller, KeyRing, digest, key_ring
 from ostler.gateway.config.settings import AuthSettings, KeySettings
 from ostler.gateway.console.board import WATCHERS, Board, Lookout, without_ages
-from ostler.gateway.console.entrance import fields
+from ostler.gateway.console.entrance import fields, network_of
 from ostler.gateway.console.errors import TooManyWatchers
 from ostler.gateway.console.guests import HOURS, MOST, Guests, cookie_of
 from ostler.gateway.console.shell import Shell, hashed
@@ -188,3 +188,16 @@ def test_a_place_among_those_who_look_is_taken_at_once_and_free_when_nobody_has_
 
 def test_every_hold_has_words() -> None:
     assert set(HOLDS) == {hold.value for hold in Hold}
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        (("192.0.2.1", 5), "192.0.2.1"),
+        (("2001:db8:1:2:3:4:5:6", 5), "2001:0db8:0001:0002"),
+        (("unix", 0), "unix"),
+        (None, ""),
+    ],
+)
+def test_n36_an_address_stands_for_whoever_has_all_that_begin_alike(address: object, network: str) -> None:
+    assert network_of({"type": "http", "client": address}) == network
