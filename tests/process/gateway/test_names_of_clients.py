@@ -111,7 +111,7 @@ async def test_n39_what_lies_outside_the_roots_of_a_key_is_refused_alike_whether
     (tmp_path / "file").touch()
     (root / "way-out").symlink_to(tmp_path)
     outside = [str(tmp_path), str(tmp_path / "none"), str(tmp_path / "file"), str(root / "way-out" / "none")]
-    outside += [str(root / ".." / "none"), "/root/.ssh", "/proc/1/root/none"]
+    outside += [str(root / ".." / "none"), "/etc/none", "/proc/1/cwd/none"]
     async with serving(tmp_path / "data", auth__keys=[keyed(roots=[str(root)])]) as served:
         answers = [plain(await ask(served, metadata={"cwd": cwd}), cwd) for cwd in outside]
         assert len(set(answers)) == 1, answers
