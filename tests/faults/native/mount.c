@@ -20,25 +20,16 @@ static void wait_for(const char *path) {
 
 #define REAL(name) (((__typeof__(&name))dlsym(RTLD_NEXT, #name)))
 
-int lstat(const char *restrict path, struct stat *restrict facts) {
-    wait_for(path);
-    return REAL(lstat)(path, facts);
-}
+#define LOOK(name, kind)                                                                                               \
+    int name(const char *restrict path, struct kind *restrict facts) {                                                 \
+        wait_for(path);                                                                                                \
+        return REAL(name)(path, facts);                                                                                \
+    }
 
-int stat(const char *restrict path, struct stat *restrict facts) {
-    wait_for(path);
-    return REAL(stat)(path, facts);
-}
-
-int lstat64(const char *restrict path, struct stat64 *restrict facts) {
-    wait_for(path);
-    return REAL(lstat64)(path, facts);
-}
-
-int stat64(const char *restrict path, struct stat64 *restrict facts) {
-    wait_for(path);
-    return REAL(stat64)(path, facts);
-}
+LOOK(lstat, stat)
+LOOK(stat, stat)
+LOOK(lstat64, stat64)
+LOOK(stat64, stat64)
 
 ssize_t readlink(const char *restrict path, char *restrict target, size_t size) {
     wait_for(path);
@@ -50,20 +41,15 @@ int chdir(const char *path) {
     return REAL(chdir)(path);
 }
 
-int open(const char *path, int flags, ...) {
-    va_list more;
-    va_start(more, flags);
-    mode_t mode = va_arg(more, mode_t);
-    va_end(more);
-    wait_for(path);
-    return REAL(open)(path, flags, mode);
-}
+#define OPEN(name)                                                                                                     \
+    int name(const char *path, int flags, ...) {                                                                       \
+        va_list more;                                                                                                  \
+        va_start(more, flags);                                                                                         \
+        mode_t mode = va_arg(more, mode_t);                                                                            \
+        va_end(more);                                                                                                  \
+        wait_for(path);                                                                                                \
+        return REAL(name)(path, flags, mode);                                                                          \
+    }
 
-int open64(const char *path, int flags, ...) {
-    va_list more;
-    va_start(more, flags);
-    mode_t mode = va_arg(more, mode_t);
-    va_end(more);
-    wait_for(path);
-    return REAL(open)(path, flags, mode);
-}
+OPEN(open)
+OPEN(open64)
