@@ -122,9 +122,8 @@ def guarded(endpoint: Endpoint) -> Endpoint:
             return reply(error)
         except GatewayError as error:
             answer = translated(error)
-            level = (
-                logging.WARNING if answer.status >= INTERNAL else logging.DEBUG
-            )  # what a client did is its own affair
+            # What a client did wrong is told to the client: junk does not fill the log.
+            level = logging.WARNING if answer.status >= INTERNAL else logging.DEBUG
             log.log(level, "%s %r: %s", request.method, request.url.path, error)
             return reply(answer)
         except Exception as error:

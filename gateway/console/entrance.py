@@ -10,7 +10,7 @@ Rules:
 from collections import OrderedDict
 from collections.abc import Callable
 from html import escape
-from ipaddress import ip_address
+from ipaddress import IPv4Address, ip_address
 from urllib.parse import parse_qs, quote
 
 from starlette.requests import Request
@@ -119,7 +119,9 @@ def network_of(scope: Scope) -> str:
         found = ip_address(address)
     except ValueError:
         return address
-    return address if found.version == 4 else ":".join(found.exploded.split(":")[:IPV6_PARTS])
+    if isinstance(found, IPv4Address) or found.ipv4_mapped is not None:
+        return address
+    return ":".join(found.exploded.split(":")[:IPV6_PARTS])
 
 
 def fields(body: bytes) -> dict[str, str]:
