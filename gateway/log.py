@@ -26,6 +26,8 @@ from ostler.gateway.config.settings import SECRET, Settings
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 QUIETER = {"uvicorn.error": "warning"}
 """At the usual level. It tells of each of our two servers that it comes and goes, and advises to force it."""
+JUNK = ("Invalid HTTP request", "Unsupported upgrade request", "No supported WebSocket library")
+"""How the warnings of uvicorn begin that any client can cause, as often as it likes, by what it sends."""
 SHORTEST_SECRET = 8
 """Shorter values are words; to hide them would garble the log and protect nobody."""
 HIDDEN = "(hidden)"
@@ -41,6 +43,11 @@ class Redaction:
 
     def __call__(self, line: str) -> str:
         return line if self._pattern is None else self._pattern.sub(HIDDEN, line)
+
+
+def is_worth_a_line(record: logging.LogRecord) -> bool:
+    """Junk that clients send is answered; it is logged only where an operator looks for it."""
+    return not str(record.msg).startswith(JUNK) or logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
 
 
 class LogLines(structlog.stdlib.ProcessorFormatter):
@@ -107,6 +114,7 @@ def set_up(settings: Settings) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogLines(redaction, form=given.format, colours=sys.stderr.isatty()))
     logging.basicConfig(level=LEVELS[given.level], handlers=[handler], force=True)
+    logging.getLogger("uvicorn.error").addFilter(is_worth_a_line)
     for name, level in {**(QUIETER if given.level == "info" else {}), **given.levels}.items():
         logging.getLogger(name).setLevel(LEVELS[level])
 

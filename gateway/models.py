@@ -42,8 +42,11 @@ class Models:
         names = [self.default, *self.aliases, *self.configured]
         return list(dict.fromkeys(name for name in names if self.resolve(name) is not None))
 
-    def offered(self) -> str:
-        """What there is, for somebody who asked for something else. Each provider as people call it."""
+    def offered(self, *, to_all: bool = True) -> str:
+        """What there is, for somebody who asked for something else. Each provider as people call it. `to_all`: whether
+        the asker may know of all that there is."""
+        if not to_all:
+            return "GET /v1/models lists what this key may use"
         called: dict[str, str] = {}
         for word, name in self.providers.items():
             called[name] = min(called.get(name, word), word, key=len)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from ostler.pool.events import Finished, PermissionAsked, TurnEvent
+from ostler.pool.events import AgentEvent, Finished, PermissionAsked
 from ostler.pool.order import SeatOrder
 from ostler.pool.ports import ToolResult
 from ostler.pool.prompt import PromptCapabilities, PromptPart
@@ -89,7 +89,7 @@ class Refused:
 
 
 Wanted: TypeAlias = PermissionWanted | ToolWanted | Refused
-Told: TypeAlias = tuple[str, TurnEvent]
+Told: TypeAlias = tuple[str, AgentEvent]
 """Which session, and what happened there."""
 
 
@@ -128,7 +128,7 @@ class Codec(Protocol):
     def recite(self, session_id: str, turns: int) -> Sequence[Call]:
         """What to ask for the last turns of a loaded session; empty where the load itself repeats the conversation."""
 
-    def recited(self, result: Any) -> Sequence[TurnEvent]:
+    def recited(self, result: Any) -> Sequence[AgentEvent]:
         """Read the answer: what was said in them, the oldest first."""
 
     def set_mode(self, session_id: str, mode: str) -> Sequence[Call]:

@@ -20,7 +20,7 @@ from ostler.pool.process.environment import secret_values
 from ostler.pool.process.errors import StdinClosed
 from ostler.pool.process.exit import Exit
 from ostler.pool.process.keeper import Keeper
-from ostler.pool.process.process import AgentProcess
+from ostler.pool.process.process import AgentProcess, enter
 from ostler.pool.process.stderr import Redaction
 from ostler.wire.json import JsonObject
 from ostler.wire.rpc import Junk, Notification, Peer, Reply, Request, RpcFault, RpcId
@@ -81,7 +81,10 @@ class Connection:
 
     async def start(self, keeper: Keeper) -> None:
         """Start the process. Raises `StartError`."""
-        self._process = await AgentProcess.start(self._launch.command, self, keeper=keeper)
+        command = self._launch.command
+        with await enter(command) as folder:
+            opened = folder.descriptor.link
+            self._process = await AgentProcess.start(command, self, keeper=keeper, cwd=opened)
         early, self._early = self._early, []
         for frame in early:
             self._write(frame)

@@ -4,7 +4,7 @@ Rules:
 - Each look is made as `looks` says: on a thread, one per path at a time, waited for with `PATIENCE` at most.
 - What was found is believed at once, so a claim costs no hop to a thread; when it is older than `FRESH` seconds it is
   asked for anew, beside the claim. Of a directory that has gone, one claim too many hears the old name: it meets the
-  agent's own error, as it would had the directory gone a moment later.
+  agent's own error, as it would had the directory gone a moment later. `check` does not believe an old answer.
 """
 
 import asyncio
@@ -51,14 +51,22 @@ class Directories:
     async def find(self, path: str, patience: float = PATIENCE) -> str:
         """The directory's one name. Raises `BadDirectory`."""
         known = self.recall(path)
-        if known is not None:
-            return known
+        return await self._ask(path, patience) if known is None else known
+
+    async def check(self, path: str) -> str:
+        """As `find`, but an answer older than `FRESH` is not believed: a link may have been put there since."""
+        known = self._known.get(path)
+        if known is not None and self._clock() - known[1] < FRESH:
+            return known[0]
+        return await self._ask(path, PATIENCE)
+
+    async def _ask(self, path: str, patience: float) -> str:
         try:
             return await self._looks.find(path, partial(self._look, path), patience, partial(self._learn, path))
         except NoLook as error:
             raise BadDirectory(path, error.why) from error
         except BadDirectory as error:
-            raise BadDirectory(error.cwd, error.why) from error  # one of each waiter's own
+            raise error.again() from error  # one of each waiter's own
 
     def _learn(self, path: str, look: asyncio.Future[str]) -> None:
         self._known.pop(path, None)

@@ -47,10 +47,12 @@ class UnknownProvider(PoolError, ValueError):
 class BadDirectory(PoolError, ValueError):
     """A working directory that no agent may be started for."""
 
-    def __init__(self, cwd: str, why: str) -> None:
+    def __init__(self, cwd: str, why: str, place: str | None = None) -> None:
+        """`place`: where the path leads as far as it does, for who must judge whether its asker may know `why`."""
         super().__init__(f"working directory {cwd!r} cannot be used: {why}")
         self.cwd = cwd
         self.why = why
+        self.place = place
 
 
 class PoolClosed(PoolError):

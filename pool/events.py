@@ -1,9 +1,11 @@
 """One typed stream for every agent: what happens in a turn, whatever protocol the agent speaks.
 
 Rules:
-- A codec produces these and nothing else; a kind it does not know becomes `Other` with the raw message, never lost
-  and never fatal.
+- A codec produces `AgentEvent`s and nothing else; a kind it does not know becomes `Other` with the raw message, never
+  lost and never fatal.
 - A turn ends with exactly one `Finished`, and nothing of that turn comes after it.
+- What an agent can cause is an `AgentEvent`; what the program around the pool puts into a turn is a `HostEvent`. A
+  codec is typed to return the former, so nothing that an agent sends, whatever it is called, can be the latter.
 - Values are immutable by convention (not frozen: a frozen dataclass costs three times as much to build, and these are
   built once per token).
 """
@@ -175,7 +177,16 @@ class Finished:
     cause: PoolError | None = None
 
 
-TurnEvent: TypeAlias = (
+class HostEvent:
+    """Base of the events that the program around the pool puts into the stream of a turn, for its own consumer.
+
+    Subclass it and hand instances to `Turn.put`. A consumer tells them apart by type; none is made from agent output.
+    """
+
+    __slots__ = ()
+
+
+AgentEvent: TypeAlias = (
     Text
     | UserText
     | Thought
@@ -191,3 +202,6 @@ TurnEvent: TypeAlias = (
     | Other
     | Finished
 )
+"""What a codec can make of agent output."""
+
+TurnEvent: TypeAlias = AgentEvent | HostEvent

@@ -4,12 +4,13 @@ Rules:
 - `TransportKey` is a value: equal parts, equal key, one process. Its cwd is canonical (resolved, existing, allowed);
   only `canonical_cwd` makes one, because some agents take any cwd without a word and some ask only later.
 - Allowed roots are judged after resolving and by whole path parts: `/srv/a` does not allow `/srv/ab`, and a symlink
-  that leads out of a root is out.
+  that leads out of a root is out. What lies outside is refused with one word, whether there is anything or not.
 - A provider may be called as people call it where a key is given to the pool; the pool's own keys have its name.
 - Everything else that shapes a process (argv, environment, permission mode, tool channel) is not in the key but in the
   spawn fingerprint: a changed fingerprint is a new generation of the same key.
 """
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,13 +35,23 @@ def canonical_cwd(cwd: str | Path, roots: Iterable[str | Path] = ()) -> str:
     given = Path(cwd)
     if not given.is_absolute():
         raise BadDirectory(str(cwd), "it is not an absolute path")
+    cause: Exception | None = None
     try:
         resolved = given.resolve(strict=True)
+        why = "" if resolved.is_dir() else "it is not a directory"
     except (OSError, RuntimeError, ValueError) as error:
-        raise BadDirectory(str(cwd), "it does not exist or cannot be read") from error
-    if not resolved.is_dir():
-        raise BadDirectory(str(cwd), "it is not a directory")
+        resolved, why, cause = led_to(given), "it does not exist or cannot be read", error
     allowed = [Path(root).resolve() for root in roots]
     if allowed and not any(resolved.is_relative_to(root) for root in allowed):
-        raise BadDirectory(str(cwd), "it lies outside the allowed roots")
+        why, cause = "it lies outside the allowed roots", None
+    if why:
+        raise BadDirectory(str(cwd), why, str(resolved)) from cause
     return str(resolved)
+
+
+def led_to(path: Path) -> Path:
+    """Where a path leads that does not lead to its end: links are followed as far as there are any."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError):
+        return Path(os.path.normpath(path))

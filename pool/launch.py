@@ -64,7 +64,7 @@ def spare_of(known: Launch) -> Launch:
     """The same process for any key that may adopt it: nothing is read, and the directory is in no fingerprint."""
     # Whose directory it will be, nobody knows yet; it must not be told of anybody else's.
     label = f"{known.key.provider}/{known.key.model}, spare"
-    return replace(known, command=replace(known.command, cwd=Path(known.home), label=label))
+    return replace(known, command=replace(known.command, cwd=Path(known.home), label=label, exact_cwd=False))
 
 
 def model_of(key: TransportKey) -> str | None:
@@ -93,6 +93,7 @@ def launch(
         cwd=Path(home if provider.starts_in_home else key.cwd),
         env=env,
         label=str(key),
+        exact_cwd=not provider.starts_in_home,
         prefix=settings.prefix,
         rlimits=settings.rlimits,
         secrets=tuple(env[name] for name in provider.credentials if env.get(name)),

@@ -1,7 +1,8 @@
 """What the pool tells whoever watches it. The pool counts; what the counts are called outside is not its affair.
 
 Rules:
-- Labels are bounded (provider, model, an enum value, a phase); never a session, a token or a path.
+- Labels are bounded (provider, model, an enum value, a phase); never a session, a token or a path. Clients choose
+  models: the first `MODELS` of them are counted by name, all others as `other`.
 - Whoever watches cannot hurt: an observer is somebody else's code, called between a decision and its record.
 """
 
@@ -11,10 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ParamSpec, Protocol
 
+from ostler.metrics.words import Words
 from ostler.pool.keys import TransportKey
 
 log = logging.getLogger(__name__)
 Told = ParamSpec("Told")
+MODELS = 100
 
 
 class Observer(Protocol):
@@ -38,13 +41,14 @@ class Counts:
     opens: Counter[tuple[str, str]] = field(default_factory=Counter)
     notes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     drops: Counter[tuple[str, str]] = field(default_factory=Counter)
+    models: Words = field(default_factory=lambda: Words(MODELS))
 
     def claimed(self, key: TransportKey, warmth: str, miss: str, waited: float) -> None:
         del waited
-        self.claims[key.provider, key.model, warmth, miss] += 1
+        self.claims[key.provider, self.models.word(key.model), warmth, miss] += 1
 
     def refused(self, key: TransportKey, kind: str) -> None:
-        self.refusals[key.provider, key.model, kind] += 1
+        self.refusals[key.provider, self.models.word(key.model), kind] += 1
 
     def started(self, provider: str, outcome: str, phase: str, seconds: float) -> None:
         del seconds

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ostler.pool.ports import PermissionPolicy, ToolTicket
+from ostler.pool.process.folder import Folder
 from ostler.wire.json import JsonObject
 
 
@@ -22,6 +23,8 @@ class SeatOrder:
     """An agent-side session mode to switch to after the open."""
     meta: Mapping[str, object] = field(default_factory=dict)
     """Passed on as `_meta` where the dialect has it."""
+    folder: Folder | None = field(default=None, repr=False, compare=False)
+    """`cwd`, held open: no prompt is sent once that name leads elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

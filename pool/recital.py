@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from re import Pattern
 
-from ostler.pool.events import Other, Text, ToolStarted, TurnEvent, UserText
+from ostler.pool.events import AgentEvent, Other, Text, ToolStarted, UserText
 from ostler.pool.order import Said
 from ostler.pool.prompt import PromptPart, TextPart
 
@@ -111,7 +111,7 @@ class Recital:
         found = self._behind is not None and self._behind <= NOTES * said.since
         return found and (self._answered or not said.answered)
 
-    def hear(self, event: TurnEvent) -> None:
+    def hear(self, event: AgentEvent) -> None:
         """The next event."""
         if type(event) is UserText:
             if self._noise is None or not self._noise.match(event.text):

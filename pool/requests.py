@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ostler.pool.codec import Codec, PermissionWanted, ToolWanted
 from ostler.pool.connection import Connection
-from ostler.pool.events import PermissionAnswered, TurnEvent
+from ostler.pool.events import AgentEvent, PermissionAnswered
 from ostler.pool.order import SeatOrder
 from ostler.pool.ports import PermissionChoice
 from ostler.wire.rpc import INTERNAL_ERROR, RpcFault, RpcId
@@ -30,7 +30,7 @@ class Asked(Protocol):
 class OpenRequests:
     """One session's."""
 
-    def __init__(self, host: Asked, session_id: str, order: SeatOrder, announce: Callable[[TurnEvent], None]) -> None:
+    def __init__(self, host: Asked, session_id: str, order: SeatOrder, announce: Callable[[AgentEvent], None]) -> None:
         self._host = host
         self._session_id = session_id
         self._order = order

@@ -23,6 +23,7 @@ from ostler.pool.connection import Connection, Pending
 from ostler.pool.errors import (
     AgentFault,
     AgentSilent,
+    BadDirectory,
     Phase,
     PoolError,
     SessionBusy,
@@ -30,7 +31,7 @@ from ostler.pool.errors import (
     TransportLost,
     UnknownSession,
 )
-from ostler.pool.events import Finished, PermissionAsked, Reason, Text, Thought, ToolStarted, TurnEvent
+from ostler.pool.events import AgentEvent, Finished, PermissionAsked, Reason, Text, Thought, ToolStarted
 from ostler.pool.launch import Launch
 from ostler.pool.order import Said, SeatOrder, SessionMemo
 from ostler.pool.prompt import PromptCapabilities, PromptPart, check_prompt
@@ -146,15 +147,16 @@ class AgentSession:
     async def prompt(self, parts: Sequence[PromptPart]) -> Turn:
         """Send a prompt.
 
-        Raises `SessionBusy`, `SessionEnded`, `PromptTooLarge`, `PromptUnsupported` (nothing was sent), `AgentSilent`
-        (the agent takes no more bytes) or `TransportLost`: of phase idle if the process had ended before anything was
-        sent. What goes wrong later is the turn's `Finished`.
+        Raises `SessionBusy`, `SessionEnded`, `PromptTooLarge`, `PromptUnsupported` (nothing was sent), `BadDirectory`
+        (the session's directory leads elsewhere now), `AgentSilent` (the agent takes no more bytes) or `TransportLost`:
+        of phase idle if the process had ended before anything was sent. What goes wrong later is the turn's `Finished`.
         """
         self._require_free()
         check_prompt(parts, self._provider, self._host.capabilities)
         turn = self._turn = Turn(self._stop)
         self._sent = self._cancel_said = False
         try:
+            await require_in_place(self.order)
             await self._quiet()
             await self._host.connection.free_road("prompt", Phase.IDLE)
             await self._require_living()
@@ -185,7 +187,7 @@ class AgentSession:
 
     # What the transport delivers.
 
-    def receive(self, event: TurnEvent) -> None:
+    def receive(self, event: AgentEvent) -> None:
         """An event of this session, in the order of the wire."""
         turn = self._turn
         if turn is None or not self._sent:
@@ -245,7 +247,7 @@ class AgentSession:
 
     # The turn.
 
-    def _announce(self, event: TurnEvent) -> None:
+    def _announce(self, event: AgentEvent) -> None:
         """What we did ourselves in the running turn."""
         if self._turn is not None:
             self._turn.put(event)
@@ -342,7 +344,7 @@ class AgentSession:
         if self._unanswered is not None:
             self._tell_answered(self._unanswered)
 
-    def _note_beginning(self, kind: type[TurnEvent]) -> None:
+    def _note_beginning(self, kind: type[AgentEvent]) -> None:
         if kind in WORDS:
             self._last.wordless = False
         if self._unanswered is not None and kind in ANSWERS:
@@ -401,7 +403,7 @@ class AgentSession:
         pattern = self._provider.strips
         return pattern is not None and pattern.fullmatch(text) is not None
 
-    def _file(self, event: TurnEvent) -> None:
+    def _file(self, event: AgentEvent) -> None:
         """What belongs to no turn."""
         if not self._loading:
             self.late += 1
@@ -421,3 +423,19 @@ class AgentSession:
                     await turn.ended()
         self.seal("it was closed")
         return await self._host.end_session(self)
+
+
+async def require_in_place(order: SeatOrder) -> None:
+    """Agents know a directory by its name only, so nothing is asked of them once it leads elsewhere.
+
+    A directory that is gone leads nowhere, and is the agent's to complain of. Raises `BadDirectory`. Does not suspend
+    while nothing has changed.
+    """
+    if order.folder is None:
+        return
+    try:
+        await order.folder.confirm()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise BadDirectory(order.cwd, error.strerror or str(error)) from error

@@ -16,12 +16,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from weakref import WeakValueDictionary
 
 from ostler.pool.core import events
 from ostler.pool.core.values import SlotId
 from ostler.pool.errors import (
     AgentMissing,
     AgentStartFailed,
+    BadDirectory,
     LoadRefused,
     Phase,
     PoolError,
@@ -35,9 +37,10 @@ from ostler.pool.observer import Observer
 from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.ports import ToolPort, ToolSet, ToolTicket
 from ostler.pool.process.errors import Blind, Survivors
+from ostler.pool.process.folder import Folder
 from ostler.pool.provider import CloseVerb
 from ostler.pool.roster import Chair, Failure, PoolKey, Roster, Running
-from ostler.pool.session import AgentSession
+from ostler.pool.session import AgentSession, require_in_place
 from ostler.pool.transport import Transport
 
 log = logging.getLogger(__name__)
@@ -98,6 +101,7 @@ class Stablehand:
         self._chance = chance
         self._told_unkeyed: set[str] = set()
         self._moving = Moving()
+        self._folders: WeakValueDictionary[str, Folder] = WeakValueDictionary()
 
     def not_launched(self, slot: SlotId, key: PoolKey, error: PoolError | ValueError) -> None:
         """A start that cannot even be put together any more: the program or a setting is gone."""
@@ -293,7 +297,10 @@ class Stablehand:
         try:
             if ticket is not None:
                 ticket.owned_by(transport.identity)
-            session = await enter(SeatOrder(cwd=cwd, policy=chair.policy, ticket=ticket))
+            order = SeatOrder(cwd=cwd, policy=chair.policy, ticket=ticket, folder=self._folder(cwd))
+            await require_in_place(order)
+            session = await enter(order)
+            await self._require_stayed(session, order)
             if ticket is not None:
                 if transport.provider.states_session:
                     ticket.witnessed_by(session.id)
@@ -303,6 +310,21 @@ class Stablehand:
                 ticket.revoke()
             raise
         chair.session, chair.ticket = session, ticket
+
+    def _folder(self, cwd: str) -> Folder:
+        """One for all sessions of a directory, as long as there is one."""
+        folder = self._folders.get(cwd)
+        if folder is None:
+            folder = self._folders[cwd] = Folder(cwd)
+        return folder
+
+    async def _require_stayed(self, session: AgentSession, order: SeatOrder) -> None:
+        """While the agent opened the session its directory may have been swapped for a link."""
+        try:
+            await require_in_place(order)
+        except BadDirectory:
+            await session.close()
+            raise
 
     async def _require_relay(
         self, transport: Transport, chair: Chair, ticket: ToolTicket, session: AgentSession

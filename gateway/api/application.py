@@ -2,13 +2,15 @@
 
 import logging
 from collections.abc import Sequence
+from urllib.parse import unquote
 
 from starlette.applications import Starlette
 from starlette.convertors import register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
+from starlette.types import Scope
 
 from ostler.gateway.api.body import ResponseBody
 from ostler.gateway.api.chat import Chat
@@ -25,6 +27,7 @@ from ostler.gateway.errors import GatewayError
 
 log = logging.getLogger(__name__)
 PAGED = ("limit", "order", "after")
+INTERNAL = 500
 SLUG = "/v1/conversations/{slug:path}"
 KEY = "/v1/sessions/{key:any}"
 
@@ -79,11 +82,26 @@ def table(
     ]
 
 
+class EncodedRoute(Route):
+    """Matches the path as it was sent, before it is decoded: `x%2Fcancel` is a name with a slash in it, and what stands
+    behind a bare slash is a part of the route."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        raw = scope.get("raw_path")
+        if scope["type"] != "http" or not raw:
+            return super().matches(scope)
+        match, found = super().matches({**scope, "path": raw.decode("latin-1")})
+        if match is not Match.NONE:
+            names = found.get("path_params", {})
+            found["path_params"] = {name: unquote(value) for name, value in names.items()}
+        return match, found
+
+
 def application(rows: Sequence[Row], version: str) -> Starlette:
     """The routes, and their documents."""
     register_url_convertor("any", AnyText())
     documents = Documents(rows, version)
-    routes = [Route(row.path, guarded(row.endpoint), methods=[row.method]) for row in rows]
+    routes: list[Route] = [EncodedRoute(row.path, guarded(row.endpoint), methods=[row.method]) for row in rows]
     routes += [Route("/openapi.json", documents.openapi), Route("/docs", documents.docs)]
     served = Starlette(routes=routes, exception_handlers={HTTPException: on_http_exception})
     served.router.redirect_slashes = False  # a path that is not ours is a 404 with a reason, not a bare redirect
@@ -103,10 +121,13 @@ def guarded(endpoint: Endpoint) -> Endpoint:
         except ApiError as error:
             return reply(error)
         except GatewayError as error:
-            log.warning("%s %s: %s", request.method, request.url.path, error)
-            return reply(translated(error))
+            answer = translated(error)
+            # What a client did wrong is told to the client: junk does not fill the log.
+            level = logging.WARNING if answer.status >= INTERNAL else logging.DEBUG
+            log.log(level, "%s %r: %s", request.method, request.url.path, error)
+            return reply(answer)
         except Exception as error:
-            log.exception("%s %s failed", request.method, request.url.path)
+            log.exception("%s %r failed", request.method, request.url.path)
             return reply(translated(error))
 
     return guard

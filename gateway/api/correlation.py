@@ -45,5 +45,5 @@ class Correlated:
             except Exception as error:
                 if begun:
                     raise
-                log.exception("%s %s failed", scope["method"], scope["path"])
+                log.exception("%s %r failed", scope["method"], scope["path"])
                 await reply(translated(error))(scope, receive, outward)

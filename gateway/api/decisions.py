@@ -3,6 +3,8 @@
 Rules:
 - A question is answered once. Whoever answers one that was answered already, by whomever, or whose turn is over, is
   told so: nobody would hear it, and the client would believe that it had decided something.
+- Only a question of the caller's own sessions is answered. Of what is somebody else's nothing is told and nothing used
+  up: for this caller it is unknown.
 - A question that was lost with an earlier life of the gateway is neither: it is part of the conversation, and the first
   answer to it is taken into a new turn.
 """
@@ -10,7 +12,7 @@ Rules:
 from collections.abc import Sequence
 
 from ostler.gateway.api.errors import ApiError
-from ostler.gateway.records import ParkState
+from ostler.gateway.records import ParkedCall, ParkState
 from ostler.gateway.sessions.ask import Output
 from ostler.gateway.sessions.sessions import Sessions
 
@@ -39,20 +41,26 @@ class Decisions:
     async def check(self, outputs: Sequence[Output], owner: str) -> None:
         """Raise `Settled` where one of them comes too late. What is unknown is somebody else's to refuse."""
         for name in decided(outputs):
-            asked = await self._store.parked_call(name)
-            session = None if asked is None else await self._store.get_session(asked.session_id)
-            if asked is None or session is None or (session.owner or "") != owner:
+            asked = await self._of_owner(name, owner)
+            if asked is None:
                 continue
-            if asked.state != ParkState.WAITING or self._sessions.settled(session.id, name):
+            if asked.state != ParkState.WAITING or self._sessions.settled(asked.session_id, name):
                 raise Settled(name)
 
-    async def claim(self, outputs: Sequence[Output]) -> None:
+    async def claim(self, outputs: Sequence[Output], owner: str) -> None:
         """Take them into a new turn. Of two who bring the same answer one raises `Settled`."""
         words = {output.call_id: output.text for output in outputs}
         for name in decided(outputs):
+            if await self._of_owner(name, owner) is None:
+                continue
             asked = await self._store.answer(name, words[name])
             if asked is not None and asked.state != ParkState.WAITING:
                 raise Settled(name)
+
+    async def _of_owner(self, name: str, owner: str) -> ParkedCall | None:
+        asked = await self._store.parked_call(name)
+        session = None if asked is None else await self._store.get_session(asked.session_id)
+        return asked if session is not None and (session.owner or "") == owner else None
 
     @staticmethod
     def refuse(outputs: Sequence[Output]) -> None:

@@ -2,17 +2,20 @@
 that hides the disconnect would cost us the cancel.
 
 Rules:
-- Without keys only loopback names are answered and no page of another origin may ask: a browser can be made to
-  resolve any name to 127.0.0.1.
+- Without keys only loopback names are answered: a browser can be made to resolve any name to 127.0.0.1. No page of
+  another origin may ask, another port of this machine included, unless it is one of `cors_origins`; and what a body
+  is declared as is JSON, which a browser sends for no foreign page before it has asked.
 - A body is bounded in size and in time (`bounded.py`). Health routes need no key, and tell nothing that a key protects.
 - A browser that signed in on a page is known by its cookie; what it changes must come from a page of ours. Who is not
   known and asks for a page is shown where to sign in.
+- What asks an agent or stores something is counted by `per_minute`, all else against a budget of its own: a client that
+  polls is not kept from asking, and none is unmetered but health and metrics.
 - Every answer has the security headers. A 401 says the same whatever was wrong.
 """
 
 import hmac
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,13 +24,18 @@ from ostler.gateway.api.bounded import BodyTooLarge, bounded
 from ostler.gateway.api.errors import ApiError, reply
 from ostler.gateway.api.keys import Caller, Ring, digest, host_names
 from ostler.gateway.api.limits import Limits, Place, TooManyRequests
+from ostler.gateway.api.origin import SAFE, is_from_browser, is_from_foreign_page
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 SCRAPED = "/metrics"
+UNMETERED = OPEN_PATHS | {SCRAPED}
 WRONG_KEY = "send a valid key as 'Authorization: Bearer KEY'"
+JSON = re.compile(r"application/(?:json|[\w.-]+\+json)\s*(?:;.*)?", re.IGNORECASE)
 METERED = frozenset({"POST"})
-ALWAYS = "/cancel"
+CANCEL = re.compile(r"/v1/responses/[^/]+/cancel")
 """Who has as many turns running as they may must be able to stop one."""
+LOOKS_PER_MINUTE = 6000
+"""At least so many requests that ask no agent may come in a minute, however few may that do."""
 FACE = re.compile(r"/v1/sessions/[\s\S]*/messages")
 OPENAI = frozenset({"/v1/responses", "/v1/chat/completions"})
 ASKED = (
@@ -79,9 +87,11 @@ class Door:
         entrance: Entrance | None = None,
         scrape_token: str | None = None,
         commanded: bool = False,
+        forms: Collection[str] | None = None,
     ) -> None:
         """`scrape_token`: what opens /metrics, and only that; without one it is opened like any other route.
-        `commanded`: whether commands are obeyed on the OpenAI API."""
+        `commanded`: whether commands are obeyed on the OpenAI API. `forms`: paths that take a form of our own pages;
+        None: no browser gets here, and a body need not say what it is."""
         self._app = app
         self._entrance = entrance
         self._scraper = None if scrape_token is None else digest(scrape_token)
@@ -92,6 +102,8 @@ class Door:
         self._body_timeout = body_timeout
         self._clock = clock
         self._limits = Limits()
+        self._looks = Limits(at_least=LOOKS_PER_MINUTE)
+        self._forms = forms
         self._commanded = commanded
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -119,8 +131,8 @@ class Door:
     async def _serve(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
         place = Place(self._limits, caller, self._clock())
         scope["state"] = {**scope.get("state", {}), "caller": caller, "place": place}
-        if scope["method"] not in METERED or scope["path"].endswith(ALWAYS):
-            await self._app(scope, receive, send)
+        if scope["method"] not in METERED or CANCEL.fullmatch(scope["path"]):
+            await self._look(scope, receive, send, caller)
             return
         try:
             if not self._may_command(scope["path"]):
@@ -135,6 +147,16 @@ class Door:
         finally:
             place.give_back()
 
+    async def _look(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
+        """What asks no agent."""
+        try:
+            if scope["path"] not in UNMETERED:
+                self._looks.spend(caller, self._clock())
+        except TooManyRequests as error:
+            await reply(error)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
     def _may_command(self, path: str) -> bool:
         """Where only the route knows whether an agent is asked: it takes the place itself. A command that stops a turn
         or answers its question is needed most when there is no place left."""
@@ -145,7 +167,7 @@ class Door:
         if length.isdigit() and int(length) > self._body_limit:
             raise BodyTooLarge(self._body_limit)
         if self._ring.open:
-            self._check_origin(headers, origin)
+            self._check_page(scope, headers, origin)
         if scope["path"] == SCRAPED and self._scraper is not None:
             self._check_scraper(headers)
             return self._ring.anyone
@@ -163,16 +185,30 @@ class Door:
         if self._scraper is None or not hmac.compare_digest(self._scraper, digest(key_in(headers))):
             raise ApiError(401, WRONG_KEY, code="invalid_api_key")
 
-    def _check_origin(self, headers: Headers, origin: str) -> None:
+    def _check_page(self, scope: Scope, headers: Headers, origin: str) -> None:
         host = name_of(headers.get(b"host", b"localhost").decode("latin-1"))
         if host not in self._hosts:
             text = f"this gateway has no keys and answers to loopback names only, not to {host[:80]!r}; "
             raise ApiError(403, text + "set OSTLER_API_KEY, or add the name to auth.allowed_hosts", code="foreign_host")
-        if origin and origin not in self._origins and name_of(origin.partition("://")[2]) not in self._hosts:
-            text = f"pages of {origin[:80]!r} may not use this gateway; "
-            raise ApiError(
-                403, text + "set OSTLER_API_KEY and add the origin to auth.cors_origins", code="foreign_origin"
-            )
+        if origin not in self._origins and is_from_foreign_page(scope, headers):
+            whose = f"of {origin[:80]!r}" if origin else "of another origin"
+            text = f"pages {whose} may not use this gateway; "
+            raise ApiError(403, text + "add the origin to auth.cors_origins", param="origin", code="foreign_origin")
+        self._check_type(scope, headers)
+
+    def _check_type(self, scope: Scope, headers: Headers) -> None:
+        """A page may send plain text and forms anywhere, and old browsers do not always say whose page it is. A program
+        that declares nothing is taken at its word."""
+        sized = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+        if self._forms is None or scope["method"] in SAFE or not sized or scope["path"] in self._forms:
+            return
+        given = headers.get(b"content-type", b"").decode("latin-1")
+        if not given and not is_from_browser(headers):
+            return
+        if JSON.fullmatch(given) is None:
+            text = f"the body is declared as {given[:80]!r}; " if given else "the body is not declared; "
+            advice = "send JSON with the header 'content-type: application/json'"
+            raise ApiError(415, text + advice, param="content-type", code="unsupported_media_type")
 
     def _outward(self, send: Send, origin: str) -> Send:
         extra = [*HEADERS, *(cors(origin) if origin in self._origins else ())]

@@ -135,7 +135,7 @@ class Intake:
         session = self._sessions.find(target.session.id) if target.session else None
         if session is not None:
             session.check_room()
-        await self._decisions.claim(said.outputs)
+        await self._decisions.claim(said.outputs, caller.name)
         store = body.store is not False
         kind: JsonObject = {} if wish is None else {PERMISSIONS: wish}
         if not store and target.session is None:

@@ -13,6 +13,8 @@ from ostler.gateway.config.settings import AuthSettings
 from ostler.gateway.sessions.permits import Rule
 
 SHORTEST = 16
+DEFAULT = "default"
+"""Whom `auth.api_key` belongs to."""
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -85,8 +87,9 @@ def key_ring(settings: AuthSettings) -> KeyRing:
     """The keys of a configuration."""
     entries: list[tuple[bytes, Caller]] = []
     if settings.api_key:
-        entries.append((digest(settings.api_key), Caller("default", (), (), settings.concurrency, settings.per_minute)))
+        entries.append((digest(settings.api_key), Caller(DEFAULT, (), (), settings.concurrency, settings.per_minute)))
     for key in settings.keys:
+        check_name(key.name, settings)
         caller = Caller(
             key.name,
             tuple(key.models),
@@ -100,6 +103,16 @@ def key_ring(settings: AuthSettings) -> KeyRing:
     # Without keys whoever gets in may run agents already; to steer them is no more than that.
     anyone = Caller(concurrency=settings.concurrency, per_minute=settings.per_minute, admin=not entries)
     return KeyRing(tuple(entries), anyone)
+
+
+def check_name(name: str, settings: AuthSettings) -> None:
+    """Sessions belong to the name of a key: two keys of one name are one owner, which is for their operator to say."""
+    if not name.strip() or not name.isprintable():
+        text = "needs a name that can be read: without one its sessions are those of a gateway without keys"
+        raise ConfigError(f"auth.keys {name!r}", text)
+    if name == DEFAULT and settings.api_key:
+        text = "is what the sessions of auth.api_key (OSTLER_API_KEY) are kept under: call it something else"
+        raise ConfigError(f"auth.keys {name!r}", text)
 
 
 def canonical(root: str, name: str) -> str:

@@ -28,15 +28,17 @@ class Meter:
 
 @dataclass
 class Limits:
-    """One meter for each key; as many as there are keys."""
+    """One meter for each key; as many as there are keys. `at_least`: requests that any key may make in a minute."""
 
+    at_least: int = 0
     meters: dict[str, Meter] = field(default_factory=dict)
 
     def spend(self, caller: Caller, now: float) -> None:
         """Count a request. Raises `TooManyRequests` where it is one too many in a minute."""
         meter = self._meter(caller, now)
-        rate = caller.per_minute / MINUTE
-        meter.level = min(float(caller.per_minute), meter.level + (now - meter.at) * rate)
+        most = self._most(caller)
+        rate = most / MINUTE
+        meter.level = min(most, meter.level + (now - meter.at) * rate)
         meter.at = now
         if meter.level < 1:
             raise TooManyRequests((1 - meter.level) / rate)
@@ -56,8 +58,11 @@ class Limits:
     def _meter(self, caller: Caller, now: float) -> Meter:
         meter = self.meters.get(caller.name)
         if meter is None:
-            meter = self.meters[caller.name] = Meter(float(caller.per_minute), now)
+            meter = self.meters[caller.name] = Meter(self._most(caller), now)
         return meter
+
+    def _most(self, caller: Caller) -> float:
+        return float(max(caller.per_minute, self.at_least))
 
 
 @dataclass

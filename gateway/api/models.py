@@ -26,8 +26,10 @@ class ModelList:
     async def one(self, request: Request) -> Response:
         """GET /v1/models/{name}"""
         name = request.path_params["name"]
-        if self._models.resolve(name) is None or not self._allowed(name, caller_of(request)):
-            raise missing(f"there is no model {name[:200]!r}; there is: {self._models.offered()}", "model")
+        caller = caller_of(request)
+        if self._models.resolve(name) is None or not self._allowed(name, caller):
+            offered = self._models.offered(to_all=not caller.models)
+            raise missing(f"there is no model {name[:200]!r}; there is: {offered}", "model")
         return document(self._entry(name))
 
     def _allowed(self, name: str, caller: Caller) -> bool:

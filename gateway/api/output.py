@@ -17,9 +17,8 @@ from typing import Any
 import orjson
 
 from ostler.gateway.sessions.calls import AskedCall
-from ostler.gateway.sessions.prompt import CUT
+from ostler.gateway.sessions.host_events import HistoryCut
 from ostler.pool.events import (
-    Other,
     PermissionAnswered,
     PermissionAsked,
     Plan,
@@ -254,8 +253,8 @@ class Output:
 
     def _tell_cut(self, event: TurnEvent) -> None:
         """That the agent was not told everything. Whatever else comes is nothing for clients."""
-        if isinstance(event, Other) and event.kind == CUT:
-            left_out = event.raw["left_out"]
+        if isinstance(event, HistoryCut):
+            left_out = event.left_out
             text = f"The conversation is too long for the agent: its {left_out} oldest entries were left out."
             self._tell(text, {"kind": "history_cut", "left_out": left_out})
 

@@ -3,6 +3,7 @@
 Rules: everything that can be refused is refused here, before anything is stored or started.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,13 +42,13 @@ class Places:
     async def key(self, model: str, cwd: str | None, caller: Caller) -> TransportKey:
         """The process that shall answer; or the reason why this caller may not have it."""
         found = self.models.resolve(model)
-        if found is None:
-            text = f"unknown model {model[:200]!r}; there is: {self.models.offered()}"
-            raise ApiError(404, text, param="model", code="model_not_found")
-        provider, name = found
-        if not caller.may_use(f"{provider}/{name}") and not caller.may_use(model):
+        if not caller.may_use(model) and (found is None or not caller.may_use("/".join(found))):
+            # The same for a model that there is not: a key learns nothing of what others may use.
             raise ApiError(403, f"this key may not use model {model[:200]!r}", param="model", code="model_not_allowed")
-        return TransportKey(provider, name, await self.directory(cwd, caller))
+        if found is None:
+            text = f"unknown model {model[:200]!r}; there is: {self.models.offered(to_all=not caller.models)}"
+            raise ApiError(404, text, param="model", code="model_not_found")
+        return TransportKey(*found, await self.directory(cwd, caller))
 
     def rule(self, key: TransportKey, caller: Caller, wish: str | None, kept: str | None) -> Rule:
         """What the agent hears when it asks. `wish` is the request's own word, `kept` the one of its session."""
@@ -76,13 +77,26 @@ class Places:
         """Canonical and allowed."""
         if cwd is None and caller.roots:
             cwd = caller.roots[0]
+        given = str(self.default_cwd) if cwd is None else cwd
         try:
-            place = await self.directories.find(str(self.default_cwd) if cwd is None else cwd)
+            place = await self.directories.check(given)
         except BadDirectory as error:
+            if is_outside(error, given, caller):
+                raise not_allowed(given) from error
             raise bad(str(error), "metadata.cwd", "invalid_cwd") from error
         if not caller.may_enter(place):
-            raise ApiError(403, f"this key may not work in {cwd!r}", param="metadata.cwd", code="cwd_not_allowed")
+            raise not_allowed(given)
         return place
+
+
+def is_outside(error: BadDirectory, cwd: str, caller: Caller) -> bool:
+    """Whether what cannot be used lies outside the caller's roots, so that they may not even know why."""
+    return Path(cwd).is_absolute() and not caller.may_enter(error.place or os.path.normpath(cwd))
+
+
+def not_allowed(cwd: str) -> ApiError:
+    """A directory outside the roots of a key."""
+    return ApiError(403, f"this key may not work in {cwd[:200]!r}", param="metadata.cwd", code="cwd_not_allowed")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from ostler.gateway.console.front import Front
 from ostler.gateway.console.gate import Gate
 from ostler.gateway.console.guests import Guests
 from ostler.gateway.console.operator import Operator
-from ostler.gateway.console.pages import Pages
+from ostler.gateway.console.pages import PATHS, Pages
 from ostler.gateway.console.shell import Shell
 from ostler.gateway.faces.admission import Admission
 from ostler.gateway.faces.face import Face
@@ -99,6 +99,7 @@ def build_app(
         entrance=SignIn(guests, shell, clock),
         scrape_token=settings.metrics.token,
         commanded=gateway.commands_on_openai_api,
+        forms=PATHS,
     )
     ids = sessions.house.ids
     return Correlated(gauges.around(door), lambda: ids.make("req"))

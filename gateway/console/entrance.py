@@ -1,13 +1,16 @@
 """Signing in on the pages of a gateway that has keys.
 
 Rules:
-- A cookie is believed for reading, and for changing only when the page that asks is ours: same host, same port. The
-  cookie is HttpOnly and SameSite=Strict besides.
-- Wrong keys are answered alike and only so fast: keys are long, and guessing gets no faster than the limit.
+- A cookie is believed for reading, and for changing only when the page that asks is ours (`origin`). The cookie is
+  HttpOnly and SameSite=Strict besides.
+- A right key opens, whatever came before it: nobody locks out anybody. Wrong keys are answered alike and only so many
+  in a minute, for each address that they come from; of addresses the last `ADDRESSES` are remembered.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from html import escape
+from ipaddress import IPv4Address, ip_address
 from urllib.parse import parse_qs, quote
 
 from starlette.requests import Request
@@ -16,14 +19,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ostler.gateway.api.errors import ApiError, reply
 from ostler.gateway.api.keys import Caller
-from ostler.gateway.api.limits import Limits, Place, TooManyRequests
+from ostler.gateway.api.limits import Limits, TooManyRequests
+from ostler.gateway.api.origin import SAFE, is_from_foreign_page, is_from_own_page
 from ostler.gateway.console.guests import COOKIE, HOURS, Guests, cookie_of
 from ostler.gateway.console.shell import Shell
 
 PAGES = frozenset({"/", "/status", "/chat"})
 LOGIN = "/login"
-SAFE = frozenset({"GET", "HEAD"})
-GUESSES = Caller("sign-in", concurrency=8, per_minute=30)
+GUESSES_PER_MINUTE = 30
+ADDRESSES = 1024
+IPV6_PARTS = 4
+"""Of the eight groups of an address: one customer has all that begin alike so far."""
 LONGEST = 4096
 
 
@@ -34,11 +40,11 @@ class SignIn:
         self._guests = guests
         self._shell = shell
         self._clock = clock
-        self._limits = Limits()
+        self._wrong: OrderedDict[str, Limits] = OrderedDict()
 
     def guest(self, scope: Scope, headers: dict[bytes, bytes]) -> Caller | None:
         cookie = cookie_of(headers)
-        if cookie is None or not (scope["method"] in SAFE or own_page(headers)):
+        if cookie is None or not (scope["method"] in SAFE or is_from_own_page(scope, headers)):
             return None
         return self._guests.caller(cookie)
 
@@ -65,28 +71,33 @@ class SignIn:
         return HTMLResponse(page.html, status, page.headers)
 
     async def _sign_in(self, scope: Scope, receive: Receive, send: Send) -> None:
-        place = Place(self._limits, GUESSES, self._clock())
         try:
-            place.take()
-            place.count()
             answer = await self._judge(Request(scope, receive))
         except TooManyRequests:
             answer = self._page("/", "Too many tries; wait a minute.", 429)
         except ApiError as error:
             answer = reply(error)
-        finally:
-            place.give_back()
         await answer(scope, receive, send)
+
+    def _count_wrong(self, scope: Scope) -> None:
+        """One more wrong key from there. Raises `TooManyRequests`."""
+        address = network_of(scope)
+        limits = self._wrong.setdefault(address, Limits())
+        self._wrong.move_to_end(address)
+        if len(self._wrong) > ADDRESSES:
+            self._wrong.popitem(last=False)
+        limits.spend(Caller(per_minute=GUESSES_PER_MINUTE), self._clock())
 
     async def _judge(self, request: Request) -> Response:
         headers = dict(request.scope["headers"])
-        if b"origin" in headers and not own_page(headers):
+        if is_from_foreign_page(request.scope, headers):
             # A foreign page could sign a person in with its own key, and read what they then ask.
             return self._page("/", "Sign in from this page.", 403)
         form = fields(await request.body())
         after = form.get("after", "/")
         cookie = self._guests.admit(form.get("key", "").strip())
         if cookie is None:
+            self._count_wrong(request.scope)
             return self._page(after, "This is no key of this gateway.", 401)
         answer = RedirectResponse(quote(after) if after in PAGES else "/", 303)
         answer.set_cookie(
@@ -100,10 +111,17 @@ class SignIn:
         return answer
 
 
-def own_page(headers: dict[bytes, bytes]) -> bool:
-    """Whether the page that asks came from this very host and port."""
-    origin, host = headers.get(b"origin", b""), headers.get(b"host", b"")
-    return bool(host) and origin.partition(b"://")[2] == host
+def network_of(scope: Scope) -> str:
+    """Whom a request comes from, as far as the connection tells; a Unix socket tells nothing."""
+    client = scope.get("client")
+    address = "" if client is None else str(client[0])
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, IPv4Address) or found.ipv4_mapped is not None:
+        return address
+    return ":".join(found.exploded.split(":")[:IPV6_PARTS])
 
 
 def fields(body: bytes) -> dict[str, str]:

@@ -12,8 +12,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ostler.gateway.api.errors import ApiError, reply
 from ostler.gateway.api.keys import Caller
+from ostler.gateway.api.origin import SAFE
 
-SAFE = frozenset({"GET", "HEAD"})
 TOKEN_HEADER = b"x-ostler-csrf"
 
 

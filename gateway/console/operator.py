@@ -1,24 +1,32 @@
 """The operators' verbs, by the names that people type.
 
-Rules: an order is checked against the same moment of the pool in which it is carried out, with no await between, so
-what was answered with yes was done; only a key that the pool is still to learn of is waited for, before that. What the
-pool would silently ignore (a process that is gone) is an error here. A seat that is kept ready has the tools that
-sessions come with: one without them is nobody's.
+Rules:
+- No disk is looked at on the loop. A directory is taken as it is typed where the pool has it by that name; else a
+  thread looks where it leads, and is waited for with patience.
+- An order is checked against the same moment of the pool in which it is carried out, with no await between, so what was
+  answered with yes was done; what has to be waited for comes before that.
+- What the pool would silently ignore (a process that is gone) is an error here. A seat that is kept ready has the tools
+  that sessions come with: one without them is nobody's.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ostler.gateway.console.errors import AmbiguousKey, PoolOff, UnknownKey, UnknownModel, UnknownProcess, WrongState
 from ostler.gateway.models import Models
 from ostler.pool.core.values import SlotState
+from ostler.pool.errors import BadDirectory
 from ostler.pool.keys import TransportKey
+from ostler.pool.looks import Looks, NoLook
 from ostler.pool.pool import TransportPool
 from ostler.pool.ports import ToolSet
 from ostler.pool.roster import pool_key
 from ostler.pool.why import Why
 
+PATIENCE = 5.0
+"""Seconds for the disk of a directory that an operator names."""
 KILLABLE = frozenset({SlotState.STARTING, SlotState.READY, SlotState.DRAINING})
 RECYCLABLE = frozenset({SlotState.READY})
 
@@ -52,13 +60,14 @@ class Operator:
         self._models = models
         self._work = work
         self._outfits = outfits
+        self._looks: Looks[str] = Looks()
 
     # --- keys ---
 
     async def warm(self, named: Named, seats: int) -> Done:
         """Keep so many seats parked; 0 takes the floor away. A key that nobody has used yet is looked up first."""
         self._require_shared("warm")
-        key = self._wanted(named)
+        key = self._wanted(await self._located(named))
         if key not in self._keys():
             key = await self._pool.learn(key)
         for place, tools in enumerate(self._outfits):
@@ -66,35 +75,35 @@ class Operator:
         said = f"{key} keeps {seats} seats ready" if seats else f"{key} keeps no more than what it learns"
         return Done("warm", said, str(key))
 
-    def pause(self, named: Named | None) -> Done:
+    async def pause(self, named: Named | None) -> Done:
         """Claims of the key wait; of every key with None."""
-        key = self._held(named, "pause")
+        key = await self._held(named, "pause")
         self._pool.pause(key)
         return Done("pause", f"{key or 'every key'} is paused: claims wait", None if key is None else str(key))
 
-    def resume(self, named: Named | None) -> Done:
+    async def resume(self, named: Named | None) -> Done:
         """Take a pause back."""
-        key = self._held(named, "resume")
+        key = await self._held(named, "resume")
         self._pool.resume(key)
         return Done("resume", f"{key or 'the pool'} is served again", None if key is None else str(key))
 
-    def drain(self, named: Named) -> Done:
+    async def drain(self, named: Named) -> Done:
         """Let the key's processes end when their sessions have moved."""
         self._require_shared("drain")
-        key = self._one(named)
+        key = self._one(await self._located(named))
         self._pool.drain(key)
         return Done("drain", f"the processes of {key} end when their sessions have moved", str(key))
 
-    def reconnect(self, named: Named) -> Done:
+    async def reconnect(self, named: Named) -> Done:
         """Forget the key's start failures."""
         self._require_shared("reconnect")
-        key = self._one(named)
+        key = self._one(await self._located(named))
         self._pool.reconnect(key)
         return Done("reconnect", f"the failures of {key} are forgotten; its next start is tried at once", str(key))
 
-    def why(self, named: Named) -> Why:
+    async def why(self, named: Named) -> Why:
         """Why the key is as warm as it is."""
-        return self._pool.why(self._one(named))
+        return self._pool.why(self._one(await self._located(named)))
 
     # --- processes ---
 
@@ -112,6 +121,16 @@ class Operator:
 
     # --- finding ---
 
+    async def _located(self, named: Named) -> Named:
+        """The key as the pool would call it: its directory by its one name. Raises `BadDirectory` for a dead disk."""
+        name, cwd = parts(named)
+        if cwd is None or self._matching(Named(name, cwd)):
+            return Named(name, cwd)
+        try:
+            return Named(name, await self._looks.find(cwd, partial(one_name, cwd), PATIENCE))
+        except NoLook as error:
+            raise BadDirectory(cwd, error.why) from error
+
     def _one(self, named: Named) -> TransportKey:
         """A key that the pool holds."""
         found = self._matching(named)
@@ -121,11 +140,11 @@ class Operator:
             raise AmbiguousKey(named.key, [key.cwd for key in found])
         return found[0]
 
-    def _held(self, named: Named | None, verb: str) -> TransportKey | None:
+    async def _held(self, named: Named | None, verb: str) -> TransportKey | None:
         if named is None:
             return None
         self._require_shared(verb)
-        return self._one(named)
+        return self._one(await self._located(named))
 
     def _require_shared(self, verb: str) -> None:
         if not self._pool.snapshot().enabled:
@@ -172,5 +191,12 @@ class Operator:
 def parts(named: Named) -> tuple[str, str | None]:
     """(name, cwd): the directory may stand in the key's own text, as every table prints it."""
     name, _, inside = named.key.partition(" in ")
-    cwd = named.cwd or inside or None
-    return name, None if cwd is None else str(Path(cwd).resolve())
+    return name, named.cwd or inside or None
+
+
+def one_name(cwd: str) -> str:
+    """Where a directory leads; it need not be there yet. On any thread. Raises `BadDirectory`."""
+    try:
+        return str(Path(cwd).resolve())
+    except (OSError, RuntimeError, ValueError) as error:
+        raise BadDirectory(cwd, "nobody can tell where it leads") from error

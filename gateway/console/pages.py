@@ -134,17 +134,17 @@ class Pages:
         do = self._operator
         match verb:
             case "pause":
-                return do.pause(named)
+                return await do.pause(named)
             case "resume":
-                return do.resume(named)
+                return await do.resume(named)
             case "recycle" | "kill" if number.isascii() and number.isdigit():
                 return do.recycle(int(number)) if verb == "recycle" else do.kill(int(number))
             case "warm" if named is not None:
                 return await do.warm(named, 1)
             case "drain" if named is not None:
-                return do.drain(named)
+                return await do.drain(named)
             case "reconnect" if named is not None:
-                return do.reconnect(named)
+                return await do.reconnect(named)
             case _:
                 raise bad("name a verb, and the key or process it is for", "verb")
 

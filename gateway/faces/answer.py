@@ -13,10 +13,11 @@ from ostler.bridge.redaction import redacted
 from ostler.gateway.api.output import Output
 from ostler.gateway.api.resource import usage_of
 from ostler.gateway.records import IdempotencyRecord, ResponseRecord
-from ostler.gateway.sessions.calls import PERMISSION, AskedCall
+from ostler.gateway.sessions.calls import AskedCall
+from ostler.gateway.sessions.host_events import PermissionPending
 from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.sessions.scribe import Kept
-from ostler.pool.events import Other, TurnEvent
+from ostler.pool.events import TurnEvent
 from ostler.wire.json import JsonObject
 
 TEXTS = {"response.output_text.delta": "delta", "response.reasoning_summary_text.delta": "thought"}
@@ -74,8 +75,8 @@ class Answer:
     def take(self, event: TurnEvent) -> None:
         """One event of the agent."""
         self.heard = True
-        if isinstance(event, Other) and event.kind == PERMISSION:
-            self._tell("permission", event.raw)
+        if isinstance(event, PermissionPending):
+            self._tell("permission", event.question)
         self._output.take(event)
 
     def close(self, outcome: Outcome, calls: Sequence[AskedCall]) -> Kept:

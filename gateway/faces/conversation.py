@@ -135,7 +135,11 @@ class Conversation:
 
         Only where there are no owners: a mirror does not say whose it is.
         """
-        if self.owner or not self.mirrors.exists(session_id) or await self.store.get_session(session_id) is not None:
+        if (
+            self.owner
+            or not await self.mirrors.remembers(session_id)
+            or await self.store.get_session(session_id) is not None
+        ):
             return None
         found = replace(self.fresh(), id=session_id)
         await self.store.create_session(found)

@@ -16,12 +16,8 @@ from dataclasses import dataclass
 import orjson
 
 from ostler.bridge.calls import CallResult, ToolCall
-from ostler.pool.events import Other, PermissionAsked, TurnEvent
-
-READY = "ostler/calls_ready"
-ALIVE = "ostler/calls_waiting"
-PERMISSION = "ostler/permission"
-"""A question waits for `answer_permission`; the event carries the fields of a `Permission`."""
+from ostler.gateway.sessions.host_events import CallsReady, CallsWaiting, PermissionPending
+from ostler.pool.events import HostEvent, PermissionAsked
 
 GRANTED = CallResult.text("permission granted")
 REFUSED = CallResult.error("permission refused")
@@ -53,7 +49,7 @@ class Desk:
     """The parked calls of one turn."""
 
     def __init__(
-        self, put: Callable[[TurnEvent], None], new_id: Callable[[str], str], gather: float, *, parallel: bool = True
+        self, put: Callable[[HostEvent], None], new_id: Callable[[str], str], gather: float, *, parallel: bool = True
     ) -> None:
         self._put = put
         self._new_id = new_id
@@ -82,7 +78,7 @@ class Desk:
         asked = AskedCall(self._new_id("mcpr"), question.title or "permission", arguments, answer, permission=question)
         if not hands_over:
             self._hand(asked)
-            self._put(Other(PERMISSION, {"id": asked.call_id, "title": asked.name, "arguments": asked.arguments}))
+            self._put(PermissionPending({"id": asked.call_id, "title": asked.name, "arguments": asked.arguments}))
         said = await self._park(asked)
         return None if self._closed is not None else not said.is_error
 
@@ -142,7 +138,7 @@ class Desk:
 
     def still_here(self) -> None:
         """A sign of life for whoever watches for silence: the agent is not silent, it waits for the client."""
-        self._put(Other(ALIVE, {}))
+        self._put(CallsWaiting())
 
     def close(self, why: str) -> None:
         """No more calls: those that wait and those to come are answered with `why`."""
@@ -161,7 +157,7 @@ class Desk:
 
     def _ready(self) -> None:
         self._gathering = None
-        self._put(Other(READY, {}))
+        self._put(CallsReady())
 
 
 def written(arguments: object) -> str:

@@ -104,9 +104,14 @@ class Ledger:
         await self._house.mirrors.rewrite(self._id)
 
     async def take_results(self, turn: Turn, came: Continuation) -> None:
-        """Store what the client found out, and the beginning of the next answer."""
+        """Store what the client found out, and the beginning of the next answer.
+
+        A client may send results of other calls along. Those of another session stay open.
+        """
         for output in came.outputs:
-            await self._store.answer(output.call_id, output.text)
+            asked = await self._store.parked_call(output.call_id)
+            if asked is not None and asked.session_id == self._id:
+                await self._store.answer(output.call_id, output.text)
         await self._begin(turn, [NewMessage(Role.TOOL, [output.item], output.text) for output in came.outputs])
 
     async def give_up(self, calls: Sequence[AskedCall]) -> None:

@@ -45,10 +45,10 @@ class Mirrors:
         self._grown: OrderedDict[str, None] = OrderedDict()
         self._working: asyncio.Task[None] | None = None
 
-    def exists(self, session_id: str) -> bool:
+    async def remembers(self, session_id: str) -> bool:
         """Whether there is a mirror under this name, whatever a person may have typed for one."""
         try:
-            return self._enabled and self._mirror.exists(session_id)
+            return self._enabled and await asyncio.to_thread(self._mirror.exists, session_id)
         except BadSessionId:
             return False
 
@@ -62,7 +62,7 @@ class Mirrors:
         async with self._lines.stand(session_id):
             if session_id in self._reach and not again:
                 return None
-            if not self._mirror.exists(session_id):
+            if not await asyncio.to_thread(self._mirror.exists, session_id):
                 self._remember(session_id, WHOLE)
                 return None
             try:

@@ -2,7 +2,7 @@
 message itself.
 
 Rules: pure. The transcript is the first block and never the only one. History that does not fit the agent's limit
-loses its oldest messages, never the newest, and says so in their place; the client is told by an event (`CUT`).
+loses its oldest messages, never the newest, and says so in their place; the client is told by a `HistoryCut`.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,6 @@ from ostler.wire.transcript import build_transcript
 RESERVE = 1000
 """Characters of a limit that are left for the header and the quoting."""
 RESULT = "function_call_output"
-CUT = "ostler/history_cut"
-"""Comes once the prompt has left that does not hold the whole conversation; `left_out` says how much is missing."""
 INSTRUCTIONS = "[instructions] Follow these in every answer of this session:\n{text}\n[end of instructions]"
 ROLE_LINES = {Role.USER: "user", Role.ASSISTANT: "assistant", Role.TOOL: "tool", Role.SYSTEM: "assistant"}
 

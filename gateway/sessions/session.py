@@ -19,15 +19,16 @@ from ostler.bridge.settings import SERVER_NAME
 from ostler.gateway.correlation import on_behalf_of
 from ostler.gateway.errors import GatewayError
 from ostler.gateway.sessions.ask import Output
-from ostler.gateway.sessions.calls import ALIVE, READY, Desk, Permission
+from ostler.gateway.sessions.calls import Desk, Permission
 from ostler.gateway.sessions.errors import OutputsMissing, SeatLost, SessionBusy, SessionQueueFull
 from ostler.gateway.sessions.faults import fault
 from ostler.gateway.sessions.handover import SIGNS_OF_LIFE, Handover
+from ostler.gateway.sessions.host_events import CallsReady, CallsWaiting, HistoryCut
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.ledger import Ledger
 from ostler.gateway.sessions.outcome import Outcome, Status, Stop, failed, outcome_of, stopped
 from ostler.gateway.sessions.permits import Rule, of_function
-from ostler.gateway.sessions.prompt import CUT, compose
+from ostler.gateway.sessions.prompt import compose
 from ostler.gateway.sessions.reports import TurnReport
 from ostler.gateway.sessions.scribe import Scribe
 from ostler.gateway.sessions.seat import Seat
@@ -35,7 +36,7 @@ from ostler.gateway.sessions.seating import Seating
 from ostler.gateway.sessions.turn import Continuation, Turn
 from ostler.gateway.sessions.workshop import NOTHING, Outfit, SessionContext
 from ostler.pool.errors import Phase, PoolError, TransportLost
-from ostler.pool.events import Finished, Other, PermissionAsked, TurnEvent
+from ostler.pool.events import Finished, PermissionAsked, TurnEvent
 from ostler.pool.permission import NO, YES, allow, deny, first_of
 from ostler.pool.ports import PermissionChoice
 from ostler.pool.turn import Turn as AgentTurn
@@ -298,7 +299,7 @@ class Session:
         seat.instructions = untold or seat.instructions
         turn.ride(agent)
         if left_out:
-            turn.put(Other(CUT, {"left_out": left_out}))
+            turn.put(HistoryCut(left_out))
         return agent
 
     async def _listen(self, turn: Turn, agent: AgentTurn) -> Outcome:
@@ -393,10 +394,8 @@ def passed_on(turn: Turn, room: int, event: TurnEvent) -> bool:
     """One event to whoever writes the answer down; False where its client gets the calls that wait."""
     if turn.size > room:
         turn.stop(Stop.SIZE)  # what still comes until the agent has heard of it is dropped
-    elif type(event) is not Other:
-        turn.take(event)
-    elif event.kind == READY:
+    elif type(event) is CallsReady:
         return False
-    elif event.kind != ALIVE:
+    elif type(event) is not CallsWaiting:
         turn.take(event)
     return True

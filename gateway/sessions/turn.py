@@ -16,7 +16,7 @@ from ostler.gateway.sessions.calls import GRANTED, REFUSED, Desk, Permission
 from ostler.gateway.sessions.outcome import Stop
 from ostler.gateway.sessions.scribe import Nobody, Scribe
 from ostler.gateway.sessions.timings import Timings
-from ostler.pool.events import Text, Thought, ToolStarted, TurnEvent
+from ostler.pool.events import HostEvent, Text, Thought, ToolStarted, TurnEvent
 from ostler.pool.turn import Turn as AgentTurn
 
 EVENT = 256
@@ -109,7 +109,7 @@ class Turn:
             self.timings.tool_called()
         self.scribe.take(event)
 
-    def put(self, event: TurnEvent) -> None:
+    def put(self, event: HostEvent) -> None:
         """Something of our own, in its place among the agent's events."""
         if self.agent is not None:
             self.agent.put(event)

@@ -14,6 +14,7 @@ from typing import Any
 
 from ostler.pool.codec import AgentInfo, BadReply, Call, Notice, Opened, PermissionWanted, Refused, Told, Wanted
 from ostler.pool.events import (
+    AgentEvent,
     Finished,
     ModeChanged,
     Other,
@@ -28,7 +29,6 @@ from ostler.pool.events import (
     ToolStarted,
     ToolStatus,
     ToolUpdated,
-    TurnEvent,
     Usage,
     UserText,
 )
@@ -129,7 +129,7 @@ class AcpCodec:
     def recite(self, session_id: str, turns: int) -> Sequence[Call]:  # noqa: ARG002 (other dialects need it)
         return ()
 
-    def recited(self, result: Any) -> Sequence[TurnEvent]:  # noqa: ARG002 (other dialects need it)
+    def recited(self, result: Any) -> Sequence[AgentEvent]:  # noqa: ARG002 (other dialects need it)
         return ()
 
     def set_mode(self, session_id: str, mode: str) -> Sequence[Call]:
@@ -259,23 +259,23 @@ def _text_of(update: JsonObject) -> str | None:
     return text if type(text) is str else None
 
 
-def _message(update: JsonObject) -> TurnEvent:
+def _message(update: JsonObject) -> AgentEvent:
     # Empty pieces are what some agents send before a tool call: no answer has begun with them.
     text = _text_of(update)
     return Text(text) if text else _other(update)
 
 
-def _thought(update: JsonObject) -> TurnEvent:
+def _thought(update: JsonObject) -> AgentEvent:
     text = _text_of(update)
     return _other(update) if text is None else Thought(text)
 
 
-def _user(update: JsonObject) -> TurnEvent:
+def _user(update: JsonObject) -> AgentEvent:
     text = _text_of(update)
     return _other(update) if text is None else UserText(text)
 
 
-def _tool_call(update: JsonObject) -> TurnEvent:
+def _tool_call(update: JsonObject) -> AgentEvent:
     return ToolStarted(
         id=_needed(update["toolCallId"]),
         title=_text(update.get("title")),
@@ -285,7 +285,7 @@ def _tool_call(update: JsonObject) -> TurnEvent:
     )
 
 
-def _tool_call_update(update: JsonObject) -> TurnEvent:
+def _tool_call_update(update: JsonObject) -> AgentEvent:
     call_id = _needed(update["toolCallId"])
     status = STATUSES.get(update.get("status"))
     output = update.get("rawOutput")
@@ -296,7 +296,7 @@ def _tool_call_update(update: JsonObject) -> TurnEvent:
     return ToolUpdated(call_id, _text(update.get("title")) or None, status, update.get("rawInput"), output)
 
 
-def _plan(update: JsonObject) -> TurnEvent:
+def _plan(update: JsonObject) -> AgentEvent:
     return Plan(
         [
             PlanStep(
@@ -309,15 +309,15 @@ def _plan(update: JsonObject) -> TurnEvent:
     )
 
 
-def _mode(update: JsonObject) -> TurnEvent:
+def _mode(update: JsonObject) -> AgentEvent:
     return ModeChanged(_needed(update["currentModeId"]))
 
 
-def _context(update: JsonObject) -> TurnEvent:
+def _context(update: JsonObject) -> AgentEvent:
     return Usage(context_used=_count(update.get("used")), context_size=_count(update.get("size")))
 
 
-READERS: Mapping[str, Callable[[JsonObject], TurnEvent]] = {
+READERS: Mapping[str, Callable[[JsonObject], AgentEvent]] = {
     "agent_message_chunk": _message,
     "agent_thought_chunk": _thought,
     "user_message_chunk": _user,

@@ -28,12 +28,12 @@ from ostler.pool.codec import (
 )
 from ostler.pool.codecs.codex_news import READERS, Thread, retold
 from ostler.pool.events import (
+    AgentEvent,
     Finished,
     Other,
     PermissionAsked,
     PermissionOption,
     Reason,
-    TurnEvent,
 )
 from ostler.pool.order import SeatOrder
 from ostler.pool.ports import ToolResult
@@ -133,7 +133,7 @@ class CodexCodec:
         newest = {"limit": turns, "sortDirection": "desc", "itemsView": "full"}
         return (Call("thread/turns/list", {"threadId": session_id, **newest}),)
 
-    def recited(self, result: Any) -> Sequence[TurnEvent]:
+    def recited(self, result: Any) -> Sequence[AgentEvent]:
         try:
             items = [item for turn in reversed(result["data"]) for item in turn["items"]]
         except (KeyError, TypeError) as error:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ostler.pool.events import (
+    AgentEvent,
     Finished,
     ModelChanged,
     Other,
@@ -21,7 +22,6 @@ from ostler.pool.events import (
     ToolStarted,
     ToolStatus,
     ToolUpdated,
-    TurnEvent,
     Usage,
     UserText,
 )
@@ -52,22 +52,22 @@ class Thread:
     """Answers of the running turn that came in pieces: their whole text is not repeated."""
 
 
-def _delta(thread: Thread, params: JsonObject) -> TurnEvent:
+def _delta(thread: Thread, params: JsonObject) -> AgentEvent:
     thread.spoken.add(params["itemId"])
     return Text(_needed(params["delta"]))
 
 
-def _thought(_thread: Thread, params: JsonObject) -> TurnEvent:
+def _thought(_thread: Thread, params: JsonObject) -> AgentEvent:
     return Thought(_needed(params["delta"]))
 
 
-def _turn_started(thread: Thread, params: JsonObject) -> TurnEvent:
+def _turn_started(thread: Thread, params: JsonObject) -> AgentEvent:
     if params["turn"]["id"] != thread.past:
         thread.turn, thread.running = _needed(params["turn"]["id"]), True
     return Other("turn/started", params)
 
 
-def _turn_completed(thread: Thread, params: JsonObject) -> TurnEvent:
+def _turn_completed(thread: Thread, params: JsonObject) -> AgentEvent:
     turn = params["turn"]
     if turn["id"] == thread.past or (thread.turn is not None and turn["id"] != thread.turn):
         return Other("turn/completed", params)
@@ -77,33 +77,33 @@ def _turn_completed(thread: Thread, params: JsonObject) -> TurnEvent:
     return Finished(STOPS.get(turn["status"], Reason.FAILED), message if type(message) is str else "")
 
 
-def _plan(_thread: Thread, params: JsonObject) -> TurnEvent:
+def _plan(_thread: Thread, params: JsonObject) -> AgentEvent:
     steps = {"inProgress": "in_progress"}
     return Plan(
         [PlanStep(_needed(step["step"]), _needed(steps.get(step["status"], step["status"]))) for step in params["plan"]]
     )
 
 
-def _usage(_thread: Thread, params: JsonObject) -> TurnEvent:
+def _usage(_thread: Thread, params: JsonObject) -> AgentEvent:
     usage = params["tokenUsage"]
     last, size = usage["last"], _count(usage.get("modelContextWindow"))
     taken, given, total = (_count(last[name]) for name in ("inputTokens", "outputTokens", "totalTokens"))
     return Usage(taken, given, total, total, size)
 
 
-def _model(_thread: Thread, params: JsonObject) -> TurnEvent:
+def _model(_thread: Thread, params: JsonObject) -> AgentEvent:
     return ModelChanged(_needed(params["toModel"]))
 
 
-def _output(_thread: Thread, params: JsonObject) -> TurnEvent:
+def _output(_thread: Thread, params: JsonObject) -> AgentEvent:
     return ToolUpdated(_needed(params["itemId"]), status=ToolStatus.RUNNING, output=params["delta"])
 
 
-def _progress(_thread: Thread, params: JsonObject) -> TurnEvent:
+def _progress(_thread: Thread, params: JsonObject) -> AgentEvent:
     return ToolUpdated(_needed(params["itemId"]), status=ToolStatus.RUNNING, output=params["message"])
 
 
-def _item_started(_thread: Thread, params: JsonObject) -> TurnEvent:
+def _item_started(_thread: Thread, params: JsonObject) -> AgentEvent:
     return _started(params["item"])
 
 
@@ -114,7 +114,7 @@ def _started(item: JsonObject) -> ToolStarted:
     )
 
 
-def _item_completed(thread: Thread, params: JsonObject) -> TurnEvent:
+def _item_completed(thread: Thread, params: JsonObject) -> AgentEvent:
     item = params["item"]
     if item["type"] == "agentMessage":
         # Some answers come whole: without pieces before it, this is the only time the text is said.
@@ -142,7 +142,7 @@ TOOLS: Mapping[str, Callable[[JsonObject], Described]] = {
 }
 
 
-def retold(item: Any) -> Sequence[TurnEvent]:
+def retold(item: Any) -> Sequence[AgentEvent]:
     """An item of a turn that is over, as what was said in it; nothing for one of another kind or shape."""
     try:
         kind = item["type"]
@@ -155,7 +155,7 @@ def retold(item: Any) -> Sequence[TurnEvent]:
         return []
 
 
-READERS: Mapping[str, Callable[[Thread, JsonObject], TurnEvent]] = {
+READERS: Mapping[str, Callable[[Thread, JsonObject], AgentEvent]] = {
     "item/agentMessage/delta": _delta,
     "item/reasoning/textDelta": _thought,
     "item/reasoning/summaryTextDelta": _thought,

@@ -158,6 +158,7 @@ class Books:
         del self.spares[slot.id]
         self.recount_spares = True
         slot.stable, slot.home, slot.spec = stable, stable.key, stable.spec
+        stable.came_up = stable.came_up or slot.state is SlotState.READY
         slot.adopted_step, slot.used_at = self.step, self.now
         stable.slots[slot.id] = slot
 

@@ -23,6 +23,7 @@ def slot_started(event: events.SlotStarted, books: Books) -> Stable | None:
     if slot.stable is not None:
         before = slot.stable.start_seconds or took
         slot.stable.start_seconds = before + 0.3 * (took - before)
+        slot.stable.came_up = True
     return slot.stable
 
 

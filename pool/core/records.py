@@ -153,6 +153,8 @@ class Stable:
     cool: bool = False
     open_seconds: float = 0.25
     start_seconds: float = 0.0
+    came_up: bool = False
+    """Whether a process of it was ever ready: until then the key may be no more than a name that a client made up."""
     answer_seconds: float = 0.0
     start_bytes: int = 0
     ceiling_off: bool = False

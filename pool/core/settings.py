@@ -30,6 +30,7 @@ class Limits:
     drain_timeout: float = 600.0
     idle_after: float = 900.0
     forget_after: float = 86400.0
+    max_idle_keys: int = 128
     hint_seconds: float = 120.0
     max_age: float = 6 * 3600.0
     age_jitter: float = 0.2

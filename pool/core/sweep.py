@@ -37,6 +37,7 @@ def sweep(books: Books) -> None:
     shrink(books)
     for stable in list(books.stables.values()):
         _tidy(books, stable)
+    _forget_surplus(books)
     _drop_breakers(books)
 
 
@@ -129,10 +130,41 @@ def _tidy(books: Books, stable: Stable) -> None:
             del stable.lines[line.tools]
     if stable.lines or stable.slots or stable.transports.count or stable.paused:
         stable.used_at = books.now
-    elif books.now - stable.used_at >= books.limits.forget_after and not _stands_for_spares(books, stable):
-        del books.stables[stable.key]
-        books.hungry.pop(stable.key, None)
-        books.emit(ForgetKey(stable.key))
+    elif books.now - stable.used_at >= _keep_seconds(books, stable) and not _stands_for_spares(books, stable):
+        _forget(books, stable)
+
+
+def _keep_seconds(books: Books, stable: Stable) -> float:
+    """How long an unused key is remembered. One that never came up keeps its record until its back-off is over."""
+    limits = books.limits
+    return limits.forget_after if stable.came_up else min(limits.forget_after, 2.0 * limits.backoff_cap)
+
+
+def _forget_surplus(books: Books) -> None:
+    """Clients choose models and directories, so the number of keys that nothing is done for is bounded as well."""
+    asleep = [stable for stable in books.stables.values() if _is_asleep(books, stable)]
+    surplus = len(asleep) - books.limits.max_idle_keys
+    for stable in sorted(asleep, key=_last_claim)[: max(0, surplus)]:
+        if not _stands_for_spares(books, stable):
+            _forget(books, stable)
+
+
+def _is_asleep(books: Books, stable: Stable) -> bool:
+    """Whether nothing but what was learned of its arrivals would be lost with the key."""
+    return not (stable.slots or stable.transports.count or stable.paused) and not any(
+        line.ring.count or line.parked or line.opening or line.floor or books.now < line.hint_until
+        for line in stable.lines.values()
+    )
+
+
+def _last_claim(stable: Stable) -> float:
+    return max((line.arrivals.last for line in stable.lines.values()), default=stable.used_at)
+
+
+def _forget(books: Books, stable: Stable) -> None:
+    del books.stables[stable.key]
+    books.hungry.pop(stable.key, None)
+    books.emit(ForgetKey(stable.key))
 
 
 def _stands_for_spares(books: Books, stable: Stable) -> bool:

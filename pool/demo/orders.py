@@ -112,13 +112,13 @@ def _exit_code(verb: str, argument: str) -> Order:
 def _call(verb: str, argument: str) -> Order:
     name, _, rest = argument.partition(" ")
     if not name:
-        raise WrongArgumentError("!call wants the name of a tool and, after it, its arguments as a JSON object")
+        raise WrongArgumentError(f"!{verb} wants a name and, after it, a JSON object")
     try:
         arguments = json.loads(rest) if rest.strip() else {}
     except (ValueError, RecursionError) as error:
-        raise WrongArgumentError(f"!call {name} wants a JSON object: {error}") from error
+        raise WrongArgumentError(f"!{verb} {name} wants a JSON object: {error}") from error
     if not isinstance(arguments, dict):
-        raise WrongArgumentError(f"!call {name} wants a JSON object, got {rest.strip()[:80]!r}")
+        raise WrongArgumentError(f"!{verb} {name} wants a JSON object, got {rest.strip()[:80]!r}")
     return Order(verb, name, arguments=arguments)
 
 
@@ -126,6 +126,7 @@ READERS: dict[str, Callable[[str, str], Order]] = {
     "!recall": _bare,
     "!tools": _bare,
     "!call": _call,
+    "!update": _call,
     "!stream": _counted,
     "!sleep": _measured("seconds", 86_400.0),
     "!think": _worded,

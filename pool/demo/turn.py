@@ -226,6 +226,11 @@ def call(turn: Turn, order: Order) -> str:
     return text
 
 
+def send_update(turn: Turn, order: Order) -> None:
+    """Send a session update of any kind, also one that no protocol knows."""
+    turn.send(update(turn.session, order.text, **order.arguments))
+
+
 def _frame_around_text(session: str) -> tuple[bytes, bytes]:
     head, _, tail = encode(chunk(session, "agent_message_chunk", "\x00")).partition(b"\\u0000")
     return head, tail
@@ -255,5 +260,6 @@ VERBS: dict[str, Callable[[Turn, Order], str | None]] = {
     "image": image,
     "tools": tools,
     "call": call,
+    "update": send_update,
     **faults.VERBS,
 }

@@ -16,6 +16,8 @@ class Command:
     cwd: Path
     env: Mapping[str, str] = field(repr=False)
     label: str = "agent"
+    exact_cwd: bool = False
+    """Whether `cwd` is canonical: the start fails if that very name leads elsewhere by then."""
     prefix: tuple[str, ...] = ()
     """Put before argv: a sandbox or a scope, e.g. `("bwrap", ...)` or `("systemd-run", "--scope")`."""
     rlimits: Mapping[int, tuple[int, int]] = field(default_factory=dict)

@@ -18,12 +18,13 @@ from ostler.pool.process.command import Command
 from ostler.pool.process.environment import secret_values
 from ostler.pool.process.errors import Blind, StartError, StdinClosed, Survivors
 from ostler.pool.process.exit import Ending, Exit
+from ostler.pool.process.folder import Folder
 from ostler.pool.process.keeper import Keeper
 from ostler.pool.process.ladder import Rung, StopDeadlines
 from ostler.pool.process.pipes import Inflow, Outflow, Pipes
 from ostler.pool.process.reaper.kin import Identity
 from ostler.pool.process.reaper.strike import Family
-from ostler.pool.process.refusals import explain_ledger, explain_limits, explain_record
+from ostler.pool.process.refusals import explain_directory, explain_ledger, explain_limits, explain_record
 from ostler.pool.process.spawn import Child, spawn
 from ostler.pool.process.stderr import Redaction, StderrTail
 from ostler.pool.process.stdio import Stdio
@@ -94,15 +95,20 @@ class AgentProcess:
         self._sweep_grace, self._bound = DEFAULT_DEADLINES.sweep_grace, DEFAULT_DEADLINES.kill
 
     @classmethod
-    async def start(cls, command: Command, listener: ProcessListener, *, keeper: Keeper) -> "AgentProcess":
-        """Raises a `StartError`. Failed or cancelled at any point, it leaves no process and no descriptor."""
+    async def start(
+        cls, command: Command, listener: ProcessListener, *, keeper: Keeper, cwd: str | None = None
+    ) -> "AgentProcess":
+        """Raises a `StartError`. Failed or cancelled at any point, it leaves no process and no descriptor.
+
+        `cwd` leads to the working directory that `enter` opened; None: its name is followed.
+        """
         with Stdio(command) as stdio:
             try:
                 number = keeper.announce(command.label, stdio.leash)
             except OSError as error:
                 raise explain_ledger(command, error) from error
             try:
-                child = spawn(command, keeper.mark(number), stdio)
+                child = spawn(command, keeper.mark(number), stdio, cwd or str(command.cwd))
             except StartError:
                 keeper.forget(number)
                 raise
@@ -297,3 +303,13 @@ class AgentProcess:
 
 def _failed(task: "asyncio.Task[Exit]") -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)
+
+
+async def enter(command: Command) -> Folder:
+    """The working directory, open. Raises `StartError`."""
+    folder = Folder(command.cwd, exact=command.exact_cwd)
+    try:
+        await folder.confirm()
+    except OSError as error:
+        raise explain_directory(command, error) from error
+    return folder

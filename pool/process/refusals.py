@@ -3,7 +3,6 @@
 import errno
 import os
 import shutil
-from pathlib import Path
 
 from ostler.pool.process.command import Command
 from ostler.pool.process.errors import (
@@ -25,6 +24,7 @@ _NOT_RUNNABLE = {
     errno.ETXTBSY,
     errno.ENAMETOOLONG,
 }
+OPENED = "/proc/self/fd/"
 _PERMISSION = {errno.EACCES, errno.EPERM}
 
 
@@ -33,6 +33,18 @@ def explain(command: Command, error: OSError) -> StartError:
     program = command.line[0]
     kind, reason = _diagnose(command, error, program)
     return kind(command.label, program, command.cwd, reason)
+
+
+def explain_directory(command: Command, error: OSError) -> StartError:
+    """Why the working directory could not be entered."""
+    kind, reason = StartError, f"the working directory cannot be entered: {error.strerror}"
+    if error.errno in {errno.ENOENT, errno.ENOTDIR}:
+        kind, reason = MissingDirectory, "the working directory does not exist"
+    elif error.errno in _PERMISSION:
+        kind, reason = NotPermitted, "permission denied for the working directory"
+    elif error.errno in _EXHAUSTED:
+        kind = ResourcesExhausted
+    return kind(command.label, command.line[0], command.cwd, reason)
 
 
 def explain_limits(command: Command, error: OSError | ValueError) -> StartError:
@@ -56,7 +68,8 @@ def _shortage_or_not(error: OSError | ValueError) -> type[StartError]:
 
 
 def _diagnose(command: Command, error: OSError, program: str) -> tuple[type[StartError], str]:
-    at_cwd = error.filename is not None and Path(os.fsdecode(error.filename)) == command.cwd
+    named = "" if error.filename is None else os.fsdecode(error.filename)
+    at_cwd = named == str(command.cwd) or named.startswith(OPENED)
     if error.errno in {errno.ENOENT, errno.ENOTDIR}:
         if at_cwd or not command.cwd.is_dir():
             return MissingDirectory, "the working directory does not exist"

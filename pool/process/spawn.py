@@ -76,8 +76,12 @@ class Child:
             os.close(self.pidfd)
 
 
-def spawn(command: Command, mark: str, stdio: Stdio) -> Child:
-    """Start `command` in its own session with `stdio` for 0, 1 and 2, and no other descriptor. Raises `StartError`."""
+def spawn(command: Command, mark: str, stdio: Stdio, cwd: str) -> Child:
+    """Start `command` in its own session with `stdio` for 0, 1 and 2, and no other descriptor. Raises `StartError`.
+
+    `cwd` leads to the open working directory: what its name leads to by now does not count, and a dead disk does not
+    hold up the exec, for which the whole program waits.
+    """
     stdin, stdout, stderr = stdio.theirs
     try:
         popen = subprocess.Popen(
@@ -85,7 +89,7 @@ def spawn(command: Command, mark: str, stdio: Stdio) -> Child:
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            cwd=command.cwd,
+            cwd=cwd,
             env=command.marked_env(mark),
             start_new_session=True,
             close_fds=True,

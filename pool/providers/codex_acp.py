@@ -7,6 +7,7 @@
 - It takes a missing or relative cwd without a word: cwd is checked before it is asked.
 """
 
+import json
 import re
 
 from ostler.pool.provider import (
@@ -34,7 +35,7 @@ def find(finder: Finder) -> tuple[str, ...]:
 
 def arguments(wanted: Wanted) -> Recipe:
     """Configuration overrides, as codex itself takes them."""
-    model = () if wanted.model is None else ("-c", f'model="{wanted.model}"')
+    model = () if wanted.model is None else ("-c", f"model={json.dumps(wanted.model, ensure_ascii=False)}")
     auto = ("-c", 'approval_policy="never"', "-c", 'sandbox_mode="danger-full-access"')
     return Recipe((*model, *(auto if wanted.approval is Approval.AUTO else ())))
 

@@ -8,6 +8,7 @@
 """
 
 import json
+from collections.abc import Mapping
 
 from ostler.pool.provider import (
     TRUSTED,
@@ -34,14 +35,30 @@ def find(finder: Finder) -> tuple[str, ...]:
 
 
 def arguments(wanted: Wanted) -> Recipe:
-    """The model goes by configuration text in the environment, laid over the files."""
+    """The model goes by configuration text in the environment, laid over the files.
+
+    opencode replaces `{env:NAME}` and `{file:PATH}` in that text before it reads it as JSON, and the model is what a
+    client says: its braces are written as JSON escapes, which are no braces yet at that moment.
+    """
     overlay: dict[str, object] = {}
     if wanted.model is not None:
         overlay["model"] = wanted.model
     if wanted.approval is not Approval.AGENT:
         # By itself it asks for nothing, tools of servers included.
         overlay["permission"] = {"*": "allow" if wanted.approval is Approval.AUTO else "ask"}
-    return Recipe(("acp",), {"OPENCODE_CONFIG_CONTENT": json.dumps(overlay)} if overlay else {})
+    return Recipe(("acp",), {"OPENCODE_CONFIG_CONTENT": as_text(overlay)} if overlay else {})
+
+
+def as_text(overlay: Mapping[str, object]) -> str:
+    """JSON in which braces stand for objects only."""
+    members = (f"{json.dumps(name)}: {escaped(value)}" for name, value in overlay.items())
+    return f"{{{', '.join(members)}}}"
+
+
+def escaped(value: object) -> str:
+    """A value of the overlay; of a text every brace is escaped."""
+    text = json.dumps(value)
+    return text.replace("{", "\\u007b").replace("}", "\\u007d") if isinstance(value, str) else text
 
 
 PROVIDER = Provider(

@@ -181,3 +181,18 @@ def no_threads() -> Iterator[None]:
         yield
     finally:
         threading.Thread.start = kept  # type: ignore[method-assign] # as above
+
+
+async def test_n38_a_check_believes_no_old_answer(disk: Disk) -> None:
+    clock = Clock()
+    directories = Directories(disk.look, clock)
+    assert await directories.check("/link") == "/real"
+    disk.names["/link"] = "/elsewhere"
+    clock.now = FRESH - 0.1
+    assert await directories.check("/link") == "/real"
+    clock.now = FRESH
+    assert await directories.check("/link") == "/elsewhere"
+    del disk.names["/link"]
+    clock.now += FRESH
+    with pytest.raises(BadDirectory, match="not there"):
+        await directories.check("/link")

@@ -18,11 +18,19 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("wire/*", "pool/*", "bridge/*", "gateway/*", "metrics/*")
 TESTS = ("tests/*",)
+FLOORS = ("api", "commands", "console", "faces", "gauges", "sessions", "talk")
+SERVING = ("pool/*", "bridge/*", *(f"gateway/{floor}/*" for floor in FLOORS))
+"""What runs on the loop that serves everybody."""
 EVERYWHERE = ("*",)
 
 STATEFUL = {"dict", "list", "set", "bytearray", "deque", "defaultdict", "Counter", "OrderedDict", "count", "cycle"}
 STATEFUL |= {"WeakKeyDictionary", "WeakValueDictionary", "WeakSet", "Lock", "Event", "Queue", "local"}
 HEAVY = {"acp", "acplint", "agents", "mcp", "mcp_types", "openai", "openresponses_types", "pydantic", "schemathesis"}
+LOOKS = {"resolve", "exists", "is_dir", "is_file", "is_symlink", "stat", "lstat", "iterdir", "glob", "rglob"}
+LOOKS |= {"read_text", "read_bytes", "write_text", "write_bytes", "mkdir", "rmdir", "unlink", "samefile", "readlink"}
+LOOKS |= {"realpath", "isdir", "isfile", "islink", "listdir", "scandir"}
+CALLS = {"open", "os.open", "os.access", "os.walk", "shutil.which", "shutil.rmtree", "socket.getaddrinfo"}
+NO_PATHS = {"models", "_models", "self"}
 CHANGES = {"append", "extend", "insert", "add", "update", "setdefault", "pop", "popitem", "remove", "discard", "clear"}
 
 
@@ -43,6 +51,27 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed("blanket_except", "gateway/sessions/reports.py", "logged whole: an observer's fault is not the client's"),
     Allowed("blanket_except", "gateway/stores/sqlite/writer.py", "logged whole: a counter's fault is not the writer's"),
     Allowed("blanket_except", "pool/observer.py", "logged whole: an observer's fault is not the pool's"),
+    Allowed("blocking_disk", "bridge/leftovers.py", "at the start, in the runtime folder that is our own"),
+    Allowed("blocking_disk", "bridge/peers.py", "/proc, which has no disk"),
+    Allowed("blocking_disk", "bridge/session_binding.py", "where a module of ours lies, at import"),
+    Allowed("blocking_disk", "bridge/socket_path.py", "at start and stop, in the runtime folder that is our own"),
+    Allowed("blocking_disk", "bridge/upstreams/leash.py", "/proc, which has no disk"),
+    Allowed("blocking_disk", "bridge/upstreams/process.py", "where a module of ours lies, at import"),
+    Allowed("blocking_disk", "gateway/api/keys.py", "at the start, and on the thread that reads the keys again"),
+    Allowed("blocking_disk", "gateway/console/operator.py", "`one_name` runs on a thread, by `Looks`"),
+    Allowed("blocking_disk", "gateway/console/place.py", "in commands, and once at start; the data folder is our own"),
+    Allowed("blocking_disk", "gateway/console/shell.py", "the package's own files, once at start"),
+    Allowed("blocking_disk", "gateway/console/socket.py", "at the stop; the data folder is our own"),
+    Allowed("blocking_disk", "gateway/gauges/census.py", "one stat of the database that this process has open"),
+    Allowed("blocking_disk", "pool/finder.py", "runs where launches are built, on a thread, by `Looks`"),
+    Allowed("blocking_disk", "pool/keys.py", "runs where directories are looked at, on a thread, by `Looks`"),
+    Allowed("blocking_disk", "pool/logins.py", "runs where launches are built, on a thread, by `Looks`"),
+    Allowed("blocking_disk", "pool/shelf.py", "records are moved on a thread, by `Looks`"),
+    Allowed("blocking_disk", "pool/process/folder.py", "opened on a thread, by `Looks`; the rest is /proc"),
+    Allowed("blocking_disk", "pool/process/ledger.py", "small files in the runtime folder that is our own"),
+    Allowed("blocking_disk", "pool/process/refusals.py", "a program that is missing is looked for once more"),
+    Allowed("blocking_disk", "pool/process/settlement.py", "/proc, which has no disk"),
+    Allowed("blocking_disk", "pool/process/tree.py", "/proc, which has no disk"),
     Allowed("unowned_task", "pool/process/keeper.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
     Allowed("unowned_task", "pool/transport.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
     Allowed("unowned_task", "pool/opening.py", "a race of two waits in one function, which cancels both at its end"),
@@ -251,6 +280,16 @@ def loop_without_rounds(node: ast.AST, source: list[str]) -> str | None:
     return None
 
 
+def blocking_disk(node: ast.AST, source: list[str]) -> str | None:
+    """A path may lie on a mount that is dead, and a look there never comes back (N42)."""
+    if not isinstance(node, ast.Call):
+        return None
+    name = name_of(node.func)
+    owner, _, verb = name.rpartition(".")
+    of_path = isinstance(node.func, ast.Attribute) and verb in LOOKS and last(owner) not in NO_PATHS
+    return f"{name} may wait for a dead disk: look on a thread, by `pool.looks`" if of_path or name in CALLS else None
+
+
 Check = Callable[[ast.AST, list[str]], str | None]
 
 
@@ -319,6 +358,17 @@ RULES = (
             ("asyncio.create_task(f())", "group.create_task(f())"),
             ("asyncio.get_running_loop().create_task(f())", "self._group.create_task(f())"),
         ),
+    ),
+    Rule(
+        blocking_disk,
+        SERVING,
+        (
+            ("def f(cwd): return Path(cwd).resolve()", "def f(name): return self.models.resolve(name)"),
+            ("os.path.realpath(cwd)", "looks.find(cwd, partial(one_name, cwd), 5.0)"),
+            ("with open(name) as file: pass", "await asyncio.to_thread(path.exists)"),
+            ("socket.getaddrinfo(host, 80)", "await loop.getaddrinfo(host, 80)"),
+        ),
+        homes=("pool/demo/*", "pool/process/reaper/*"),
     ),
     Rule(
         sleeping_test,

@@ -23,6 +23,7 @@ from ostler.pool.demo.orders import READERS, Order, parse_orders
         ("!think  of it ", [Order("think", "of it")]),
         ("!call t", [Order("call", "t")]),
         ('!call t {"a": [1]}', [Order("call", "t", arguments={"a": [1]})]),
+        ('!update kind {"a": 1}', [Order("update", "kind", arguments={"a": 1})]),
         ("!die", [Order("die", number=1)]),
         ("!die 0", [Order("die", number=0)]),
         ("!hang all", [Order("hang", "all")]),

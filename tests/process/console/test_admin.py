@@ -258,8 +258,24 @@ async def test_a_foreign_page_cannot_sign_anybody_in(tmp_path: Path) -> None:
         assert (tried.status_code, "set-cookie" in tried.headers) == (403, False)
 
 
-async def test_guessing_keys_at_the_sign_in_gets_slow(tmp_path: Path) -> None:
+async def test_n36_guessing_keys_at_the_sign_in_gets_slow_and_locks_out_nobody_with_a_key(tmp_path: Path) -> None:
     async with serving(tmp_path / "data", auth__keys=keyed(ops=True)) as served:
         tries = [(await served.http.post("/login", data={"key": f"guess{n}"})).status_code for n in range(40)]
         assert set(tries) == {401, 429}
         assert tries.index(429) >= 20
+        assert (await served.http.post("/login", data={"key": "one more guess"})).status_code == 429
+        assert (await served.http.post("/login", data={"key": OPERATOR})).status_code == 303
+
+
+async def test_n36_wrong_keys_are_counted_for_each_address_and_the_addresses_are_bounded(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", auth__keys=keyed(ops=True)) as served:
+
+        async def guess(address: str) -> int:
+            # The test speaks from loopback, which uvicorn believes of whom it speaks for, as of a proxy.
+            forwarded = {"x-forwarded-for": address}
+            return (await served.http.post("/login", data={"key": "guess"}, headers=forwarded)).status_code
+
+        for _ in range(60):
+            if await guess("192.0.2.1") == 429:
+                break
+        assert [await guess(other) for other in ("192.0.2.1", "192.0.2.2", "2001:db8::1")] == [429, 401, 401]

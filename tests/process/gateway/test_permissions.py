@@ -14,7 +14,7 @@ from ostler.gateway.api.items import Names, decision_of
 from ostler.gateway.config.check import check
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.load import load
-from ostler.gateway.sessions.ask import Ask
+from ostler.gateway.sessions.ask import Ask, Output
 from ostler.gateway.sessions.outcome import Stop
 from ostler.gateway.sessions.permits import Rule
 from ostler.gateway.sessions.scribe import Nobody
@@ -23,7 +23,7 @@ from ostler.pool.prompt import TextPart
 from tests.process.gateway.test_client_tools import CALL, KEYS, TOOLS, calls_of, output
 from tests.support.serve_command import command
 from tests.support.served import SESSION, Served, serving, text_of
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, soon
 
 ASKING = {"permissions": "ask"}
 ALLOWED, REJECTED = "selected: allow_once", "selected: reject_once"
@@ -310,6 +310,34 @@ async def test_f22_a_decision_of_somebody_else_is_unknown(tmp_path: Path) -> Non
             foreign = await served.http.post("/v1/responses", json={**body, "input": answer}, headers=theirs)
             assert foreign.status_code == 400
             await served.http.post("/v1/responses", json={**body, "input": answer}, headers=mine)
+
+
+async def test_n37_an_answer_of_somebody_else_uses_up_no_question_and_no_call(tmp_path: Path) -> None:
+    keys = [{"name": name, "sha256": digest} for name, digest in KEYS.items()]
+    async with serving(tmp_path / "data", auth__keys=keys, pool__permissions="ask") as served:
+        mine, theirs = [{"authorization": f"Bearer {name}"} for name in ("one", "two")]
+        body = {"model": "demo", "conversation": "x"}
+        first = await served.http.post("/v1/responses", json={**body, "input": "!ask"}, headers=mine)
+        (question,) = questions_of(first.json())
+        answer = decision(question, approve=False)
+        # With the question itself, as a client does that brings its conversation along.
+        forged = {"model": "demo", "input": [question, answer]}
+        assert (await served.http.post("/v1/responses", json=forged, headers=theirs)).status_code == 200
+        # And beside the result of a call of their own.
+        asked = {"model": "demo", "input": CALL, "tools": TOOLS, "conversation": "y"}
+        (call,) = calls_of((await served.http.post("/v1/responses", json=asked, headers=theirs)).json())
+        session = served.gateway.sessions.waiting_for(call["call_id"], "two")
+        assert session is not None
+        results = [
+            Output(each, "no", {"type": "function_call_output"}, ()) for each in (question["id"], call["call_id"])
+        ]
+        turn = served.gateway.sessions.resume(session, Nobody(), results)
+        assert turn is not None
+        await soon(turn.over.wait(), "the turn ends with its result")
+        assert served.rows("select state from parked_calls where call_id = ?", question["id"]) == [("waiting",)]
+        allowed = {**body, "input": [decision(question, approve=True)]}
+        second = await served.http.post("/v1/responses", json=allowed, headers=mine)
+        assert (second.status_code, text_of(second.json())) == (200, ALLOWED)
 
 
 async def test_calls_and_questions_of_one_turn_come_one_after_another(tmp_path: Path) -> None:

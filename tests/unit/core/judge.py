@@ -314,6 +314,8 @@ class Judge(Levels):
         used = any(slot.key == action.key and not slot.spare for slot in self.slots.values())
         asked = any(claim.key == action.key for claim in self.claims.values())
         require(not used and not asked, "only unused keys are forgotten", action)
+        for said in [said for said in self.ceilings if said[0] == action.key]:
+            del self.ceilings[said]  # with the key: who asks for it again is told again
         for tools in (None, *TOOLS):
             self.lines.pop((action.key, tools), None)
 

@@ -10,7 +10,7 @@ import pytest
 from ostler.gateway.api.keys import Caller, KeyRing, digest, key_ring
 from ostler.gateway.config.settings import AuthSettings, KeySettings
 from ostler.gateway.console.board import WATCHERS, Board, Lookout, without_ages
-from ostler.gateway.console.entrance import fields, own_page
+from ostler.gateway.console.entrance import fields, network_of
 from ostler.gateway.console.errors import TooManyWatchers
 from ostler.gateway.console.guests import HOURS, MOST, Guests, cookie_of
 from ostler.gateway.console.shell import Shell, hashed
@@ -93,10 +93,6 @@ def test_cookies_origins_and_forms_are_read_carefully() -> None:
     assert cookie_of({b"cookie": b"a=b; ostler_guest=xyz; c=d"}) == "xyz"
     assert cookie_of({b"cookie": b"ostler_guest=; other"}) is None
     assert cookie_of({}) is None
-    assert own_page({b"origin": b"https://host:1", b"host": b"host:1"})
-    for origin in (b"", b"null", b"https://host", b"https://host:1.evil", b"https://x/host:1"):
-        assert not own_page({b"origin": origin, b"host": b"host:1"})
-    assert not own_page({b"origin": b"http://", b"host": b""})
     assert fields(b"a=1&a=2&b=%C3%A4&c") == {"a": "2", "b": "ä", "c": ""}
 
 
@@ -192,3 +188,17 @@ def test_a_place_among_those_who_look_is_taken_at_once_and_free_when_nobody_has_
 
 def test_every_hold_has_words() -> None:
     assert set(HOLDS) == {hold.value for hold in Hold}
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        (("192.0.2.1", 5), "192.0.2.1"),
+        (("2001:db8:1:2:3:4:5:6", 5), "2001:0db8:0001:0002"),
+        (("::ffff:192.0.2.1", 5), "::ffff:192.0.2.1"),
+        (("unix", 0), "unix"),
+        (None, ""),
+    ],
+)
+def test_n36_an_address_stands_for_whoever_has_all_that_begin_alike(address: object, network: str) -> None:
+    assert network_of({"type": "http", "client": address}) == network

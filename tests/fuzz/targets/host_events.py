@@ -1,0 +1,47 @@
+"""What an agent sends, all the way to a gateway's reader: nothing of it may pass for an event of the gateway's own."""
+
+from random import Random
+from typing import get_args
+
+from ostler.gateway.faces.answer import Answer
+from ostler.gateway.sessions.ask import Ask
+from ostler.gateway.sessions.session import passed_on
+from ostler.gateway.sessions.timings import Timings
+from ostler.gateway.sessions.turn import Turn
+from ostler.pool.codecs.acp import AcpCodec
+from ostler.pool.events import AgentEvent, HostEvent
+from ostler.pool.keys import TransportKey
+from ostler.wire.json import JsonObject
+from tests.fuzz.codec_subject import CodecSubject
+from tests.fuzz.target import Target
+
+KINDS = get_args(AgentEvent)
+OURS = {"permission", "notice", "history_cut"}
+ROOM = 1 << 30
+
+
+def tell(what: str, fields: JsonObject) -> None:
+    activity = fields.get("item", {}).get("activity", {})
+    if what in OURS or activity.get("kind") in OURS - {"permission"}:
+        raise AssertionError(f"the agent spoke in the gateway's name: {what} {fields}")
+
+
+class ReaderSubject(CodecSubject):
+    """A codec, and the reader of a chat face behind it. Each event meets a turn of its own."""
+
+    def _check(self, value: object) -> None:
+        super()._check(value)
+        if isinstance(value, HostEvent):
+            raise AssertionError(f"the codec made {value!r}")  # noqa: TRY004 - a finding, as all others
+        if isinstance(value, KINDS):
+            ask = Ask(TransportKey("demo", "default", "/"), (), "", ())
+            turn = Turn("turn", ask, Answer("smsg_1", "s", 0, tell), Timings(lambda: 0.0))
+            if not passed_on(turn, ROOM, value):
+                raise AssertionError(f"{value!r} ended the answer")
+
+
+def begin(rng: Random) -> ReaderSubject:
+    return ReaderSubject(AcpCodec(), rng)
+
+
+TARGET = Target("host_events", "host_events", begin)
