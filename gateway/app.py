@@ -64,6 +64,7 @@ from ostler.pool.process.keeper import Keeper
 from ostler.pool.providers import load as load_providers
 from ostler.pool.transport import Transport
 
+EMBEDDED = "a program that embeds ostler"
 NO_MEMORY: Mapping[str, MakeProvider] = MappingProxyType({})
 
 
@@ -93,10 +94,11 @@ async def open_gateway(
     witness: Witness | None = None,
     memory: Mapping[str, MakeProvider] = NO_MEMORY,
     gauges: MakeGauges = open_gauges,
+    command: str = EMBEDDED,
 ) -> AsyncIterator[Gateway]:
     """A whole gateway on the running loop, without a listener. `wall` is the clock on the wall, `witness` hears
     what becomes of conversations instead of memory, `memory` has makers of providers that no package offers, `gauges`
-    makes what counts."""
+    makes what counts, `command` is what others are told who want the data folder too."""
     settings, folder = loaded.settings, loaded.data_dir
     models, wanted = check(settings, folder, memory, environ)
     policies = policies_of(settings.resets, environ)
@@ -111,7 +113,7 @@ async def open_gateway(
     counts = gauges(CollectorRegistry(), settings, models)
     async with AsyncExitStack() as stack:
         with usable(folder):
-            stack.enter_context(Ownership.take(folder, pid=os.getpid()))
+            stack.enter_context(Ownership.take(folder, pid=os.getpid(), command=command, since=local_time(wall())))
         limits = SqliteSettings(responses_max=settings.gateway.responses_max)
         store = await SqliteStore.open(folder / DATABASE, settings=limits, clock=wall, watch=counts.store)
         stack.push_async_callback(store.aclose)
@@ -200,6 +202,11 @@ async def open_sessions(house: House) -> AsyncIterator[Sessions]:
         sessions.close()
         await house.mirrors.settled()
         await house.crew.disband()
+
+
+def local_time(at: float) -> str:
+    """As people read it."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
 
 
 def prepare_folder(folder: Path, work: Path) -> Path:
