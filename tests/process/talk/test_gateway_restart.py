@@ -19,27 +19,26 @@ pytestmark = pytest.mark.long
 
 
 def test_n47_a_chat_waits_for_the_gateway_it_has_met_and_keeps_what_was_typed(tmp_path: Path) -> None:
-    with command(tmp_path) as first:
-        with terminal(tmp_path) as tty:
+    with command(tmp_path) as first, terminal(tmp_path) as tty:
+        tty.until(PROMPT)
+        tty.say("one")
+        tty.until("echo: one")
+        tty.until(PROMPT)
+        first.end(signal.SIGKILL)
+        tty.say("two")
+        tty.until("waiting for it")
+        tty.press(CTRL_C)
+        tty.until("Not sent")
+        tty.until("two")
+        tty.press(ENTER)
+        tty.until("waiting for it")
+        with command(tmp_path) as second:
+            tty.until(f"The gateway is back at {second.base}.")
+            tty.until("echo: two")
             tty.until(PROMPT)
-            tty.say("one")
-            tty.until("echo: one")
-            tty.until(PROMPT)
-            first.end(signal.SIGKILL)
-            tty.say("two")
-            tty.until("waiting for it")
-            tty.press(CTRL_C)
-            tty.until("Not sent")
-            tty.until("two")
-            tty.press(ENTER)
-            tty.until("waiting for it")
-            with command(tmp_path) as second:
-                tty.until(f"The gateway is back at {second.base}.")
-                tty.until("echo: two")
-                tty.until(PROMPT)
-                assert last_holder(tmp_path / "data").pid == second.process.pid
-                tty.press(CTRL_D)
-                assert tty.ends() == 0
+            assert last_holder(tmp_path / "data").pid == second.process.pid
+            tty.press(CTRL_D)
+            assert tty.ends() == 0
 
 
 def test_n47_a_message_that_a_stopping_gateway_refuses_goes_to_the_next_one(tmp_path: Path) -> None:
