@@ -27,9 +27,11 @@ from ostler.gateway.assembly.crew import log_death
 from ostler.gateway.assembly.memory import open_memory
 from ostler.gateway.assembly.tools import bridge_settings, equipped, open_tool_channel, open_workshop, usual_tools
 from ostler.gateway.assembly.web import Console, build_admin, build_app
+from ostler.gateway.checks import Checks, LastWrite, directory_check, model_check
 from ostler.gateway.config.asking import permits_of
 from ostler.gateway.config.check import check, work_folder
-from ostler.gateway.config.load import Loaded, fresh_auth
+from ostler.gateway.config.load import Loaded, changed_keys, fresh_auth
+from ostler.gateway.config.settings import Settings
 from ostler.gateway.console.board import Board, Lookout
 from ostler.gateway.console.operator import Operator
 from ostler.gateway.console.turns import RecentTurns
@@ -59,6 +61,7 @@ from ostler.gateway.stores.sqlite.file import SqliteSettings
 from ostler.pool.commons import Commons
 from ostler.pool.crew import Crew
 from ostler.pool.directories import Directories
+from ostler.pool.keys import TransportKey, canonical_cwd
 from ostler.pool.pool import TransportPool
 from ostler.pool.process.keeper import Keeper
 from ostler.pool.providers import load as load_providers
@@ -114,8 +117,10 @@ async def open_gateway(
     async with AsyncExitStack() as stack:
         with usable(folder):
             stack.enter_context(Ownership.take(folder, pid=os.getpid(), command=command, since=local_time(wall())))
-        limits = SqliteSettings(responses_max=settings.gateway.responses_max)
-        store = await SqliteStore.open(folder / DATABASE, settings=limits, clock=wall, watch=counts.store)
+        last_write = LastWrite(counts.store)
+        store = await SqliteStore.open(
+            folder / DATABASE, settings=store_settings(settings), clock=wall, watch=last_write
+        )
         stack.push_async_callback(store.aclose)
         memories = await stack.enter_async_context(open_memory(loaded, store, wall, memory, counts.memory))
         with usable(folder):
@@ -172,16 +177,32 @@ async def open_gateway(
             reaped=keeper.reaped,
         )
         stack.enter_context(counts.reading(partial(census, database=folder / DATABASE, places=places)))
-        directories = Directories(look_below(wanted.roots, work), time.monotonic)
+        directories = Directories(look_below(settings.pool.roots, work), time.monotonic)
         hall = Hall(sessions, Places(models, work, directories, house.permits), policies)
         lookout = Lookout(sessions, readiness, recent, version("ostler"), *clocks)
         console = Console(Board(lookout), Operator(pool, models, work, outfits))
-        keys = Keys(key_ring(settings.auth), lambda: key_ring(fresh_auth(loaded)), crew)
+        keys = Keys(key_ring(settings.auth), lambda: key_ring(fresh_auth(loaded)), crew, partial(changed_keys, loaded))
         app = build_app(loaded, hall, readiness, console, counts, keys=keys)
         expiry = Expiry(sessions, policies, settings.resets.check_every)
         house.crew.start(expiry.run(), "expiry")
-        admin = build_admin(loaded, console)
-        yield Gateway(app, admin, keys, sessions, pool, bridge, store, memories, readiness, expiry)
+        await start_checks(folder, last_write, hall, readiness)
+        yield Gateway(
+            app, build_admin(loaded, console), keys, sessions, pool, bridge, store, memories, readiness, expiry
+        )
+
+
+async def start_checks(folder: Path, last_write: LastWrite, hall: Hall, readiness: Readiness) -> None:
+    """Look what is wrong besides the agents, now and from time to time."""
+    house, models, work = hall.sessions.house, hall.places.models, hall.places.default_cwd
+    looks = {"directory": directory_check(canonical_cwd, work)}
+    if (found := models.resolve(models.default)) is not None:
+        key = TransportKey(*found, str(work))
+        looks["model"] = model_check(models.default, partial(house.pool.trouble_with, key))
+    trial = partial(house.store.set_mark, "gateway.trial", {"since": house.wall()})
+    checks = Checks(folder, last_write, trial, looks, house.clock)
+    await checks.look()
+    readiness.others = lambda: checks.problems
+    house.crew.start(checks.run(), "checks")
 
 
 async def close_unfinished(store: Store) -> None:
@@ -202,6 +223,11 @@ async def open_sessions(house: House) -> AsyncIterator[Sessions]:
         sessions.close()
         await house.mirrors.settled()
         await house.crew.disband()
+
+
+def store_settings(settings: Settings) -> SqliteSettings:
+    """What of the configuration concerns the store."""
+    return SqliteSettings(responses_max=settings.gateway.responses_max)
 
 
 def local_time(at: float) -> str:

@@ -98,7 +98,7 @@ class Admin:
         key = request.query_params.get("key")
         if not key:
             raise bad("name a key: ?key=provider/model", "key")
-        why = self._operator.why(Named(key, request.query_params.get("cwd")))
+        why = await self._operator.why(Named(key, request.query_params.get("cwd")))
         return document({"object": "pool.why", **why.as_json()})
 
     async def events(self, _request: Request) -> Response:

@@ -7,7 +7,7 @@ sessions come with: one without them is nobody's.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ostler.gateway.console.errors import AmbiguousKey, PoolOff, UnknownKey, UnknownModel, UnknownProcess, WrongState
@@ -92,9 +92,15 @@ class Operator:
         self._pool.reconnect(key)
         return Done("reconnect", f"the failures of {key} are forgotten; its next start is tried at once", str(key))
 
-    def why(self, named: Named) -> Why:
-        """Why the key is as warm as it is."""
-        return self._pool.why(self._one(named))
+    async def why(self, named: Named) -> Why:
+        """Why the key is as warm as it is; also of a model that the pool holds nothing of, for it may be the one that
+        cannot be started."""
+        name, _ = parts(named)
+        if not self._matching(named) and self._models.resolve(name) is None:
+            raise UnknownKey(named.key, [str(key) for key in self._keys()])
+        key = self._wanted(named)
+        trouble = await self._pool.trouble_with(key)
+        return replace(self._pool.why(key), trouble=trouble)
 
     # --- processes ---
 
