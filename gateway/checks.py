@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from ostler.gateway.errors import StoreBusy, StoreCorrupt, StoreFault, StoreFull, StoreReadOnly
+from ostler.gateway.errors import StoreBusy, StoreCorrupt, StoreError, StoreFault, StoreFull, StoreReadOnly
 from ostler.gateway.stores.watch import StoreWatch
 from ostler.pool.errors import BadDirectory
 from ostler.pool.looks import Looks, NoLook
@@ -137,7 +137,7 @@ class Checks:
             self._pause = min(self._pause * 2, SELDOM)
             try:
                 await self.trial()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the store's watch was told, and the next try comes
+            except StoreError as error:
                 log.debug("the store still fails: %s", error)
 
     def _unwritten(self, fault: str) -> Problem:

@@ -29,7 +29,7 @@ def run(argv: list[str]) -> int:
         return 0
     trouble = default_trouble(models, pool, work_folder(loaded.settings, loaded.data_dir), os.environ)
     if given.json:
-        print(json.dumps({"good": True, **facts, "not_ready": trouble}))
+        print(json.dumps({"good": True, **facts, **({"not_ready": trouble} if trouble else {})}))
         return 0
     print(f"good: {place}; data in {loaded.data_dir}")
     if trouble:

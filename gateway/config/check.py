@@ -16,10 +16,10 @@ from ostler.gateway.log import checked as check_log
 from ostler.gateway.memory import check as check_memory
 from ostler.gateway.models import Models
 from ostler.gateway.resets.policies import policies_of
+from ostler.pool.catalogue import Catalogue
 from ostler.pool.configuration import PoolSettings
 from ostler.pool.errors import AgentStartFailed
 from ostler.pool.keys import TransportKey
-from ostler.pool.launch import launch
 from ostler.pool.provider import callings
 from ostler.pool.providers import load
 from ostler.pool.settings import BadSetting
@@ -105,7 +105,7 @@ def default_trouble(models: Models, pool: PoolSettings, cwd: Path, environ: Mapp
     if found is None:
         return ""
     try:
-        launch(load()[found[0]], pool.providers[found[0]], TransportKey(*found, str(cwd)), environ)
+        Catalogue(pool, load(), environ).build(TransportKey(*found, str(cwd)))
     except AgentStartFailed as error:
         return error.why
     except BadSetting as error:

@@ -41,6 +41,7 @@ ALLOWED: tuple[Allowed, ...] = (
     ),
     Allowed("blanket_except", "gateway/sessions/session.py", "the border of a turn: logged whole, its client is told"),
     Allowed("blanket_except", "gateway/sessions/reports.py", "logged whole: an observer's fault is not the client's"),
+    Allowed("blanket_except", "gateway/checks.py", "logged whole: one check's fault keeps no other from being made"),
     Allowed("blanket_except", "pool/observer.py", "logged whole: an observer's fault is not the pool's"),
     Allowed("unowned_task", "pool/process/keeper.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
     Allowed("unowned_task", "pool/transport.py", "`hold` is an owner: it keeps its tasks and sees them fail"),

@@ -1,6 +1,5 @@
 """`/readyz` is red while every request would be refused, says what to do, and is green again after."""
 
-import asyncio
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,16 @@ from tests.support.serve_command import refused
 from tests.support.served import Served, serving
 from tests.support.small_disk import filled, small_disk
 from tests.support.talks import locked
-from tests.support.waiting import within
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.long
 
 
 async def turned(served: Served, status: int) -> dict[str, Any]:
     """What `/readyz` says when it has come to this status."""
-    async with within(30, f"/readyz answers {status}"):
-        while (answer := await served.http.get("/readyz")).status_code != status:  # noqa: ASYNC110 - nothing tells us
-            await asyncio.sleep(0.1)
+    await eventually(lambda: served.gateway.readiness.ready is (status == 200), f"/readyz is {status}", 30)
+    answer = await served.http.get("/readyz")
+    assert answer.status_code == status
     body: dict[str, Any] = answer.json()
     return body
 
