@@ -16,7 +16,7 @@ from ostler.gateway.log import checked as check_log
 from ostler.gateway.memory import check as check_memory
 from ostler.gateway.models import Models
 from ostler.gateway.resets.policies import policies_of
-from ostler.pool.catalogue import Catalogue
+from ostler.pool.catalogue import PROCESS_BYTES, Catalogue
 from ostler.pool.configuration import PoolSettings
 from ostler.pool.errors import AgentStartFailed
 from ostler.pool.keys import TransportKey
@@ -69,6 +69,14 @@ def require_folder(settings: Settings) -> None:
         raise ConfigError("gateway.default_cwd", f"there is no directory {named}; make it, or name another one")
 
 
+def require_room(settings: Settings) -> None:
+    """A process is counted with this much until it was measured; a lower budget would refuse every request."""
+    budget = settings.pool.memory_budget
+    if budget is not None and budget < PROCESS_BYTES:
+        text = f"{budget} bytes are too few for one process, which counts as {PROCESS_BYTES} until it is measured"
+        raise ConfigError("pool.memory_budget", f"{text}; raise it")
+
+
 def upstream_settings(settings: Settings) -> list[UpstreamSettings]:
     """The tool servers of a configuration."""
     try:
@@ -92,6 +100,7 @@ def check(
     check_exposure(settings.gateway.host, settings.gateway.uds, settings.auth)
     upstream_settings(settings)
     require_folder(settings)
+    require_room(settings)
     compiled = data_dir / COMPILED if settings.pool.compile_cache else None
     wanted = pool_settings(settings, models, work_folder(settings, data_dir), compiled)
     require_commands(models, wanted)

@@ -10,9 +10,9 @@ from datetime import datetime
 from html import escape
 from typing import Any
 
-from ostler.gateway.console.amounts import duration, megabytes, milliseconds
+from ostler.gateway.console.amounts import counted_memory, duration, megabytes, milliseconds
 from ostler.gateway.console.turns import PHASES
-from ostler.gateway.console.words import whom, why_failed
+from ostler.gateway.console.words import all_measured, whom, why_failed
 from ostler.wire.json import JsonObject
 
 FULL_BAR = 512 << 20
@@ -54,7 +54,8 @@ def summary(state: JsonObject, token: str) -> str:
     """The pool in numbers."""
     census, first = state["census"], state["first_turns"]
     budget = census["memory_budget"]
-    memory = f"{megabytes(census['memory'])} of {megabytes(budget)}" if budget else megabytes(census["memory"])
+    counted = counted_memory(census["memory"], measured=all_measured(state))
+    memory = f"{counted} of {megabytes(budget)}" if budget else counted
     tiles = [
         ("Processes", f"{census['processes']} of {census['max_processes']}"),
         ("Seats leased", census["leased"]),

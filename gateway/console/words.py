@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from textwrap import wrap
 from time import localtime, strftime
 
-from ostler.gateway.console.amounts import duration, megabytes, milliseconds
+from ostler.gateway.console.amounts import counted_memory, duration, megabytes, milliseconds
 from ostler.wire.json import JsonObject
 
 PROCESS_HEADS = ("#", "PID", "STATE", "LEASED", "PARKED", "SERVED", "AGE", "MEMORY")
@@ -85,11 +85,18 @@ def headline(state: JsonObject) -> str:
     """The whole in one line."""
     census = state["census"]
     budget = f" of {megabytes(census['memory_budget'])}" if census["memory_budget"] else ""
+    memory = counted_memory(census["memory"], measured=all_measured(state))
     return (
         f"{condition(state)}: {census['processes']} of {census['max_processes']} processes, {census['leased']} seats "
         f"leased, {census['parked']} parked, {census['waiting']} claims waiting, "
-        f"{state['running_turns']} turns running, {megabytes(census['memory'])}{budget}, up {duration(state['uptime'])}"
+        f"{state['running_turns']} turns running, {memory}{budget}, up {duration(state['uptime'])}"
     )
+
+
+def all_measured(state: JsonObject) -> bool:
+    """Whether the memory of every process is known."""
+    processes = [*state["spares"], *(one for key in state["keys"] for one in key["processes"])]
+    return all(one["memory"] for one in processes)
 
 
 def condition(state: JsonObject) -> str:

@@ -143,7 +143,7 @@ def evil_state() -> dict[str, Any]:
     failure = {"key": EVIL, "kind": EVIL, "text": EVIL, "stderr": [EVIL], "age": 90.0}
     return {"ready": True, "draining": False, "paused": False, "enabled": True, "running_turns": 0, "uptime": 1.0,
             "census": census, "claims": {EVIL: 1}, "first_turns": {"all": 1, "at_once": 1},
-            "problems": [EVIL], "keys": [key], "turns": [turn], "failed_turns": [turn],
+            "problems": [EVIL], "spares": [], "keys": [key], "turns": [turn], "failed_turns": [turn],
             "failures": [failure]}  # fmt: skip
 
 
