@@ -73,8 +73,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     call_gather: Seconds = 0.05
     """How long to wait for further parallel calls before they are handed to the client."""
     on_disconnect: str = "cancel"
-    """What becomes of a foreground turn whose client left: cancel, or continue. A request may say it itself, and those of
-    the chat page do: their turns go on, and end with Stop."""
+    """What becomes of a foreground turn whose client left: cancel, or continue. A request may say it itself, and the
+    chat page does: its turns go on, and end with Stop."""
     drain: Seconds = 20.0
     """How long running turns may go on after SIGTERM; then they are stored as incomplete."""
     keepalive: Seconds = 15.0
