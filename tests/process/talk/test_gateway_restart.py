@@ -12,7 +12,7 @@ from ostler.gateway.terminal.gatehouse import Gatehouse, Whereabouts
 from ostler.gateway.terminal.http import Unreachable
 from tests.support.serve_command import command, refused
 from tests.support.terminal import CTRL_C, CTRL_D, ENTER, environment, terminal
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, soon
 
 PROMPT = "›"
 pytestmark = pytest.mark.long
@@ -116,5 +116,5 @@ async def test_n47_a_script_waits_no_longer_than_its_patience(tmp_path: Path) ->
             assert (await house.find()).address == gateway.base
             await asyncio.to_thread(gateway.end, signal.SIGKILL)
             with pytest.raises(Unreachable, match="did not come back"):
-                await house.find()
+                await soon(house.find(), "the end of the patience", 10)
     assert len(told) == 1
