@@ -87,6 +87,8 @@ class Checks:
     clock: Callable[[], float]
     disk: Looks[Any] = field(default_factory=Looks)
     _found: dict[str, Problem] = field(default_factory=dict)
+    _told: list[Problem] = field(default_factory=list)
+    """What the log was told of in the last round."""
     _next_trial: float = 0.0
     _pause: float = EVERY
 
@@ -103,11 +105,13 @@ class Checks:
         """A round from time to time, for ever."""
         while True:
             await asyncio.sleep(EVERY)
-            await self.look()
+            try:
+                await self.look()
+            except Exception:
+                log.exception("a round of the checks failed")
 
     async def look(self) -> None:
         """One round."""
-        before = self.problems
         for name, look in {"disk": self._disk, **self.looks}.items():
             try:
                 problem = await look()
@@ -119,11 +123,11 @@ class Checks:
             else:
                 self._found[name] = problem
         await self._try_to_store()
-        after = self.problems
-        for problem in after:
+        before, self._told = self._told, self.problems
+        for problem in self._told:
             if problem not in before:
                 log.error("not ready: %s", problem.detail)
-        if before and not after:
+        if before and not self._told:
             log.info("ready again: %s", "; ".join(problem.text for problem in before))
 
     async def _disk(self) -> Problem | None:

@@ -62,7 +62,8 @@ class Keys:
             try:
                 ignored = await asyncio.to_thread(self._ignored)
             except ConfigError as error:
-                log.error("nothing else is read again, and the configuration is broken: %s", error)  # noqa: TRY400 - see below
+                text = "nothing else is read again, and the configuration is broken: %s"
+                log.error(text, error)  # noqa: TRY400 - the error says it all
                 return
             if ignored:
                 names = ", ".join(ignored)
