@@ -59,7 +59,11 @@ def state_lines(state: JsonObject, turns: int = 0) -> list[str]:
     for fault in state["failures"]:
         lines += ["", f"last failure of {fault['key']}, {duration(fault['age'])} ago: {fault['text']}"]
     if state["failed_turns"]:
-        lines += ["", "turns that failed:", *(f"  {failed_line(turn)}" for turn in state["failed_turns"][:FAILED])]
+        lines += [
+            "",
+            "turns that failed or were cut short:",
+            *(f"  {failed_line(turn)}" for turn in state["failed_turns"][:FAILED]),
+        ]
     if turns and state["turns"]:
         lines += ["", *table(TURN_HEADS, [turn_cells(turn) for turn in state["turns"][:turns]])]
     return lines
