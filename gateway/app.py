@@ -20,16 +20,18 @@ from starlette.types import ASGIApp
 
 from ostler.bridge.server import Bridge
 from ostler.gateway.api.keeping import Keys
-from ostler.gateway.api.keys import key_ring
+from ostler.gateway.api.keys import Caller, key_ring
 from ostler.gateway.api.resource import incomplete
 from ostler.gateway.api.wants import Places, look_below
 from ostler.gateway.assembly.crew import log_death
 from ostler.gateway.assembly.memory import open_memory
 from ostler.gateway.assembly.tools import bridge_settings, equipped, open_tool_channel, open_workshop, usual_tools
 from ostler.gateway.assembly.web import Console, build_admin, build_app
+from ostler.gateway.checks import Checks, LastWrite, directory_check, model_check, permissions_check
 from ostler.gateway.config.asking import permits_of
 from ostler.gateway.config.check import check, work_folder
-from ostler.gateway.config.load import Loaded, fresh_auth
+from ostler.gateway.config.load import Loaded, changed_keys, fresh_auth
+from ostler.gateway.config.settings import Settings
 from ostler.gateway.console.board import Board, Lookout
 from ostler.gateway.console.operator import Operator
 from ostler.gateway.console.turns import RecentTurns
@@ -45,7 +47,7 @@ from ostler.gateway.memory.provider import MakeProvider
 from ostler.gateway.readiness import Readiness
 from ostler.gateway.release import version
 from ostler.gateway.resets.expiry import Expiry
-from ostler.gateway.resets.policies import policies_of
+from ostler.gateway.resets.policies import Policies, policies_of
 from ostler.gateway.resets.retention import Retention
 from ostler.gateway.sessions.erasing import Eraser
 from ostler.gateway.sessions.house import House
@@ -62,11 +64,14 @@ from ostler.metrics.loops import Loops
 from ostler.pool.commons import Commons
 from ostler.pool.crew import Crew
 from ostler.pool.directories import Directories
+from ostler.pool.keys import TransportKey, canonical_cwd
 from ostler.pool.pool import TransportPool
 from ostler.pool.process.keeper import Keeper
 from ostler.pool.providers import load as load_providers
 from ostler.pool.transport import Transport
 
+EMBEDDED = "a program that embeds ostler"
+NOBODY = Caller("")
 NO_MEMORY: Mapping[str, MakeProvider] = MappingProxyType({})
 
 
@@ -97,10 +102,11 @@ async def open_gateway(
     witness: Witness | None = None,
     memory: Mapping[str, MakeProvider] = NO_MEMORY,
     gauges: MakeGauges = open_gauges,
+    command: str = EMBEDDED,
 ) -> AsyncIterator[Gateway]:
     """A whole gateway on the running loop, without a listener. `wall` is the clock on the wall, `witness` hears
     what becomes of conversations instead of memory, `memory` has makers of providers that no package offers, `gauges`
-    makes what counts."""
+    makes what counts, `command` is what others are told who want the data folder too."""
     settings, folder = loaded.settings, loaded.data_dir
     models, wanted = check(settings, folder, memory, environ)
     policies = policies_of(settings.resets, environ)
@@ -116,9 +122,11 @@ async def open_gateway(
     counts = gauges(CollectorRegistry(), settings, models)
     async with AsyncExitStack() as stack:
         with usable(folder):
-            stack.enter_context(Ownership.take(folder, pid=os.getpid()))
-        limits = SqliteSettings(responses_max=settings.gateway.responses_max)
-        store = await SqliteStore.open(folder / DATABASE, settings=limits, clock=wall, watch=counts.store, loops=loops)
+            stack.enter_context(Ownership.take(folder, pid=os.getpid(), command=command, since=local_time(wall())))
+        last_write = LastWrite(counts.store)
+        store = await SqliteStore.open(
+            folder / DATABASE, settings=store_settings(settings), clock=wall, watch=last_write, loops=loops
+        )
         stack.push_async_callback(store.aclose)
         memories = await stack.enter_async_context(open_memory(loaded, store, wall, memory, counts.memory, loops=loops))
         with usable(folder):
@@ -173,29 +181,21 @@ async def open_gateway(
             readiness=readiness,
             memories=memories,
             reaped=keeper.reaped,
+            database=folder / DATABASE,
+            places={path: name for name, path in settings.metrics.places.items()},
         )
-        stack.enter_context(
-            counts.reading(
-                partial(
-                    census,
-                    database=folder / DATABASE,
-                    places={path: name for name, path in settings.metrics.places.items()},
-                ),
-                loops,
-            )
-        )
+        stack.enter_context(counts.reading(census, loops))
         directories = Directories(look_below(wanted.roots, work), time.monotonic)
         hall = Hall(sessions, Places(models, work, directories, house.permits), policies)
         lookout = Lookout(sessions, readiness, recent, version("ostler"), *clocks)
         console = Console(Board(lookout), Operator(pool, models, work, outfits))
-        keys = Keys(key_ring(settings.auth), lambda: key_ring(fresh_auth(loaded)), crew, loops)
+        ignored = partial(changed_keys, loaded)
+        keys = Keys(key_ring(settings.auth), lambda: key_ring(fresh_auth(loaded)), crew, ignored, loops)
         app = build_app(
             loaded, hall, readiness, console, counts, keys=keys, eraser=Eraser(sessions, memories.session_erased)
         )
-        expiry = Expiry(sessions, policies, settings.resets.check_every, loops)
-        house.crew.start(expiry.run(), "expiry")
-        retention = Retention(sessions, settings.retention, settings.resets.check_every, memories.session_erased, loops)
-        house.crew.start(retention.run(), "retention")
+        expiry, retention = start_upkeep(sessions, policies, settings, memories, loops)
+        await start_checks(folder, last_write, hall, readiness)
         yield Gateway(
             app,
             build_admin(loaded, console),
@@ -209,6 +209,33 @@ async def open_gateway(
             expiry,
             retention,
         )
+
+
+def start_upkeep(
+    sessions: Sessions, policies: Policies, settings: Settings, memories: Memories, loops: Loops
+) -> tuple[Expiry, Retention]:
+    """End the sessions that are over and delete what nothing leads to, from time to time."""
+    every, crew = settings.resets.check_every, sessions.house.crew
+    expiry = Expiry(sessions, policies, every, loops)
+    crew.start(expiry.run(), "expiry")
+    retention = Retention(sessions, settings.retention, every, memories.session_erased, loops)
+    crew.start(retention.run(), "retention")
+    return expiry, retention
+
+
+async def start_checks(folder: Path, last_write: LastWrite, hall: Hall, readiness: Readiness) -> None:
+    """Look what is wrong besides the agents, now and from time to time."""
+    house, models, work = hall.sessions.house, hall.places.models, hall.places.default_cwd
+    looks = {"directory": directory_check(canonical_cwd, work)}
+    if (found := models.resolve(models.default)) is not None:
+        key = TransportKey(*found, str(work))
+        looks["model"] = model_check(models.default, partial(house.pool.trouble_with, key))
+        looks["permissions"] = permissions_check(partial(hall.places.rule, key, NOBODY, None, None))
+    trial = partial(house.store.set_mark, "gateway.trial", {"since": house.wall()})
+    checks = Checks(folder, last_write, trial, looks, house.clock, readiness.loops)
+    await checks.look()
+    readiness.others = lambda: checks.problems
+    house.crew.start(checks.run(), "checks")
 
 
 async def close_unfinished(store: Store) -> None:
@@ -229,6 +256,16 @@ async def open_sessions(house: House) -> AsyncIterator[Sessions]:
         sessions.close()
         await house.mirrors.settled()
         await house.crew.disband()
+
+
+def store_settings(settings: Settings) -> SqliteSettings:
+    """What of the configuration concerns the store."""
+    return SqliteSettings(responses_max=settings.gateway.responses_max)
+
+
+def local_time(at: float) -> str:
+    """As people read it."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
 
 
 def prepare_folder(folder: Path, work: Path) -> Path:

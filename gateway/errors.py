@@ -110,10 +110,14 @@ class StoreUnsafe(StoreError):
 class StoreOwned(StoreError):
     """Another gateway works on this data folder."""
 
-    def __init__(self, path: Path, pid: int | None) -> None:
+    def __init__(self, path: Path, pid: int | None, command: str = "", since: str = "") -> None:
         self.path = path
         self.pid = pid
-        who = "another gateway" if pid is None else f"the gateway with pid {pid}"
+        self.command = command
+        """What holds the folder, as its user started it."""
+        self.since = since
+        facts = ", ".join(part for part in (f"pid {pid}" if pid else "", f"since {since}" if since else "") if part)
+        who = f"{command or 'another gateway'} ({facts})" if facts else command or "another gateway"
         super().__init__(f"{path}: {who} works on this data folder; stop it, or use another folder with --data-dir")
 
 

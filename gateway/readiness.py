@@ -12,14 +12,16 @@ Rules:
   proves nothing: the next one has to last.
 - The same holds for the agents' own sessions, on fresh and old processes: several opens in a row that fail, or one that
   hangs, and no new conversation can be expected to be answered.
-- The gateway is ready unless every provider that was tried is broken. One that is told to warm a key is not ready
-  before the first one is up.
+- The gateway is ready unless every provider that was tried is broken, or `others` know of a problem. One that is told
+  to warm a key is not ready before the first one is up.
 - A loop of the gateway that has ended or hangs, and a store that cannot be written to, make it not ready.
+- Whatever makes it not ready is said in a sentence that tells what to do.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from ostler.gateway.checks import Problem
 from ostler.metrics.loops import Loops
 from ostler.pool.core.values import Cause, Counted
 from ostler.pool.errors import Phase
@@ -35,6 +37,8 @@ LATE = 25.0
 SLOWER = 1.5
 """How much longer than the slowest of late a start may take before it is suspected."""
 FADES = 0.9
+NO_AGENT = "no agent can be started; see the log"
+STARTING = "the agents that are to be kept warm are still starting"
 LASTS = 10.0
 """After so long a process that came up was no false hope."""
 
@@ -105,6 +109,11 @@ def nothing_under_way() -> Iterable[UnderWay]:
     return ()
 
 
+def no_problems() -> Iterable[Problem]:
+    """Of a gateway that is not put together yet."""
+    return ()
+
+
 @dataclass
 class Readiness(Counts):
     """An observer of the pool."""
@@ -117,20 +126,30 @@ class Readiness(Counts):
     """Set by whoever makes the pool, which needs its observer first."""
     loops: Loops = field(kw_only=True, default_factory=Loops)
     """What must not end while the gateway serves. A gateway without one of them is not ready."""
+    others: Callable[[], Iterable[Problem]] = field(kw_only=True, default=no_problems)
+    """What else is wrong with the gateway. Set by whoever makes the checks."""
     tried: dict[str, Health] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
         """The verdict."""
-        return not self.loops.broken() and self._can_start_agents()
+        return not self.problems
 
-    def _can_start_agents(self) -> bool:
+    @property
+    def problems(self) -> list[Problem]:
+        """Why it is not ready; empty: it is."""
+        loops = [Problem(said, said) for said in self.loops.broken()]
+        return [*loops, *self._agents(), *self.others()]
+
+    def _agents(self) -> Iterator[Problem]:
         now = self.clock()
         stuck = {work.provider for work in self.under_way() if self._is_stuck(work, now)}
         tried = self.tried.keys() | stuck
-        if not tried:
-            return not self.expects
-        return not all(provider in stuck or self.tried[provider].broken(now) for provider in tried)
+        if not tried and self.expects:
+            yield Problem(STARTING, STARTING)
+        elif tried and all(provider in stuck or self.tried[provider].broken(now) for provider in tried):
+            advice = "their last words are under the failures; then `ostler pool reconnect KEY`"
+            yield Problem(NO_AGENT, f"no agent of {', '.join(sorted(tried))} can be started: {advice}")
 
     def claimed(self, key: TransportKey, warmth: str, miss: str, waited: float) -> None:
         super().claimed(key, warmth, miss, waited)

@@ -24,6 +24,7 @@ from ostler.gateway.signals import Signals
 from ostler.gateway.systemd import notify
 
 log = logging.getLogger(__name__)
+COMMAND = "ostler serve"
 FAREWELL = 5
 IDLE = 75
 """Seconds that a connection stays open for its next request: longer than clients (5) and the balancers and proxies
@@ -92,7 +93,7 @@ async def opened(stack: AsyncExitStack, loaded: Loaded, environ: Mapping[str, st
     try:
         async with asyncio.timeout(None) as limit:
             signals.at_end = lambda: limit.reschedule(loop.time() + LAST_PATIENCE)
-            gateway = await stack.enter_async_context(open_gateway(loaded, environ))
+            gateway = await stack.enter_async_context(open_gateway(loaded, environ, command=COMMAND))
     except TimeoutError:
         if not signals.told.is_set():
             raise

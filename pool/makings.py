@@ -84,6 +84,18 @@ class Makings:
             if edition == self._catalogue.edition:
                 self._take(fresh)
 
+    async def trouble(self, key: PoolKey, patience: float = PATIENCE) -> str:
+        """Why nothing can be made of the key as the world is now; empty where nothing is in the way. Keeps nothing."""
+        try:
+            await self._build(key, patience)
+        except NoLook as error:
+            return f"the files it is made of could not be read: {error.why}"
+        except AgentStartFailed as error:
+            return error.why
+        except (PoolError, ValueError, OSError) as error:
+            return str(error)
+        return ""
+
     def _build(self, key: PoolKey, patience: float) -> Coroutine[Any, Any, Launch]:
         # By edition too: what was begun with older settings is not to be had for the present ones.
         name = (key.key, self._catalogue.edition)

@@ -390,6 +390,11 @@ class TransportPool:
         held = reasons(self._engine.core.books, PoolKey(known, private=not self._settings.enabled))
         return Why(str(known), known.provider, known.model, known.cwd, self._settings.enabled, held, claims)
 
+    async def trouble_with(self, key: TransportKey) -> str:
+        """Why no process of this key can be started as things are now (not installed, a bad setting), in a sentence;
+        empty where nothing is known to be in the way. Starts nothing; files are looked at on a thread."""
+        return await self.home.run(self._engine.makings.trouble(PoolKey(self._catalogue.named(key))))
+
     # --- loops ---
 
     def _order(self, key: TransportKey, order: Order) -> None:

@@ -37,6 +37,8 @@ class Why:
     enabled: bool
     reasons: KeyReasons | None
     claims: tuple[ClaimView, ...]
+    trouble: str = ""
+    """Why no process of it can be started as things are now; empty where nothing is known to be in the way."""
 
     def as_json(self) -> dict[str, Any]:
         """Nested dicts, lists, strings and numbers."""

@@ -66,7 +66,13 @@ def table(
         Row("POST", SLUG, conversations.update, "Change the metadata of a conversation", Change),
         Row("DELETE", SLUG, conversations.delete, "Forget a conversation's name, or erase it", query=("erase",)),
         Row("POST", f"{KEY}/messages", sessions.say, "Say something, or give a slash command", NewMessageBody),
-        Row("GET", f"{KEY}/messages", sessions.messages, "What was said in a session", query=PAGED),
+        Row(
+            "GET",
+            f"{KEY}/messages",
+            sessions.messages,
+            "What was said in a session; with stream=true the answer that is being given",
+            query=(*PAGED, "stream"),
+        ),
         Row(
             "GET",
             "/v1/sessions",

@@ -27,6 +27,7 @@ CODED = {
     "pool_saturated": (429, "rate_limit_exceeded"),
     "agent_unavailable": (503, "agent_unavailable"),
     "storage_error": (503, "storage_error"),
+    "shutting_down": (503, "shutting_down"),
     "context_length_exceeded": (400, "context_length_exceeded"),
     "unsupported_content": (400, "unsupported_content"),
     "model_not_found": (404, "model_not_found"),

@@ -23,8 +23,6 @@ class Health:
         """GET /readyz"""
         if self._sessions.draining:
             return document({"status": "draining"}, status=503)
-        if broken := self._readiness.loops.broken():
-            return document({"status": broken[0]}, status=503)
-        if not self._readiness.ready:
-            return document({"status": "no agent can be started; see the log"}, status=503)
+        if problems := [problem.text for problem in self._readiness.problems]:
+            return document({"status": problems[0], "problems": problems}, status=503)
         return document({"status": "ready"})

@@ -4,6 +4,7 @@ Rules:
 - A reading that fails changes nothing: the old keys hold, and the log says why. So does one that finds no keys where
   there were some: a gateway does not become everybody's because a file was emptied.
 - Readings are made on a thread, one after another, so that the last one to begin is the one that counts.
+- Each reading says what it took, and which changed settings it left as they were.
 - Who came in before keeps what runs; a key that is gone opens nothing any more, nor does the cookie that stood for it.
 """
 
@@ -24,8 +25,17 @@ log = logging.getLogger(__name__)
 class Keys:
     """A `Ring`. `read` makes a fresh one, on any thread."""
 
-    def __init__(self, ring: KeyRing, read: Callable[[], KeyRing], crew: Crew, loops: Loops | None = None) -> None:
+    def __init__(
+        self,
+        ring: KeyRing,
+        read: Callable[[], KeyRing],
+        crew: Crew,
+        ignored: Callable[[], list[str]] = list,
+        loops: Loops | None = None,
+    ) -> None:
+        """`ignored` names what else has changed and wants a restart, on any thread."""
         self._rounds = (loops or Loops()).add("the reading of keys", patience=READS_WITHIN)
+        self._ignored = ignored
         self._ring = ring
         self._read = read
         self._crew = crew
@@ -55,12 +65,26 @@ class Keys:
             self._crew.start(self.reload(), "the keys are read again")
 
     async def reload(self) -> None:
-        """Read them again."""
+        """Read them again, and say what came of it."""
         async with self._one_by_one:
             with self._rounds.round():
                 await self._reload()
 
     async def _reload(self) -> None:
+        await self._read_again()
+        try:
+            ignored = await asyncio.to_thread(self._ignored)
+        except ConfigError as error:
+            text = "nothing else is read again, and the configuration is broken: %s"
+            log.error(text, error)  # noqa: TRY400 - the error says it all
+            return
+        if ignored:
+            names = ", ".join(ignored)
+            log.warning("only keys of the key file are read again; changed, and ignored until a restart: %s", names)
+        else:
+            log.info("nothing else is read again; the configuration file has not changed")
+
+    async def _read_again(self) -> None:
         try:
             fresh = await asyncio.to_thread(self._read)
         except ConfigError as error:
@@ -69,5 +93,8 @@ class Keys:
         if fresh.open and not self._ring.open:
             log.error("the keys stay as they were: there are none any more; restart to serve without keys")
             return
+        before, now = dict(self._ring.entries), dict(fresh.entries)
         self._ring = fresh
-        log.info("the keys were read again: %d are in force", len(fresh.entries))
+        changed = sum(before[key] != now[key] for key in before.keys() & now.keys())
+        told = len(now), len(now.keys() - before.keys()), len(before.keys() - now.keys()), changed
+        log.info("the keys were read again: %d are in force, %d new, %d gone, %d changed", *told)

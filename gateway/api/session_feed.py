@@ -27,6 +27,33 @@ class SessionFeed:
         self._number += 1
 
 
+class Answers:
+    """The streamed answers that are being given, by session, the running one first."""
+
+    def __init__(self) -> None:
+        self._feeds: dict[str, list[Feed]] = {}
+
+    def begin(self, session_id: str, feed: Feed) -> None:
+        """One more; its turn runs when those before it are over."""
+        if not feed.closed:
+            self._feeds.setdefault(session_id, []).append(feed)
+
+    def end(self, session_id: str, feed: Feed) -> None:
+        """It is whole. No-op for one that never began."""
+        feeds = [each for each in self._feeds.pop(session_id, []) if each is not feed]
+        if feeds:
+            self._feeds[session_id] = feeds
+
+    def running(self, session_id: str) -> Feed:
+        """The answer that is being given, from its beginning; where there is none, a stream that has ended."""
+        feeds = self._feeds.get(session_id)
+        if feeds:
+            return feeds[0]
+        nothing = Feed()
+        nothing.close()
+        return nothing
+
+
 def told_again(message: JsonObject) -> Feed:
     """The stream of a message that is answered, from what is kept of it: the same words in one piece."""
     feed = Feed()

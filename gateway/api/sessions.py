@@ -30,7 +30,7 @@ from ostler.gateway.api.body import read_json
 from ostler.gateway.api.errors import bad, invalid, missing, of_outcome, reply
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.repeats import Held, Repeat, Repeats, is_answer, session_of, whole
-from ostler.gateway.api.session_feed import SessionFeed, message_document, told_again
+from ostler.gateway.api.session_feed import Answers, SessionFeed, message_document, told_again
 from ostler.gateway.api.streaming import EventStream
 from ostler.gateway.commands.registry import Kind
 from ostler.gateway.faces.answer import Answer
@@ -59,6 +59,7 @@ class SessionRoutes:
     def __init__(self, face: Face, repeats: Repeats) -> None:
         self._face = face
         self._repeats = repeats
+        self._answers = Answers()
         self._house = face.hall.sessions.house
         self._store = self._house.store
 
@@ -85,6 +86,7 @@ class SessionRoutes:
         if listener.feed is None:
             await self._repeats.audience(repeat).attend(request, exchange.answer.done, turn)
             return self._whole(exchange)
+        self._answers.begin(exchange.session_id, listener.feed)
         if repeat is not None:
             self._repeats.hold(repeat, listener.feed, exchange.session_id, exchange.turn)
         return self._stream(listener.feed, exchange.session_id, turn)
@@ -94,7 +96,10 @@ class SessionRoutes:
         query = request.query_params
         limit, offset = number(request, "limit", 20, 1, LISTED), number(request, "offset", 0, 0, 1_000_000)
         wanted = SessionQuery(
-            platform=query.get("platform"), owner=caller_of(request).name, chat=query.get("chat"), live=flag(request)
+            platform=query.get("platform"),
+            owner=caller_of(request).name,
+            chat=query.get("chat"),
+            live=flag(request, "live"),
         )
         if query.get("q"):
             hits = await self._store.search(query["q"], wanted, limit=limit)
@@ -110,8 +115,10 @@ class SessionRoutes:
         return document(session_document(session), session.id)
 
     async def messages(self, request: Request) -> Response:
-        """GET /v1/sessions/{key}/messages"""
+        """GET /v1/sessions/{key}/messages; with `stream` the answer that is being given, which ends with its turn"""
         session = await self._session(request)
+        if flag(request, "stream"):
+            return self._stream(self._answers.running(session.id), session.id, None)
         wanted = page_of(request)
         after = None if wanted.after is None else whole_number(wanted.after)
         if wanted.after is not None and after is None:
@@ -136,6 +143,7 @@ class SessionRoutes:
             listener.tell(what, message_document(Kind.ANSWER, fields) if ends else fields)
             if ends and listener.feed is not None:
                 listener.feed.close()
+                self._answers.end(fields["session_id"], listener.feed)
             if ends and repeat is not None:
                 self._repeats.end(repeat)
 
@@ -203,11 +211,11 @@ def number(request: Request, name: str, default: int, least: int, most: int) -> 
     return int(text)
 
 
-def flag(request: Request) -> bool | None:
-    """`live` of the query."""
-    text = request.query_params.get("live")
+def flag(request: Request, name: str) -> bool | None:
+    """Yes or no, of the query."""
+    text = request.query_params.get(name)
     if text not in (None, "true", "false"):
-        raise bad("live must be true or false", "live")
+        raise bad(f"{name} must be true or false", name)
     return None if text is None else text == "true"
 
 

@@ -16,9 +16,13 @@ from ostler.gateway.log import checked as check_log
 from ostler.gateway.memory import check as check_memory
 from ostler.gateway.models import Models
 from ostler.gateway.resets.policies import policies_of
+from ostler.pool.catalogue import PROCESS_BYTES, Catalogue
 from ostler.pool.configuration import PoolSettings
+from ostler.pool.errors import AgentStartFailed
+from ostler.pool.keys import TransportKey
 from ostler.pool.provider import callings
 from ostler.pool.providers import load
+from ostler.pool.settings import BadSetting
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -58,6 +62,21 @@ def work_folder(settings: Settings, data_dir: Path) -> Path:
     return data_dir / "work" if named is None else spelled_out(named)
 
 
+def require_folder(settings: Settings) -> None:
+    """A directory that was named and is not there is a mistake: made for the agents, it would be empty."""
+    named = settings.gateway.default_cwd
+    if named is not None and not spelled_out(named).is_dir():
+        raise ConfigError("gateway.default_cwd", f"there is no directory {named}; make it, or name another one")
+
+
+def require_room(settings: Settings) -> None:
+    """A process is counted with this much until it was measured; a lower budget would refuse every request."""
+    budget = settings.pool.memory_budget
+    if budget is not None and budget < PROCESS_BYTES:
+        text = f"{budget} bytes are too few for one process, which counts as {PROCESS_BYTES} until it is measured"
+        raise ConfigError("pool.memory_budget", f"{text}; raise it")
+
+
 def upstream_settings(settings: Settings) -> list[UpstreamSettings]:
     """The tool servers of a configuration."""
     try:
@@ -80,7 +99,24 @@ def check(
     key_ring(settings.auth)
     check_exposure(settings.gateway.host, settings.gateway.uds, settings.auth)
     upstream_settings(settings)
+    require_folder(settings)
+    require_room(settings)
     compiled = data_dir / COMPILED if settings.pool.compile_cache else None
     wanted = pool_settings(settings, models, work_folder(settings, data_dir), compiled)
     require_commands(models, wanted)
     return models, made_to_ask(wanted, settings, models, load())
+
+
+def default_trouble(models: Models, pool: PoolSettings, cwd: Path, environ: Mapping[str, str]) -> str:
+    """Why the agent of the default model cannot be started on this machine; empty where nothing is in the way. The
+    gateway starts all the same and is not ready: the agent may be installed later."""
+    found = models.resolve(models.default)
+    if found is None:
+        return ""
+    try:
+        Catalogue(pool, load(), environ).build(TransportKey(*found, str(cwd)))
+    except AgentStartFailed as error:
+        return error.why
+    except BadSetting as error:
+        return str(error)
+    return ""

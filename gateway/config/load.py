@@ -5,8 +5,9 @@ Rule: whatever is wrong is said of who said it: the file, the variable, or the c
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args, get_origin
@@ -38,6 +39,8 @@ class Loaded:
     file: Path | None
     configured: AuthSettings
     """Who may ask, without the key file."""
+    document: Mapping[str, Any] = field(default_factory=dict)
+    """What the file said."""
 
 
 def load(
@@ -53,6 +56,7 @@ def load(
     folder = data_folder(data_dir, environ)
     file = find_file(environ, config, folder)
     document = {} if file is None else read_file(file)
+    written = deepcopy(document)
     place = "environment" if file is None else str(file)
     if file is not None:
         check_keys(document, Settings, str(file), "")
@@ -67,7 +71,24 @@ def load(
     settings = with_key_file(settings, folder, may_lack=new_key_file)
     check_choices(settings, place, origins)
     check_keys_of_auth(settings, place)
-    return Loaded(settings, folder, file, configured)
+    return Loaded(settings, folder, file, configured, written)
+
+
+def changed_keys(loaded: Loaded) -> list[str]:
+    """The keys of the file that say something else now than when it was loaded. Raises `ConfigError`."""
+    if loaded.file is None:
+        return []
+    before, now = dict(flat(loaded.document)), dict(flat(read_file(loaded.file)))
+    return sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
+
+
+def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value with its dotted key."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def fresh_auth(loaded: Loaded) -> AuthSettings:

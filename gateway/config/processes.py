@@ -45,7 +45,8 @@ def pool_settings(settings: Settings, models: Models, default_cwd: Path, compile
             ),
             providers=providers,
             warm=warm_keys(settings, models, default_cwd),
-            roots=tuple(pool.roots),
+            # The directory of requests that name none is always allowed: without it they would all be refused.
+            roots=(*pool.roots, str(default_cwd)) if pool.roots else (),
             claim_deadline=pool.claim_deadline,
             fallback=pool.fallback,
         )

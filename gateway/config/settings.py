@@ -50,7 +50,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     default_model: str = "demo/demo"
     """For requests that name no model: an alias of `[models]`, `provider/model`, or a provider."""
     default_cwd: str | None = None
-    """Where agents work when a request names no directory; None: `work/` in the data folder."""
+    """Where agents work when a request names no directory; it must be there. None: `work/` in the data folder, which is
+    made."""
     responses_max: Count = 10_000
     """Stored responses that can be read again or gone on from; the oldest give way."""
     seats_max: Count = 64
@@ -72,7 +73,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     call_gather: Seconds = 0.05
     """How long to wait for further parallel calls before they are handed to the client."""
     on_disconnect: str = "cancel"
-    """What becomes of a foreground turn whose client left: cancel, or continue."""
+    """What becomes of a foreground turn whose client left: cancel, or continue. A request may say it itself, and the
+    chat page does: its turns go on, and end with Stop."""
     drain: Seconds = 20.0
     """How long running turns may go on after SIGTERM; then they are stored as incomplete."""
     keepalive: Seconds = 15.0
@@ -116,7 +118,8 @@ class PoolSettings(Struct, frozen=True, kw_only=True):
     max_age: Seconds = 6 * 3600.0
     """A process is replaced at about this age; its successor is up before it goes."""
     memory_budget: Count | None = None
-    """Bytes of memory for all agent processes and what they started; None: no budget."""
+    """Bytes of memory for all agent processes and what they started, at least 256 MiB: as much as a process counts for
+    until it was measured. None: no budget."""
     claim_deadline: Seconds = 120.0
     """How long a turn may wait for a seat; then it is refused."""
     fallback: bool = True
@@ -132,7 +135,7 @@ class PoolSettings(Struct, frozen=True, kw_only=True):
     warm: list[WarmSettings] = field(default_factory=list)
     """Keys whose seats are kept ready, as `[[pool.warm]]`."""
     roots: list[str] = field(default_factory=list)
-    """Directories that agents may work below; empty: any."""
+    """Directories that agents may work below, besides the default directory; empty: any."""
     permissions: str | None = None
     """What agents hear when they ask for permission: allow, deny, or ask (a person, by the API or on a chat face). Set,
     it also makes every agent ask that can be made to; None: they act as they are used to, and questions hear no."""

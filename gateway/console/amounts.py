@@ -7,6 +7,11 @@ def megabytes(size: float) -> str:
     return f"{size / MEGABYTE:,.0f} MB"
 
 
+def counted_memory(size: float, *, measured: bool) -> str:
+    """What the pool counts with; before every process was measured that is partly an assumption, and said so."""
+    return megabytes(size) if measured else f"about {megabytes(size)}"
+
+
 def milliseconds(value: float) -> str:
     return f"{value:,.1f} ms" if value < 1000 else f"{value / 1000:,.2f} s"
 

@@ -2,7 +2,8 @@
 
 Rules:
 - One moment: the pool is looked at once, and what is joined here was true together.
-- No session, no owner, no token, no prompt. Directories are shown: whoever may end a process may know where it runs.
+- No token, no prompt; sessions and owners only of turns that failed. Directories are shown: an operator who may end a
+  process may know where it runs.
 - Who keeps looking gets the next state when something changed, and from time to time for the ages.
 """
 
@@ -61,12 +62,14 @@ class Board:
         snapshot = look.sessions.house.pool.snapshot()
         processes = {int(view.slot): view for view in snapshot.processes}
         core = snapshot.core
+        problems = [excerpt(problem.detail, LONGEST) for problem in look.readiness.problems]
         return {
             "object": "pool.state",
             "time": round(look.wall(), 3),
             "uptime": round(look.clock() - self._born, 1),
             "version": look.version,
-            "ready": look.readiness.ready and not look.sessions.draining,
+            "ready": not problems and not look.sessions.draining,
+            "problems": problems,
             "draining": look.sessions.draining,
             "running_turns": look.sessions.running,
             "enabled": snapshot.enabled,
@@ -75,9 +78,10 @@ class Board:
             "keys": [key_facts(view, processes) for view in core.keys],
             "spares": [process_facts(slot, processes) for slot in core.spares],
             "claims": by_warmth(look.readiness.claims),
+            "first_turns": {name: look.turns.first_turns[name] for name in ("all", "at_once")},
             "outcomes": dict(look.turns.outcomes),
             "turns": [turn.as_json() for turn in reversed(look.turns.turns)],
-            "failed_turns": [turn.as_json() for turn in reversed(look.turns.failures)],
+            "failed_turns": [turn.as_failure() for turn in reversed(look.turns.failures)],
             "failures": [failure_facts(view) for view in snapshot.failures],
         }
 

@@ -1,6 +1,7 @@
 "use strict";
-// One conversation with the chat face. The session's name is kept for this browser tab only; what was said is the
-// gateway's to know, and is asked for when the page is loaded again.
+// One conversation with the chat face. The session's name is kept for this browser, so that closing the tab does not lose
+// it; what was said, and the answer that is being given, is the gateway's to know and is asked for when the page loads.
+// A turn goes on while nobody looks (the header below): what ends it is Stop, which the gateway is told.
 const log = document.getElementById("log");
 const state = document.getElementById("state");
 const ask = document.getElementById("ask");
@@ -9,7 +10,10 @@ const stop = document.getElementById("stop");
 const session = document.getElementById("session");
 const NAMES = { you: "You", agent: "Agent", note: "Note", bad: "Problem" };
 const AT_WORK = "The agent is at work.";
+const STOPPING = "Stopping. Press Stop once more to listen no longer.";
+const BROKEN = "The connection broke; reload the page to see the rest.";
 let running = null;
+let stopping = false;
 // What a turn may be waiting for, or what ends it: said beside it. Anything else waits for its end.
 const AT_ONCE = /^\/(approve|deny|stop|status|help)(\s|$)/;
 let next = false; // what stands in the box is sent when the running turn is over
@@ -17,13 +21,13 @@ let next = false; // what stands in the box is sent when the running turn is ove
 const fresh = () => "web:" + [...crypto.getRandomValues(new Uint8Array(8))].map((n) => n.toString(16).padStart(2, "0")).join("");
 const RECALLED = 100;
 const WHO = { user: "you", assistant: "agent" };
-const kept = sessionStorage.getItem("session");
+const kept = localStorage.getItem("session");
 session.value = kept || fresh();
 session.addEventListener("change", () => {
   session.value = session.value.trim() || fresh();
-  sessionStorage.setItem("session", session.value);
+  localStorage.setItem("session", session.value);
   log.replaceChildren();
-  recall();
+  rejoin();
 });
 
 function line(who, words) {
@@ -41,26 +45,37 @@ function line(who, words) {
 
 const path = () => "/v1/sessions/" + encodeURIComponent(session.value) + "/messages";
 
-// The end of what was said so far. Nobody waits for it: what is said meanwhile stands alone.
+// The end of what was said so far; whose the last message is.
 async function recall() {
-  const asked = path();
-  try {
-    const answer = await fetch(asked + "?order=desc&limit=" + RECALLED);
+  const answer = await fetch(path() + "?order=desc&limit=" + RECALLED);
+  const said = await answer.json();
+  if (!answer.ok) throw new Error(said.error.message);
+  for (const { role, text } of [...said.data].reverse()) if (WHO[role] && text) line(WHO[role], text);
+  return said.data.length ? said.data[0].role : "";
+}
+
+// What was said, and the rest of an answer that is being given. Its stream is opened first: a turn that ends between the
+// two has its answer among what was said, and its stream is not needed.
+async function rejoin() {
+  await work(async (signal) => {
+    const answer = await fetch(path() + "?stream=true", { signal });
     if (answer.status === 404) return; // nothing was said yet
-    const said = await answer.json();
-    if (!answer.ok) throw new Error(said.error.message);
-    if (asked !== path() || running || log.childElementCount) return;
-    for (const { role, text } of said.data.reverse()) if (WHO[role] && text) line(WHO[role], text);
-  } catch (error) {
-    line("bad", "What was said before cannot be shown: " + error.message);
-  }
+    if (!answer.ok) throw new Error((await answer.json()).error.message);
+    const reader = answer.body.getReader();
+    if ((await recall()) === "user") await follow(reader, false);
+    else await reader.cancel();
+  });
 }
 
 const post = (words, stream, signal) => {
-  sessionStorage.setItem("session", session.value);
+  localStorage.setItem("session", session.value);
   return fetch(path(), {
     method: "POST",
-    headers: { "content-type": "application/json", accept: stream ? "text/event-stream" : "application/json" },
+    headers: {
+      "content-type": "application/json",
+      accept: stream ? "text/event-stream" : "application/json",
+      "x-ostler-on-disconnect": "continue",
+    },
     body: JSON.stringify({ text: words, stream }),
     signal,
   });
@@ -77,59 +92,108 @@ async function beside(words) {
   }
 }
 
-async function send(words) {
-  running = new AbortController();
-  const answer = await post(words, true, running.signal);
+async function halt() {
+  try {
+    const answer = await post("/stop", false);
+    if (!answer.ok) throw new Error((await answer.json()).error.message);
+  } catch (error) {
+    line("bad", "The turn cannot be stopped: " + error.message);
+  }
+}
+
+async function send(words, signal) {
+  const answer = await post(words, true, signal);
   if (!answer.ok) throw new Error((await answer.json()).error.message);
   if (!(answer.headers.get("content-type") || "").startsWith("text/event-stream")) {
     const message = await answer.json();
     line(message.kind === "answer" ? "agent" : "note", message.text);
     return;
   }
-  await follow(answer.body.getReader());
+  await follow(answer.body.getReader(), true);
 }
 
-// The events of the chat face: session.message.delta, .notice, .permission, and one of the statuses last.
+// The events of the chat face: session.message.started, .delta, .notice, .permission, and one of the statuses last.
 function teller() {
   let shown = null;
+  let over = false;
   const words = (more, whole) => {
     if (!shown) shown = line("agent", "");
     shown.textContent = whole ? more : shown.textContent + more;
     log.scrollTop = log.scrollHeight;
   };
-  return (event) => {
+  const hear = (event) => {
     const what = String(event.type || "").split(".").pop();
-    if (what === "delta" && event.text) words(event.text, false);
+    if (what === "started" && stopping) halt(); // Stop came before there was a turn
+    else if (what === "delta" && event.text) words(event.text, false);
     else if (what === "notice") line("note", plain(event.notice));
     else if (what === "permission") {
       line("note", "The agent asks: " + event.permission.title + ". Answer /approve or /deny.");
-    } else if (event.message) end(event.message, words);
+    } else if (event.message) {
+      over = true;
+      end(event.message, words);
+    }
   };
+  return { hear, over: () => over };
 }
 
 function end(message, words) {
   if (message.status === "failed") throw new Error(message.error ? message.error.message : "The turn failed.");
   if (message.text && message.kind === "answer") words(message.text, true);
   else if (message.text) line("note", message.text);
-  if (message.status !== "completed") state.textContent = "Ended early: " + message.status + ".";
+  if (message.status === "cancelled") state.textContent = "Stopped.";
+  else if (message.status !== "completed") state.textContent = "Ended early: " + why(message) + ".";
 }
+
+const why = (message) => (message.incomplete_details && message.incomplete_details.reason) || message.status;
 
 const plain = (item) => (item.content || []).map((part) => part.text || "").join("") || item.text || "";
 
-async function follow(reader) {
+// `expected`: whether there is an answer at all.
+async function follow(reader, expected) {
   const decoder = new TextDecoder();
-  const hear = teller();
+  const { hear, over } = teller();
   let rest = "";
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await reader.read().catch((error) => {
+      throw error.name === "AbortError" ? error : new Error(BROKEN);
+    });
     rest += decoder.decode(value || new Uint8Array(), { stream: !done });
     const frames = rest.split("\n\n");
     rest = frames.pop();
     for (const frame of frames) {
       const data = frame.split("\n").filter((part) => part.startsWith("data:")).map((part) => part.slice(5).trimStart());
-      if (data.length) hear(JSON.parse(data.join("\n")));
+      if (!data.length) continue;
+      expected = true;
+      hear(JSON.parse(data.join("\n")));
     }
+    if (done && expected && !over()) throw new Error(BROKEN);
     if (done) return;
+  }
+}
+
+// One answer at a time: what is written meanwhile is sent after it.
+async function work(task) {
+  running = new AbortController();
+  stopping = false;
+  stop.hidden = false;
+  session.readOnly = true;
+  state.textContent = AT_WORK;
+  try {
+    await task(running.signal);
+    if (state.textContent === AT_WORK || state.textContent === STOPPING || next) state.textContent = "";
+  } catch (error) {
+    if (error.name === "AbortError") state.textContent = "No longer listening; reload the page to see the rest.";
+    else {
+      state.textContent = "";
+      line("bad", error.message);
+    }
+  }
+  running = null;
+  stop.hidden = true;
+  session.readOnly = false;
+  if (next) {
+    next = false;
+    ask.requestSubmit();
   }
 }
 
@@ -150,28 +214,17 @@ ask.addEventListener("submit", async (event) => {
   }
   line("you", words);
   text.value = "";
-  stop.hidden = false;
-  state.textContent = AT_WORK;
-  try {
-    await send(words);
-    if (state.textContent === AT_WORK || next) state.textContent = "";
-  } catch (error) {
-    if (error.name === "AbortError") state.textContent = "Stopped.";
-    else {
-      state.textContent = "";
-      line("bad", error.message);
-    }
-  }
-  running = null;
-  stop.hidden = true;
+  await work((signal) => send(words, signal));
   text.focus();
-  if (next) {
-    next = false;
-    ask.requestSubmit();
-  }
 });
 
-stop.addEventListener("click", () => running && running.abort());
+stop.addEventListener("click", () => {
+  if (!running) return;
+  if (stopping) return running.abort();
+  stopping = true;
+  state.textContent = STOPPING;
+  return halt();
+});
 
 text.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -179,4 +232,4 @@ text.addEventListener("keydown", (event) => {
   ask.requestSubmit();
 });
 
-if (kept) recall();
+if (kept) rejoin();

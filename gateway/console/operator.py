@@ -10,7 +10,7 @@ Rules:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -102,8 +102,14 @@ class Operator:
         return Done("reconnect", f"the failures of {key} are forgotten; its next start is tried at once", str(key))
 
     async def why(self, named: Named) -> Why:
-        """Why the key is as warm as it is."""
-        return self._pool.why(self._one(await self._located(named)))
+        """Why the key is as warm as it is; also of a model that the pool holds nothing of, for it may be the one that
+        cannot be started."""
+        located = await self._located(named)
+        if not self._matching(located) and self._models.resolve(located.key) is None:
+            raise UnknownKey(named.key, [str(key) for key in self._keys()])
+        key = self._wanted(located)
+        trouble = await self._pool.trouble_with(key)
+        return replace(self._pool.why(key), trouble=trouble)
 
     # --- processes ---
 

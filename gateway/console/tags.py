@@ -10,8 +10,9 @@ from datetime import datetime
 from html import escape
 from typing import Any
 
-from ostler.gateway.console.amounts import duration, megabytes, milliseconds
+from ostler.gateway.console.amounts import counted_memory, duration, megabytes, milliseconds
 from ostler.gateway.console.turns import PHASES
+from ostler.gateway.console.words import all_measured, whom, why_failed
 from ostler.wire.json import JsonObject
 
 FULL_BAR = 512 << 20
@@ -40,22 +41,21 @@ def live(state: JsonObject, token: str) -> str:
     keys = "".join(key_section(key, token, state["census"]) for key in state["keys"])
     return (
         summary(state, token)
+        + failures(state)
         + f'<section aria-labelledby="h-keys"><h2 id="h-keys">Processes by key</h2>{keys or NOTHING_YET}</section>'
         + timeline(state["turns"])
-        + failures(state)
     )
 
 
-NOTHING_YET = "<p>No key was asked for yet: nothing runs. The first turn starts a process.</p>"
+NOTHING_YET = "<p>No process runs, and no key is kept. The next turn starts one.</p>"
 
 
 def summary(state: JsonObject, token: str) -> str:
     """The pool in numbers."""
-    census, claims = state["census"], state["claims"]
-    total = sum(claims.values())
-    warm = sum(count for warmth, count in claims.items() if warmth == "parked")
+    census, first = state["census"], state["first_turns"]
     budget = census["memory_budget"]
-    memory = f"{megabytes(census['memory'])} of {megabytes(budget)}" if budget else megabytes(census["memory"])
+    counted = counted_memory(census["memory"], measured=all_measured(state))
+    memory = f"{counted} of {megabytes(budget)}" if budget else counted
     tiles = [
         ("Processes", f"{census['processes']} of {census['max_processes']}"),
         ("Seats leased", census["leased"]),
@@ -63,7 +63,7 @@ def summary(state: JsonObject, token: str) -> str:
         ("Claims waiting", census["waiting"]),
         ("Running turns", state["running_turns"]),
         ("Memory", memory),
-        ("Served at once", f"{warm} of {total} claims" if total else "no claims yet"),
+        ("Served at once", f"{first['at_once']} of {first['all']} new sessions" if first["all"] else "no sessions yet"),
         ("Up for", duration(state["uptime"])),
     ]
     cells = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(str(value))}</dd></div>" for name, value in tiles)
@@ -71,19 +71,24 @@ def summary(state: JsonObject, token: str) -> str:
     return (
         '<section aria-labelledby="h-pool"><h2 id="h-pool">Pool '
         f'<span class="badge {condition(state)[0]}">{condition(state)[1]}</span></h2><dl class="tiles">{cells}</dl>'
-        f'<div class="acts">{act(verb, {}, token, "the whole pool")}</div></section>'
+        f'{problems(state)}<div class="acts">{act(verb, {}, token, "the whole pool")}</div></section>'
     )
+
+
+def problems(state: JsonObject) -> str:
+    """Why it is not ready."""
+    return "".join(f'<p class="notice bad">{escape(problem)}</p>' for problem in state["problems"])
 
 
 def condition(state: JsonObject) -> tuple[str, str]:
     """(class, word) of the whole."""
     if state["draining"]:
         return "warn", "draining"
+    if not state["ready"]:
+        return "bad", "not ready"
     if state["paused"]:
         return "warn", "paused"
-    if not state["enabled"]:
-        return "warn", "off: one process per session"
-    return ("good", "ready") if state["ready"] else ("bad", "no agent can be started")
+    return ("good", "ready") if state["enabled"] else ("warn", "off: one process per session")
 
 
 def key_section(key: JsonObject, token: str, census: JsonObject) -> str:
@@ -159,7 +164,7 @@ def timeline(turns: Sequence[JsonObject]) -> str:
                      f'{" <small>own process</small>" if turn["transport"] == "agent" else ""}'),
             ("Where the time went", bar(phases, "phases", longest, unit=" ms")),
             ("Total", milliseconds(turn["ms"]["total"])),
-            ("End", f'<span class="badge {escape(turn["status"])}">{escape(turn["status"])}</span>'),
+            ("End", f'<span class="badge {escape(turn["status"])}">{escape(turn["status"])}</span>{reason(turn)}'),
         ]  # fmt: skip
         rows.append(row(f"turn-{escape(turn['turn'])}", cells))
     heads = ("When", "Model", "Seat", "Where the time went", "Total", "End")
@@ -170,6 +175,11 @@ def timeline(turns: Sequence[JsonObject]) -> str:
     )
 
 
+def reason(turn: JsonObject) -> str:
+    """Why a turn ended as it did, where there is a reason."""
+    return f" <small>{escape(turn['reason'])}</small>" if turn["reason"] else ""
+
+
 def failures(state: JsonObject) -> str:
     """What went wrong, with the agents' last words."""
     items = [
@@ -177,7 +187,12 @@ def failures(state: JsonObject) -> str:
         for fault in state["failures"]
     ]
     items += [
-        failure(f"{turn['provider']}/{turn['model']}", f"turn at {clock_time(turn['at'])}", turn["error"], [])
+        failure(
+            f"{turn['provider']}/{turn['model']}, {whom(turn)}",
+            f"turn at {clock_time(turn['at'])}",
+            ": ".join(why_failed(turn)),
+            [],
+        )
         for turn in state["failed_turns"]
     ]
     listed = f'<ul class="failures">{"".join(items)}</ul>' if items else "<p>Nothing failed.</p>"

@@ -1,7 +1,8 @@
 """The last turns, for the timeline, and those of them that failed. In memory, bounded; a restart forgets them.
 
-Rules: a session's id never gets here, and of a response only the end of its id, enough to find it in the log: whoever
-knows a whole one could ask for it. Error texts are redacted and cut.
+Rules: of a response only the end of its id is kept, enough to find it in the log: a client that knows a whole one could
+ask for it. Of a turn that failed, its session and owner are told, because an operator has to find whom it happened to.
+Error texts are redacted and cut.
 """
 
 from collections import Counter, deque
@@ -9,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ostler.bridge.redaction import excerpt
-from ostler.gateway.sessions.outcome import Status
+from ostler.gateway.sessions.outcome import Outcome, Status, Stop
 from ostler.gateway.sessions.reports import TurnReport
 from ostler.wire.json import JsonObject
 
@@ -33,6 +34,10 @@ class PastTurn:
     transport: str
     phases: Mapping[str, float]
     error: str = ""
+    reason: str = ""
+    """The code of a failure, or why an answer is incomplete."""
+    session: str = ""
+    owner: str = ""
 
     @property
     def total(self) -> float:
@@ -51,7 +56,12 @@ class PastTurn:
             "transport": self.transport,
             "ms": {**self.phases, "total": round(self.total, 3)},
             "error": self.error,
+            "reason": self.reason,
         }
+
+    def as_failure(self) -> JsonObject:
+        """The same with whom it happened to."""
+        return {**self.as_json(), "session": self.session, "owner": self.owner}
 
 
 @dataclass
@@ -62,14 +72,26 @@ class RecentTurns:
     turns: deque[PastTurn] = field(default_factory=lambda: deque(maxlen=TURNS))
     failures: deque[PastTurn] = field(default_factory=lambda: deque(maxlen=FAILURES))
     outcomes: Counter[str] = field(default_factory=Counter)
+    first_turns: Counter[str] = field(default_factory=Counter)
+    """Of new sessions: how many there were (`all`), and how many waited for nothing (`at_once`)."""
 
     def turn_ended(self, report: TurnReport) -> None:
         """One more."""
         past = past_turn(report, self.wall())
         self.turns.append(past)
         self.outcomes[past.status] += 1
-        if report.outcome.status is Status.FAILED:
+        if went_wrong(report.outcome):
             self.failures.append(past)
+        # A later turn may take a seat, too, where its session had to move: that serves nobody new.
+        if report.timings.first and (report.timings.reached or report.outcome.status is Status.FAILED):
+            self.first_turns["all"] += 1
+            self.first_turns["at_once"] += report.timings.reached and report.timings.at_once
+
+
+def went_wrong(outcome: Outcome) -> bool:
+    """Whether an operator should see it: it failed, or was cut short by something else than its client."""
+    early = outcome.status is Status.INCOMPLETE and outcome.reason not in {Stop.DISCONNECT, Stop.SUPERSEDED}
+    return outcome.status is Status.FAILED or early
 
 
 def past_turn(report: TurnReport, at: float) -> PastTurn:
@@ -86,6 +108,9 @@ def past_turn(report: TurnReport, at: float) -> PastTurn:
         transport=report.timings.transport,
         phases={phase: number(facts.get(phase)) for phase in PHASES},
         error=excerpt(report.outcome.message, LONGEST),
+        reason=report.outcome.code or report.outcome.reason,
+        session=report.session_id,
+        owner=report.owner,
     )
 
 

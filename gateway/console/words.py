@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from textwrap import wrap
 from time import localtime, strftime
 
-from ostler.gateway.console.amounts import duration, megabytes, milliseconds
+from ostler.gateway.console.amounts import counted_memory, duration, megabytes, milliseconds
 from ostler.wire.json import JsonObject
 
 PROCESS_HEADS = ("#", "PID", "STATE", "LEASED", "PARKED", "SERVED", "AGE", "MEMORY")
 TURN_HEADS = ("WHEN", "MODEL", "SEAT", "SPAWN", "SESSION", "TOOL", "ANSWER", "TOTAL", "END")
+FAILED = 5
+"""Failed turns that are listed."""
 CLAIM_HEADS = ("AGO", "ANSWER", "SEAT", "MISS", "WAITED", "QUEUE", "SPAWN", "SESSION")
 BECAUSE = {
     "quiet": "nobody asks often enough for a seat to be kept, and no floor is set",
@@ -47,39 +49,68 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 def state_lines(state: JsonObject, turns: int = 0) -> list[str]:
     """The pool, key by key."""
-    lines = [headline(state)]
+    lines = [headline(state), *(f"not ready: {problem}" for problem in state["problems"])]
     for key in state["keys"]:
         lines += ["", *key_lines(key)]
     if not state["keys"]:
-        lines += ["", "no key was asked for yet: nothing runs"]
+        lines += ["", "no process runs, and no key is kept"]
     if state["spares"]:
         lines += ["", "spares", *indented(table(PROCESS_HEADS, [process_cells(one) for one in state["spares"]]))]
     for fault in state["failures"]:
         lines += ["", f"last failure of {fault['key']}, {duration(fault['age'])} ago: {fault['text']}"]
+    if state["failed_turns"]:
+        lines += [
+            "",
+            "turns that failed or were cut short:",
+            *(f"  {failed_line(turn)}" for turn in state["failed_turns"][:FAILED]),
+        ]
     if turns and state["turns"]:
         lines += ["", *table(TURN_HEADS, [turn_cells(turn) for turn in state["turns"][:turns]])]
     return lines
+
+
+def failed_line(turn: JsonObject) -> str:
+    """A turn that failed: when, whom it happened to, and why."""
+    when = strftime("%H:%M:%S", localtime(turn["at"]))
+    return f"{when} {turn['provider']}/{turn['model']}, {whom(turn)}: {', '.join(why_failed(turn))}"
+
+
+def whom(turn: JsonObject) -> str:
+    """The session, and the owner where there are any."""
+    return f"session {turn['session']}" + (f" of {turn['owner']}" if turn["owner"] else "")
+
+
+def why_failed(turn: JsonObject) -> list[str]:
+    """The reason as a code and as a sentence, as far as there are any."""
+    return [part for part in (f"{turn['status']} ({turn['reason']})", turn["error"]) if part]
 
 
 def headline(state: JsonObject) -> str:
     """The whole in one line."""
     census = state["census"]
     budget = f" of {megabytes(census['memory_budget'])}" if census["memory_budget"] else ""
+    memory = counted_memory(census["memory"], measured=all_measured(state))
     return (
         f"{condition(state)}: {census['processes']} of {census['max_processes']} processes, {census['leased']} seats "
         f"leased, {census['parked']} parked, {census['waiting']} claims waiting, "
-        f"{state['running_turns']} turns running, {megabytes(census['memory'])}{budget}, up {duration(state['uptime'])}"
+        f"{state['running_turns']} turns running, {memory}{budget}, up {duration(state['uptime'])}"
     )
+
+
+def all_measured(state: JsonObject) -> bool:
+    """Whether the memory of every process is known."""
+    processes = [*state["spares"], *(one for key in state["keys"] for one in key["processes"])]
+    return all(one["memory"] for one in processes)
 
 
 def condition(state: JsonObject) -> str:
     """One word for the whole."""
     if state["draining"]:
         return "draining"
-    if state["paused"]:
-        return "paused"
     if not state["ready"]:
         return "NOT READY"
+    if state["paused"]:
+        return "paused"
     return "ready" if state["enabled"] else "ready, pool off"
 
 
@@ -131,8 +162,10 @@ def why_lines(why: JsonObject) -> list[str]:
     lines = [why["key"]]
     if not why["enabled"]:
         lines += ["  the pool is off: each session has a process of its own, and nothing is kept ready"]
+    if why["trouble"]:
+        lines += wrap(f"it cannot be started: {why['trouble']}", 100, initial_indent="  ", subsequent_indent="    ")
     if reasons is None:
-        lines += ["  the pool holds nothing of it now: no claim came for a while, and no floor is set"]
+        lines += ["  the pool holds nothing of it now: no claim of it was served lately, and no floor is set"]
     else:
         lines += reason_lines(reasons)
     lines += ["", f"the last {len(why['claims'])} claims:" if why["claims"] else "no claim is remembered"]

@@ -3,7 +3,11 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ostler.gateway.sessions.errors import Draining
 from ostler.pool.events import Finished, Reason, Usage
+
+RETRY = 5.0
+"""Seconds after which a gateway that was restarted may be asked again."""
 
 
 class Status(StrEnum):
@@ -50,6 +54,12 @@ def stopped(stop: Stop, usage: Usage | None = None) -> Outcome:
     """A turn that somebody stopped."""
     status = Status.CANCELLED if stop is Stop.CLIENT else Status.INCOMPLETE
     return Outcome(status, reason=stop.value, usage=usage)
+
+
+def unasked(stop: Stop) -> Outcome:
+    """A turn that was stopped before any agent heard of it. The end of the gateway is a failure then, and worth another
+    try: nothing of an answer is there that could be incomplete."""
+    return failed("shutting_down", str(Draining()), RETRY) if stop is Stop.DRAIN else stopped(stop)
 
 
 def outcome_of(end: Finished, stop: Stop | None) -> Outcome:

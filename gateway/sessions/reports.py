@@ -32,6 +32,8 @@ class TurnReport:
     origin: Origin
     left_out: int = 0
     """Lines of the conversation that did not fit the prompt."""
+    owner: str = ""
+    """The name of the key that asked; empty where none is needed."""
 
 
 class TurnObserver(Protocol):

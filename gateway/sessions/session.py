@@ -26,7 +26,7 @@ from ostler.gateway.sessions.handover import SIGNS_OF_LIFE, Handover
 from ostler.gateway.sessions.host_events import CallsReady, CallsWaiting, HistoryCut
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.ledger import Ledger
-from ostler.gateway.sessions.outcome import Outcome, Status, Stop, failed, outcome_of, stopped
+from ostler.gateway.sessions.outcome import Outcome, Status, Stop, failed, outcome_of, stopped, unasked
 from ostler.gateway.sessions.permits import Rule, of_function
 from ostler.gateway.sessions.prompt import compose
 from ostler.gateway.sessions.reports import TurnReport
@@ -226,15 +226,16 @@ class Session:
         try:
             async with asyncio.timeout(None) as turn.scope:
                 if turn.stopped is not None:
-                    return stopped(turn.stopped)
+                    return unasked(turn.stopped)
                 last = await self._ledger.remember(turn)
                 turn.timings.store()
+                turn.timings.first = not last
                 agent = await self._ask(turn, last)
             return await self._listen(turn, agent)
         except TimeoutError:
             if turn.stopped is None:
                 raise
-            return stopped(turn.stopped)
+            return unasked(turn.stopped)
         except (PoolError, GatewayError) as error:
             log.warning("turn %s of session %s failed: %s", turn.id, self.id, error)
             return fault(error)
@@ -333,8 +334,9 @@ class Session:
         """Report it; what was never asked is no part of the conversation."""
         if turn.desk is not None:
             turn.desk.close("the turn is over")
-        facts = turn.timings.report(self.id, turn.id)
-        report = TurnReport(self.id, turn.id, turn.ask.key, outcome, facts, turn.timings, turn.origin, turn.left_out)
+        key, timings = turn.ask.key, turn.timings
+        facts = timings.report(self.id, turn.id, f"{key.provider}/{key.model}", self.owner)
+        report = TurnReport(self.id, turn.id, key, outcome, facts, timings, turn.origin, turn.left_out, self.owner)
         self._house.turns.turn_ended(report)
         if turn.agent is None:
             await self._ledger.take_back(turn)
@@ -372,7 +374,7 @@ class Session:
 
     async def _turn_away(self, turn: Turn) -> None:
         try:
-            await self._close(turn, stopped(turn.stopped or Stop.CLIENT))
+            await self._close(turn, unasked(turn.stopped or Stop.CLIENT))
             turn.scribe.publish()
         finally:
             turn.over.set()

@@ -5,7 +5,8 @@ Rules:
   and their sum is not above the turn's wall time. Nothing here is shared between turns.
 - `spawn` and `session_new` are what this very turn waited for, so a warm seat shows zeros. `first_tool` runs from the
   prompt to the first tool call, 0 where none was called; `generation` is the rest of the answer.
-- A turn that never reached an agent leaves no record.
+- A turn that never reached an agent leaves no record. One that waited for a start or for a session to be opened is
+  logged at info, every other one at debug: those are as many as there are turns.
 """
 
 import logging
@@ -33,6 +34,8 @@ class Timings:
     bridge: float = 0.0
     pooled: bool = True
     warmth: str = "own"
+    first: bool = False
+    """Whether nothing was said in its session before."""
     asked: float = 0.0
     """The request is a turn."""
     began: float | None = None
@@ -80,6 +83,11 @@ class Timings:
         self.spoke = self.clock()
 
     @property
+    def at_once(self) -> bool:
+        """Whether it waited neither for a process nor for a session of its agent."""
+        return not self.waited.spawn and not self.waited.session_new
+
+    @property
     def transport(self) -> str:
         """What served it: a process of the pool, one of its own, or none."""
         return "none" if not self.reached else "pool" if self.pooled else "agent"
@@ -107,7 +115,7 @@ class Timings:
             "total": ended - self.asked,
         }
 
-    def report(self, session_id: str, turn_id: str) -> Mapping[str, object]:
+    def report(self, session_id: str, turn_id: str, model: str = "", owner: str = "") -> Mapping[str, object]:
         """The turn is over: its one record, logged if an agent was asked, and handed back."""
         self.ended = self.clock()
         facts: dict[str, object] = {name: milliseconds(seconds) for name, seconds in self.breakdown().items()}
@@ -116,8 +124,11 @@ class Timings:
         facts["warmth"] = self.warmth
         facts["session_id"] = session_id
         facts["turn_id"] = turn_id
-        if self.reached and records.isEnabledFor(logging.INFO):
-            log.info(EVENT, **facts)
+        facts["model"] = model
+        facts["owner"] = owner
+        level = logging.DEBUG if self.at_once else logging.INFO
+        if self.reached and records.isEnabledFor(level):
+            log.log(level, EVENT, **facts)
         return facts
 
 

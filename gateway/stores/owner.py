@@ -1,14 +1,15 @@
 """One gateway for one data folder: a lock that ends with its holder, however it ends.
 
 Rules:
-- The kernel's lock on an open file is the truth; the pid in the file is only for people. A stale file, a pid that was
-  given to another process since, an unreadable command line: none of them matters.
+- The kernel's lock on an open file is the truth; what the file says of the holder (a line each: pid, command, since
+  when) is only for people. A stale file, a pid that was given to another process since: neither matters.
 - The file is never removed: whoever unlinks a lock file races with the next one who opens it.
 - The descriptor is not inherited: an agent that outlives its gateway holds nothing.
 """
 
 import fcntl
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,7 +18,26 @@ from ostler.gateway.errors import StoreOwned
 from ostler.gateway.stores.sqlite.connection import PRIVATE, PRIVATE_FOLDER
 
 NAME = "gateway.lock"
-PID_BYTES = 32
+FACTS_BYTES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """What the lock file says of the process that holds the folder, or held it last."""
+
+    pid: int | None = None
+    command: str = ""
+    since: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Of the file's text; whatever is not there or makes no sense stays empty."""
+        pid, command, since, *_ = [*(line.strip() for line in text.splitlines()), "", "", ""]
+        return cls(int(pid) if pid.isascii() and pid.isdigit() else None, command, since)
+
+    def __str__(self) -> str:
+        lines = [str(self.pid), self.command, self.since]
+        return "".join(f"{line}\n" for line in lines if line)
 
 
 class Ownership:
@@ -28,22 +48,22 @@ class Ownership:
         self._held: int | None = held
 
     @classmethod
-    def take(cls, folder: Path, *, pid: int) -> Self:
-        """Or `StoreOwned`, at once."""
+    def take(cls, folder: Path, *, pid: int, command: str = "", since: str = "") -> Self:
+        """Or `StoreOwned`, at once. `command` and `since` are what others are told who want the folder too."""
         folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
         path = folder / NAME
         held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            owner = _pid_in(held)
+            holder = _holder_in(held)
             os.close(held)
-            raise StoreOwned(path, owner) from error
+            raise StoreOwned(path, holder.pid, holder.command, holder.since) from error
         except OSError:
             os.close(held)
             raise
         os.ftruncate(held, 0)
-        os.pwrite(held, f"{pid}\n".encode(), 0)
+        os.pwrite(held, str(Holder(pid, command, since)).encode(), 0)
         return cls(path, held)
 
     def release(self) -> None:
@@ -67,7 +87,14 @@ def check_alone(folder: Path) -> None:
         Ownership.take(folder, pid=os.getpid()).release()
 
 
-def _pid_in(held: int) -> int | None:
+def last_holder(folder: Path) -> Holder:
+    """Who holds the folder, or held it last: a hint for clients."""
+    try:
+        return Holder.parse((folder / NAME).read_text(encoding="utf-8", errors="replace")[:FACTS_BYTES])
+    except OSError:
+        return Holder()
+
+
+def _holder_in(held: int) -> Holder:
     """What the holder wrote, if it has come to that."""
-    text = os.pread(held, PID_BYTES, 0).strip()
-    return int(text) if text.isdigit() else None
+    return Holder.parse(os.pread(held, FACTS_BYTES, 0).decode(errors="replace"))

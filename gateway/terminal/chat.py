@@ -2,7 +2,8 @@
 
 Rules:
 - Ctrl-C while the agent works cancels its turn, not the program; once more, and we stop listening to it. The partial
-  answer is stored like any other.
+  answer is stored like any other. A turn that had not begun when Ctrl-C came is stopped as soon as it has.
+- Ctrl-C while a gateway is waited for ends the wait, and what was typed is in the line again.
 - What the agent asks permission for is put to the person there and then; a script cannot be asked, so it is a no.
 - The exit code is that of the last answer: 0 good, 1 failed, 130 cancelled.
 """
@@ -13,7 +14,8 @@ import signal
 from dataclasses import dataclass, field
 
 from ostler.gateway.errors import GatewayError
-from ostler.gateway.terminal.keyboard import Keyboard
+from ostler.gateway.terminal.http import Unreachable
+from ostler.gateway.terminal.keyboard import Interrupted, Keyboard
 from ostler.gateway.terminal.screen import Screen
 from ostler.gateway.terminal.talk import Talk
 from ostler.pool.crew import Crew
@@ -37,6 +39,8 @@ class Chat:
     _streamed: bool = False
     """Whether the answer was shown while it grew."""
     _stops: int = field(default=0)
+    _unsent: bool = False
+    """Whether Ctrl-C came before any gateway had the message."""
 
     async def run(self) -> int:
         """Every message; the exit code."""
@@ -59,14 +63,18 @@ class Chat:
 
     async def answer(self, text: str) -> None:
         """One message and what comes of it."""
-        self._streamed, self._stops = False, 0
+        self._streamed, self._stops, self._unsent = False, 0, False
         loop = asyncio.get_running_loop()
         listening = self.crew.start(self._listen(text), "listen to the answer")
         loop.add_signal_handler(signal.SIGINT, self._interrupted, listening)
         await asyncio.wait([listening])
         # Not removed: without a handler a late Ctrl-C would end the program in the middle of something.
         loop.add_signal_handler(signal.SIGINT, log.debug, "nothing runs that Ctrl-C could end")
-        if listening.cancelled():
+        if self._unsent:
+            self.code = CANCELLED
+            self.keyboard.put_back(text)
+            self.screen.notice("Not sent; your text is in the line again.")
+        elif listening.cancelled():
             self.code = CANCELLED
             self.screen.notice("No longer listening; /history shows what was answered.")
         elif isinstance(error := listening.exception(), BrokenPipeError):
@@ -76,6 +84,10 @@ class Chat:
     async def _listen(self, text: str) -> None:
         try:
             await self._follow(text)
+        except Unreachable as error:
+            self.code = FAILED
+            kept = "" if error.before_sending else "; your message was sent, /history shows what is stored of it"
+            self.screen.notice(f"{error}{kept}")
         except GatewayError as error:
             self.code = FAILED
             self.screen.notice(str(error))
@@ -84,6 +96,8 @@ class Chat:
         async for event in self.talk.say(text):
             kind = str(event.get("type", "")).removeprefix(PREFIX)
             match kind:
+                case "started" if self._stops:
+                    self._begin_stop()
                 case "delta":
                     self._streamed = True
                     self.screen.say(str(event.get("text", "")))
@@ -100,21 +114,34 @@ class Chat:
 
     def _interrupted(self, listening: "asyncio.Future[None]") -> None:
         self._stops += 1
-        if self._stops == 1:
+        if self.talk.searching:
+            self._unsent = True
+            listening.cancel()
+        elif self._stops == 1:
             self.screen.notice("Stopping; Ctrl-C once more leaves the agent alone with it.")
-            self.crew.start(self._stop(), "stop the turn")
+            self._begin_stop()
         else:
             listening.cancel()
 
+    def _begin_stop(self) -> None:
+        self.crew.start(self._stop(), "stop the turn")
+
     async def _stop(self) -> None:
         try:
-            await self.talk.order("/stop")
+            # Never to a later gateway: there it would stop the next turn.
+            await self.talk.order("/stop", at_once=True)
         except GatewayError as error:
             self.screen.notice(f"The turn cannot be stopped: {error}")
 
     async def _decide(self, asked: object) -> None:
         title = str(asked.get("title", "")) if isinstance(asked, dict) else ""
-        said = await self.keyboard.confirm(f"Allow {title}?")
+        try:
+            said = await self.keyboard.confirm(f"Allow {title}?")
+        except Interrupted:
+            self._stops += 1
+            self.screen.notice("Stopping.")
+            self._begin_stop()
+            return
         if said is None:
             self.screen.notice(f"The agent asks for permission ({title}); nobody is here to say yes.")
         reply = await self.talk.order("/approve" if said else "/deny")

@@ -2,12 +2,14 @@
 
 Rules:
 - A newcomer types one command. Where no gateway runs, this terminal brings one along, which ends with it.
+- A gateway that was met and is gone is waited for: it may be restarting, and a terminal that took its data folder would
+  keep it from starting. Only the one of another terminal is succeeded, because that ended with its terminal.
 - A key goes to the gateway that was named or configured, after it has shown that it is one.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Self
@@ -22,9 +24,15 @@ from ostler.wire.json import Undecodable, decode
 
 log = logging.getLogger(__name__)
 PROBE_SECONDS = 3.0
+DRAINING = "draining"
+"""What `/readyz` calls a gateway that is about to stop."""
 OWNED_SECONDS = 10.0
 """How long another terminal may take to bring its gateway up."""
 LOOK_EVERY = 0.1
+LOOK_SELDOM = 1.0
+"""Seconds between two looks for a gateway that is gone for long."""
+COMMAND = "ostler chat"
+"""What the lock of the data folder says of a terminal's own gateway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +44,24 @@ class Whereabouts:
     data_dir: str | None = None
     prewarm: bool = False
     """Whether our own gateway starts the usual agent at once, while the person still thinks."""
+    patience: float | None = None
+    """Seconds to wait for a gateway that was met and is gone; None: until somebody ends the wait."""
 
 
 class Gatehouse:
     """Finds a gateway, and another one when that is gone. What it brought along ends with it."""
 
-    def __init__(self, where: Whereabouts, loaded: Loaded, environ: Mapping[str, str], stack: AsyncExitStack) -> None:
+    def __init__(
+        self,
+        where: Whereabouts,
+        loaded: Loaded,
+        environ: Mapping[str, str],
+        stack: AsyncExitStack,
+        tell: Callable[[str], None],
+    ) -> None:
+        """`tell` gets what the person should know about a gateway that is gone."""
+        self._tell = tell
+        self._met: Line | None = None
         self._where = where
         self._loaded = loaded
         self._environ = environ
@@ -50,16 +70,62 @@ class Gatehouse:
 
     @classmethod
     @asynccontextmanager
-    async def opened(cls, where: Whereabouts, environ: Mapping[str, str]) -> AsyncIterator[Self]:
+    async def opened(
+        cls, where: Whereabouts, environ: Mapping[str, str], tell: Callable[[str], None]
+    ) -> AsyncIterator[Self]:
         """For as long as the block lasts."""
         async with AsyncExitStack() as stack:
-            yield cls(where, load(environ, config=where.config, data_dir=where.data_dir), environ, stack)
+            yield cls(where, load(environ, config=where.config, data_dir=where.data_dir), environ, stack, tell)
 
     async def find(self) -> Line:
-        """A line to a gateway that answers."""
+        """A line to a gateway that answers; once one was met, wait for it."""
+        if self._met is None:
+            self._met = await self._running() or await self._own_or_found()
+        elif (found := await self._taking_work()) is not None:
+            self._met = found
+        elif self._where.url is None and self._served_by_a_terminal():
+            self._tell("The terminal that brought the gateway along has ended; this one brings one along now.")
+            self._met = await self._own_or_found()
+        else:
+            self._met = await self._back(self._met)
+        return self._met
+
+    async def _running(self) -> Line | None:
+        """The gateway that is named, else the one of the folder or the configuration. Raises `Unreachable` where the
+        named one does not answer."""
         if self._where.url is not None:
             return await reached(Line(self._where.url.rstrip("/"), self._key))
-        return await running_gateway(self._loaded, self._key) or await self._own_or_found()
+        return await running_gateway(self._loaded, self._key)
+
+    async def _taking_work(self) -> Line | None:
+        """The same, unless it is about to stop."""
+        try:
+            line = await self._running()
+            return None if line is None or await leaves(line) else line
+        except Unreachable as error:
+            log.debug("%s", error)
+            return None
+
+    async def _back(self, met: Line) -> Line:
+        """Wait for a gateway that was met. Raises `Unreachable` when the patience is over."""
+        self._tell(f"The gateway at {met.address} is gone or about to stop; waiting for it. Ctrl-C keeps your text.")
+        pause = LOOK_EVERY
+        try:
+            async with asyncio.timeout(self._where.patience):
+                while (line := await self._taking_work()) is None:
+                    await asyncio.sleep(pause)
+                    pause = min(pause * 1.5, LOOK_SELDOM)
+        except TimeoutError as error:
+            raise Unreachable(met.address, f"it did not come back within {self._where.patience:g} s") from error
+        self._tell(f"The gateway is back at {line.address}.")
+        return line
+
+    def _served_by_a_terminal(self) -> bool:
+        """Whether what held the data folder last was the gateway of a terminal."""
+        with importing():
+            from ostler.gateway.stores.owner import last_holder  # noqa: PLC0415 - seldom needed, and it loads SQLite
+
+        return last_holder(self._loaded.data_dir).command == COMMAND
 
     async def _own_or_found(self) -> Line:
         """Our own gateway; or, where another terminal was faster, that one's."""
@@ -123,3 +189,13 @@ async def answers(line: Line) -> bool:
     except Undecodable:
         return False
     return isinstance(found, dict) and found.get("status") == "ok"
+
+
+async def leaves(line: Line) -> bool:
+    """Whether the gateway there takes no new work because it is about to stop."""
+    try:
+        async with asyncio.timeout(PROBE_SECONDS), Line(line.address).request("GET", "/readyz") as reply:
+            found = decode(await reply.read())
+    except (TimeoutError, Undecodable):
+        return True
+    return isinstance(found, dict) and found.get("status") == DRAINING

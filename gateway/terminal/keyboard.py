@@ -12,11 +12,17 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from ostler.gateway.errors import GatewayError
+
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
 
 HISTORY = "chat-history"
 PROMPT = "› "
+
+
+class Interrupted(GatewayError):
+    """Ctrl-C was the answer to a question."""
 
 
 class Keyboard(Protocol):
@@ -26,7 +32,10 @@ class Keyboard(Protocol):
         """Until there are no more."""
 
     async def confirm(self, question: str) -> bool | None:
-        """Yes or no; None where nobody can be asked."""
+        """Yes or no; None where nobody can be asked. Raises `Interrupted` for Ctrl-C."""
+
+    def put_back(self, text: str) -> None:
+        """A message that was not sent: the next line begins with it."""
 
 
 class Script:
@@ -43,6 +52,9 @@ class Script:
         del question
         return None
 
+    def put_back(self, text: str) -> None:
+        """A script says its messages in their order, or ends."""
+
 
 class Person:
     """Somebody at a terminal."""
@@ -51,13 +63,15 @@ class Person:
         self._folder = folder
         self._commands = commands
         """(word, what it does)"""
+        self._draft = ""
 
     async def messages(self) -> AsyncIterator[str]:
         session = self._session()
         while True:
             try:
                 # SIGINT stays ours: here Ctrl-C is a key, and prompt_toolkit would take our handler away for good.
-                text = await session.prompt_async(PROMPT, handle_sigint=False)
+                draft, self._draft = self._draft, ""
+                text = await session.prompt_async(PROMPT, handle_sigint=False, default=draft)
             except KeyboardInterrupt:
                 continue
             except EOFError:
@@ -70,9 +84,14 @@ class Person:
 
         try:
             answer = await PromptSession[str]().prompt_async(f"{question} [y/N] ", handle_sigint=False)
-        except (KeyboardInterrupt, EOFError):
+        except KeyboardInterrupt as error:
+            raise Interrupted(question) from error
+        except EOFError:
             return False
         return answer.strip().lower() in {"y", "yes"}
+
+    def put_back(self, text: str) -> None:
+        self._draft = text
 
     def _session(self) -> "PromptSession[str]":
         from prompt_toolkit import PromptSession  # noqa: PLC0415 - see the rules

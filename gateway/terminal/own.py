@@ -25,6 +25,7 @@ from ostler.gateway.data_folder import usable
 from ostler.gateway.listener import address_of, listen_unix
 from ostler.gateway.log import LogLines, checked
 from ostler.gateway.serving import Server
+from ostler.gateway.terminal.gatehouse import COMMAND
 from ostler.gateway.terminal.http import Line
 from ostler.pool.crew import Crew
 
@@ -43,7 +44,8 @@ async def own_gateway(loaded: Loaded, environ: Mapping[str, str], *, prewarm: bo
         # The folder is ours alone, so whoever gets to the socket is this user: no key is needed.
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="ostler-chat-")))
         listener = stack.enter_context(closing(listen_unix(folder / "socket")))
-        gateway = await stack.enter_async_context(open_gateway(replace(loaded, settings=settings), environ))
+        made = open_gateway(replace(loaded, settings=settings), environ, command=COMMAND)
+        gateway = await stack.enter_async_context(made)
         admin = stack.enter_context(listening(loaded.data_dir))
         leave_address(loaded.data_dir, address_of(listener))
         servers = (Server.of(gateway.app), Server.of(gateway.admin, Familiar))

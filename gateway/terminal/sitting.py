@@ -28,6 +28,8 @@ from ostler.pool.crew import Crew
 PLATFORM = "terminal"
 HANG_UP = (signal.SIGTERM, signal.SIGHUP)
 STDIN = "-"
+SCRIPT_PATIENCE = 60.0
+"""Seconds that a script waits for a gateway that was met and is gone; a person ends the wait with Ctrl-C."""
 GREETING = "Enter sends, Alt-Enter begins a line, Ctrl-C stops the agent, Ctrl-D ends; /help lists the commands."
 
 
@@ -54,12 +56,14 @@ async def sit_down(wishes: Wishes, environ: Mapping[str, str]) -> int:
         loop.add_signal_handler(number, hang_up, hung_up, asyncio.current_task())
     keyboard = await seated(wishes, environ)
     crew = Crew(loop, seen)
-    where = Whereabouts(wishes.url, wishes.config, wishes.data_dir, prewarm=wishes.model is None)
+    patience = None if isinstance(keyboard, Person) else SCRIPT_PATIENCE
+    where = Whereabouts(wishes.url, wishes.config, wishes.data_dir, prewarm=wishes.model is None, patience=patience)
+    screen = Screen(sys.stdout, sys.stderr)
     try:
-        async with Gatehouse.opened(where, environ) as house:
+        async with Gatehouse.opened(where, environ, screen.notice) as house:
             place = f"{PLATFORM}:thread:{quote(user(), safe='')}"
             talk = Talk(house.find, wishes.key or f"{place}:{secrets.token_hex(4)}")
-            chat = Chat(talk, keyboard, Screen(sys.stdout, sys.stderr), crew)
+            chat = Chat(talk, keyboard, screen, crew)
             await talk.connect()
             if isinstance(keyboard, Person):
                 chat.screen.notice(GREETING)

@@ -3,7 +3,8 @@
 Rules:
 - What is said comes back as events, in order, and ends with the whole message. A connection that breaks in the middle
   is told as such: the gateway stores the answer, /history shows it.
-- Only a request that cannot have been seen is sent again.
+- Only a request that cannot have been seen is sent again, and one that a gateway which is about to stop refused: both
+  wait for the next gateway.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,15 +17,25 @@ from ostler.gateway.terminal.events import EventReader, object_of
 from ostler.gateway.terminal.http import Line, Reply, Unreachable
 from ostler.wire.json import JsonObject, encode_line
 
-UNAUTHORIZED = 401
+UNAUTHORIZED, UNAVAILABLE = 401, 503
+STOPPING = "shutting_down"
+"""The code of the refusal of a gateway that is about to stop."""
 
 
 class TurnedDown(GatewayError):
     """The gateway says no."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, code: str = "") -> None:
         super().__init__(message)
         self.status = status
+        self.code = code
+
+
+class NotConnected(GatewayError):
+    """No gateway has been reached since the last one was lost."""
+
+    def __init__(self) -> None:
+        super().__init__("no gateway is connected")
 
 
 @dataclass
@@ -36,6 +47,8 @@ class Talk:
     key: str
     settings: JsonObject = field(default_factory=dict)
     """What each message carries besides its text."""
+    searching: bool = False
+    """Whether a gateway is looked for: what is to be sent then has been seen by none."""
     _line: Line | None = None
 
     async def say(self, text: str) -> AsyncIterator[JsonObject]:
@@ -50,10 +63,15 @@ class Talk:
             else:
                 yield await whole(reply)
 
-    async def order(self, text: str) -> JsonObject:
-        """Send a command whose reply is wanted whole."""
-        body = encode_line({"text": text})
-        async with self._sent("POST", f"{self._path}/messages", body) as reply:
+    async def order(self, text: str, *, at_once: bool = False) -> JsonObject:
+        """Send a command whose reply is wanted whole. `at_once`: to the gateway we have, or not at all."""
+        body, path = encode_line({"text": text}), f"{self._path}/messages"
+        if at_once:
+            if self._line is None:
+                raise NotConnected
+            async with self._line.request("POST", path, body) as reply:
+                return await whole(reply)
+        async with self._sent("POST", path, body) as reply:
             return await whole(reply)
 
     async def read(self, path: str) -> JsonObject:
@@ -63,26 +81,50 @@ class Talk:
 
     async def connect(self) -> None:
         """Find a gateway now, not with the first message."""
-        self._line = await self.find()
+        await self._gateway()
 
     @asynccontextmanager
     async def _sent(self, method: str, path: str, body: bytes | None = None) -> AsyncIterator[Reply]:
-        """Send a request, to another gateway where the one we had is gone."""
-        async with AsyncExitStack() as stack:
-            line = self._line or await self.find()
-            try:
-                reply = await stack.enter_async_context(line.request(method, path, body))
-            except Unreachable as error:
-                if not error.before_sending:
-                    raise
-                line = await self.find()
-                reply = await stack.enter_async_context(line.request(method, path, body))
-            self._line = line
-            yield reply
+        """Send a request, to the next gateway where the one we had is gone or about to stop."""
+        while True:
+            async with AsyncExitStack() as stack:
+                line = self._line or await self._gateway()
+                try:
+                    reply = await stack.enter_async_context(line.request(method, path, body))
+                    await check_taken(reply)
+                except Unreachable as error:
+                    self._line = None
+                    if not error.before_sending:
+                        raise
+                    continue
+                yield reply
+                return
+
+    async def _gateway(self) -> Line:
+        """Look for one."""
+        self.searching = True
+        try:
+            self._line = await self.find()
+        finally:
+            self.searching = False
+        return self._line
 
     @property
     def _path(self) -> str:
         return f"/v1/sessions/{quote(self.key, safe='')}"
+
+
+async def check_taken(reply: Reply) -> None:
+    """Raise `Unreachable` where the gateway refused the request because it is about to stop; `TurnedDown` where it is
+    unavailable for another reason."""
+    if reply.status != UNAVAILABLE:
+        return
+    try:
+        await whole(reply)
+    except TurnedDown as error:
+        if error.code == STOPPING:
+            raise Unreachable(reply.address, str(error), before_sending=True) from error
+        raise
 
 
 async def whole(reply: Reply) -> JsonObject:
@@ -91,8 +133,9 @@ async def whole(reply: Reply) -> JsonObject:
     if reply.status < 400:
         return found
     error = found.get("error")
-    message = error.get("message") if isinstance(error, dict) else None
+    told = error if isinstance(error, dict) else {}
+    message = told.get("message")
     if reply.status == UNAUTHORIZED:
         # Its own words are for those who write requests.
         message = f"the gateway at {reply.address} wants one of its keys: set OSTLER_API_KEY"
-    raise TurnedDown(reply.status, str(message or f"the gateway answers {reply.status}"))
+    raise TurnedDown(reply.status, str(message or f"the gateway answers {reply.status}"), str(told.get("code")))

@@ -50,6 +50,7 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed("blanket_except", "gateway/sessions/session.py", "the border of a turn: logged whole, its client is told"),
     Allowed("blanket_except", "gateway/sessions/reports.py", "logged whole: an observer's fault is not the client's"),
     Allowed("blanket_except", "gateway/stores/sqlite/writer.py", "logged whole: a counter's fault is not the writer's"),
+    Allowed("blanket_except", "gateway/checks.py", "logged whole: one check's fault keeps no other from being made"),
     Allowed("blanket_except", "pool/observer.py", "logged whole: an observer's fault is not the pool's"),
     Allowed("blocking_disk", "bridge/leftovers.py", "at the start, in the runtime folder that is our own"),
     Allowed("blocking_disk", "bridge/peers.py", "/proc, which has no disk"),

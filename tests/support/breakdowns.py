@@ -68,7 +68,7 @@ def breakdowns() -> Iterator[Breakdowns]:
     log, handler = logging.getLogger("ostler.turns"), Breakdowns()
     before = log.level
     log.addHandler(handler)
-    log.setLevel(logging.INFO)
+    log.setLevel(logging.DEBUG)
     try:
         yield handler
     finally:

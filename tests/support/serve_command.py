@@ -67,6 +67,7 @@ def is_demo(process: psutil.Process) -> bool:
 def environment(folder: Path, given: Mapping[str, str]) -> dict[str, str]:
     """Nothing of the tester's but the path. It remembers only where it is told to."""
     quiet = {"OSTLER_LOG__FORMAT": "json", "OSTLER_MEMORY__ENABLED": "false"}
+    quiet["OSTLER_LOG__LEVELS"] = '{"ostler.turns": "debug"}'
     return {"PATH": os.environ["PATH"], "HOME": str(folder), **quiet, **given}
 
 

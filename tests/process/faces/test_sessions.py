@@ -14,7 +14,7 @@ from ostler.gateway.faces.keys import Place, key_of
 from ostler.gateway.records import NewMessage, NewSession, SessionChange
 from tests.support.chats import Chat, ended, texts
 from tests.support.database import change
-from tests.support.served import SESSION, Served, serving
+from tests.support.served import SESSION, Served, events_of, serving
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.long
@@ -373,3 +373,19 @@ async def test_what_was_said_is_paged(served: Served) -> None:
     assert (await page(limit=2)).json()["data"] == whole[:3:-1]
     for unknown in ("no", "999999", "", "9" * 30):
         assert (await page(after=unknown)).status_code == 400
+
+
+async def test_n50_the_answer_that_is_being_given_can_be_joined_from_its_beginning(served: Served, chat: Chat) -> None:
+    async def joined() -> list[dict[str, object]]:
+        answer = await served.http.get(f"{chat.path}/messages?stream=true")
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        return events_of(answer.text)
+
+    assert (await served.http.get(f"{chat.path}/messages?stream=true")).status_code == 404
+    await chat.said("first")
+    assert await joined() == []
+    first = asyncio.create_task(chat.stream("begun\n!sleep 0.3\nended"))
+    await eventually(lambda: len(served.prompts()) == 2, "the turn runs")
+    assert await joined() == await first
+    assert await joined() == []
+    assert (await served.http.get(f"{chat.path}/messages?stream=maybe")).status_code == 400

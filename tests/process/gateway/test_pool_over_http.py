@@ -25,6 +25,7 @@ def breakdowns(caplog: pytest.LogCaptureFixture) -> list[Facts]:
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.INFO)
+    caplog.set_level(logging.DEBUG, "ostler.turns")
     return caplog
 
 

@@ -4,18 +4,21 @@ import os
 import signal
 import stat
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
 import pytest
 
 from tests.support.serve_command import Command, command, environment, serve_line
+from tests.support.served import events_of
 
 KEY, OTHER = "a-key-of-more-than-16-characters", "another-key-of-16-characters"
 BODY = {"model": "demo", "input": "hello"}
@@ -91,16 +94,28 @@ def test_a_start_that_hangs_is_called_off(tmp_path: Path) -> None:
 
 
 def test_e23_a_second_signal_stops_the_turns_and_answers_their_clients(tmp_path: Path) -> None:
+    begun = threading.Event()
+
+    def ask(http: httpx.Client) -> dict[str, Any]:
+        lines = []
+        body = {"model": "demo", "input": "begun\n!sleep 60", "stream": True}
+        with http.stream("POST", "/v1/responses", json=body) as answer:
+            for line in answer.iter_lines():
+                lines.append(line)
+                if "output_text.delta" in line:
+                    begun.set()
+        return events_of("\n".join(lines))[-1]
+
     with command(tmp_path) as running, running.http() as http, ThreadPoolExecutor() as clients:
-        asked = clients.submit(http.post, "/v1/responses", json={"model": "demo", "input": "begun\n!sleep 60"})
-        until(running.agents, "an agent works")
+        asked = clients.submit(ask, http)
+        assert begun.wait(20)
         running.process.send_signal(signal.SIGINT)
         with running.http() as other:
             until(lambda: other.get("/readyz").status_code == 503, "the first signal is heard")
         assert running.end(signal.SIGINT) == 0
-        answer = asked.result(10)
-        assert (answer.status_code, answer.json()["status"]) == (200, "incomplete"), answer.text
-        assert answer.json()["incomplete_details"]["cause"] == "gateway_shutdown"
+        last = asked.result(10)
+        assert (last["type"], last["response"]["status"]) == ("response.incomplete", "incomplete")
+        assert last["response"]["incomplete_details"]["cause"] == "gateway_shutdown"
     assert [line for line in running.logged if "exception" in str(line).lower()] == []
     assert [line for line in running.logged if line.get("level") in ("warning", "error")] == []
 

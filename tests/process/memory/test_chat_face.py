@@ -230,7 +230,7 @@ async def test_a_session_without_memory_gets_no_tools_of_it(tmp_path: Path) -> N
 async def test_g07_a_seat_that_was_kept_ready_has_the_tools_of_memory(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "ostler.turns")
+    caplog.set_level(logging.DEBUG, "ostler.turns")
     async with serving(tmp_path / "data", memory__enabled=True, pool__prewarm=True) as served:
         pool = served.gateway.pool
         await eventually(lambda: pool.snapshot().core.census.parked == 1, "the seat is ready")

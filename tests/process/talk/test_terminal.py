@@ -120,6 +120,21 @@ def test_f22_permission_is_asked_there_and_then(tmp_path: Path) -> None:
     assert "nobody is here" in refused.stderr
 
 
+@pytest.mark.parametrize("policy", ["cancel", "continue"])
+def test_n50_ctrl_c_stops_the_agent_also_where_it_asks_for_permission(tmp_path: Path, policy: str) -> None:
+    environ = {"OSTLER_POOL__PERMISSIONS": "ask", "OSTLER_GATEWAY__ON_DISCONNECT": policy}
+    with command(tmp_path, **environ) as gateway, terminal(tmp_path, **environ) as tty:
+        for question, shown in (("!ask remove it", "Allow remove it? [y/N]"), ("!late", "waiting")):
+            tty.until(PROMPT)
+            tty.press("begun", NEW_LINE, question)
+            tty.say("")
+            tty.until(shown)
+            tty.press(CTRL_C)
+            tty.until("Stopped.")
+            with gateway.http() as http:
+                assert http.get("/admin/pool").json()["running_turns"] == 0
+
+
 def test_a_script_gets_the_answer_and_nothing_else(tmp_path: Path) -> None:
     once = script(tmp_path, "--once", "hello\x1b[31m red")
     assert (once.returncode, once.stdout, once.stderr) == (0, "echo: hello[31m red\n", "")

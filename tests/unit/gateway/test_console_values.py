@@ -132,13 +132,14 @@ def evil_state() -> dict[str, Any]:
            "last_failure": EVIL, "target": 1, "floor": 0, "parked": 1, "leased": 1, "opening": 0,
            "arrivals_per_minute": 1.0, "processes": [process]}  # fmt: skip
     turn = {"at": 0.0, "turn": EVIL, "provider": EVIL, "model": EVIL, "status": EVIL, "warmth": EVIL,
-            "transport": "agent", "error": EVIL,
+            "transport": "agent", "error": EVIL, "reason": EVIL, "session": EVIL, "owner": EVIL,
             "ms": dict.fromkeys((*PHASES, "total"), 1.0)}  # fmt: skip
     census = {"processes": 1, "max_processes": 8, "leased": 1, "parked": 1, "waiting": 1, "memory": 5,
               "memory_budget": None}  # fmt: skip
     failure = {"key": EVIL, "kind": EVIL, "text": EVIL, "stderr": [EVIL], "age": 90.0}
     return {"ready": True, "draining": False, "paused": False, "enabled": True, "running_turns": 0, "uptime": 1.0,
-            "census": census, "claims": {EVIL: 1}, "keys": [key], "turns": [turn], "failed_turns": [turn],
+            "census": census, "claims": {EVIL: 1}, "first_turns": {"all": 1, "at_once": 1},
+            "problems": [EVIL], "spares": [], "keys": [key], "turns": [turn], "failed_turns": [turn],
             "failures": [failure]}  # fmt: skip
 
 

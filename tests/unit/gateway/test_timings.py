@@ -64,7 +64,7 @@ def test_w47a_a_turn_that_never_began_spent_its_time_in_the_queue() -> None:
 def test_g11_one_record_for_a_turn_that_reached_an_agent_and_none_for_another(
     steps: list[tuple[float, str]], records: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.INFO, "ostler.turns"):
+    with caplog.at_level(logging.DEBUG, "ostler.turns"):
         driven(*steps)
     found = [record for record in caplog.records if record.getMessage() == EVENT]
     assert len(found) == records
