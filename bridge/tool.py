@@ -197,6 +197,15 @@ def tool(
     return made if function is None else made(function)
 
 
+def tool_of(given: object) -> Tool:
+    """The `Tool` itself, or the one that a function makes. Raises `SignatureRefused`."""
+    if isinstance(given, Tool):
+        return given
+    if not callable(given):
+        raise SignatureRefused(repr(given), "it is neither a function nor a Tool")
+    return Tool.of(given)
+
+
 def _name_of(function: Function) -> str:
     return function.__name__ if inspect.isroutine(function) else type(function).__name__
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ostler.pool.errors import AgentStartFailed as AgentStartFailed
     from ostler.pool.errors import BadDirectory as BadDirectory
     from ostler.pool.errors import BreakerOpen as BreakerOpen
+    from ostler.pool.errors import LeaseEnded as LeaseEnded
+    from ostler.pool.errors import NoToolPort as NoToolPort
     from ostler.pool.errors import PoolClosed as PoolClosed
     from ostler.pool.errors import PoolError as PoolError
     from ostler.pool.errors import PoolPaused as PoolPaused
@@ -47,7 +49,9 @@ HOMES = {
     "BreakerOpen": "errors",
     "Finished": "events",
     "Lease": "lease",
+    "LeaseEnded": "errors",
     "Limits": "core.settings",
+    "NoToolPort": "errors",
     "PermissionPolicy": "ports",
     "PoolClosed": "errors",
     "PoolError": "errors",

@@ -452,12 +452,20 @@ async def test_f02_what_an_agent_says_of_its_secrets_is_in_no_error_and_no_log(
 async def test_wm2_the_tool_sets_of_single_requests_are_forgotten(tmp_path: Path) -> None:
     rule = ReserveRule(rate_half_life=0.05, keep_seconds=0.1)
     before = living(SeatWish)
-    async with open_stable(tmp_path, limits=Limits(reserve=rule, sweep_every=0.05), watch_every=0.05) as stable:
+    limits = Limits(reserve=rule, sweep_every=0.05)
+    async with (
+        bridge_in(tmp_path) as bridge,
+        open_stable(tmp_path, tool_port=bridge, limits=limits, watch_every=0.05) as stable,
+    ):
         for number in range(20):
-            (await stable.pool.lease(stable.key(), tools=ToolSet(({"name": f"tool{number}"},)))).release()
+            (await stable.pool.lease(stable.key(), tools=a_tool(f"tool{number}"))).release()
         await stable.settled(lambda: living(SeatWish) <= before)
-        async with await stable.pool.lease(stable.key(), tools=ToolSet(({"name": "tool0"},))) as lease:
+        async with await stable.pool.lease(stable.key(), tools=a_tool("tool0")) as lease:
             assert await say(lease, "hello") == "echo: hello"
+
+
+def a_tool(name: str) -> ToolSet:
+    return ToolSet(({"name": name, "inputSchema": {"type": "object"}},))
 
 
 @pytest.mark.parametrize("how", ["missing", "exits", "refuses"])
