@@ -140,8 +140,8 @@ def test_the_installed_wheel_serves_a_turn(environment: Path, tmp_path: Path) ->
             assert found is not None
             body = b'{"model": "demo", "input": "hello"}'
             asked = Request(found[0] + "/v1/responses", body, {"content-type": "application/json"})
-            with urlopen(asked, timeout=30) as answer:
+            with urlopen(asked, timeout=300) as answer:
                 assert b"echo: hello" in answer.read()
         finally:
             gateway.terminate()
-        assert gateway.wait(30) == 0
+        assert gateway.wait(300) == 0

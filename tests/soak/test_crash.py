@@ -10,7 +10,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 def test_h13_rh1_h03_a_gateway_that_is_killed_loses_and_doubles_nothing() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.soak.crash", "--kills", "3", "--full", "1", "--stops", "1"],

@@ -37,7 +37,7 @@ class Command:
 
     def http(self) -> httpx.Client:
         """A client for it."""
-        return httpx.Client(base_url=self.base, timeout=30, trust_env=False, verify=NO_AUTHORITIES)
+        return httpx.Client(base_url=self.base, timeout=300, trust_env=False, verify=NO_AUTHORITIES)
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """Log records of one event."""
@@ -99,7 +99,7 @@ def command(folder: Path, *arguments: str, whole: bool = False, **environ: str) 
     try:
         first = process.stdout.readline()
         found = ADDRESS.search(first)
-        assert found is not None, (first, process.communicate(timeout=10))
+        assert found is not None, (first, process.communicate(timeout=300))
         running = Command(process, found[0], [first])
         reader = running.reader = threading.Thread(target=read_log, args=(process, running.logged), daemon=True)
         reader.start()
@@ -128,4 +128,4 @@ def answering(running: Command) -> None:
 
 def refused(folder: Path, *arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
     """Run it where it must not start."""
-    return copies.run(serve_words(folder, arguments), cwd=folder, env=environment(folder, environ), timeout=30)
+    return copies.run(serve_words(folder, arguments), cwd=folder, env=environment(folder, environ), timeout=300)

@@ -19,7 +19,7 @@ from tests.support.serve_command import Command, command, environment, serve_lin
 
 KEY, OTHER = "a-key-of-more-than-16-characters", "another-key-of-16-characters"
 BODY = {"model": "demo", "input": "hello"}
-DEADLINE = 30.0
+DEADLINE = 300.0
 
 
 def until(condition: Callable[[], object], what: str) -> None:

@@ -30,7 +30,7 @@ ON_TMPFS = ["unshare", "-Urm", "sh", "-c", 'mount -t tmpfs -o size=4m tmpfs "$0"
 
 
 def run_child(*words: str, before: list[str] | None = None) -> list[str]:
-    done = subprocess.run([*(before or []), *CHILD, *words], capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run([*(before or []), *CHILD, *words], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -216,7 +216,7 @@ async def test_a_closed_store_says_so_and_what_was_queued_is_stored(path: Path) 
     for call in (store.append("sess_p", []), store.history("sess_p")):
         with pytest.raises(StoreClosed):
             await call
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(300):
         store = await SqliteStore.open(path)
         assert len(await store.history("sess_p")) == 50
         await store.aclose()
