@@ -17,8 +17,8 @@ FAILED, WRONG, INTERRUPTED = 1, 2, 130
 SERVE, CHAT = ("serve", "--port", "0"), ("chat", "--once", "hi")
 OWNER = Path(__file__).stat().st_uid
 SOMEBODY = OWNER + 1
-# The owner of this checkout, who can read the program wherever it lies. Root is that without the right to what belongs to
-# others: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH leave the set that the next program can have.
+# The owner of this checkout, who can read the program wherever it lies. Where that is root, without the right to what
+# belongs to others: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH leave the set that the next program can have.
 AS_OWNER = (
     "import ctypes, os, sys\n"
     "if os.geteuid() == 0:\n"
