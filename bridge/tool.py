@@ -21,11 +21,11 @@ from typing import Any, Final, NoReturn, TypeAlias, TypeVar, overload
 
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.context import NoSessionContext, session_context
-from ostler.bridge.redaction import excerpt
 from ostler.bridge.results import result_of
 from ostler.bridge.schema import Signature, SignatureRefused, signature_of
 from ostler.bridge.validation import problems
 from ostler.wire.json import JsonObject
+from ostler.wire.redaction import excerpt
 
 TIMEOUT: Final = 120.0
 OUTPUT_LIMIT: Final = 100_000

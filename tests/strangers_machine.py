@@ -1,11 +1,11 @@
 """The suite as on other people's machines: `python -m tests.strangers_machine --times 3`.
 
-Each run is `make test` in a fresh clone of HEAD: in a private folder and in a public one, as the user who asks and, where
-that is root, as an ordinary one; without TMPDIR, beside a load (`stress-ng --cpu 8`) that takes what there is of the
-processor. What it made is removed; the log of a run that failed stays, and is named.
+Each run is `make test` in a fresh clone of HEAD: in a private folder and in a public one, as the user who asks and, if
+that is root, as an ordinary user; without TMPDIR, beside a load (`stress-ng --cpu 8`). What it made is removed; the log
+of a run that failed is kept and named.
 
-Rules: processes are ended by the one who started them, by their process group. The ordinary user needs a Python that they
-may run: `--python`, by default Debian's. What pip is configured with is handed on, but for what root keeps to itself.
+Rules: only processes that were started here are ended, by their process group. The ordinary user needs a Python that
+they may run: `--python`, by default Debian's. The configuration of pip is handed on.
 """
 
 import argparse
@@ -106,9 +106,7 @@ def main(words: Sequence[str] | None = None) -> int:
     asked.add_argument("--load", type=int, default=8, help="processes that compute meanwhile; 0 for a calm machine")
     asked.add_argument("--user", default="nobody", help="the ordinary user, where root asks")
     asked.add_argument("--python", default="/usr/bin/python3", help="an interpreter that this user may run")
-    asked.add_argument(
-        "--only", default="", help="those whose name has this: 'private', 'root', 'public checkout of nobody'"
-    )
+    asked.add_argument("--only", default="", help="those whose name contains this, as in 'private checkout of root'")
     given = asked.parse_args(words)
     folder, failed = Path(tempfile.mkdtemp(prefix="strangers-", dir="/tmp")), 0
     folder.chmod(0o755)

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from ostler.bridge.calls import CallResult, ToolCall
-from ostler.bridge.redaction import excerpt
 from ostler.bridge.upstreams.remote import Connect, Remote, RemoteLost, RemoteRefused
 from ostler.bridge.upstreams.restarts import Restarts
 from ostler.bridge.upstreams.settings import UpstreamSettings
 from ostler.wire.json import JsonObject
+from ostler.wire.redaction import excerpt
 
 logger = logging.getLogger(__name__)
 
