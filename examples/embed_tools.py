@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ostler.bridge import ToolContext, ToolError, open_bridge
-from ostler.pool import TransportKey, TransportPool, open_pool
+from ostler.pool import Tools, TransportKey, TransportPool, open_pool
 from ostler.pool.events import Text
 
 
@@ -35,7 +35,7 @@ class Rider:
         return f"noted for {context.session}, note {len(self.notes)}"
 
     async def ride(self, pool: TransportPool, key: TransportKey) -> str:
-        tools = [weather, self.take_note]
+        tools: Tools = [weather, self.take_note]
         async with await pool.lease(key, tools=tools, tool_context=self.name, owner=self.name) as lease:
             question = f'!call weather {{"city": "Ulm"}}\n!call take_note {{"text": "from {self.name}"}}'
             turn = await lease.prompt(question)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ostler.pool.order import SessionMemo as SessionMemo
     from ostler.pool.pool import TransportPool as TransportPool
     from ostler.pool.ports import PermissionPolicy as PermissionPolicy
+    from ostler.pool.ports import Tools as Tools
     from ostler.pool.ports import ToolSet as ToolSet
     from ostler.pool.settings import ProviderSettings as ProviderSettings
 
@@ -63,6 +64,7 @@ HOMES = {
     "SessionMemo": "order",
     "Text": "events",
     "ToolSet": "ports",
+    "Tools": "ports",
     "TransportKey": "keys",
     "TransportLost": "errors",
     "TransportPool": "pool",

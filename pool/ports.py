@@ -92,7 +92,7 @@ McpAnswer: TypeAlias = Callable[[JsonObject | RpcFault], None]
 class McpPipe(Protocol):
     """MCP over an agent's own pipe, one for each process: what is declared on one opens nothing on another."""
 
-    def declare(self, ticket: Any) -> JsonObject:
+    def declare(self, ticket: Any, /) -> JsonObject:
         """The entry for the agent's list of tool servers. It is worth nothing after the ticket is revoked."""
 
     def request(self, outer: RpcId, method: str, params: JsonObject, answer: McpAnswer) -> None:

@@ -47,7 +47,7 @@ class Command:
         """The demo agents it has started."""
         return [child for child in psutil.Process(self.process.pid).children(recursive=True) if is_demo(child)]
 
-    def end(self, number: int = signal.SIGTERM, seconds: float = 30) -> int:
+    def end(self, number: int = signal.SIGTERM, seconds: float = 300) -> int:
         """Send a signal and wait for the exit code; all log lines are read then."""
         self.process.send_signal(number)
         code = self.process.wait(seconds)
