@@ -28,6 +28,27 @@ built_in.BUILT_IN = {{**built_in.BUILT_IN, "{NAME}": recipe}}
 """
 
 
+TOOL = """
+from ostler.bridge import Tool
+
+
+def zebra(stripes: int) -> int:
+    return stripes
+
+
+TOOL = Tool.of(zebra)
+"""
+HOLDERS = [
+    "unit/test_provider.py",
+    "unit/test_tools.py",
+    "unit/test_launch.py",
+    "process/gateway/test_own_tools.py",
+    "process/console/test_doctor.py",
+    "process/test_pool_names.py",
+]
+"""Tests that load every provider or every tool."""
+
+
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
     """A package with the sample and its entry point, and a program of the name that the sample looks for."""
@@ -38,7 +59,10 @@ def environ(tmp_path: Path) -> dict[str, str]:
     (site / "my_agent.py").write_text(sample.text)
     (site / "my_recipe.py").write_text(RECIPE)
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: my-agent\nVersion: 1.0\n")
-    (facts / "entry_points.txt").write_text("[ostler.providers]\nmy-agent = my_agent:PROVIDER\n")
+    (site / "my_tool.py").write_text(TOOL)
+    (facts / "entry_points.txt").write_text(
+        "[ostler.providers]\nmy-agent = my_agent:PROVIDER\n[ostler.tools]\nmy-tool = my_tool:TOOL\n"
+    )
     programs.mkdir()
     (programs / "my-agent").write_text(f'#!/bin/sh\nexec {shlex.join(command_line([]))} "$@"\n')
     (programs / "my-agent").chmod(0o755)
@@ -73,3 +97,11 @@ def test_n52_the_sample_of_a_provider_passes_the_contract_suite(environ: dict[st
     done = subprocess.run(line, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=800, check=False)
     assert done.returncode == 0, done.stdout[-30000:] + done.stderr
     assert "passed" in done.stdout.splitlines()[-1]
+
+
+@pytest.mark.long
+def test_n52_no_test_holds_a_list_that_one_more_provider_or_tool_would_break(environ: dict[str, str]) -> None:
+    options = ["-p", "no:cacheprovider", "-p", "no:xdist", "-q"]
+    line = [sys.executable, "-m", "pytest", *options, *(ROOT / "tests" / name for name in HOLDERS)]
+    done = subprocess.run(line, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=800, check=False)
+    assert done.returncode == 0, done.stdout[-30_000:] + done.stderr
