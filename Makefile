@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# More than there are cores: much of what tests do is wait for processes, and two of the workers only fill the gaps of the
-# others (tests/support/leftovers.py). Each costs two seconds of collecting: eight took 166 s, ten 154 to 160, twelve 157.
+# More than there are cores: much of what tests do is wait for processes. Each costs two seconds of collecting: eight took
+# 166 s, ten 154 to 160, twelve 157.
 WORKERS ?= 10
 
 .PHONY: setup serve test check cover agents bench bench-check faults soak churn crash fuzz lock format dist screenshots dashboards reference prometheus clean

@@ -1,1 +1,55 @@
-"""The tool bridge: every tool call lands in its own session. Never imports pool or gateway."""
+"""The tool bridge: every tool call lands in its own session. Never imports pool or gateway.
+
+    async with open_bridge() as bridge, open_pool(settings, tool_port=bridge) as pool:
+        async with await pool.lease(key, tools=[weather]) as lease:
+            ...
+
+The names below are looked up when they are used: the relay lives in this room and is started for every session.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ostler.bridge.calls import CallResult as CallResult
+    from ostler.bridge.calls import Dispatcher as Dispatcher
+    from ostler.bridge.calls import ToolCall as ToolCall
+    from ostler.bridge.context import session_context as session_context
+    from ostler.bridge.embed import open_bridge as open_bridge
+    from ostler.bridge.errors import BridgeError as BridgeError
+    from ostler.bridge.offer import Offer as Offer
+    from ostler.bridge.schema import SignatureRefused as SignatureRefused
+    from ostler.bridge.server import Bridge as Bridge
+    from ostler.bridge.session_binding import SessionBinding as SessionBinding
+    from ostler.bridge.settings import BridgeSettings as BridgeSettings
+    from ostler.bridge.tool import Tool as Tool
+    from ostler.bridge.tool import ToolContext as ToolContext
+    from ostler.bridge.tool import ToolError as ToolError
+
+HOMES = {
+    "Bridge": "server",
+    "BridgeError": "errors",
+    "BridgeSettings": "settings",
+    "CallResult": "calls",
+    "Dispatcher": "calls",
+    "Offer": "offer",
+    "SessionBinding": "session_binding",
+    "SignatureRefused": "schema",
+    "Tool": "tool",
+    "ToolCall": "calls",
+    "ToolContext": "tool",
+    "ToolError": "tool",
+    "open_bridge": "embed",
+    "session_context": "context",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *HOMES])

@@ -11,9 +11,9 @@ from contextvars import Context
 
 from ostler.bridge.binding import Binding, Call
 from ostler.bridge.calls import CallResult, ToolCall
-from ostler.bridge.redaction import excerpt
 from ostler.bridge.reports import Reports
 from ostler.bridge.stats import Stats
+from ostler.wire.redaction import excerpt
 
 logger = logging.getLogger(__name__)
 

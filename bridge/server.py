@@ -13,7 +13,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import Context
 from typing import Final
 
@@ -27,12 +27,16 @@ from ostler.bridge.conversation import Conversation
 from ostler.bridge.doors import Doors, HttpDoor
 from ostler.bridge.errors import BridgeNotRunning, TokenCollision
 from ostler.bridge.hello import OVER, Hello
+from ostler.bridge.offer import Offer
 from ostler.bridge.runner import Runner
 from ostler.bridge.session_binding import SessionBinding, relay_command
 from ostler.bridge.settings import BridgeSettings
 from ostler.bridge.socket_path import SocketPlace, listen
 from ostler.bridge.stats import Stats
+from ostler.bridge.threads import Threads
 from ostler.bridge.tokens import TokenSource, digest, secret_token, well_formed
+from ostler.bridge.tool import tool_of
+from ostler.bridge.toolbelt import Toolbelt
 from ostler.bridge.toolbox import Toolboxes
 from ostler.metrics.loops import Loops
 from ostler.wire.json import JsonObject
@@ -65,6 +69,7 @@ class Bridge:
         self._place: SocketPlace | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._serial = 0
+        self._threads = Threads()
         self._cold()
 
     @property
@@ -123,6 +128,13 @@ class Bridge:
         )
         self._sessions[binding] = session
         return session
+
+    def offer(self, tools: Iterable[object]) -> Offer:
+        """Plain functions, or `Tool`s, as one session's own: their limits count that session's calls only.
+
+        Raises `SignatureRefused` for a function that cannot be a tool, `DuplicateTool` for two of one name.
+        """
+        return Toolbelt(map(tool_of, tools), threads=self._threads).offer
 
     def publish(
         self, binding: SessionBinding, tools: Sequence[JsonObject], dispatcher: Dispatcher, context: object = None

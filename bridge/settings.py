@@ -9,8 +9,9 @@ SERVER_NAME = "ostler"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BridgeSettings:
-    data_directory: Path
-    """The socket lives in `bridge/` below it, or in a private runtime directory when that path would be too long."""
+    data_directory: Path | None = None
+    """The socket lives in `bridge/` below it, or in a private runtime directory when that path would be too long. None:
+    in a private temporary directory, so that any number of bridges may run beside each other."""
     runtime_directory: Path | None = None
     """Where a short path can be made (XDG_RUNTIME_DIR); without it a fresh private temporary directory is made."""
     server_name: str = SERVER_NAME

@@ -51,8 +51,10 @@ class SocketPlace:
             os.close(self._lock)
 
 
-def listen(data_directory: Path, runtime_directory: Path | None) -> SocketPlace:
-    directory, temporary = _choose(data_directory.absolute(), runtime_directory)
+def listen(data_directory: Path | None, runtime_directory: Path | None) -> SocketPlace:
+    directory, temporary = (
+        (_temporary(), True) if data_directory is None else _choose(data_directory.absolute(), runtime_directory)
+    )
     _claim(directory)
     path = directory / NAME
     lock = _lock(directory / LOCK, path)
@@ -66,7 +68,7 @@ def listen(data_directory: Path, runtime_directory: Path | None) -> SocketPlace:
 
 
 def _choose(data_directory: Path, runtime_directory: Path | None) -> tuple[Path, bool]:
-    """The first place whose path fits; the last one is fresh, private and gone with us."""
+    """The first place whose path fits; the last one is temporary."""
     wanted = data_directory / "bridge"
     if fits(wanted / NAME):
         wanted.parent.mkdir(parents=True, exist_ok=True)
@@ -75,11 +77,16 @@ def _choose(data_directory: Path, runtime_directory: Path | None) -> tuple[Path,
         short = runtime_directory / f"ostler-{sha256(os.fsencode(wanted)).hexdigest()[:16]}"
         if fits(short / NAME):
             return short, False
+    return _temporary(), True
+
+
+def _temporary() -> Path:
+    """Fresh, private, and gone with us."""
     # A long TMPDIR is left for the one directory that every system has.
     parent = tempfile.gettempdir() if fits(Path(tempfile.gettempdir()) / f"{PREFIX}{'x' * 8}" / NAME) else "/tmp"  # noqa: S108 - mkdtemp makes a private, unguessable directory
     fresh = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
     remove_leftovers(fresh, LOCK, NAME)
-    return fresh, True
+    return fresh
 
 
 def _claim(directory: Path) -> None:

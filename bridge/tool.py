@@ -21,11 +21,11 @@ from typing import Any, Final, NoReturn, TypeAlias, TypeVar, overload
 
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.context import NoSessionContext, session_context
-from ostler.bridge.redaction import excerpt
 from ostler.bridge.results import result_of
 from ostler.bridge.schema import Signature, SignatureRefused, signature_of
 from ostler.bridge.validation import problems
 from ostler.wire.json import JsonObject
+from ostler.wire.redaction import excerpt
 
 TIMEOUT: Final = 120.0
 OUTPUT_LIMIT: Final = 100_000
@@ -195,6 +195,15 @@ def tool(
         )
 
     return made if function is None else made(function)
+
+
+def tool_of(given: object) -> Tool:
+    """The `Tool` itself, or the one that a function makes. Raises `SignatureRefused`."""
+    if isinstance(given, Tool):
+        return given
+    if not callable(given):
+        raise SignatureRefused(repr(given), "it is neither a function nor a Tool")
+    return Tool.of(given)
 
 
 def _name_of(function: Function) -> str:

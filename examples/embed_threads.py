@@ -24,8 +24,9 @@ def key_of(provider: str = "demo", model: str = "default") -> TransportKey:
 
 def main(key: TransportKey) -> None:
     with BlockingPool(open_pool) as pool, ThreadPoolExecutor(4) as threads:
-        for answer in threads.map(lambda name: ride(pool, key, name), ("ann", "bob", "cy", "dee")):
-            print(answer)
+        answers = [threads.submit(ride, pool, key, name) for name in ("ann", "bob", "cy", "dee")]
+        for answer in answers:
+            print(answer.result())
         print(f"{len(pool.snapshot().processes)} process served 4 sessions")
 
 

@@ -3,8 +3,8 @@
 Rules:
 - Everybody logs with the standard library, so that a host application keeps its own handlers; structlog renders. What
   is bound to the context (request, session, turn) and what a record brings as `extra` stand beside the event.
-- Levels by logger. No configured secret is ever written, nor what an operator's own patterns match: the last look is
-  taken at the finished line, so that no way of formatting leads around it.
+- Levels by logger. No configured secret is ever written, nor what an operator's own patterns match, nor what has the
+  mark of a key: the last look is taken at the finished line, so that no way of formatting leads around it.
 """
 
 import logging
@@ -22,6 +22,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.settings import SECRET, Settings
+from ostler.wire.redaction import without_keys
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 QUIETER = {"uvicorn.error": "warning"}
@@ -42,7 +43,7 @@ class Redaction:
         self._pattern = re.compile("|".join(parts)) if parts else None
 
     def __call__(self, line: str) -> str:
-        return line if self._pattern is None else self._pattern.sub(HIDDEN, line)
+        return without_keys(line if self._pattern is None else self._pattern.sub(HIDDEN, line))
 
 
 def is_worth_a_line(record: logging.LogRecord) -> bool:

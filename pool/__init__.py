@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ostler.pool.errors import AgentStartFailed as AgentStartFailed
     from ostler.pool.errors import BadDirectory as BadDirectory
     from ostler.pool.errors import BreakerOpen as BreakerOpen
+    from ostler.pool.errors import LeaseEnded as LeaseEnded
+    from ostler.pool.errors import NoToolPort as NoToolPort
     from ostler.pool.errors import PoolClosed as PoolClosed
     from ostler.pool.errors import PoolError as PoolError
     from ostler.pool.errors import PoolPaused as PoolPaused
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from ostler.pool.order import SessionMemo as SessionMemo
     from ostler.pool.pool import TransportPool as TransportPool
     from ostler.pool.ports import PermissionPolicy as PermissionPolicy
+    from ostler.pool.ports import Tools as Tools
     from ostler.pool.ports import ToolSet as ToolSet
     from ostler.pool.settings import ProviderSettings as ProviderSettings
 
@@ -47,7 +50,9 @@ HOMES = {
     "BreakerOpen": "errors",
     "Finished": "events",
     "Lease": "lease",
+    "LeaseEnded": "errors",
     "Limits": "core.settings",
+    "NoToolPort": "errors",
     "PermissionPolicy": "ports",
     "PoolClosed": "errors",
     "PoolError": "errors",
@@ -59,6 +64,7 @@ HOMES = {
     "SessionMemo": "order",
     "Text": "events",
     "ToolSet": "ports",
+    "Tools": "ports",
     "TransportKey": "keys",
     "TransportLost": "errors",
     "TransportPool": "pool",

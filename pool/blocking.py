@@ -12,7 +12,6 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack
-from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -25,8 +24,8 @@ from ostler.pool.keys import TransportKey
 from ostler.pool.lease import Lease
 from ostler.pool.order import SessionMemo
 from ostler.pool.pool import TransportPool
-from ostler.pool.ports import PermissionPolicy, ToolSet
-from ostler.pool.prompt import PromptPart, TextPart
+from ostler.pool.ports import PermissionPolicy, Tools, ToolSet
+from ostler.pool.prompt import PromptPart
 from ostler.pool.snapshot import PoolSnapshot
 from ostler.pool.transport import Transport
 
@@ -60,11 +59,10 @@ class BlockingLease:
         self.lease = lease
 
     def prompt(self, prompt: str | Sequence[PromptPart]) -> BlockingTurn:
-        """Start a turn."""
-        parts: Sequence[PromptPart] = [TextPart(prompt)] if isinstance(prompt, str) else prompt
+        """Start a turn. Raises `LeaseEnded` once the lease was released."""
         crossing = Crossing()
         try:
-            turn = self._home.block(crossing.begin(partial(self.lease.session.prompt, parts)))
+            turn = self._home.block(crossing.begin(lambda: self.lease.begin(prompt)))
         except BaseException:
             self._home.post(crossing.give_up)
             raise
@@ -115,7 +113,8 @@ class BlockingPool:
         self,
         key: TransportKey,
         *,
-        tools: ToolSet | None = None,
+        tools: ToolSet | Tools | None = None,
+        tool_context: object = None,
         owner: str = "",
         deadline: float | None = None,
         parent: int | None = None,
@@ -124,7 +123,16 @@ class BlockingPool:
     ) -> BlockingLease:
         """A seat, as `TransportPool.lease`."""
         pool = self._living()
-        work = pool.lease(key, tools=tools, owner=owner, deadline=deadline, parent=parent, policy=policy, resume=resume)
+        work = pool.lease(
+            key,
+            tools=tools,
+            tool_context=tool_context,
+            owner=owner,
+            deadline=deadline,
+            parent=parent,
+            policy=policy,
+            resume=resume,
+        )
         return BlockingLease(pool.home, pool.home.block(work))
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:

@@ -21,8 +21,8 @@ from ostler.pool.process.errors import StdinClosed
 from ostler.pool.process.exit import Exit
 from ostler.pool.process.keeper import Keeper
 from ostler.pool.process.process import AgentProcess, enter
-from ostler.pool.process.stderr import Redaction
 from ostler.wire.json import JsonObject
+from ostler.wire.redaction import Redaction
 from ostler.wire.rpc import Junk, Notification, Peer, Reply, Request, RpcFault, RpcId
 
 log = logging.getLogger(__name__)

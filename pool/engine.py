@@ -236,6 +236,7 @@ class Engine:
 
     def release(self, tenure: Tenure) -> None:
         """The holder is done."""
+        tenure.moved.set()
         if self.roster.tenures.pop(tenure.lease, None) is not None:
             self.tell(events.LeaseReleased(LeaseId(tenure.lease), tenure.generation))
 

@@ -231,6 +231,26 @@ class SessionEnded(PoolError):
         self.why = why
 
 
+class LeaseEnded(PoolError):
+    """The lease was released: its seat is closed, and prompts are refused at once."""
+
+    def __init__(self, key: object, lease: int) -> None:
+        super().__init__(f"{key}: lease {lease} was released; lease anew, with `resume` to go on with its session")
+        self.key = key
+        self.lease = lease
+
+
+class NoToolPort(PoolError, ValueError):
+    """Tools were asked for, and this pool has no way to answer their calls."""
+
+    def __init__(self, key: object) -> None:
+        super().__init__(
+            f"{key}: this pool has no tool port, so a session would be without its tools; "
+            "open it with `open_pool(tool_port=bridge)`, with a bridge of `ostler.bridge.open_bridge()`"
+        )
+        self.key = key
+
+
 class PromptTooLarge(PoolError, ValueError):
     """Refused before sending: past this size the agent answers nonsense or nothing."""
 

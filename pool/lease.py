@@ -12,12 +12,11 @@ import asyncio
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from types import TracebackType
 from typing import Self
 
 from ostler.pool.core.values import ClaimId, LeaseId, SeatId, SlotId
-from ostler.pool.errors import PoolError
+from ostler.pool.errors import LeaseEnded, PoolError
 from ostler.pool.home import CarriedTurn, Crossing, Home
 from ostler.pool.keys import TransportKey
 from ostler.pool.ports import ToolTicket
@@ -115,24 +114,32 @@ class Lease:
         return self._tenure.lost
 
     async def wait_moved(self) -> None:
-        """Returns when the seat should be left, because it was lost or is to be moved."""
+        """Returns when the seat should be left, because it was lost or is to be moved; or when it was released."""
         await self._home.run(self._tenure.moved.wait())
 
     async def prompt(self, prompt: str | Sequence[PromptPart]) -> Turn | CarriedTurn:
-        """Start a turn on the seat's session; its events may be awaited on the loop that asked."""
-        parts: Sequence[PromptPart] = [TextPart(prompt)] if isinstance(prompt, str) else prompt
+        """Start a turn on the seat's session; its events may be awaited on the loop that asked.
+
+        Raises `LeaseEnded` once the lease was released, and what `AgentSession.prompt` raises.
+        """
         if self._home.here:
-            return await self.session.prompt(parts)
+            return await self.begin(prompt)
         crossing = Crossing()
         try:
-            turn = await self._home.run(crossing.begin(partial(self.session.prompt, parts)))
+            turn = await self._home.run(crossing.begin(lambda: self.begin(prompt)))
         except asyncio.CancelledError:
             self._home.post(crossing.give_up)
             raise
         return CarriedTurn(self._home, turn)
 
+    async def begin(self, prompt: str | Sequence[PromptPart]) -> Turn:
+        """As `prompt`, on the pool's own loop only."""
+        if self.released:
+            raise LeaseEnded(self.key, self.id)
+        return await self.session.prompt([TextPart(prompt)] if isinstance(prompt, str) else prompt)
+
     def release(self) -> None:
-        """Give the seat back. Idempotent."""
+        """Give the seat back: its session is closed, a running turn is cancelled. Idempotent."""
         if self._drop.detach() is not None:
             self._release(self._tenure)
 

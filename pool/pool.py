@@ -29,7 +29,7 @@ from ostler.pool.decisions import GRANTED, PER_KEY, Decision, Decisions
 from ostler.pool.directories import Directories
 from ostler.pool.engine import Engine
 from ostler.pool.errands import Errands, Order
-from ostler.pool.errors import AgentStartFailed
+from ostler.pool.errors import AgentStartFailed, NoToolPort
 from ostler.pool.floors import Floors
 from ostler.pool.home import Home
 from ostler.pool.keys import TransportKey
@@ -38,7 +38,7 @@ from ostler.pool.looks import PATIENCE
 from ostler.pool.observer import Counts, Guarded, Observer
 from ostler.pool.order import SessionMemo
 from ostler.pool.permission import deny
-from ostler.pool.ports import PermissionPolicy, ToolPort, ToolSet
+from ostler.pool.ports import PermissionPolicy, ToolOffer, ToolPort, Tools, ToolSet
 from ostler.pool.provider import Provider
 from ostler.pool.refusals import refusal_error
 from ostler.pool.roster import Chair, PoolKey, Running, UnderWay
@@ -60,6 +60,9 @@ class Wish:
     deadline: float
     parent: int | None
     policy: PermissionPolicy | None
+    offer: ToolOffer | None = None
+    """What is published as soon as the seat is there."""
+    tool_context: object = None
 
 
 class TransportPool:
@@ -85,6 +88,7 @@ class TransportPool:
         self._catalogue = Catalogue(settings, providers, environ)
         self._directories = Directories(self._catalogue.look, clock)
         self._clock = clock
+        self._tool_port = tool_port
         self._claim_ids = itertools.count(1)
         self._decisions = Decisions()
         self.home = Home()
@@ -164,7 +168,8 @@ class TransportPool:
         self,
         key: TransportKey,
         *,
-        tools: ToolSet | None = None,
+        tools: ToolSet | Tools | None = None,
+        tool_context: object = None,
         owner: str = "",
         deadline: float | None = None,
         parent: int | None = None,
@@ -173,13 +178,27 @@ class TransportPool:
     ) -> Lease:
         """A seat: an agent session of one's own on a process that others may share.
 
-        `tools` None: a session without tools of ours; an empty set: tools may be published later. `owner` is who is
-        served in turn when seats are short. `parent` is the lease of the turn that asks, if one does. `resume` names a
-        session to bring back; `Lease.restored` tells whether the agent did.
+        `tools`: functions, which answer the calls of this session and no other; `tool_context` is what they find as
+        the session of their call. A `ToolSet` is definitions only: publish who answers on `Lease.ticket`. None: a
+        session without tools of ours; an empty set: tools may be published later. `owner` is who is served in turn
+        when seats are short. `parent` is the lease of the turn that asks, if one does. `resume` names a session to
+        bring back; `Lease.restored` tells whether the agent did. Raises `NoToolPort` for tools without a `tool_port`.
         """
-        seat = SeatWish(tools) if resume is None else SeatWish(tools, resume, next(self._claim_ids))
-        wish = Wish(key, seat, owner, self._until(deadline), parent, policy)
+        wanted, offer = self._wanted(key, tools)
+        seat = SeatWish(wanted) if resume is None else SeatWish(wanted, resume, next(self._claim_ids))
+        wish = Wish(key, seat, owner, self._until(deadline), parent, policy, offer, tool_context)
         return await self.home.run(self._lease(wish))
+
+    def _wanted(self, key: TransportKey, tools: ToolSet | Tools | None) -> tuple[ToolSet | None, ToolOffer | None]:
+        """What a seat is opened with, and what is published on it by us."""
+        if tools is None or tools == ToolSet():
+            return tools, None
+        if self._tool_port is None:
+            raise NoToolPort(key)
+        if isinstance(tools, ToolSet):
+            return tools, None
+        offer = self._tool_port.offer(tools)
+        return ToolSet(tuple(offer.definitions)), offer
 
     async def _lease(self, wish: Wish) -> Lease:
         known = await self._canonical(wish.key, wish.deadline - self._clock())
@@ -248,6 +267,8 @@ class TransportPool:
         tenure.owner = wish.owner
         if wish.policy is not None:
             chair.policy.answer = wish.policy
+        if wish.offer is not None and chair.ticket is not None:
+            chair.ticket.publish(wish.offer.definitions, wish.offer.dispatcher, wish.tool_context)
         named = warmth or grant.warmth.value
         waited = waited_for(asked, self._clock(), roster.slots[grant.slot], chair)
         self._observer.claimed(key.key, named, grant.miss.value, waited.total)
@@ -302,19 +323,19 @@ class TransportPool:
         self._engine.makings.register(known)
         return known.key
 
-    def warm(self, key: TransportKey, tools: ToolSet | None = None, seats: int = 1) -> None:
+    def warm(self, key: TransportKey, tools: ToolSet | Tools | None = None, seats: int = 1) -> None:
         """Keep at least so many seats parked from now on; 0 takes the floor away. Raises `SettingsError` below it."""
         if seats < 0:
             raise SettingsError(f"{key}: to keep {seats} seats warm means nothing")
-        wish = SeatWish(tools)
+        wish = SeatWish(self._wanted(key, tools)[0])
         self._order(key, lambda known: events.Warm(known, self._engine.remember(wish), seats))
 
-    def hint(self, key: TransportKey, tools: ToolSet | None = None) -> None:
+    def hint(self, key: TransportKey, tools: ToolSet | Tools | None = None) -> None:
         """A session with this key is likely to go on soon: have a seat ready for a while. Nobody shares: nothing."""
         if not self._settings.enabled:
             self._engine.require_open()
             return
-        wish = SeatWish(tools)
+        wish = SeatWish(self._wanted(key, tools)[0])
         self._order(key, lambda known: events.Hint(known, self._engine.remember(wish)))
 
     def pause(self, key: TransportKey | None = None) -> None:

@@ -34,6 +34,26 @@ class ToolSet:
         return hash(self.fingerprint)
 
 
+class DefinedTool(Protocol):
+    """A tool with limits or a name of its own, such as the bridge's `Tool`."""
+
+    @property
+    def definition(self) -> JsonObject: ...
+
+
+Tools: TypeAlias = Sequence[Callable[..., object] | DefinedTool]
+"""What an embedder writes: plain functions, or tools that the tool port knows."""
+
+
+class ToolOffer(Protocol):
+    """Tools of one session, ready to be published on its ticket."""
+
+    @property
+    def definitions(self) -> Sequence[JsonObject]: ...
+    @property
+    def dispatcher(self) -> Any: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """A process that cannot be mistaken for a later one with the same pid."""
@@ -72,7 +92,7 @@ McpAnswer: TypeAlias = Callable[[JsonObject | RpcFault], None]
 class McpPipe(Protocol):
     """MCP over an agent's own pipe, one for each process: what is declared on one opens nothing on another."""
 
-    def declare(self, ticket: Any) -> JsonObject:
+    def declare(self, ticket: Any, /) -> JsonObject:
         """The entry for the agent's list of tool servers. It is worth nothing after the ticket is revoked."""
 
     def request(self, outer: RpcId, method: str, params: JsonObject, answer: McpAnswer) -> None:
@@ -122,6 +142,9 @@ class ToolTicket(Protocol):
     async def call(self, name: str, arguments: JsonObject, *, call_id: str) -> ToolResult:
         """A call by a channel without relay (the agent names the session itself)."""
 
+    def publish(self, definitions: Sequence[JsonObject], dispatcher: Any, context: object = None) -> None:
+        """From now on these are the tools, and calls reach this dispatcher (of a `ToolOffer`)."""
+
     def on_definitions(self, listener: Callable[[], None]) -> None:
         """Called after the definitions changed."""
 
@@ -140,6 +163,9 @@ class ToolPort(Protocol):
     """Where tickets come from."""
 
     def open(self, definitions: Sequence[JsonObject]) -> ToolTicket: ...
+
+    def offer(self, tools: Tools) -> ToolOffer:
+        """The tools of one lease. Raises where one of them cannot be a tool."""
 
 
 @dataclass(frozen=True, slots=True)

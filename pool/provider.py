@@ -242,8 +242,9 @@ class Provider:
     tool_channels: frozenset[ToolChannel] = frozenset({ToolChannel.RELAY})
     """What the settings may name: each of them held to the contract suite with this agent."""
     prompt_limit: PromptLimit | None = None
-    approvals: frozenset[Approval] = frozenset({Approval.ASK})
-    """The approval modes that a process of this provider can be put into."""
+    approvals: frozenset[Approval] = frozenset({Approval.AUTO})
+    """The approval modes that a process of this provider can be put into. An agent of which nothing was measured is
+    taken to act without asking."""
     auto_mode: str | None = None
     """The session mode that stands for `Approval.AUTO`, for agents that take it per session."""
     faults: FaultReading = field(default_factory=FaultReading)

@@ -5,11 +5,15 @@ million objects of the modules live as long as the worker, and looking at them t
 comes more rarely than usual, which saves another twelfth; tests that need it call it. What a test imports besides, at
 its first use, is left alone from the end of that test on.
 
+A run in the background (`make test &`, `nohup`) ignores SIGINT, and so would every program that a test starts and
+interrupts: here it is as in a terminal.
+
 No example of a property test has a time limit: on a busy machine it would say how busy that is.
 """
 
 import gc
 import os
+import signal
 import sys
 import tempfile
 
@@ -23,6 +27,10 @@ MANY = 50
 """Modules that are worth a look less: so many come with a client's library, and few with anything else."""
 
 gc.disable()
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 use_memory(os.environ)
 tempfile.tempdir = None  # whoever had looked, looks again
 settings.register_profile("patient", deadline=None)

@@ -32,7 +32,7 @@ SAID = (("What do you do?", "echo:"), ("!recall", "What do you do?"), ("/new", "
 
 def work(base: str) -> None:
     """Turns as clients send them, one with a function of the client's own, one that ends its agent."""
-    with httpx.Client(base_url=base, timeout=60, trust_env=False) as http:
+    with httpx.Client(base_url=base, timeout=300, trust_env=False) as http:
         for model, text in TURNS:
             http.post("/v1/responses", json={"model": model, "input": text})
         asked = {"model": "demo/quick", "input": "!sleep 0.2\n!call weather {}", "tools": [WEATHER]}

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from ostler.bridge.channels.uvicorn_internals import HttpConnection
 
 HEAD_LIMIT = 64 * 1024
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 logger.setLevel(logging.ERROR)
 
 
-class HttpDoor(HttpToolsProtocol):
+class HttpDoor(HttpConnection):
     def __init__(self, *, connection_limit: int, head_deadline: float, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
         self.logger = logger

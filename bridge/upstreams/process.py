@@ -17,8 +17,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import IO, Final, cast
 
-from ostler.bridge.redaction import excerpt
 from ostler.wire.pipes import handed
+from ostler.wire.redaction import excerpt
 
 LEASH: Final = Path(__file__).with_name("leash.py").resolve()
 LINE_LIMIT: Final = 32 * 1024 * 1024

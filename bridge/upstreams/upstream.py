@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ostler.bridge.calls import CallResult, ToolCall
-from ostler.bridge.redaction import excerpt
 from ostler.bridge.upstreams.remote import Connect, Remote, RemoteLost, RemoteRefused
 from ostler.bridge.upstreams.restarts import Restarts
 from ostler.bridge.upstreams.settings import UpstreamSettings
 from ostler.metrics.loops import Loops
 from ostler.wire.json import JsonObject
+from ostler.wire.redaction import excerpt
 
 logger = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ostler.bridge.redaction import redacted
 from ostler.gateway.errors import GatewayError, Refused, StoreBusy, StoreError
 from ostler.gateway.sessions.errors import Draining, SessionQueueFull
 from ostler.gateway.sessions.outcome import Outcome
+from ostler.wire.redaction import redacted
 
 SECONDS_TO_RETRY = 1
 KINDS = {

@@ -11,9 +11,8 @@ from asyncio import TimerHandle
 from typing import Any
 
 import orjson
-from uvicorn._types import ASGI3Application
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from ostler.bridge.channels.uvicorn_internals import STATUS_LINE, HttpConnection, RequestResponseCycle
 from ostler.gateway.api.door import HEADERS
 from ostler.gateway.api.errors import ApiError, envelope
 from ostler.gateway.api.road import lay_road
@@ -29,7 +28,7 @@ class Overrun(Exception):
     """More requests wait than may."""
 
 
-class JsonHttp(HttpToolsProtocol):
+class JsonHttp(HttpConnection):
     """One connection."""
 
     heading = True
@@ -62,7 +61,7 @@ class JsonHttp(HttpToolsProtocol):
         It also leaves the timer for the next request to run where the client was not polite.
         """
         super().connection_lost(exc)
-        self._unset_keepalive_if_required()
+        self.stop_keep_alive_timer()
         self._have_head()
         cycle, self.answered = self.answered, None
         if cycle is not None and not cycle.response_complete:
@@ -90,11 +89,10 @@ class JsonHttp(HttpToolsProtocol):
         self.heading, self.bare = False, 0
         self._have_head()
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+    def request_begins(self, cycle: RequestResponseCycle) -> None:
         """Its turn has come."""
         lay_road(cycle)
         self.answered = cycle
-        super()._start_asgi_task(cycle, app)
 
     def on_body(self, body: bytes) -> None:
         """The parser has read some of a body."""

@@ -8,7 +8,8 @@ belongs to a request is gone with it, and waits for no garbage collector.
 from weakref import ref
 
 from starlette.types import Scope
-from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from ostler.bridge.channels.uvicorn_internals import RequestResponseCycle, takes_chunks, write_chunk
 
 CYCLE = "ostler.cycle"
 """The extension of a request's scope that leads to its answer."""
@@ -22,14 +23,11 @@ class Chunks:
 
     def free(self) -> bool:
         """Whether it has begun, is not over, and the client keeps up."""
-        cycle = self._cycle
-        return cycle.chunked_encoding is True and not (
-            cycle.flow.write_paused or cycle.disconnected or cycle.response_complete
-        )
+        return takes_chunks(self._cycle)
 
     def carry(self, frames: bytes) -> None:
         """One chunk."""
-        self._cycle.transport.write(b"%x\r\n%b\r\n" % (len(frames), frames))
+        write_chunk(self._cycle, frames)
 
 
 def lay_road(cycle: RequestResponseCycle) -> None:

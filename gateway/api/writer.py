@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ostler.bridge.redaction import redacted
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.frames import Mould, frame, frames_of
 from ostler.gateway.api.output import Output
@@ -20,6 +19,7 @@ from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.sessions.scribe import Kept
 from ostler.pool.events import TurnEvent
 from ostler.wire.json import JsonObject
+from ostler.wire.redaction import redacted
 
 
 class ResponseWriter:

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from weakref import WeakSet
 
-from ostler.bridge.redaction import excerpt
 from ostler.gateway.console.errors import TooManyWatchers
 from ostler.gateway.console.turns import RecentTurns
 from ostler.gateway.readiness import Readiness
@@ -23,6 +22,7 @@ from ostler.pool.keys import TransportKey
 from ostler.pool.roster import PoolKey, pool_key
 from ostler.pool.snapshot import FailureView, ProcessView, plain_value
 from ostler.wire.json import JsonObject
+from ostler.wire.redaction import excerpt
 
 LOOK_EVERY = 0.5
 SAY_EVERY = 5.0

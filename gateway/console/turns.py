@@ -9,10 +9,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ostler.bridge.redaction import excerpt
 from ostler.gateway.sessions.outcome import Outcome, Status, Stop
 from ostler.gateway.sessions.reports import TurnReport
 from ostler.wire.json import JsonObject
+from ostler.wire.redaction import excerpt
 
 TURNS = 60
 FAILURES = 20

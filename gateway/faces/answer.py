@@ -9,7 +9,6 @@ Rules:
 import asyncio
 from collections.abc import Callable, Sequence
 
-from ostler.bridge.redaction import redacted
 from ostler.gateway.api.output import Output
 from ostler.gateway.api.resource import usage_of
 from ostler.gateway.records import IdempotencyRecord, ResponseRecord
@@ -19,6 +18,7 @@ from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.sessions.scribe import Kept
 from ostler.pool.events import TurnEvent
 from ostler.wire.json import JsonObject
+from ostler.wire.redaction import redacted
 
 TEXTS = {"response.output_text.delta": "delta", "response.reasoning_summary_text.delta": "thought"}
 

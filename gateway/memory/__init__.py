@@ -16,10 +16,10 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Final
 
-from ostler.bridge.redaction import excerpt
 from ostler.gateway.memory.errors import MissingExtra, UnknownMemory
 from ostler.gateway.memory.lane import ERROR_LIMIT
 from ostler.gateway.memory.provider import MakeProvider, MemoryHome, MemoryProvider
+from ostler.wire.redaction import excerpt
 
 log = logging.getLogger("ostler.memory")
 

@@ -22,11 +22,11 @@ from threading import Thread
 from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
-from ostler.bridge.redaction import excerpt
 from ostler.bridge.threads import Threads
 from ostler.gateway.memory.provider import MemoryProvider
 from ostler.gateway.memory.watch import MemoryWatch, Recalled, Told
 from ostler.metrics.loops import Loops
+from ostler.wire.redaction import excerpt
 
 log = logging.getLogger("ostler.memory")
 

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from ostler.bridge.redaction import excerpt
 from ostler.bridge.tool import Tool
 from ostler.gateway.config.settings import MemorySettings
 from ostler.gateway.memory.lane import ERROR_LIMIT, Errand, Lane, Work
@@ -29,6 +28,7 @@ from ostler.gateway.sessions.workshop import SessionContext
 from ostler.metrics.loops import Loops
 from ostler.wire.json import without_surrogates
 from ostler.wire.recalled import build_recalled
+from ostler.wire.redaction import excerpt
 
 log = logging.getLogger("ostler.memory")
 

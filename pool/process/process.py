@@ -26,9 +26,10 @@ from ostler.pool.process.reaper.kin import Identity
 from ostler.pool.process.reaper.strike import Family
 from ostler.pool.process.refusals import explain_directory, explain_ledger, explain_limits, explain_record
 from ostler.pool.process.spawn import Child, spawn
-from ostler.pool.process.stderr import Redaction, StderrTail
+from ostler.pool.process.stderr import StderrTail
 from ostler.pool.process.stdio import Stdio
 from ostler.pool.process.tree import TreeMemory, measure
+from ostler.wire.redaction import Redaction
 
 log = logging.getLogger(__name__)
 

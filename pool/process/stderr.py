@@ -1,44 +1,16 @@
-"""The last lines of a stderr that is always read: bounded in lines and bytes, secrets blotted out.
+"""The last lines of a stderr that is always read: bounded in lines and bytes, secrets hidden.
 
 Unread, stderr blocks the agent; kept whole, it fills our memory. A line longer than the limit is redacted
 before it is cut, so that no half of a secret slips through at the cut.
 """
 
-import re
 from collections import deque
-from collections.abc import Iterable
+
+from ostler.wire.redaction import LONGEST_SECRET, Redaction
 
 MAX_LINES = 200
 MAX_LINE = 2_048
 MAX_BYTES = 65_536
-_BLOT = "[redacted]"
-_LONGEST_SECRET = 4_096
-_NAMED = "|".join(f"(?<={word})" for word in ("api_key", "api-key", "apikey", "token", "secret", "password"))
-_KEYS = re.compile(
-    r"""\b(?:sk|pk|rk)-[\w-]{12,} | \bAIza[\w-]{30,} | \bgh[opsur]_\w{20,} | \bgithub_pat_\w{20,}
-      | \bglpat-[\w-]{16,} | \bxox[abeprs]-[\w-]{10,} | \bAKIA[0-9A-Z]{16}\b
-      | \beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]* | (?<=bearer\ )[^\s"',]{8,}"""
-    rf"""| (?:{_NAMED})["']?\s*[=:]\s*["']?[^\s"',]{{6,}}""",
-    re.VERBOSE | re.IGNORECASE,
-)
-
-
-class Redaction:
-    """Blots out the given strings and whatever has the shape of a key."""
-
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
-        lines = {line for secret in secrets for line in secret.splitlines() if len(line) >= 6}
-        # Longest first: a secret that contains another must not leave its rest behind.
-        self._secrets = sorted(lines, key=len, reverse=True)
-
-    def __call__(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, _BLOT)
-        return _KEYS.sub(_BLOT, text)
-
-    def excerpt(self, text: str, size: int) -> str:
-        """The beginning: blotted out first, then cut, so that no half of a secret slips through."""
-        return self(text[: size + _LONGEST_SECRET])[:size]
 
 
 class StderrTail:
@@ -53,10 +25,10 @@ class StderrTail:
     def feed(self, data: bytes) -> None:
         *whole, rest = data.split(b"\n")
         if not whole:
-            self._open = (self._open + rest)[: MAX_LINE + _LONGEST_SECRET]
+            self._open = (self._open + rest)[: MAX_LINE + LONGEST_SECRET]
             return
         whole[0] = self._open + whole[0]
-        self._open = rest[: MAX_LINE + _LONGEST_SECRET]
+        self._open = rest[: MAX_LINE + LONGEST_SECRET]
         # In a flood only the last lines of a chunk can survive: the others are not even looked at.
         for line in whole[-MAX_LINES:]:
             self._append(line)
@@ -70,7 +42,7 @@ class StderrTail:
 
     def _append(self, line: bytes) -> None:
         if len(line) > MAX_LINE:
-            seen = line[: MAX_LINE + _LONGEST_SECRET].decode(errors="replace")
+            seen = line[: MAX_LINE + LONGEST_SECRET].decode(errors="replace")
             line = self._redact(seen)[:MAX_LINE].encode()
         if len(self._lines) == MAX_LINES:
             self._size -= len(self._lines[0])

@@ -10,7 +10,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.long
-@pytest.mark.timeout(240)
 def test_some_seconds_of_random_life_break_nothing() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.churn", "--seconds", "4"],

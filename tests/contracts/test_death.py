@@ -64,7 +64,7 @@ async def test_e17_sigkill_in_mid_turn(yard: Yard) -> None:
 async def test_sigterm_to_the_group_leaves_nothing(yard: Yard) -> None:
     transport, _, _, left = await in_mid_turn(yard)
     os.killpg(os.getpgid(transport.pid), signal.SIGTERM)
-    await soon(transport.wait_lost(), "the end of a process asked to end", 30)
+    await soon(transport.wait_lost(), "the end of a process asked to end")
     await gone(left, 30)
 
 

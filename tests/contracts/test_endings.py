@@ -31,7 +31,7 @@ async def test_m05_close_acts_as_declared(yard: Yard, provider: Provider) -> Non
     transport = await yard.start()
     session, other = await yard.open(transport), None
     await say(session, "hello")
-    ended = await soon(session.close(), "the end of a session", 30)
+    ended = await soon(session.close(), "the end of a session")
     assert ended is (provider.close is not CloseVerb.NONE)
     assert transport.leaked == int(not ended)
     with pytest.raises((SessionEnded, TransportLost)):
@@ -56,7 +56,7 @@ async def test_w34a_w34b_process_tree_after_close_is_as_before_open(yard: Yard, 
     assert "tool-canary" in (await say(session, "!call peek {}")).text
     added = tree(transport.pid) - before
     assert set(ticket.pids) <= {process.pid for process in added}
-    await soon(session.close(), "the end of a session", 30)
+    await soon(session.close(), "the end of a session")
     if provider.close in ENDS and provider.close_ends_tools:
         await gone(added, 30)
     else:
@@ -69,6 +69,6 @@ async def test_close_in_mid_turn_ends_the_turn(yard: Yard) -> None:
     transport = await yard.start()
     session = await yard.open(transport)
     turn = await session.prompt([TextPart("!stream 1\n!sleep 40")])
-    await soon(session.close(), "the end of a busy session", 60)
+    await soon(session.close(), "the end of a busy session")
     assert turn.finished is not None
     assert transport.sessions == 0

@@ -36,7 +36,7 @@ async def test_every_frame_fits_the_schema(yard: Yard, provider: Provider, tmp_p
         if isinstance(event, Text):
             turn.cancel()
     await say(session, "well")
-    await soon(session.close(), "the end of a session", 15)
+    await soon(session.close(), "the end of a session")
     await transport.close()
     used = check(tape, theirs=provider.name in BUILT_IN)
     assert used >= {"initialize", "session/new", "session/prompt", "session/cancel"}

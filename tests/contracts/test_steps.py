@@ -12,14 +12,15 @@ from tests.agents.recipes import Recipe
 
 def ostler(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     """The command of a user whose configuration and data are here."""
-    environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "OSTLER_CONFIG": str(folder / "ostler.toml")}
+    environ = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    environ |= {"HOME": str(folder), "OSTLER_CONFIG": str(folder / "ostler.toml")}
     return subprocess.run(
         [sys.executable, "-m", "ostler.gateway", *words, "--data-dir", str(folder / "data")],
         cwd=folder,
         env=environ,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=300,
         check=False,
     )
 

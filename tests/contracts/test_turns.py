@@ -44,7 +44,7 @@ async def test_m04_cancel_ends_the_turn_as_cancelled(yard: Yard) -> None:
     async for event in turn:
         if isinstance(event, Text):
             turn.cancel()
-    end = await soon(turn.ended(), "the end of a cancelled turn", 30)
+    end = await soon(turn.ended(), "the end of a cancelled turn")
     assert (end.reason, end.cause) == (Reason.CANCELLED, None)
     assert session.sealed is None
 
@@ -55,7 +55,7 @@ async def test_w40c_nothing_of_a_cancelled_turn_enters_the_next(yard: Yard) -> N
     async for event in turn:
         if isinstance(event, Text):
             break
-    await soon(session.cancel(), "the end of a cancelled turn", 30)
+    await soon(session.cancel(), "the end of a cancelled turn")
     heard = await say(session, "fresh\n!sleep 1.5\nend")
     assert heard.finished.reason is Reason.DONE
     assert heard.text.strip() == "echo: fresh\necho: end"
@@ -97,7 +97,7 @@ async def test_m04_cancel_at_once_is_not_lost(yard: Yard, provider: Provider) ->
     session = await yard.open(await yard.start())
     turn = await begin(session, ENDLESS)
     turn.cancel()
-    end = await soon(turn.ended(), "the end of a turn cancelled before its first sign", 15)
+    end = await soon(turn.ended(), "the end of a turn cancelled before its first sign")
     assert (end.reason, end.cause) == (Reason.CANCELLED, None)
     if session.sealed is not None:
         assert provider.faults.spoiled, "declared as good after any cancel"

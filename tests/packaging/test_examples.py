@@ -23,7 +23,7 @@ EXAMPLES = ROOT / "examples"
 def test_e13_four_sessions_are_served_by_one_process(name: str, tmp_path: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, EXAMPLES / name], capture_output=True, text=True, timeout=60, env=environ, check=False
+        [sys.executable, EXAMPLES / name], capture_output=True, text=True, timeout=300, env=environ, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     *answers, count = done.stdout.splitlines()

@@ -1,6 +1,8 @@
 """What a user gets: the sdist, the wheel made from it, in an empty environment with the declared dependencies only."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -12,6 +14,10 @@ from urllib.request import Request, urlopen
 
 import pytest
 from packaging.requirements import Requirement
+
+from tests.agents.pins import InstallFailed, cache_folder, install
+from tests.clients.pins import PYRIGHT
+from tests.support.documents import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("wire", "pool", "bridge", "gateway", "metrics")
@@ -140,8 +146,40 @@ def test_the_installed_wheel_serves_a_turn(environment: Path, tmp_path: Path) ->
             assert found is not None
             body = b'{"model": "demo", "input": "hello"}'
             asked = Request(found[0] + "/v1/responses", body, {"content-type": "application/json"})
-            with urlopen(asked, timeout=30) as answer:
+            with urlopen(asked, timeout=300) as answer:
                 assert b"echo: hello" in answer.read()
         finally:
             gateway.terminate()
-        assert gateway.wait(30) == 0
+        assert gateway.wait(300) == 0
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """What an embedder copies: the examples, and the programs of the documents, in a folder of their own."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for example in (ROOT / "examples").glob("*.py"):
+        shutil.copy(example, folder)
+    for name in ("embedding", "long-lived-leases"):
+        for number, block in enumerate(each for each in blocks(ROOT / f"docs/{name}.md") if each.language == "python"):
+            (folder / f"{name.replace('-', '_')}_{number}.py").write_text(block.text)
+    assert len(list(folder.glob("*.py"))) >= 7
+    return folder
+
+
+def test_n51_mypy_finds_nothing_in_an_embedders_programs(environment: Path, programs: Path, tmp_path: Path) -> None:
+    options = ["--strict", "--python-executable", environment / "bin/python", "--cache-dir", tmp_path / "cache"]
+    output_of(sys.executable, "-m", "mypy", "--config-file", os.devnull, *options, ".", cwd=programs)
+
+
+def test_n51_pyright_finds_nothing_in_an_embedders_programs(environment: Path, programs: Path) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("there is no node on PATH")
+    try:
+        home = install(PYRIGHT, cache_folder(), print)
+    except InstallFailed as failure:
+        pytest.skip(f"npm could not install {PYRIGHT.provider} {PYRIGHT.version}: {failure}")
+    (programs / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict", "include": ["."]}')
+    line = [node, home / "node_modules/pyright/index.js", "--pythonpath", environment / "bin/python"]
+    output_of(*line, cwd=programs)

@@ -26,6 +26,6 @@ def test_its_report_has_each_channel_of_the_demo_agent(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     plan = {"folder": str(tmp_path), "report": str(report), "installs": {}, "quick": True, "alone": False, "acpx": None}
     line = [sys.executable, "-m", "bench._pool.each_channel", json.dumps(plan)]
-    subprocess.run(line, cwd=ROOT, check=True, capture_output=True, timeout=100)
+    subprocess.run(line, cwd=ROOT, check=True, capture_output=True, timeout=300)
     rows = [row["name"] for row in json.loads(report.read_text())["rows"]]
     assert rows == [f"demo, {way}: {what}" for way in ("relay", "http", "acp") for what in ("open", "a session")]

@@ -119,7 +119,7 @@ async def test_w07b_slow_loris_is_shown_the_door(tmp_path: Path) -> None:
             for client in slow:
                 client.raw(bytes([number]))
             await asyncio.sleep(0.02)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(300):
             for client in silent + slow:
                 await client.closed.wait()
         assert bridge.stats.hello_timeouts == 40
@@ -176,7 +176,7 @@ async def test_a_table_full_of_descriptors_is_survived(tmp_path: Path) -> None:
         try:
             for link in links:
                 link.connect(bridge.socket_path)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(300):
                 while bridge.stats.evicted < 5:  # noqa: ASYNC110 - counters have no event, by design
                     await asyncio.sleep(0.01)
         finally:

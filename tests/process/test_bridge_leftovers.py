@@ -47,7 +47,7 @@ def test_the_next_start_removes_what_a_killed_one_left_and_spares_the_living(tmp
     living, place = listening(tmp_path)
     with killed, living:
         killed.send_signal(signal.SIGKILL)
-        assert killed.wait(30) == -signal.SIGKILL
+        assert killed.wait(300) == -signal.SIGKILL
         assert names(dead) == [LOCK, NAME]
         for each in (dead, place):
             grow_old(each)

@@ -162,7 +162,7 @@ async def test_wm5_a_turn_whose_caller_is_cancelled_while_it_crosses_is_cancelle
                 assert turn.finished is not None
                 assert turn.finished.reason is Reason.CANCELLED
 
-        await soon(asyncio.to_thread(asyncio.run, elsewhere()), "the cancelled prompt of the other loop", 30)
+        await soon(asyncio.to_thread(asyncio.run, elsewhere()), "the cancelled prompt of the other loop")
 
 
 def test_errors_cross_as_they_are_and_a_closed_pool_says_so(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_e14_whatever_a_thread_waits_for_when_the_pool_closes_it_hears_of_it(tmp
     with threads_pool(tmp_path) as pool:
         thread = threading.Thread(target=wait_long, args=(pool,), daemon=True)
         thread.start()
-        assert begun.wait(10)
+        assert begun.wait(300)
     thread.join(10)
     assert heard == [PoolClosed]
 
@@ -281,7 +281,7 @@ def test_e14_work_that_is_posted_while_home_ends_is_refused_and_not_forgotten() 
 
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
-    assert posted.wait(10)
+    assert posted.wait(300)
     home.close()
     thread.join(10)
     assert heard == [PoolClosed]

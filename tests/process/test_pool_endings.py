@@ -162,7 +162,7 @@ async def test_an_agent_that_ended_with_a_failed_open_is_a_start_that_failed(tmp
     ):
         stable.pool.reload(replace(stable.settings, providers={"demo": agent}, fallback=False), stable.environ)
         with pytest.raises(AgentStartFailed, match="did not connect to its tools") as failed:
-            await stable.pool.lease(stable.key(), tools=TOOLS, deadline=20)
+            await stable.pool.lease(stable.key(), tools=TOOLS, deadline=300)
         assert failed.value.phase is Phase.TOOLS
         stable.pool.cool(stable.key())
         await stable.settled(lambda: not stable.pool.snapshot().processes)

@@ -36,7 +36,7 @@ async def test_a_first_turn_that_ends_without_a_word_is_waited_for_no_longer(tmp
 
 async def test_whoever_waits_makes_way_for_nobody(tmp_path: Path) -> None:
     async with open_stable(tmp_path, traits=ALONE, limits=PATIENT) as stable:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(300):
             first = await stable.pool.lease(stable.key())
             second = await stable.pool.lease(stable.key("other"))
         assert {first.warmth, second.warmth} == {"cold"}

@@ -57,7 +57,7 @@ def run(line: list[str], fresh: Fresh, folder: Path) -> "subprocess.CompletedPro
         "CURL_HOME": str(folder),
         "OSTLER_DATA_DIR": str(fresh.data),
     }
-    return subprocess.run(line, cwd=folder, env=environ, capture_output=True, text=True, timeout=90, check=False)
+    return subprocess.run(line, cwd=folder, env=environ, capture_output=True, text=True, timeout=300, check=False)
 
 
 def addressed(block: Block, fresh: Fresh) -> str:

@@ -128,5 +128,5 @@ def stuck() -> None:
 call = ToolCall("stuck", {}, "1", None, lambda *_: None, lambda *_: None)
 print(asyncio.run(Toolbelt([stuck], threads=Threads())(call)).is_error)
 """
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=30, check=True)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=300, check=True)
     assert ended.stdout == b"True\n"

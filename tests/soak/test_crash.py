@@ -11,7 +11,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 def test_n18_h13_rh1_h03_a_gateway_that_is_killed_beside_other_programs_loses_and_doubles_nothing() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.soak.crash", "--kills", "5", "--full", "1", "--stops", "1"],

@@ -27,7 +27,7 @@ ARGUMENTS = (
 )
 SHOTS = Path(__file__).resolve().parents[2] / "build" / "screenshots"
 WIDE, PHONE = 1200, 360
-PATIENCE = 20_000
+PATIENCE = 300_000
 """Milliseconds: what is awaited comes as an event; this only ends a test that would wait for ever."""
 
 

@@ -16,7 +16,7 @@ from ostler.pool.demo.launch import command_line
 from tests.support.acp_oracle import check_agent_frame, check_client_frame
 
 Frame = dict[str, Any]
-PATIENCE = 30.0
+PATIENCE = 300.0
 
 
 class Gone(Exception):

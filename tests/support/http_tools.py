@@ -42,7 +42,7 @@ async def official(entry: HttpServerEntry, **options: Any) -> AsyncIterator[Clie
     from mcp.client.streamable_http import streamable_http_client
 
     async with (
-        httpx2.AsyncClient(headers=dict(entry.headers), timeout=20, verify=NO_AUTHORITIES) as http,
+        httpx2.AsyncClient(headers=dict(entry.headers), timeout=300, verify=NO_AUTHORITIES) as http,
         Client(streamable_http_client(entry.url, http_client=http), **options) as client,
     ):
         yield client
@@ -53,6 +53,6 @@ async def bare(entry: HttpServerEntry, headers: Mapping[str, str] | None = None)
     import httpx2
 
     async with httpx2.AsyncClient(
-        headers={**HEADERS, **entry.headers, **(headers or {})}, timeout=20, verify=NO_AUTHORITIES
+        headers={**HEADERS, **entry.headers, **(headers or {})}, timeout=300, verify=NO_AUTHORITIES
     ) as http:
         yield http

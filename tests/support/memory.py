@@ -71,7 +71,7 @@ class Prov(MemoryProvider):
         assert await asyncio.to_thread(self.begun[what].wait, 20), f"not within 20 s: {what} begins"
 
     def _wait(self, gate: threading.Event) -> None:
-        assert gate.wait(60)
+        assert gate.wait(300)
 
     def _note(self, what: str, session: str = "", user: str = "", **facts: Any) -> None:
         self.journal.append(Call(what, session, user, facts, self.name))

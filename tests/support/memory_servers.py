@@ -57,7 +57,7 @@ class Service:
     def hold(self) -> None:
         """A write has come; it waits for the gate."""
         self.writing.set()
-        assert self.gate.wait(60)
+        assert self.gate.wait(300)
 
 
 @dataclass

@@ -49,7 +49,7 @@ class Stable:
         """The tool relays that the agents launched."""
         return [child for agent in self.pids() for child in below(agent) if "relay" in child.cmdline()]
 
-    async def settled(self, condition: Callable[[], bool], deadline: float = 10.0) -> None:
+    async def settled(self, condition: Callable[[], bool], deadline: float = 300.0) -> None:
         """Wait until the pool has come to rest in the state that is asked for."""
         await eventually(condition, "the pool in the state that is asked for", deadline)
 

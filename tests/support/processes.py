@@ -77,7 +77,7 @@ class Recorder:
         self.exits.append(exit)
         self._heard.set()
 
-    async def until(self, condition: Callable[[], bool], within: float = 20.0) -> None:
+    async def until(self, condition: Callable[[], bool], within: float = 300.0) -> None:
         async with asyncio.timeout(within):
             while not condition():
                 self._heard.clear()

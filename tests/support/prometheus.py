@@ -44,7 +44,7 @@ class Prometheus:
 
     async def seen(self, expr: str, what: str) -> None:
         """Wait until it knows something: it scrapes by its own clock."""
-        async with within(30, what):
+        async with within(300, what):
             while not await self.query(expr):  # noqa: ASYNC110 - nothing tells us when it has scraped, so we look
                 await asyncio.sleep(0.2)
 
@@ -66,11 +66,11 @@ async def scraping(folder: Path, target: str) -> AsyncIterator[Prometheus]:
         async with httpx.AsyncClient(
             base_url=f"http://127.0.0.1:{port}", trust_env=False, verify=NO_AUTHORITIES
         ) as http:
-            await eventually(lambda: b"Server is ready" in log.read_bytes(), "Prometheus serves", 30)
+            await eventually(lambda: b"Server is ready" in log.read_bytes(), "Prometheus serves")
             yield Prometheus(http)
     finally:
         process.terminate()
-        await soon(asyncio.to_thread(process.wait), "Prometheus has ended", 30)
+        await soon(asyncio.to_thread(process.wait), "Prometheus has ended")
 
 
 def started(command: list[str], log: Path) -> "subprocess.Popen[bytes]":

@@ -161,7 +161,7 @@ async def relay_process(argv: Sequence[str], env: Mapping[str, str]) -> AsyncIte
     finally:
         if process.returncode is None:
             process.stdin.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(300):
             said = await process.stderr.read()
             await process.wait()
             await client.closed.wait()

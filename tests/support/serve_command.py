@@ -37,7 +37,7 @@ class Command:
 
     def http(self) -> httpx.Client:
         """A client for it."""
-        return httpx.Client(base_url=self.base, timeout=30, trust_env=False, verify=NO_AUTHORITIES)
+        return httpx.Client(base_url=self.base, timeout=300, trust_env=False, verify=NO_AUTHORITIES)
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """Log records of one event."""
@@ -47,7 +47,7 @@ class Command:
         """The demo agents it has started."""
         return [child for child in psutil.Process(self.process.pid).children(recursive=True) if is_demo(child)]
 
-    def end(self, number: int = signal.SIGTERM, seconds: float = 30) -> int:
+    def end(self, number: int = signal.SIGTERM, seconds: float = 300) -> int:
         """Send a signal and wait for the exit code; all log lines are read then."""
         self.process.send_signal(number)
         code = self.process.wait(seconds)
@@ -100,7 +100,7 @@ def command(folder: Path, *arguments: str, whole: bool = False, **environ: str) 
     try:
         first = process.stdout.readline()
         found = ADDRESS.search(first)
-        assert found is not None, (first, process.communicate(timeout=10))
+        assert found is not None, (first, process.communicate(timeout=300))
         running = Command(process, found[0], [first])
         reader = running.reader = threading.Thread(target=read_log, args=(process, running.logged), daemon=True)
         reader.start()
@@ -129,4 +129,4 @@ def answering(running: Command) -> None:
 
 def refused(folder: Path, *arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
     """Run it where it must not start."""
-    return copies.run(serve_words(folder, arguments), cwd=folder, env=environment(folder, environ), timeout=30)
+    return copies.run(serve_words(folder, arguments), cwd=folder, env=environment(folder, environ), timeout=300)

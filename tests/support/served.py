@@ -145,7 +145,7 @@ async def serving(
 
 def client(base: str) -> httpx.AsyncClient:
     """A patient one, which knows no proxy."""
-    return httpx.AsyncClient(base_url=base, timeout=30, trust_env=False, verify=NO_AUTHORITIES)
+    return httpx.AsyncClient(base_url=base, timeout=300, trust_env=False, verify=NO_AUTHORITIES)
 
 
 @asynccontextmanager

@@ -27,7 +27,7 @@ ENTER, NEW_LINE, TAB, CTRL_C, CTRL_D, UP = b"\r", b"\x1b\r", b"\t", b"\x03", b"\
 IN_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 )
-PATIENCE = 15.0
+PATIENCE = 300.0
 
 
 def chat_words(folder: Path, *arguments: str) -> list[str]:

@@ -54,7 +54,7 @@ def answer(tools: Tools, frame: dict[str, Any]) -> None:
         version = params.get("protocolVersion", "2025-06-18")
         say({"id": number, "result": {"protocolVersion": version, "capabilities": capabilities, "serverInfo": server}})
     elif method == "tools/list":
-        tools.told.wait(10)
+        tools.told.wait(300)
         say({"id": number, "result": {"tools": tools.definitions}})
         tools.ready = True
         tools.tell({"listed": True})

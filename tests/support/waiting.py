@@ -23,14 +23,14 @@ async def within(seconds: float, what: str) -> AsyncIterator[None]:
         raise AssertionError(f"not within {seconds:g} s: {what}") from error
 
 
-async def soon(awaitable: Awaitable[T], what: str, seconds: float = 20.0) -> T:
+async def soon(awaitable: Awaitable[T], what: str, seconds: float = 300.0) -> T:
     """The value of an awaitable that must not take long."""
     async with within(seconds, what):
         return await awaitable
 
 
 async def eventually(
-    condition: Callable[[], object], what: str = "what another process was to do", seconds: float = 20.0
+    condition: Callable[[], object], what: str = "what another process was to do", seconds: float = 300.0
 ) -> None:
     """Wait until something outside, that sends no events, is so."""
     async with within(seconds, what):

@@ -55,7 +55,7 @@ def tree(pid: int) -> set[Witness]:
     return {found for found in map(witness, pids) if found is not None and found.alive}
 
 
-async def gone(processes: Iterable[Witness], seconds: float = 20.0) -> None:
+async def gone(processes: Iterable[Witness], seconds: float = 300.0) -> None:
     """Wait until none of them is left; fail with the names of those that are."""
     waiting = [process for process in processes if process.alive]
     async with within(seconds, f"the end of {', '.join(map(str, waiting))}"):

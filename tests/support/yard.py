@@ -36,7 +36,7 @@ DEADLINES = Deadlines(
     start=60, session_open=60, session_load=60, tools=60, prompt_inactivity=90, cancel_grace=20, close=20
 )
 """Far above what an agent needs, for machines where everything runs at once: what hangs is found all the same."""
-PATIENCE = 90.0
+PATIENCE = 300.0
 
 
 @dataclass
@@ -156,5 +156,5 @@ class Yard:
         for transport in self._transports:
             if transport.lost is None:
                 self._seen |= tree(transport.pid)
-            await soon(transport.close(), "the end of a transport", 30)
+            await soon(transport.close(), "the end of a transport")
         await gone(self._seen)

@@ -14,8 +14,8 @@ from ostler.bridge.bindings import Bindings, Cause, Peer
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.errors import CallRefused, DuplicateTool, TokenCollision, ToolMalformed
 from ostler.bridge.mcp import HANDSHAKE_VERSIONS, STATELESS_VERSION, VERSION_KEY, Begin, Effect, End, McpSession, Send
-from ostler.bridge.redaction import excerpt, redacted
 from ostler.bridge.toolbox import Toolboxes, toolbox
+from ostler.wire.redaction import excerpt, redacted
 from tests.support.relays import tool
 
 MODERN = {VERSION_KEY: STATELESS_VERSION}

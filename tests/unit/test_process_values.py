@@ -24,7 +24,8 @@ from ostler.pool.process.reaper import wards
 from ostler.pool.process.reaper.kin import Identity
 from ostler.pool.process.reaper.leash import Leash
 from ostler.pool.process.reaper.wards import Wards
-from ostler.pool.process.stderr import MAX_BYTES, MAX_LINE, MAX_LINES, Redaction, StderrTail
+from ostler.pool.process.stderr import MAX_BYTES, MAX_LINE, MAX_LINES, StderrTail
+from ostler.wire.redaction import Redaction
 
 
 def test_a_child_gets_the_allow_list_and_what_its_provider_declares() -> None:

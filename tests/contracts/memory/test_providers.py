@@ -31,8 +31,8 @@ def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryProv
         home = home_in(
             tmp_path,
             providers=[request.param],
-            hindsight=HindsightSettings(url=hindsight.url, api_key=KEY, retain_every=1, timeout=10),
-            honcho=HonchoSettings(url=honcho.url, api_key=KEY, timeout=10),
+            hindsight=HindsightSettings(url=hindsight.url, api_key=KEY, retain_every=1, timeout=300),
+            honcho=HonchoSettings(url=honcho.url, api_key=KEY, timeout=300),
         )
         (provider,) = load(home).values()
         yield provider

@@ -243,6 +243,6 @@ async def test_a_page_of_another_origin_can_order_nothing(served: Served, chrome
 async def test_the_live_view_ends_with_the_gateway(served: Served, chrome: Screens) -> None:
     window = await chrome.open(served.base + "/")
     await window.live()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(300):
         await served.gateway.sessions.drain(0)
         await expect(window.page.locator("#link")).to_contain_text("does not answer")

@@ -198,7 +198,7 @@ def run_python(script: str, *arguments: str) -> None:
     import subprocess
     import sys
 
-    subprocess.run([sys.executable, "-c", script, *arguments], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", script, *arguments], check=True, timeout=300)
 
 
 async def test_h07_of_more_sessions_than_are_remembered_each_mirror_has_every_line_once(tmp_path: Path) -> None:

@@ -63,7 +63,6 @@ def check(found: list[Row], heard: list[int]) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 def test_h13_rh7_a_kill_in_a_turn_with_tools_leaves_whole_messages_and_closed_calls(tmp_path: Path) -> None:
     chance, heard, record = random.Random(13), list[int](), tmp_path / "record"
     environ = {"OSTLER_PROVIDERS__DEMO__ARGS": json.dumps(["--record", str(record)])}

@@ -32,7 +32,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(program: Path, base: str) -> list[dict[str, Any]]:
     """What the program says of each run."""
-    done = subprocess.run(["node", program, base], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(["node", program, base], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

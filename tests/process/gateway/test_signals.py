@@ -22,7 +22,7 @@ from tests.support.served import events_of
 
 KEY, OTHER = "a-key-of-more-than-16-characters", "another-key-of-16-characters"
 BODY = {"model": "demo", "input": "hello"}
-DEADLINE = 30.0
+DEADLINE = 300.0
 
 
 def until(condition: Callable[[], object], what: str) -> None:

@@ -13,7 +13,7 @@ def test_the_switched_gateway_counts_every_other_block_and_nothing_between(tmp_p
     rounds = 3
     with switchable(tmp_path) as gateway:
         on, off = asyncio.run(blocks(gateway, rounds))
-        with urllib.request.urlopen(f"http://127.0.0.1:{gateway.port}/metrics", timeout=20) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{gateway.port}/metrics", timeout=300) as answer:
             told = read(answer.read().decode())
     assert len(on) == len(off) == rounds
     assert min(*on, *off) > 0

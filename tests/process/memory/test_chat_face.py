@@ -187,7 +187,7 @@ async def test_b13_new_does_not_wait_for_the_end_hook(tmp_path: Path) -> None:
 
 async def test_b23_rb7_two_sessions_on_one_process_touch_their_own_store_in_step(tmp_path: Path) -> None:
     async with recording(tmp_path) as (served, prov):
-        meeting = threading.Barrier(2, timeout=60)
+        meeting = threading.Barrier(2, timeout=300)
         prov.acts["touch"] = meeting.wait
         orders = "\n".join(f"!call prov_touch {json.dumps({'number': number})}" for number in range(CALLS))
         chats = [Chat(served, "one"), Chat(served, "two")]

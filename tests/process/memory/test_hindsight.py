@@ -28,7 +28,7 @@ def service() -> Iterator[HindsightService]:
 
 
 def provider(service: HindsightService, folder: Path, every: int = 3) -> HindsightMemory:
-    settings = HindsightSettings(url=service.url, api_key=KEY, retain_every=every, timeout=10)
+    settings = HindsightSettings(url=service.url, api_key=KEY, retain_every=every, timeout=300)
     return HindsightMemory(home_in(folder, hindsight=settings))
 
 

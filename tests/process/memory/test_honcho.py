@@ -28,7 +28,7 @@ def service() -> Iterator[HonchoService]:
 
 @pytest.fixture
 def memory(service: HonchoService, tmp_path: Path) -> Iterator[HonchoMemory]:
-    settings = HonchoSettings(url=service.url, api_key=KEY, workspace="stable", timeout=10)
+    settings = HonchoSettings(url=service.url, api_key=KEY, workspace="stable", timeout=300)
     made = HonchoMemory(home_in(tmp_path, honcho=settings))
     made.initialize()
     yield made

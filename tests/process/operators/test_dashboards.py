@@ -94,7 +94,7 @@ async def test_a_real_prometheus_finds_data_for_every_panel(tmp_path: Path) -> N
         serving(tmp_path / "data", memory__enabled=True, **VARIED) as served,
         scraping(tmp_path, served.base.removeprefix("http://")) as prometheus,
     ):
-        async with within(60, "Prometheus has scraped twice"):
+        async with within(300, "Prometheus has scraped twice"):
             await live(served, tmp_path)
             await prometheus.seen("up == 1 and count_over_time(up[1m]) > 1", "two scrapes")
             # A rate is known from the second look at a number on, so everything happens once more.

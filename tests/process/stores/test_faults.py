@@ -40,7 +40,7 @@ def run_child(
     *words: str, before: list[str] | None = None, environ: Mapping[str, str] = MappingProxyType({})
 ) -> list[str]:
     line = [*(before or []), *CHILD, *words]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=100, env={**os.environ, **environ})
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=300, env={**os.environ, **environ})
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -275,7 +275,7 @@ async def test_a_closed_store_says_so_and_what_was_queued_is_stored(path: Path) 
     for call in (store.append("sess_p", []), store.history("sess_p")):
         with pytest.raises(StoreClosed):
             await call
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(300):
         store = await SqliteStore.open(path)
         assert len(await store.history("sess_p")) == 50
         await store.aclose()

@@ -169,7 +169,7 @@ def test_a_script_that_is_interrupted_stops_its_turn(tmp_path: Path) -> None:
         assert process.stdout.readline() == "echo: said\n"
         process.send_signal(signal.SIGINT)
         assert process.stdout.read() == "waiting\n"
-        assert process.wait(30) == 130
+        assert process.wait(300) == 130
 
 
 def test_h04_resume_brings_the_whole_history_back(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_what_is_being_said_to_another_terminal_is_not_cut_off_by_closing_the_fi
             heard = other.stdout.readline()
             tty.press(CTRL_D)
             heard += other.stdout.read()
-            assert other.wait(30) == 0
+            assert other.wait(300) == 0
         assert tty.ends() == 0
     assert heard.split() == ["echo:", "begun", "echo:", "end"]
 

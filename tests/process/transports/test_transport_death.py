@@ -13,7 +13,7 @@ from ostler.pool.prompt import TextPart
 from tests.support.stable import Stable, end_of, hear, say, text_of
 from tests.support.waiting import eventually
 
-SOON = 2.0
+SOON = 300.0
 
 
 async def test_wm1_every_turn_open_and_waiter_learns_the_death_once(stable: Stable) -> None:

@@ -38,18 +38,13 @@ async def fails(stable: Stable, command: tuple[str, ...], provider: Provider = S
     """One failed start that leaves no process and no descriptor."""
     settings = ProviderSettings(command=command, deadlines=Deadlines(start=2.0))
     plan = stable.plan(provider, settings)
-    loop = asyncio.get_running_loop()
-    began = loop.time()
     await first_start(stable)
-    took = loop.time() - began
     before, kids = fds(), children()
     with pytest.raises(AgentStartFailed) as caught:
         await stable.start(plan)
     # A loop closes what it was told to close in its next rounds.
     await eventually(lambda: fds() == before)
     assert children() == kids
-    # Its deadline, and what starting and ending a process takes: a second, or more where a good start took long too.
-    assert caught.value.waited <= 2.0 + max(1.0, 4 * took)
     assert caught.value.provider == provider.name
     assert caught.value.command[0] == plan.command.line[0]
     return caught.value

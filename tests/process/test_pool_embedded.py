@@ -1,0 +1,130 @@
+"""What a program that embeds the pool is promised: tools as functions, and a lease that is over when it is released."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from ostler.bridge import SignatureRefused, Tool, ToolContext, open_bridge
+from ostler.pool import LeaseEnded, NoToolPort, PoolSettings, ToolSet, TransportKey, TransportPool, open_pool
+from ostler.pool.blocking import BlockingPool
+from ostler.pool.events import Finished, Reason, Text
+from ostler.pool.home import CarriedTurn
+from ostler.pool.turn import Turn
+from tests.support.pools import open_stable, say
+from tests.support.waiting import soon
+
+CALLS = '!call who\n!call count {"by": 2}'
+
+
+def who(context: ToolContext) -> str:
+    """Tells whose session this is."""
+    return f"this is {context.session}"
+
+
+class Counter:
+    """A tool with a state of its own."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    async def count(self, by: int) -> int:
+        """Counts on."""
+        self.value += by
+        return self.value
+
+
+async def said(turn: Turn | CarriedTurn) -> list[str]:
+    return "".join([event.text async for event in turn if isinstance(event, Text)]).splitlines()
+
+
+async def test_n51_functions_answer_the_session_that_was_leased_with_them_and_no_other(tmp_path: Path) -> None:
+    counters = {"ann": Counter(), "bob": Counter()}
+    async with open_bridge() as bridge, open_stable(tmp_path, tool_port=bridge) as stable:
+
+        async def converse(name: str) -> list[str]:
+            tools = [who, counters[name].count]
+            async with await stable.pool.lease(stable.key(), tools=tools, tool_context=name) as lease:
+                return [*await said(await lease.prompt(CALLS)), *await said(await lease.prompt(CALLS))]
+
+        answers = await asyncio.gather(converse("ann"), converse("bob"))
+        assert answers == [[f"this is {name}", "2", f"this is {name}", "4"] for name in counters]
+        assert len(stable.starts()) == 1
+        async with await stable.pool.lease(stable.key(), tools=[Tool.of(who, name="me")], tool_context="cy") as lease:
+            assert await said(await lease.prompt("!tools\n!call me")) == ["me", "this is cy"]
+
+
+async def test_n51_a_seat_that_is_kept_warm_with_functions_is_claimed_with_them(tmp_path: Path) -> None:
+    async with open_bridge() as bridge, open_stable(tmp_path, tool_port=bridge) as stable:
+        stable.pool.warm(stable.key(), tools=[who])
+        await stable.settled(lambda: stable.pool.snapshot().core.census.parked == 1)
+        async with await stable.pool.lease(stable.key(), tools=[who], tool_context="ann") as lease:
+            assert lease.warmth == "parked"
+            assert await say(lease, "!call who") == "this is ann"
+
+
+async def test_n51_tools_that_nobody_could_answer_are_refused(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        definition = {"name": "who", "inputSchema": {"type": "object"}}
+        for tools in ([who], [], ToolSet((definition,))):
+            with pytest.raises(NoToolPort, match=r"open_pool\(tool_port=bridge\)"):
+                await stable.pool.lease(stable.key(), tools=tools)
+        with pytest.raises(NoToolPort):
+            stable.pool.warm(stable.key(), tools=[who])
+        assert stable.starts() == []
+    async with open_bridge() as bridge, open_stable(tmp_path / "other", tool_port=bridge) as stable:
+        for wrong in (lambda anything: None, "who"):
+            with pytest.raises(SignatureRefused):
+                await stable.pool.lease(stable.key(), tools=[wrong])  # type: ignore[list-item] - what is no function
+
+
+async def test_n51_a_released_lease_refuses_a_prompt_at_once(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        lease = await stable.pool.lease(stable.key())
+        assert await say(lease, "hello") == "echo: hello"
+        lease.release()
+        with pytest.raises(LeaseEnded) as refused:
+            await lease.prompt("hello")
+        assert (refused.value.key, refused.value.lease) == (stable.key(), lease.id)
+        other = await stable.pool.lease(stable.key())
+
+        async def elsewhere() -> None:
+            assert isinstance(await other.prompt("hi"), CarriedTurn)
+            other.release()
+            with pytest.raises(LeaseEnded):
+                await other.prompt("hello")
+
+        await asyncio.to_thread(asyncio.run, elsewhere())
+        frames = [json.loads(line).get("frame", {}) for line in stable.record.read_text().splitlines()]
+        prompts = [frame["params"]["prompt"][0]["text"] for frame in frames if frame.get("method") == "session/prompt"]
+        assert prompts == ["hello", "hi"]
+
+
+async def test_n51_a_release_cancels_the_running_turn_and_wakes_who_waits_for_a_move(tmp_path: Path) -> None:
+    async with open_stable(tmp_path) as stable:
+        lease = await stable.pool.lease(stable.key())
+        turn = await lease.prompt("begun\n!sleep 3600")
+        waiting = asyncio.create_task(lease.wait_moved())
+        lease.release()
+        await soon(waiting, "the wait for a move")
+        end = await soon(turn.ended(), "the end of the turn")
+        assert isinstance(end, Finished)
+        assert end.reason is Reason.CANCELLED
+        assert (lease.move, lease.lost) == (None, None)
+
+
+def test_n51_a_program_of_threads_has_functions_and_refusals_too(tmp_path: Path) -> None:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[TransportPool]:
+        async with open_bridge() as bridge, open_pool(PoolSettings(), runtime_dir=tmp_path, tool_port=bridge) as pool:
+            yield pool
+
+    with BlockingPool(opened) as pool:
+        lease = pool.lease(TransportKey("demo", "demo", str(tmp_path)), tools=[who], tool_context="ann")
+        assert "".join(event.text for event in lease.prompt("!call who") if isinstance(event, Text)) == "this is ann"
+        lease.release()
+        with pytest.raises(LeaseEnded):
+            lease.prompt("hello")
