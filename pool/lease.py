@@ -22,6 +22,7 @@ from ostler.pool.home import CarriedTurn, Crossing, Home
 from ostler.pool.keys import TransportKey
 from ostler.pool.ports import ToolTicket
 from ostler.pool.prompt import PromptPart, TextPart
+from ostler.pool.provider import Level
 from ostler.pool.session import AgentSession
 from ostler.pool.turn import Turn
 
@@ -118,14 +119,17 @@ class Lease:
         """Returns when the seat should be left, because it was lost or is to be moved."""
         await self._home.run(self._tenure.moved.wait())
 
-    async def prompt(self, prompt: str | Sequence[PromptPart]) -> Turn | CarriedTurn:
-        """Start a turn on the seat's session; its events may be awaited on the loop that asked."""
+    async def prompt(self, prompt: str | Sequence[PromptPart], *, level: Level | None = None) -> Turn | CarriedTurn:
+        """Start a turn on the seat's session; its events may be awaited on the loop that asked.
+
+        `level`: what the agent may do in this turn, where a process that asks can be told so with each turn; None: as
+        it was last told. Whatever it asks all the same, the permission policy answers."""
         parts: Sequence[PromptPart] = [TextPart(prompt)] if isinstance(prompt, str) else prompt
         if self._home.here:
-            return await self.session.prompt(parts)
+            return await self.session.prompt(parts, level)
         crossing = Crossing()
         try:
-            turn = await self._home.run(crossing.begin(partial(self.session.prompt, parts)))
+            turn = await self._home.run(crossing.begin(partial(self.session.prompt, parts, level)))
         except asyncio.CancelledError:
             self._home.post(crossing.give_up)
             raise

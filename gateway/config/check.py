@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from ostler.bridge.upstreams.settings import UpstreamMisconfigured, UpstreamSettings
 from ostler.gateway.api.keys import check_exposure, key_ring
-from ostler.gateway.config.asking import made_to_ask
+from ostler.gateway.config.asking import check_levels, made_to_ask, permits_of
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.processes import pool_settings
 from ostler.gateway.config.settings import Settings
@@ -83,4 +83,6 @@ def check(
     compiled = data_dir / COMPILED if settings.pool.compile_cache else None
     wanted = pool_settings(settings, models, work_folder(settings, data_dir), compiled)
     require_commands(models, wanted)
-    return models, made_to_ask(wanted, settings, models, load())
+    asking = made_to_ask(wanted, settings, models, load())
+    check_levels(settings, models, permits_of(settings, models, asking, load()))
+    return models, asking

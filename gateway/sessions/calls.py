@@ -17,6 +17,7 @@ import orjson
 
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.pool.events import Other, PermissionAsked, TurnEvent
+from ostler.pool.permission_facts import details
 
 READY = "ostler/calls_ready"
 ALIVE = "ostler/calls_waiting"
@@ -24,6 +25,8 @@ PERMISSION = "ostler/permission"
 """A question waits for `answer_permission`; the event carries the fields of a `Permission`."""
 
 GRANTED = CallResult.text("permission granted")
+ALWAYS = CallResult.text("permission granted for this session")
+"""Also for what the agent asks of the same kind later."""
 REFUSED = CallResult.error("permission refused")
 
 
@@ -73,18 +76,18 @@ class Desk:
         answer: asyncio.Future[CallResult] = asyncio.get_running_loop().create_future()
         return await self._park(AskedCall(self._new_id("call"), call.name, written(call.arguments), answer))
 
-    async def permit(self, question: PermissionAsked, *, hands_over: bool) -> bool | None:
-        """Park a question until somebody has said yes or no; None: nobody will."""
+    async def permit(self, question: PermissionAsked, *, hands_over: bool) -> CallResult | None:
+        """Park a question until somebody has said yes (`GRANTED`, `ALWAYS`) or no; None: nobody will."""
         if self._closed is not None:
             return None
         answer: asyncio.Future[CallResult] = asyncio.get_running_loop().create_future()
-        arguments = written(question.tool_call.get("rawInput", {}))
+        arguments = written(details(question))
         asked = AskedCall(self._new_id("mcpr"), question.title or "permission", arguments, answer, permission=question)
         if not hands_over:
             self._hand(asked)
             self._put(Other(PERMISSION, {"id": asked.call_id, "title": asked.name, "arguments": asked.arguments}))
         said = await self._park(asked)
-        return None if self._closed is not None else not said.is_error
+        return None if self._closed is not None else said
 
     @property
     def permissions(self) -> list[Permission]:

@@ -10,6 +10,7 @@
 import json
 
 from ostler.pool.provider import (
+    ASKING,
     TRUSTED,
     Approval,
     CloseVerb,
@@ -25,6 +26,8 @@ from ostler.pool.provider import (
 )
 
 INSTALL = "npm install -g opencode-ai"
+READS = dict.fromkeys(("read", "glob", "grep", "list", "todowrite", "todoread"), "allow")
+"""What only looks is not asked for, as at every other agent."""
 BINARY = "opencode-*/bin/opencode"
 
 
@@ -40,7 +43,7 @@ def arguments(wanted: Wanted) -> Recipe:
         overlay["model"] = wanted.model
     if wanted.approval is not Approval.AGENT:
         # By itself it asks for nothing, tools of servers included.
-        overlay["permission"] = {"*": "allow" if wanted.approval is Approval.AUTO else "ask"}
+        overlay["permission"] = {"*": "allow"} if wanted.approval is Approval.AUTO else {"*": "ask", **READS}
     return Recipe(("acp",), {"OPENCODE_CONFIG_CONTENT": json.dumps(overlay)} if overlay else {})
 
 
@@ -73,6 +76,7 @@ PROVIDER = Provider(
     close_ends_tools=False,
     tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
+    levels=ASKING,
     faults=FaultReading(unknown_session=frozenset({-32602, -32603}), cancelled=frozenset({-32800, -32603})),
     late_updates=0.03,
     expected_start=1.4,
