@@ -85,10 +85,11 @@ ELICITATIONS = (
     PermissionOption("accept", "Accept", "allow_once"),
     PermissionOption("decline", "Decline", "reject_once"),
 )
+COMMAND, CHANGE = "item/commandExecution/requestApproval", "item/fileChange/requestApproval"
 DECISION, PERMISSIONS, ELICITATION = "decision", "permissions", "elicitation"
 ASKING: Mapping[str, tuple[str, Sequence[PermissionOption]]] = {
-    "item/commandExecution/requestApproval": (DECISION, APPROVALS),
-    "item/fileChange/requestApproval": (DECISION, APPROVALS),
+    COMMAND: (DECISION, APPROVALS),
+    CHANGE: (DECISION, APPROVALS),
     "item/permissions/requestApproval": (PERMISSIONS, APPROVALS),
     "mcpServer/elicitation/request": (ELICITATION, ELICITATIONS),
 }
@@ -167,6 +168,7 @@ class CodexCodec:
         thread = self._thread(session_id)
         thread.past, thread.turn, thread.running = thread.turn or thread.past, None, False
         thread.spoken.clear()
+        thread.changes.clear()
         said = [_input(part) for part in parts]
         allowed = self._turns.get(level, {}) if level is not None else {}
         return Call("turn/start", {"threadId": session_id, "input": said, **allowed})
@@ -224,7 +226,9 @@ class CodexCodec:
         if method == "item/tool/call":
             return _tool_wanted(thread_id, params)
         dialect, options = ASKING[method]
-        asked = PermissionAsked(f"p{next(self._asked)}", _title(params), list(options), params)
+        changes = self._thread(thread_id).changes.get(str(params.get("itemId")), []) if method == CHANGE else []
+        call = {**params, **_described(method, params, changes)}
+        asked = PermissionAsked(f"p{next(self._asked)}", _title(params, changes), list(options), call)
         return PermissionWanted(thread_id, asked, dialect)
 
     def carries(self, method: str) -> bool:  # noqa: ARG002 (other dialects need it)
@@ -274,12 +278,25 @@ def _tool_wanted(thread_id: str, params: JsonObject) -> Wanted:
     return ToolWanted(thread_id, call_id, name, arguments if type(arguments) is dict else {})
 
 
-def _title(params: JsonObject) -> str:
-    for name in ("reason", "message", "command"):
+def _title(params: JsonObject, changes: Sequence[JsonObject]) -> str:
+    # The command before the reason that the model gives for it: what is decided is the deed.
+    for name in ("command", "message", "reason"):
         said = params.get(name)
         if type(said) is str and said:
             return said
-    return "permission"
+    paths = [path for change in changes if type(path := change.get("path")) is str]
+    return f"change {', '.join(paths)}" if paths else "permission"
+
+
+def _described(method: str, params: JsonObject, changes: Sequence[JsonObject]) -> JsonObject:
+    """What is asked for in the words of ACP, so that a policy and a person read one language."""
+    if method == COMMAND:
+        given = {name: params[name] for name in ("command", "cwd", "reason") if params.get(name) is not None}
+        return {"kind": "execute", "rawInput": given}
+    if method != CHANGE:
+        return {}
+    content = [{"type": "diff", "path": each.get("path"), "diff": each.get("diff")} for each in changes]
+    return {"kind": "edit", "content": content}
 
 
 def _input(part: PromptPart) -> JsonObject:
