@@ -1,6 +1,5 @@
 """Contract: what a client sends is text. No agent obeys it as a command of its own or reads a file that it names."""
 
-import os
 from pathlib import Path
 
 from ostler.pool.events import Reason
@@ -13,7 +12,7 @@ COMMANDS = ("/init", "  /help", "/compact", "/home/ann/app.py fails, why?", "// 
 
 
 def files(cwd: str) -> list[str]:
-    return sorted(os.listdir(cwd))
+    return sorted(path.name for path in Path(cwd).iterdir())
 
 
 async def test_n44_a_text_that_looks_like_a_command_reaches_the_model(yard: Yard, provider: Provider) -> None:

@@ -24,7 +24,7 @@ def test_nobody_widens_what_another_one_says() -> None:
 
 def test_only_agents_that_ask_can_be_held_to_a_rule() -> None:
     permits = Permits(Rule.ASK, asking=frozenset({"gemini-acp"}))
-    assert [permits.kept(KEY, rule) for rule in Rule] == [False, False, True]
+    assert [permits.kept(KEY, rule) for rule in Rule] == [False, False, False, True]
     assert permits.kept(TransportKey("gemini-acp", "x", "/"), Rule.DENY)
     assert Permits().kept(KEY, Rule.DENY)
 
