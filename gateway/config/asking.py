@@ -69,18 +69,21 @@ def check_levels(settings: Settings, models: Models, permits: Permits) -> None:
 
 def notes(settings: Settings, models: Models, permits: Permits) -> list[str]:
     """What an operator should know of the levels in force, a line each."""
-    found = models.resolve(models.default)
-    said = [] if found is None else [f"{found[0]}: {permits.rule(TransportKey(*found, '/')).value}"]
-    others = [f"{pattern}: {rule.value}" for pattern, rule in permits.models.items()]
-    lines = [f"permissions: {permits.house.value}" + (f" ({', '.join([*said, *others])})" if others else "")]
-    words = [settings.pool.permissions, *settings.pool.model_permissions.values()]
-    if "allow" in [*words, *(key.permissions for key in settings.auth.keys)]:
-        lines.append('the permission level "allow" is an old name: write "auto"')
-    refused = [
-        name
-        for name in sorted(set(models.providers.values()))
-        if not permits.kept(at := TransportKey(name, "*", "/"), permits.rule(at))
-    ]
+    said = {"permissions": permits.house.value, **{name: rule.value for name, rule in permits.models.items()}}
+    lines = [", ".join(f"{name}: {word}" for name, word in said.items()) + f" ({MEANINGS[permits.house]})"]
+    keys = [key.permissions for key in settings.auth.keys]
+    if "allow" in (settings.pool.permissions, *settings.pool.model_permissions.values(), *keys):
+        lines.append('"allow" is an old name of a permission level: write "auto"')
+    anywhere = {name: TransportKey(name, "*", "/") for name in sorted(set(models.providers.values()))}
+    refused = [name for name, key in anywhere.items() if not permits.kept(key, permits.rule(key))]
     if refused:
-        lines.append(f"refused at this level, because they cannot be held to it: {', '.join(refused)}")
+        lines.append(f"refused, because they cannot be held to it: {', '.join(refused)} (see pool.model_permissions)")
     return lines
+
+
+MEANINGS = {
+    Rule.DENY: "what needs permission is refused",
+    Rule.ASK: "a person is asked before agents act",
+    Rule.WORKSPACE: "agents edit files in their directory; beyond that a person is asked, or the answer is no",
+    Rule.AUTO: "agents do everything unasked",
+}

@@ -10,6 +10,7 @@ Rules:
 - A level that an agent cannot be held to is refused for it, not served as if (`kept`).
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -18,6 +19,7 @@ from types import MappingProxyType
 from ostler.pool.events import PermissionAsked
 from ostler.pool.keys import TransportKey
 from ostler.pool.provider import Level
+from ostler.wire.json import JsonObject
 
 NAME = "permissions"
 """Of a session's own word in its metadata."""
@@ -86,9 +88,34 @@ def of_function(asked: PermissionAsked, functions: Collection[str], server: str)
     Only what an agent cannot be talked into writing counts: a structured field, or a title that is nothing but the name
     in an agent's own spelling. Anything a model could have put into a title (a command line, a comment) is no match.
     """
-    call = asked.tool_call
+    call, names = asked.tool_call, frozenset(functions)
     meta = call.get("_meta")
     if isinstance(meta, dict) and meta.get("codex_approval_kind") == "mcp_tool_call":
-        return call.get("serverName") == server and meta.get("tool_name") in functions
-    spelled = {form for name in functions for form in (f"{name} ({server} MCP Server)", f"mcp__{server}__{name}")}
-    return call.get("kind") == "other" and asked.title in spelled
+        return call.get("serverName") == server and meta.get("tool_name") in names
+    if asked.title == CODEX_ACP and call.get("kind") is None:
+        return named_by_codex_acp(call, server) in names
+    if call.get("kind") != "other":
+        return False
+    if any(option.name in {QWEN + name for name in names} for option in asked.options):
+        return True
+    return asked.title in {form.format(server=server, name=name) for form in SPELLINGS for name in names}
+
+
+SPELLINGS = ("{name} ({server} MCP Server)", "mcp__{server}__{name}", "{server}_{name}")
+"""How gemini, claude and opencode call a function of a server, as a whole title."""
+QWEN = "Always Allow in project: "
+"""qwen says the function's name in its options only, and its server nowhere."""
+CODEX_ACP = "Approve MCP tool call"
+
+
+def named_by_codex_acp(call: JsonObject, server: str) -> str | None:
+    """The function of this server that codex-acp asks for, out of its own structured words."""
+    given = call.get("rawInput")
+    asked = given.get("request") if isinstance(given, dict) and given.get("server_name") == server else None
+    meta = asked.get("_meta") if isinstance(asked, dict) else None
+    if not isinstance(asked, dict) or not isinstance(meta, dict) or meta.get("codex_approval_kind") != "mcp_tool_call":
+        return None
+    found = re.fullmatch(
+        rf'Allow the {re.escape(server)} MCP server to run tool "([\w-]+)"\?', str(asked.get("message"))
+    )
+    return found and found[1]

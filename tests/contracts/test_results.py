@@ -1,4 +1,6 @@
-"""Contract: what a function of the client returns reaches the model, whatever JSON it is."""
+"""Contract: what a function of the client returns reaches the model, whatever JSON it is.
+
+At the level that holds where nothing is set: a function of the client needs no permission."""
 
 import json
 from pathlib import Path
@@ -15,11 +17,12 @@ RESULTS = ("42", "[1, 2]", "true", "null", '"word"', "-3.5", "[]", '{"a": 1}', "
 TOOL = {"type": "function", "name": "get_value", "description": "A value.", "parameters": {"type": "object"}}
 
 
-async def test_n46_a_result_that_is_no_object_reaches_the_model(
+async def test_n46_n43_a_result_that_is_no_object_reaches_the_model(
     provider: Provider, recipe: Recipe, tmp_path: Path
 ) -> None:
     asked: dict[str, Any] = {"tools": [TOOL], "model": f"{provider.name}/{recipe.model}", "conversation": "values"}
-    async with gateway(provider, recipe, tmp_path, Level.AUTO) as served:
+    level = Level.WORKSPACE if Level.WORKSPACE in provider.levels else Level.AUTO
+    async with gateway(provider, recipe, tmp_path, level) as served:
         for result in RESULTS:
             first = (await served.ask("!call get_value {}", **asked)).json()
             (call,) = [item for item in first["output"] if item["type"] == "function_call"]
