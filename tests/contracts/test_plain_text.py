@@ -22,7 +22,7 @@ async def test_n44_a_text_that_looks_like_a_command_reaches_the_model(yard: Yard
             transport = await yard.start()
         cwd = yard.cwd(f"work-{place}")
         heard = await say(await yard.open(transport, cwd=cwd), text)
-        assert heard.text.strip().endswith(f"echo: {text.strip()}")
+        assert heard.text.strip().endswith(text.strip())
         assert heard.finished.reason is Reason.DONE
         assert files(cwd) == []
 

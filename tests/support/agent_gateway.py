@@ -17,6 +17,11 @@ def section(provider: Provider, recipe: Recipe) -> dict[str, Any]:
     return {provider.name: {name: value for name, value in told.items() if value}}
 
 
+def allowed(provider: Provider) -> dict[str, str]:
+    """What its operator must say of an agent that can be held to nothing."""
+    return {} if Level.WORKSPACE in provider.levels else {f"{provider.name}/*": Level.AUTO.value}
+
+
 @asynccontextmanager
 async def gateway(
     provider: Provider, recipe: Recipe, tmp_path: Path, level: Level, **more: Any
