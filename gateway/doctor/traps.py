@@ -94,12 +94,10 @@ def approval(launch: Launch, rule: Rule, *, kept: bool) -> Iterator[Finding]:
 def deeds(provider: Provider, rule: Rule) -> Finding:
     """What becomes of its deeds at the level in force."""
     found = provider.levels.get(rule)
-    told = (
-        ""
-        if found is None
-        else ": " + ", ".join(f"{name.replace('_', ' ')} {deed}" for name, deed in asdict(found).items())
-    )
-    return Finding(Level.NOTE, f"permission level {rule.value}{told}")
+    if found is None:
+        return Finding(Level.NOTE, f"permission level {rule.value}")
+    told = ", ".join(f"{name.replace('_', ' ')} {deed}" for name, deed in asdict(found).items())
+    return Finding(Level.NOTE, f"permission level {rule.value}: {told}")
 
 
 def declared(launch: Launch) -> Iterator[Finding]:
