@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeGuard
 from ostler.bridge.binding import Binding, BindingState, Call, Origin
 from ostler.bridge.calls import CallResult
 from ostler.bridge.errors import CallRefused, CallWithdrawn, NotBound, NothingPublished, TooManyCalls, UnknownTool
+from ostler.bridge.results import structured_of
 from ostler.wire.json import JsonObject, Undecodable, Unencodable, decode, encode_line
 from ostler.wire.rpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, RpcId
 
@@ -136,8 +137,9 @@ class McpSession:
         if isinstance(outcome, CallRefused):
             return refusal_frame(call.request_id, outcome)
         result: JsonObject = {"content": outcome.content, "isError": outcome.is_error}
-        if outcome.structured is not None:
-            result["structuredContent"] = outcome.structured
+        structured = structured_of(outcome)
+        if structured is not None:
+            result["structuredContent"] = structured
         try:
             return self._result(call.request_id, result)
         except Unencodable:

@@ -11,9 +11,13 @@ from typing import Final, TypeAlias, TypeGuard
 
 from ostler.bridge.calls import CallResult
 from ostler.bridge.schema import plain
-from ostler.wire.json import JsonObject, Unencodable, encode_line
+from ostler.wire.json import JsonObject, Undecodable, Unencodable, decode, encode_line
 
+RESULT: Final = "result"
+"""The member that a JSON value which is no object is put into, as other MCP servers do."""
 BLOB_LIMIT: Final = 8 * 1024 * 1024
+FIRSTS: Final = frozenset('-0123456789["tfn')
+"""What a JSON text begins with that is no object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,29 @@ class ResultRefused(TypeError):
 def result_of(value: object, limit: int) -> CallResult:
     """`limit` is in characters of text, all blocks together."""
     return truncated(_result(value), limit)
+
+
+def structured_of(result: CallResult) -> JsonObject | None:
+    """What stands in `structuredContent`, which MCP wants to be an object.
+
+    gemini-cli copies a first text that is JSON there by itself where nothing stands yet, and then refuses its own copy
+    unless it is an object: every function that returns a number or a list would be an error.
+    """
+    if result.structured is not None or not result.content:
+        return result.structured
+    text = result.content[0].get("text")
+    if result.content[0].get("type") != "text" or not isinstance(text, str) or not may_be_json(text):
+        return None
+    try:
+        value = decode(text.encode())
+    except (Undecodable, UnicodeEncodeError):
+        return None
+    return None if isinstance(value, dict) else {RESULT: value}
+
+
+def may_be_json(text: str) -> bool:
+    """Whether reading it is worth the time: most results are plain words."""
+    return text.lstrip(" \t\r\n")[:1] in FIRSTS
 
 
 def truncated(result: CallResult, limit: int) -> CallResult:

@@ -167,7 +167,7 @@ async def open_gateway(
             *clocks,
             told,
             mirrors,
-            permits_of(settings, models, wanted),
+            permits_of(settings, models, wanted, providers),
             workshop,
             TurnObservers(recent, counts.turns, traces),
         )

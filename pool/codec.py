@@ -15,7 +15,7 @@ from ostler.pool.events import AgentEvent, Finished, PermissionAsked
 from ostler.pool.order import SeatOrder
 from ostler.pool.ports import ToolResult
 from ostler.pool.prompt import PromptCapabilities, PromptPart
-from ostler.pool.provider import ToolChannel
+from ostler.pool.provider import Level, ToolChannel
 from ostler.wire.json import JsonObject
 from ostler.wire.rpc import RpcFault
 
@@ -134,8 +134,8 @@ class Codec(Protocol):
     def set_mode(self, session_id: str, mode: str) -> Sequence[Call]:
         """Put a session into a mode; empty where the dialect has none."""
 
-    def prompt(self, session_id: str, parts: Sequence[PromptPart]) -> Call:
-        """Start a turn."""
+    def prompt(self, session_id: str, parts: Sequence[PromptPart], level: Level | None = None) -> Call:
+        """Start a turn. `level`: what the agent may do in it, for dialects that say so with each turn."""
 
     def replied(self, session_id: str, result: Any) -> Finished | None:
         """Read the answer to `prompt`; None when the turn's end comes as an event of its own."""

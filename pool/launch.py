@@ -24,6 +24,7 @@ from ostler.pool.keys import TransportKey
 from ostler.pool.logins import logins, missing_login
 from ostler.pool.process.command import Command
 from ostler.pool.process.environment import build_environment
+from ostler.pool.prompt import PlainText
 from ostler.pool.provider import Approval, CodecName, Provider, ToolChannel, Wanted
 from ostler.pool.settings import BadSetting, ProviderSettings
 
@@ -49,6 +50,11 @@ class Launch:
     def channel(self) -> ToolChannel:
         """How tools reach the sessions of this process."""
         return self.settings.tool_channel or self.provider.tool_channel
+
+    @property
+    def plain(self) -> PlainText:
+        """How texts are kept from being obeyed as commands of its agent."""
+        return PlainText() if self.settings.commands else PlainText(self.provider.commands, self.provider.mentions)
 
     def codec(self) -> Codec:
         """A fresh translator for one process."""
@@ -103,6 +109,7 @@ def launch(
         command,
         model=model_of(key),
         approval=settings.approval,
+        commands=settings.commands,
         codec=provider.codec,
         channel=channel,
         credentials=_credentials(provider, env, home),
@@ -115,6 +122,7 @@ def fingerprint(
     *,
     model: str | None,
     approval: Approval,
+    commands: bool = False,
     codec: CodecName,
     channel: ToolChannel,
     credentials: Mapping[str, str],
@@ -129,6 +137,7 @@ def fingerprint(
         "env": {name: _digest(value.encode()) for name, value in command.env.items()},
         "rlimits": {str(kind): limits for kind, limits in command.rlimits.items()},
         "approval": approval.value,
+        "commands": commands,
         "codec": codec.value,
         "channel": channel.value,
         "credentials": dict(credentials),

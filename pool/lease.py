@@ -21,6 +21,7 @@ from ostler.pool.home import CarriedTurn, Crossing, Home
 from ostler.pool.keys import TransportKey
 from ostler.pool.ports import ToolTicket
 from ostler.pool.prompt import PromptPart, TextPart
+from ostler.pool.provider import Level
 from ostler.pool.session import AgentSession
 from ostler.pool.turn import Turn
 
@@ -117,26 +118,28 @@ class Lease:
         """Returns when the seat should be left, because it was lost or is to be moved; or when it was released."""
         await self._home.run(self._tenure.moved.wait())
 
-    async def prompt(self, prompt: str | Sequence[PromptPart]) -> Turn | CarriedTurn:
+    async def prompt(self, prompt: str | Sequence[PromptPart], *, level: Level | None = None) -> Turn | CarriedTurn:
         """Start a turn on the seat's session; its events may be awaited on the loop that asked.
 
-        Raises `LeaseEnded` once the lease was released, and what `AgentSession.prompt` raises.
+        `level`: what the agent may do in this turn, where a process that asks can be told so with each turn; None: as
+        it was last told. Whatever it asks all the same, the permission policy answers. Raises `LeaseEnded` once the
+        lease was released, and what `AgentSession.prompt` raises.
         """
         if self._home.here:
-            return await self.begin(prompt)
+            return await self.begin(prompt, level)
         crossing = Crossing()
         try:
-            turn = await self._home.run(crossing.begin(lambda: self.begin(prompt)))
+            turn = await self._home.run(crossing.begin(lambda: self.begin(prompt, level)))
         except asyncio.CancelledError:
             self._home.post(crossing.give_up)
             raise
         return CarriedTurn(self._home, turn)
 
-    async def begin(self, prompt: str | Sequence[PromptPart]) -> Turn:
+    async def begin(self, prompt: str | Sequence[PromptPart], level: Level | None = None) -> Turn:
         """As `prompt`, on the pool's own loop only."""
         if self.released:
             raise LeaseEnded(self.key, self.id)
-        return await self.session.prompt([TextPart(prompt)] if isinstance(prompt, str) else prompt)
+        return await self.session.prompt([TextPart(prompt)] if isinstance(prompt, str) else prompt, level)
 
     def release(self) -> None:
         """Give the seat back: its session is closed, a running turn is cancelled. Idempotent."""

@@ -3,12 +3,15 @@
 Rules:
 - A part the agent did not offer to take is `PromptUnsupported`, a prompt over its limit is `PromptTooLarge`; neither
   reaches the wire, because past the limit real agents answer nonsense, an error without a name, or nothing.
+- A text that the agent would obey as a command of its own is sent as plain text: behind a line of its own, since a
+  character in front of it would become part of the path that it may name.
 - Text and links are always taken. Binary data travels as base64 text.
 """
 
 import base64
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ostler.pool.errors import PromptTooLarge, PromptUnsupported
@@ -83,6 +86,33 @@ class PromptCapabilities:
     image: bool = False
     audio: bool = False
     embedded: bool = False
+
+
+PLAIN_LINE = "The user says:\n"
+"""In front of a text that the agent would take for a command. A line of words survives agents that trim texts or strip
+characters without width, and leaves the text itself as it is."""
+WORD_JOINER = "\u2060"
+"""Has no width, is no blank, and is in no file name by accident."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainText:
+    """Keeps an agent from obeying texts. Without patterns nothing changes."""
+
+    commands: re.Pattern[str] | None = None
+    mentions: re.Pattern[str] | None = None
+
+    def of(self, part: PromptPart) -> PromptPart:
+        """The part as it is sent. Every text counts: agents look at the first, the last, or all of them joined."""
+        if isinstance(part, TextPart | ResourcePart) and self.mentions is not None:
+            part = replace(part, text=self.mentions.sub(WORD_JOINER, part.text))
+        if isinstance(part, TextPart) and self.commands is not None and self.commands.match(part.text):
+            return TextPart(PLAIN_LINE + part.text)
+        return part
+
+    def all(self, parts: Sequence[PromptPart]) -> Sequence[PromptPart]:
+        """The whole prompt."""
+        return parts if self.commands is None and self.mentions is None else [self.of(part) for part in parts]
 
 
 def size_of(part: PromptPart) -> int:

@@ -61,6 +61,70 @@ class Approval(StrEnum):
     """As the agent's own configuration says."""
 
 
+class Level(StrEnum):
+    """What an agent may do, from the narrowest to the widest."""
+
+    DENY = "deny"
+    """Every question for permission is answered with no."""
+    ASK = "ask"
+    """A person answers every question."""
+    WORKSPACE = "workspace"
+    """Edits inside the session's directory happen unasked, and commands that the agent's own sandbox holds in it. For
+    everything else a person is asked; where no person can answer, the answer is no."""
+    AUTO = "auto"
+    """Everything is allowed."""
+    ALLOW = "auto"
+    """The name of `auto` before 0.2."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Level | None":
+        return cls.AUTO if value == "allow" else None
+
+
+class Deed(StrEnum):
+    """What becomes of something that an agent wants to do."""
+
+    DONE = "done"
+    ASKED = "asked"
+    """The agent asks for permission first."""
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Deeds:
+    """What becomes, at one level, of four deeds of an agent by its own tools."""
+
+    write_inside: Deed
+    """A file in the session's directory, by the agent's tool for edits."""
+    write_outside: Deed
+    """A file elsewhere, by the same tool."""
+    command: Deed
+    """A shell command that writes inside the directory."""
+    network: Deed
+    """A shell command that connects to a server."""
+
+    @classmethod
+    def all(cls, deed: Deed) -> "Deeds":
+        """The same for each."""
+        return cls(deed, deed, deed, deed)
+
+
+UNHELD: Mapping[Level, Deeds] = MappingProxyType({Level.AUTO: Deeds.all(Deed.DONE)})
+"""An agent that acts without asking, or of which nothing was measured."""
+ASKING: Mapping[Level, Deeds] = MappingProxyType(
+    {
+        Level.AUTO: Deeds.all(Deed.DONE),
+        Level.WORKSPACE: Deeds(Deed.DONE, Deed.ASKED, Deed.ASKED, Deed.ASKED),
+        Level.ASK: Deeds.all(Deed.ASKED),
+        Level.DENY: Deeds.all(Deed.REFUSED),
+    }
+)
+"""An agent without a sandbox that asks before each of the four deeds: the answers make the level."""
+
+LEADING_SLASH = re.compile(r"(?=\s*/)")
+"""A text that an agent may take for a command of its own."""
+
+
 class ToolNews(StrEnum):
     """What the agent does when it is told that a session's tools changed."""
 
@@ -242,9 +306,17 @@ class Provider:
     tool_channels: frozenset[ToolChannel] = frozenset({ToolChannel.RELAY})
     """What the settings may name: each of them held to the contract suite with this agent."""
     prompt_limit: PromptLimit | None = None
-    approvals: frozenset[Approval] = frozenset({Approval.AUTO})
-    """The approval modes that a process of this provider can be put into. An agent of which nothing was measured is
-    taken to act without asking."""
+    approvals: frozenset[Approval] = frozenset({Approval.ASK})
+    """The approval modes that a process of this provider can be put into."""
+    levels: Mapping[Level, Deeds] = field(default_factory=lambda: UNHELD)
+    """The permission levels that the agent can be held to, and what becomes of the four deeds at each. Measured by the
+    contract suite. A level that is missing here is refused for the agent."""
+    commands: re.Pattern[str] | None = LEADING_SLASH
+    """Texts that the agent obeys as commands of its own: they are sent behind a line that makes them plain text. None:
+    it has no such commands."""
+    mentions: re.Pattern[str] | None = None
+    """Where the agent would read a word of the text as the name of a file to include: a character without width is put
+    there."""
     auto_mode: str | None = None
     """The session mode that stands for `Approval.AUTO`, for agents that take it per session."""
     faults: FaultReading = field(default_factory=FaultReading)

@@ -35,6 +35,7 @@ from ostler.pool.events import AgentEvent, Finished, PermissionAsked, Reason, Te
 from ostler.pool.launch import Launch
 from ostler.pool.order import Said, SeatOrder, SessionMemo
 from ostler.pool.prompt import PromptCapabilities, PromptPart, check_prompt
+from ostler.pool.provider import Level
 from ostler.pool.recital import WORDS, LastSaid, Recital
 from ostler.pool.requests import OpenRequests
 from ostler.pool.settings import REPLAY_AT_MOST
@@ -144,7 +145,7 @@ class AgentSession:
         """Called once, soon after the next answer has begun or its turn is over without one."""
         self._unanswered, self._unheard = listener, True
 
-    async def prompt(self, parts: Sequence[PromptPart]) -> Turn:
+    async def prompt(self, parts: Sequence[PromptPart], level: Level | None = None) -> Turn:
         """Send a prompt.
 
         Raises `SessionBusy`, `SessionEnded`, `PromptTooLarge`, `PromptUnsupported` (nothing was sent), `BadDirectory`
@@ -152,6 +153,7 @@ class AgentSession:
         of phase idle if the process had ended before anything was sent. What goes wrong later is the turn's `Finished`.
         """
         self._require_free()
+        parts = self._host.launch.plain.all(parts)
         check_prompt(parts, self._provider, self._host.capabilities)
         turn = self._turn = Turn(self._stop)
         self._sent = self._cancel_said = False
@@ -164,7 +166,7 @@ class AgentSession:
             if turn.cancelling:
                 self._release(turn, Finished(Reason.CANCELLED))
             else:
-                self._send(turn, parts)
+                self._send(turn, parts, level)
         except BaseException as error:
             self._release(turn, Finished(Reason.FAILED, str(error)))
             raise
@@ -277,7 +279,7 @@ class AgentSession:
         while (wait := min(self._quiet_until, latest) - self._loop.time()) > 0:  # noqa: ASYNC110 (see above)
             await asyncio.sleep(wait)
 
-    def _send(self, turn: Turn, parts: Sequence[PromptPart]) -> None:
+    def _send(self, turn: Turn, parts: Sequence[PromptPart], level: Level | None) -> None:
         def settle(result: Any, fault: RpcFault | None) -> None:
             if self._turn is turn:
                 self._answered(turn, result, fault)
@@ -287,7 +289,7 @@ class AgentSession:
 
         self._last.ask(parts)
         self._unheard = True
-        call = self._host.codec.prompt(self.id, parts)
+        call = self._host.codec.prompt(self.id, parts, level)
         self._call_id = self._host.connection.call(call, Pending(call.method, Phase.PROMPT, settle, fail))
         self._sent = True
         self._watch(turn, turn.count, 0)

@@ -79,6 +79,8 @@ class ProviderSettings:
     home: str | None = None
     """HOME of the process; None: the gateway's own."""
     approval: Approval = Approval.AUTO
+    commands: bool = False
+    """Whether a text that begins like a command of the agent is one. False: it is sent as plain text."""
     tool_channel: ToolChannel | None = None
     """One of the provider's `tool_channels`; None: its own."""
     cache: str | None = None

@@ -10,7 +10,7 @@ import ast
 import inspect
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from textwrap import dedent
 from typing import get_args
@@ -20,7 +20,7 @@ from msgspec.structs import FieldInfo, fields
 
 from ostler.gateway.config import settings as module
 from ostler.gateway.config.settings import CHOICES, RULES, SECRET, Settings
-from ostler.pool.provider import LoadTrust, Provider, Sharing
+from ostler.pool.provider import Level, LoadTrust, Provider, Sharing
 from ostler.pool.providers import load
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -222,13 +222,25 @@ def put(document: str, mark: str, rows: list[str]) -> str:
     return "".join([before, begin, *(f"{row}\n" for row in rows), end, after])
 
 
+def level_rows() -> list[str]:
+    """What becomes of four deeds at each level, agent by agent."""
+    rows = []
+    for one in real_agents():
+        for level in Level:
+            found = one.levels.get(level)
+            words = ["the agent is refused", "–", "–", "–"] if found is None else list(asdict(found).values())
+            rows.append(f"| {one.title} | `{level.value}` | {' | '.join(words)} |")
+    return rows
+
+
 def agents(document: str) -> str:
     """`docs/agents.md` with its tables as the providers declare them."""
     for mark, head, row_of in (("agents", INSTALL_HEAD, install_row), ("sharing", SHARING_HEAD, sharing_row)):
         document = put(
             document, mark, [f"| {' | '.join(head)} |", "|---" * len(head) + "|", *map(row_of, real_agents())]
         )
-    return document
+    head = ("agent", "level", "write inside", "write outside", "run a command", "reach the network")
+    return put(document, "levels", [f"| {' | '.join(head)} |", "|---" * len(head) + "|", *level_rows()])
 
 
 if __name__ == "__main__":

@@ -181,7 +181,8 @@ def decision_of(item: JsonObject, param: str, names: Names) -> Output:
         raise bad(f"{param}.approval_request_id must be a string", f"{param}.approval_request_id")
     if not isinstance(approve, bool):
         raise bad(f"{param}.approve must be true or false", f"{param}.approve")
-    words = "permission granted" if approve else "permission refused"
+    always = approve and item.get("always") is True
+    words = "permission refused" if not approve else "permission granted" + (" for this session" if always else "")
     text = f"{words}: {reason}" if isinstance(reason, str) and reason else words
     stored = {**item, "id": names.of(item, "mcprr")}
-    return Output(asked, text, stored, [{"type": "text", "text": text}], refused=not approve)
+    return Output(asked, text, stored, [{"type": "text", "text": text}], refused=not approve, always=always)

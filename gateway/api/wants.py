@@ -14,7 +14,7 @@ from ostler.gateway.api.errors import ApiError, bad
 from ostler.gateway.api.keys import Caller
 from ostler.gateway.models import Models
 from ostler.gateway.sessions.permits import NAME as PERMISSIONS
-from ostler.gateway.sessions.permits import WIDTH, Permits, Rule, narrowest
+from ostler.gateway.sessions.permits import WIDTH, Permits, Rule, narrowest, not_kept, rule_of
 from ostler.pool.directories import Directories
 from ostler.pool.errors import BadDirectory
 from ostler.pool.keys import TransportKey, canonical_cwd
@@ -55,21 +55,16 @@ class Places:
         given = self.permits.rule(key, caller.rule)
         if wish is not None:
             self._check_wish(given, wish)
-        own = wish or kept or ""
-        rule = narrowest(given, Rule(own) if own in WIDTH else None) or given
+        rule = narrowest(given, rule_of(wish or kept)) or given
         if not self.permits.kept(key, rule):
-            text = f"agents of {key.provider} act without asking, so {rule.value!r} cannot be kept for them; set "
-            advice = f"providers.{key.provider}.approval to ask, or allow them to"
-            raise ApiError(403, text + advice, param="model", code="permissions_not_kept")
+            raise ApiError(403, not_kept(key.provider, rule), param="model", code="permissions_not_kept")
         return rule
 
     def _check_wish(self, given: Rule, wish: str) -> None:
-        if self.permits.asking is None:
-            text = "agents are not made to ask here, so a session cannot say what they hear; set pool.permissions"
-            raise bad(text, f"metadata.{PERMISSIONS}", "permissions_not_kept")
-        if wish not in WIDTH:
+        wished = rule_of(wish)
+        if wished is None:
             raise bad(f"metadata.permissions must be one of {', '.join(WIDTH)}", f"metadata.{PERMISSIONS}")
-        if WIDTH[Rule(wish)] > WIDTH[given]:
+        if WIDTH[wished] > WIDTH[given]:
             text = f"permissions for this key and model are {given.value!r}; a session may narrow that, not widen it"
             raise ApiError(403, text, param=f"metadata.{PERMISSIONS}", code="permissions_not_allowed")
 

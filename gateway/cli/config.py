@@ -16,12 +16,18 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object on one line")
     given = parser.parse_args(argv)
 
-    from ostler.gateway.config.check import check, default_trouble, work_folder  # noqa: PLC0415 - only this command needs it
+    from ostler.gateway.config.check import (  # noqa: PLC0415 - only this command needs it
+        check,
+        default_trouble,
+        levels_in_force,
+        work_folder,
+    )
     from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
     from ostler.gateway.config.settings import shown  # noqa: PLC0415 - see above
 
     loaded = load(os.environ, config=given.config, data_dir=given.data_dir)
     models, pool = check(loaded.settings, loaded.data_dir, environ=os.environ)
+    levels = levels_in_force(loaded.settings, loaded.data_dir, environ=os.environ)
     place = loaded.file or "no ostler.toml: defaults and environment"
     facts = {"file": str(place), "data_dir": str(loaded.data_dir)}
     if given.verb == "show":
@@ -29,9 +35,11 @@ def run(argv: list[str]) -> int:
         return 0
     trouble = default_trouble(models, pool, work_folder(loaded.settings, loaded.data_dir), os.environ)
     if given.json:
-        print(json.dumps({"good": True, **facts, **({"not_ready": trouble} if trouble else {})}))
+        not_ready = {"not_ready": trouble} if trouble else {}
+        print(json.dumps({"good": True, **facts, "permissions": levels, **not_ready}))
         return 0
     print(f"good: {place}; data in {loaded.data_dir}")
+    print("\n".join(levels))
     if trouble:
         print(f"but not ready: the default model {models.default!r} cannot be started here: {trouble}")
     return 0

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from ostler.gateway.signals import Signals
@@ -62,6 +63,7 @@ def start(given: argparse.Namespace, signals: "Signals") -> None:
 
         from ostler.gateway import log  # noqa: PLC0415 - see above
         from ostler.gateway.api.keys import check_exposure  # noqa: PLC0415 - see above
+        from ostler.gateway.config.check import levels_in_force  # noqa: PLC0415 - see above
         from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
         from ostler.gateway.config.settings import GatewaySettings  # noqa: PLC0415 - see above
         from ostler.gateway.data_folder import spelled_out  # noqa: PLC0415 - see above
@@ -97,7 +99,8 @@ def start(given: argparse.Namespace, signals: "Signals") -> None:
     ours = born(made) if made else None
     keyed = bool(settings.auth.api_key or settings.auth.keys)
     configured = loaded.file is not None or settings.gateway.default_model != GatewaySettings().default_model
-    ready = partial(greet, address_of(listener), loaded.data_dir, configured=configured, keyed=keyed)
+    levels = partial(levels_in_force, settings, loaded.data_dir, environ=os.environ)
+    ready = partial(greet, address_of(listener), loaded.data_dir, levels, configured=configured, keyed=keyed)
     keep_little()
     try:
         uvloop.run(serve(loaded, os.environ, listener, ready, signals))
@@ -107,13 +110,16 @@ def start(given: argparse.Namespace, signals: "Signals") -> None:
         listener.close()
 
 
-def greet(address: str, folder: "Path", *, configured: bool, keyed: bool) -> None:
-    """What to do next, for somebody who has just started it for the first time; and where we are, for `ostler chat`."""
+def greet(
+    address: str, folder: "Path", levels: "Callable[[], Sequence[str]]", *, configured: bool, keyed: bool
+) -> None:
+    """What to do next, for somebody who has just started it for the first time; and where we are, for `ostler chat`.
+    What agents may do is said to everybody."""
     from ostler.gateway.address import leave_address  # noqa: PLC0415 - see above
 
     leave_address(folder, address)
     if configured:
-        print(f"ostler serves at {address}", flush=True)
+        print("\n".join([f"ostler serves at {address}", *levels()]), flush=True)
         return
     body = '{"model": "demo", "input": "hello"}'
     needed = "a key is needed (OSTLER_API_KEY)" if keyed else "no key is needed on this machine"
@@ -122,4 +128,5 @@ def greet(address: str, folder: "Path", *, configured: bool, keyed: bool) -> Non
     print(f"try it:  curl {address}/v1/responses{key} -H 'content-type: application/json' -d '{body}'")
     print("or talk: ostler chat")
     print("go on:   write ostler.toml (ostler config show prints every setting) and name a model of gemini, codex, ...")
-    print(f"look in: {address}/ shows the pool, {address}/chat talks to the agent", flush=True)
+    print(f"look in: {address}/ shows the pool, {address}/chat talks to the agent")
+    print("\n".join(levels()), flush=True)

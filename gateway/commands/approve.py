@@ -9,4 +9,4 @@ async def run(call: Call) -> Reply:
     return Reply(decide(call.conversation, call.args, allow=True))
 
 
-COMMAND = Command("approve", "let the agent do what it asks for", run, usage="[NUMBER | all]", overtakes=True)
+COMMAND = Command("approve", "let the agent do what it asks for", run, usage="[NUMBER | all] [always]", overtakes=True)

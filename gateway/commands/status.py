@@ -34,7 +34,7 @@ def waiting(call: Call) -> list[str]:
     """What the agent waits for."""
     at_work = call.conversation.at_work
     asked = at_work.pending_permissions() if at_work else []
-    return [f"Waits for permission: {permission.title} (/approve or /deny)" for permission in asked]
+    return [f"Waits for permission: {permission.title} (/approve, /approve always or /deny)" for permission in asked]
 
 
 COMMAND = Command("status", "show where this conversation stands", run, overtakes=True)

@@ -1,10 +1,12 @@
-"""Which agents are made to ask before they act, and what they hear.
+"""Which agents ask before they act, what they may do, and which of them are refused because they cannot be held to it.
 
 Rules:
-- As soon as `pool.permissions` says what agents hear, every agent that can be made to ask is. Until then they act as
-  they are used to, and a question that comes all the same is answered with no.
-- `providers.<name>.approval` beats that. Of an agent that then acts without asking, no rule but `allow` can be kept:
-  requests under another rule are refused, never served as if.
+- Every agent that can be made to ask is, whatever the level: the answers make the level, so that a key or a session may
+  narrow it on the same process.
+- `providers.<name>.approval` beats that. Of an agent that then acts without asking, no level but `auto` can be kept.
+- An agent of which no level below `auto` was measured is held to nothing, unless its operator says that it asks
+  (`approval = "ask"`).
+- A default model whose agent cannot be held to its level stops the start: every request would be refused.
 """
 
 from collections.abc import Mapping
@@ -14,23 +16,17 @@ from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.processes import sections_by_name
 from ostler.gateway.config.settings import Settings
 from ostler.gateway.models import Models
-from ostler.gateway.sessions.permits import Permits, Rule
+from ostler.gateway.sessions.permits import Permits, Rule, not_kept, rule_of
 from ostler.pool.configuration import PoolSettings
+from ostler.pool.keys import TransportKey
 from ostler.pool.provider import Approval, Provider
 
 
 def made_to_ask(
     wanted: PoolSettings, settings: Settings, models: Models, providers: Mapping[str, Provider]
 ) -> PoolSettings:
-    """The pool's settings with the agents' manners in them."""
-    pool = settings.pool
-    if pool.permissions is None:
-        if pool.model_permissions or any(key.permissions for key in settings.auth.keys):
-            text = "set it too: it is what agents hear where neither the key nor the model has a rule"
-            raise ConfigError("pool.permissions", text)
-        return wanted
-    sections = sections_by_name(settings, models)
-    said = {name for name, section in sections.items() if section.approval is not None}
+    """The pool's settings, with every agent asking that can."""
+    said = said_by_operator(settings, models)
     asking = {
         name: replace(each, approval=Approval.ASK)
         for name, each in wanted.providers.items()
@@ -39,17 +35,55 @@ def made_to_ask(
     return replace(wanted, providers={**wanted.providers, **asking})
 
 
-def permits_of(settings: Settings, models: Models, wanted: PoolSettings) -> Permits:
-    """What they hear. A provider may be called as people call it."""
+def said_by_operator(settings: Settings, models: Models) -> frozenset[str]:
+    """The providers whose `approval` is set."""
+    sections = sections_by_name(settings, models)
+    return frozenset(name for name, section in sections.items() if section.approval is not None)
+
+
+def permits_of(settings: Settings, models: Models, wanted: PoolSettings, providers: Mapping[str, Provider]) -> Permits:
+    """What agents may do. A provider may be called as people call it."""
     rules: dict[str, Rule] = {}
     for pattern, word in settings.pool.model_permissions.items():
         called, slash, model = models.aliases.get(pattern, pattern).partition("/")
         rules[f"{models.providers.get(called, called)}{slash}{model}"] = Rule(word)
-    asking = frozenset(name for name, each in wanted.providers.items() if each.approval is not Approval.AUTO)
-    house = settings.pool.permissions
-    return Permits(
-        Rule(house or Rule.DENY),
-        rules,
-        settings.pool.permission_deadline,
-        asking=None if house is None else asking,
+    said = said_by_operator(settings, models)
+    asking = frozenset(
+        name
+        for name, each in wanted.providers.items()
+        if each.approval is not Approval.AUTO and (name in said or Rule.DENY in providers[name].levels)
     )
+    return Permits(Rule(settings.pool.permissions), rules, settings.pool.permission_deadline, asking=asking)
+
+
+def check_levels(settings: Settings, models: Models, permits: Permits) -> None:
+    """Refuse a default model that nobody could use."""
+    found = models.resolve(models.default)
+    if found is None or any(rule_of(key.permissions) is Rule.AUTO for key in settings.auth.keys):
+        return
+    key = TransportKey(*found, "/")
+    rule = permits.rule(key)
+    if not permits.kept(key, rule):
+        raise ConfigError("gateway.default_model", not_kept(key.provider, rule))
+
+
+def notes(settings: Settings, models: Models, permits: Permits) -> list[str]:
+    """What an operator should know of the levels in force, a line each."""
+    said = {"permissions": permits.house.value, **{name: rule.value for name, rule in permits.models.items()}}
+    lines = [", ".join(f"{name}: {word}" for name, word in said.items()) + f" ({MEANINGS[permits.house]})"]
+    keys = [key.permissions for key in settings.auth.keys]
+    if "allow" in (settings.pool.permissions, *settings.pool.model_permissions.values(), *keys):
+        lines.append('"allow" is an old name of a permission level: write "auto"')
+    anywhere = {name: TransportKey(name, "*", "/") for name in sorted(set(models.providers.values()))}
+    refused = [name for name, key in anywhere.items() if not permits.kept(key, permits.rule(key))]
+    if refused:
+        lines.append(f"refused, because they cannot be held to it: {', '.join(refused)} (see pool.model_permissions)")
+    return lines
+
+
+MEANINGS = {
+    Rule.DENY: "what needs permission is refused",
+    Rule.ASK: "a person is asked before agents act",
+    Rule.WORKSPACE: "agents edit files in their directory; beyond that a person is asked, or the answer is no",
+    Rule.AUTO: "agents do everything unasked",
+}

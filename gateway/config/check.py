@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from ostler.bridge.upstreams.settings import UpstreamMisconfigured, UpstreamSettings
 from ostler.gateway.api.keys import check_exposure, key_ring
-from ostler.gateway.config.asking import made_to_ask
+from ostler.gateway.config.asking import check_levels, made_to_ask, notes, permits_of
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.processes import pool_settings
 from ostler.gateway.config.settings import Settings
@@ -104,7 +104,18 @@ def check(
     compiled = data_dir / COMPILED if settings.pool.compile_cache else None
     wanted = pool_settings(settings, models, work_folder(settings, data_dir), compiled)
     require_commands(models, wanted)
-    return models, made_to_ask(wanted, settings, models, load())
+    asking = made_to_ask(wanted, settings, models, load())
+    check_levels(settings, models, permits_of(settings, models, asking, load()))
+    return models, asking
+
+
+def levels_in_force(
+    settings: Settings, data_dir: Path, memories: Iterable[str] = (), environ: Mapping[str, str] = NOTHING
+) -> list[str]:
+    """What agents may do, a line each, for a person who starts a gateway or checks its configuration. Raises what is
+    wrong."""
+    models, wanted = check(settings, data_dir, memories, environ)
+    return notes(settings, models, permits_of(settings, models, wanted, load()))
 
 
 def default_trouble(models: Models, pool: PoolSettings, cwd: Path, environ: Mapping[str, str]) -> str:

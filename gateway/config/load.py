@@ -170,7 +170,7 @@ def check_choices(settings: Settings, place: str, origins: Mapping[str, str] = N
         value = msgspec.structs.asdict(msgspec.structs.asdict(settings)[section])[name]
         if value not in choices:
             raise ConfigError(origin(key, place, origins), f"{key} = {value!r}; use one of {', '.join(choices)}")
-    words = {"pool.permissions": settings.pool.permissions}
+    words: dict[str, str | None] = {"pool.permissions": settings.pool.permissions}
     words |= {f"pool.model_permissions.{model}": word for model, word in settings.pool.model_permissions.items()}
     words |= {f"auth.keys {key.name!r} permissions": key.permissions for key in settings.auth.keys}
     for key, word in words.items():

@@ -82,6 +82,7 @@ def provider_settings(settings: Settings, given: ProviderSection, name: str, com
         pass_env=tuple(given.pass_env),
         prefix=tuple(given.prefix),
         rlimits=rlimits(given.rlimits, name),
+        commands=given.commands,
         home=given.home,
         cache=None if compiled is None else str(compiled),
         deadlines=deadlines,

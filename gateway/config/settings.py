@@ -136,11 +136,14 @@ class PoolSettings(Struct, frozen=True, kw_only=True):
     """Keys whose seats are kept ready, as `[[pool.warm]]`."""
     roots: list[str] = field(default_factory=list)
     """Directories that agents may work below, besides the default directory; empty: any."""
-    permissions: str | None = None
-    """What agents hear when they ask for permission: allow, deny, or ask (a person, by the API or on a chat face). Set,
-    it also makes every agent ask that can be made to; None: they act as they are used to, and questions hear no."""
+    permissions: str = "workspace"
+    """What agents may do: auto (everything), workspace (edits inside their directory, and commands that the agent's own
+    sandbox holds there; beyond that a person on a chat face is asked, and API clients hear no), ask (a person, by the
+    API or on a chat face, decides everything) or deny (nothing that needs permission). allow is an old name of auto. An
+    agent that cannot be held to its level is refused: `docs/agents.md` has a table."""
     model_permissions: dict[str, str] = field(default_factory=dict)
-    """The same for `provider/model` or `provider/*`."""
+    """The same for `provider/model` or `provider/*`; `{"hermes-acp/*" = "auto"}` is how an agent that cannot be held to
+    anything is allowed."""
     permission_deadline: Seconds = 300.0
     """How long a person may take to answer; then the answer is no."""
 
@@ -165,8 +168,11 @@ class ProviderSection(Struct, frozen=True, kw_only=True):
     home: str | None = None
     """HOME of the agents, an absolute path; None: the gateway's."""
     approval: str | None = None
-    """Who is asked before an agent acts: ask (our policy), auto (nobody), agent (as its own configuration says). None:
-    auto, or ask where `pool.permissions` is set."""
+    """Who is asked before an agent acts: ask (the gateway, which answers by the permission level), auto (nobody: only
+    the level auto can then be kept), agent (as its own configuration says). None: ask, where the agent can."""
+    commands: bool = False
+    """Whether a text that begins with a slash may be a command of the agent itself (`/init`, `/compact`, `/logout`),
+    and `@name` a file that it reads in unasked. false: they are sent as plain text."""
     tool_channel: str | None = None
     """How its agents reach tools: relay, http, acp or dynamic_tools, as far as the provider has them."""
     start_deadline: Seconds | None = None
@@ -187,7 +193,8 @@ class KeySettings(Struct, frozen=True, kw_only=True):
     admin: bool = False
     """Whether this key may take up every session on chat faces, and see and steer the pool."""
     permissions: str | None = None
-    """What agents hear from this key: allow, deny or ask; with a rule for the model, the narrower of the two."""
+    """What agents may do for this key: auto, workspace, ask or deny; with a level for the model, the narrower of the
+    two."""
     roots: list[str] = field(default_factory=list)
     """Directories that this key's agents may work below; empty: those of `pool.roots`."""
     concurrency: Count | None = None
@@ -368,7 +375,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
 
 
-RULES = ("allow", "deny", "ask")
+RULES = ("auto", "workspace", "ask", "deny", "allow")
+"""Permission levels; the last is an old name of the first."""
 CHOICES: dict[str, tuple[str, ...]] = {
     "gateway.on_disconnect": ("cancel", "continue"),
     "log.level": ("debug", "info", "warning", "error"),

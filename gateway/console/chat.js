@@ -127,13 +127,27 @@ function teller() {
     else if (what === "delta" && event.text) words(event.text, false);
     else if (what === "notice") line("note", plain(event.notice));
     else if (what === "permission") {
-      line("note", "The agent asks: " + event.permission.title + ". Answer /approve or /deny.");
+      line("note", "The agent asks: " + event.permission.title + ". Answer /approve, /approve always or /deny.");
+      const facts = details(event.permission.arguments);
+      if (facts) line("note", facts);
     } else if (event.message) {
       over = true;
       end(event.message, words);
     }
   };
   return { hear, over: () => over };
+}
+
+// What is asked for, one fact a line: the command, the paths, the diff.
+function details(given) {
+  let facts = {};
+  try {
+    facts = JSON.parse(given || "{}");
+  } catch {
+    return String(given);
+  }
+  const word = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+  return Object.entries(facts).map(([name, value]) => name + ": " + word(value)).join("\n");
 }
 
 function end(message, words) {

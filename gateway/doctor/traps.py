@@ -7,24 +7,26 @@ Rules: nothing here knows an agent by name. What a provider needs is in its decl
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from ostler.gateway.doctor.report import Finding, Level
+from ostler.gateway.sessions.permits import Rule, not_kept
 from ostler.pool.finder import SCRIPTS
 from ostler.pool.launch import Launch
-from ostler.pool.provider import Approval
+from ostler.pool.provider import Approval, Provider
 
 UP = 6
 """How many folders above a program its package may be described."""
 
 
-def traps(launch: Launch, permissions: str | None) -> Iterator[Finding]:
+def traps(launch: Launch, rule: Rule, *, kept: bool) -> Iterator[Finding]:
     """Everything that can be known before a start."""
     yield from overridden(launch)
     yield from launcher(launch)
     yield from keys(launch)
     yield from home(launch)
-    yield from approval(launch, permissions)
+    yield from approval(launch, rule, kept=kept)
     yield from declared(launch)
 
 
@@ -70,14 +72,16 @@ def home(launch: Launch) -> Iterator[Finding]:
         )
 
 
-def approval(launch: Launch, permissions: str | None) -> Iterator[Finding]:
-    """Who is asked, and whether anybody answers yes."""
+def approval(launch: Launch, rule: Rule, *, kept: bool) -> Iterator[Finding]:
+    """What it may do, whether it can be held to that, and whether anybody answers yes."""
     mode, name = launch.settings.approval, launch.provider.name
-    if mode is Approval.ASK and permissions in (None, "deny"):
+    if not kept:
+        yield Finding(Level.WARNING, not_kept(name, rule), f'set pool.model_permissions = {{"{name}/*" = "auto"}}')
+    if mode is Approval.ASK and rule is Rule.DENY:
         yield Finding(
             Level.WARNING,
             "it asks before it acts, and every question is answered with no",
-            f'set pool.permissions to "ask" or "allow", or providers.{name}.approval = "auto"',
+            'set pool.permissions to "workspace", "ask" or "auto"',
         )
     if mode is Approval.AGENT:
         yield Finding(
@@ -85,6 +89,15 @@ def approval(launch: Launch, permissions: str | None) -> Iterator[Finding]:
             "its own configuration decides what it asks for: it may refuse its tools, or wait for a person",
             f'set providers.{name}.approval to "ask" or "auto"',
         )
+
+
+def deeds(provider: Provider, rule: Rule) -> Finding:
+    """What becomes of its deeds at the level in force."""
+    found = provider.levels.get(rule)
+    if found is None:
+        return Finding(Level.NOTE, f"permission level {rule.value}")
+    told = ", ".join(f"{name.replace('_', ' ')} {deed}" for name, deed in asdict(found).items())
+    return Finding(Level.NOTE, f"permission level {rule.value}: {told}")
 
 
 def declared(launch: Launch) -> Iterator[Finding]:

@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ostler.gateway.config.check import check
+from ostler.gateway.config.asking import permits_of
+from ostler.gateway.config.check import check, models_of
 from ostler.gateway.config.load import Loaded
 from ostler.gateway.doctor.machine import machine
 from ostler.gateway.doctor.report import AgentReport, Finding, Level, Report
-from ostler.gateway.doctor.traps import packaged_version, traps
+from ostler.gateway.doctor.traps import deeds, packaged_version, traps
 from ostler.gateway.doctor.trial import Bench, try_agent, worse
 from ostler.pool.configuration import PoolSettings
 from ostler.pool.errors import AgentStartFailed
@@ -107,7 +108,9 @@ def look(blank: AgentReport, provider: Provider, pool: PoolSettings, folder: Pat
     except BadSetting as error:
         return worse(blank, Finding(Level.FAULT, str(error), f"mend [providers.{provider.name}]"))
     program = " ".join(made.command.argv[:2]) if len(made.command.argv) > 1 else made.command.argv[0]
-    found = tuple(traps(made, visit.loaded.settings.pool.permissions))
+    permits = permits_of(visit.loaded.settings, models_of(visit.loaded.settings), pool, load_providers())
+    rule = permits.rule(made.key)
+    found = (*traps(made, rule, kept=permits.kept(made.key, rule)), deeds(provider, rule))
     return replace(blank, installed=True, program=program, version=packaged_version(made), findings=found)
 
 

@@ -61,3 +61,5 @@ class Output:
     """As MCP content blocks."""
     refused: bool = False
     """The answer to a question for permission, and it is a no."""
+    always: bool = False
+    """It is a yes for the whole session."""

@@ -18,8 +18,11 @@ import orjson
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.gateway.sessions.host_events import CallsReady, CallsWaiting, PermissionPending
 from ostler.pool.events import HostEvent, PermissionAsked
+from ostler.pool.permission_facts import details
 
 GRANTED = CallResult.text("permission granted")
+ALWAYS = CallResult.text("permission granted for this session")
+"""Also for what the agent asks of the same kind later."""
 REFUSED = CallResult.error("permission refused")
 
 
@@ -69,18 +72,18 @@ class Desk:
         answer: asyncio.Future[CallResult] = asyncio.get_running_loop().create_future()
         return await self._park(AskedCall(self._new_id("call"), call.name, written(call.arguments), answer))
 
-    async def permit(self, question: PermissionAsked, *, hands_over: bool) -> bool | None:
-        """Park a question until somebody has said yes or no; None: nobody will."""
+    async def permit(self, question: PermissionAsked, *, hands_over: bool) -> CallResult | None:
+        """Park a question until somebody has said yes (`GRANTED`, `ALWAYS`) or no; None: nobody will."""
         if self._closed is not None:
             return None
         answer: asyncio.Future[CallResult] = asyncio.get_running_loop().create_future()
-        arguments = written(question.tool_call.get("rawInput", {}))
+        arguments = written(details(question))
         asked = AskedCall(self._new_id("mcpr"), question.title or "permission", arguments, answer, permission=question)
         if not hands_over:
             self._hand(asked)
             self._put(PermissionPending({"id": asked.call_id, "title": asked.name, "arguments": asked.arguments}))
         said = await self._park(asked)
-        return None if self._closed is not None else not said.is_error
+        return None if self._closed is not None else said
 
     @property
     def permissions(self) -> list[Permission]:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 
 from ostler.bridge.calls import CallResult
-from ostler.gateway.sessions.calls import AskedCall, Desk
+from ostler.gateway.sessions.calls import ALWAYS, AskedCall, Desk
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.ledger import Ledger
 from ostler.gateway.sessions.outcome import Outcome, Status, Stop
@@ -51,7 +51,8 @@ class Handover:
         await self._ledger.give_up([call for call in calls if call.call_id not in answered])
         await self._ledger.take_results(turn, came)
         for output in came.outputs:
-            desk.answer(output.call_id, CallResult(tuple(output.content), is_error=output.refused))
+            granted = ALWAYS if output.always else CallResult(tuple(output.content), is_error=output.refused)
+            desk.answer(output.call_id, granted)
         desk.announce()
 
     async def _client(

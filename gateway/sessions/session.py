@@ -11,15 +11,17 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 
+from ostler.bridge.calls import CallResult
 from ostler.bridge.offer import Offer
 from ostler.bridge.session_facts import SessionFacts
 from ostler.bridge.settings import SERVER_NAME
 from ostler.gateway.correlation import on_behalf_of
 from ostler.gateway.errors import GatewayError
 from ostler.gateway.sessions.ask import Output
-from ostler.gateway.sessions.calls import Desk, Permission
+from ostler.gateway.sessions.calls import ALWAYS, Desk, Permission
 from ostler.gateway.sessions.errors import OutputsMissing, SeatLost, SessionBusy, SessionQueueFull
 from ostler.gateway.sessions.faults import fault
 from ostler.gateway.sessions.handover import SIGNS_OF_LIFE, Handover
@@ -27,7 +29,7 @@ from ostler.gateway.sessions.host_events import CallsReady, CallsWaiting, Histor
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.ledger import Ledger
 from ostler.gateway.sessions.outcome import Outcome, Status, Stop, failed, outcome_of, stopped, unasked
-from ostler.gateway.sessions.permits import Rule, of_function
+from ostler.gateway.sessions.permits import Rule, kind_of, of_function
 from ostler.gateway.sessions.prompt import compose
 from ostler.gateway.sessions.reports import TurnReport
 from ostler.gateway.sessions.scribe import Scribe
@@ -37,7 +39,9 @@ from ostler.gateway.sessions.turn import Continuation, Turn
 from ostler.gateway.sessions.workshop import NOTHING, Outfit, SessionContext
 from ostler.pool.errors import Phase, PoolError, TransportLost
 from ostler.pool.events import Finished, PermissionAsked, TurnEvent
+from ostler.pool.looks import PATIENCE, Looks, NoLook
 from ostler.pool.permission import NO, YES, allow, deny, first_of
+from ostler.pool.permission_facts import inside, is_edit, paths_of
 from ostler.pool.ports import PermissionChoice
 from ostler.pool.turn import Turn as AgentTurn
 
@@ -67,6 +71,11 @@ class Session:
         self._rested = rested
         self._outfit: tuple[tuple[str, bool], Outfit] | None = None
         """The tools that are not its client's, and the provider they were chosen for."""
+        self._offered: tuple[str, ...] = ()
+        """Every tool of the running turn, the gateway's own included."""
+        self._granted: set[str] = set()
+        """Kinds of questions that a person has answered with yes for the whole session."""
+        self._looks: Looks[bool] = Looks()
         self._queue: deque[Turn] = deque()
         self._working = False
         self._leaving = 0
@@ -174,25 +183,45 @@ class Session:
         """What the agent of the running turn asked and nobody has answered, the oldest first."""
         return [] if self.turn is None else self.turn.pending_permissions()
 
-    def answer_permission(self, permission_id: str, *, allow: bool) -> bool:
-        """Decide. False for a question that does not wait (any more)."""
-        return self.turn is not None and self.turn.answer_permission(permission_id, allow=allow)
+    def answer_permission(self, permission_id: str, *, allow: bool, always: bool = False) -> bool:
+        """Decide. False for a question that does not wait (any more). `always`: for the whole session."""
+        return self.turn is not None and self.turn.answer_permission(permission_id, allow=allow, always=always)
 
     async def decide(self, agent_session: str, asked: PermissionAsked) -> PermissionChoice:
         """The permission policy of every seat of this session: the rule of the turn that runs."""
         turn, permits = self.turn, self._house.permits
         rule = Rule.DENY if turn is None else turn.ask.rule or permits.rule(turn.ask.key)
         functions = [] if turn is None else [str(each["name"]) for each in turn.ask.tools]
-        if rule is Rule.ALLOW or of_function(asked, functions, SERVER_NAME):
+        if rule is Rule.AUTO or of_function(asked, functions, SERVER_NAME):
             return await allow(agent_session, asked)
         if turn is None or turn.desk is None or rule is Rule.DENY:
             return await deny(agent_session, asked)
-        said: bool | None = None
+        if rule is Rule.WORKSPACE:
+            if of_function(asked, self._offered, SERVER_NAME) or await self._stays_inside(asked, str(turn.ask.key.cwd)):
+                return await allow(agent_session, asked)
+            if turn.ask.hands_over:
+                return await deny(agent_session, asked)
+        if kind_of(asked) in self._granted:
+            return PermissionChoice(first_of(YES, asked.options), "person")
+        said: CallResult | None = None
         # Of a question that is handed over, the wait for the client's next request is the deadline (`Handover`).
         with suppress(TimeoutError):
             async with asyncio.timeout(None if turn.ask.hands_over else permits.deadline):
                 said = await turn.desk.permit(asked, hands_over=turn.ask.hands_over)
-        return PermissionChoice(first_of(YES if said else NO, asked.options), "timeout" if said is None else "person")
+        if said is ALWAYS:
+            self._granted.add(kind_of(asked))
+        yes = said is not None and not said.is_error
+        return PermissionChoice(first_of(YES if yes else NO, asked.options), "timeout" if said is None else "person")
+
+    async def _stays_inside(self, asked: PermissionAsked, cwd: str) -> bool:
+        """Whether it is an edit of files in the directory. What a disk does not tell in time is not inside."""
+        if not is_edit(asked):
+            return False
+        paths = paths_of(asked)
+        try:
+            return await self._looks.find((cwd, *paths), partial(inside, paths, cwd), PATIENCE, place=cwd)
+        except NoLook:
+            return False
 
     def stop_all(self, reason: Stop) -> None:
         """Stop the running turn and those that wait."""
@@ -273,7 +302,9 @@ class Session:
             self._undress()
             self._outfit = (wanted, await house.workshop.outfit(context, remembered=ask.remembered))
         every = house.settings.turn_inactivity / SIGNS_OF_LIFE
-        return self._outfit[1].kit(Offer(ask.tools, desk.dispatch), desk.still_here, every), context
+        kit = self._outfit[1].kit(Offer(ask.tools, desk.dispatch), desk.still_here, every)
+        self._offered = tuple(str(each["name"]) for each in kit.definitions)
+        return kit, context
 
     async def _prompt(self, turn: Turn, seat: Seat, last: int, kit: Offer, context: SessionContext) -> AgentTurn:
         """Say what the agent does not know yet, and ask."""
@@ -294,7 +325,7 @@ class Session:
         seat.offer(kit, context)
         timings.bridge = house.clock() - began
         timings.prompt()
-        agent = await seat.lease.prompt(parts)
+        agent = await seat.lease.prompt(parts, level=ask.rule or house.permits.rule(ask.key))
         if not isinstance(agent, AgentTurn):
             raise TypeError("sessions run on the pool's own loop")
         seat.instructions = untold or seat.instructions
@@ -311,7 +342,7 @@ class Session:
             async with agent:
                 while not isinstance(event := await agent.hear(partial(passed_on, turn, room)), Finished):
                     await self._handover.to_client(turn)
-                return outcome_of(event, turn.stopped)
+                return spoken(turn, outcome_of(event, turn.stopped))
         finally:
             if timer:
                 timer.cancel()
@@ -390,6 +421,14 @@ class Session:
             log.exception("the end of turn %s of session %s is not stored by a fault of the gateway", turn.id, self.id)
             turn.scribe.close(failed("internal_error", "the gateway failed; its log says why"), [])
             return None
+
+
+def spoken(turn: Turn, outcome: Outcome) -> Outcome:
+    """An agent that ends its turn without a word, a thought or a call has not answered, whatever it says."""
+    if outcome.status is not Status.COMPLETED or turn.answering:
+        return outcome
+    text = "the agent ended its turn without a text, a thought or a call; ask again, or look into its own log"
+    return replace(failed("empty_answer", text), usage=outcome.usage)
 
 
 def passed_on(turn: Turn, room: int, event: TurnEvent) -> bool:

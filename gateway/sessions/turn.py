@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ostler.gateway.correlation import ORIGIN, Origin
 from ostler.gateway.sessions.ask import Ask, Output
-from ostler.gateway.sessions.calls import GRANTED, REFUSED, Desk, Permission
+from ostler.gateway.sessions.calls import ALWAYS, GRANTED, REFUSED, Desk, Permission
 from ostler.gateway.sessions.outcome import Stop
 from ostler.gateway.sessions.scribe import Nobody, Scribe
 from ostler.gateway.sessions.timings import Timings
@@ -58,6 +58,8 @@ class Turn:
     """Set while the client has function calls to execute."""
     leave: Callable[[], None] | None = None
     """Set while it stands in the queue: takes it out and ends it."""
+    answering: bool = False
+    """Whether the agent has said, thought or called anything."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     origin: Origin = field(default_factory=ORIGIN.get)
     """The request that caused it."""
@@ -81,15 +83,15 @@ class Turn:
         """What the agent asked and nobody has answered, the oldest first."""
         return [] if self.desk is None else self.desk.permissions
 
-    def answer_permission(self, permission_id: str, *, allow: bool) -> bool:
-        """Decide. False for a question that does not wait (any more).
+    def answer_permission(self, permission_id: str, *, allow: bool, always: bool = False) -> bool:
+        """Decide. False for a question that does not wait (any more). `always`: a yes for the whole session.
 
         Where it was handed to an API client and somebody else answers, the turn goes on with nobody listening.
         """
         desk = self.desk
         if desk is None or permission_id not in {each.id for each in desk.permissions}:
             return False
-        desk.answer(permission_id, GRANTED if allow else REFUSED)
+        desk.answer(permission_id, REFUSED if not allow else ALWAYS if always else GRANTED)
         if self.next is not None and not self.next.done() and not desk.waiting:
             self.next.set_result(Continuation(Nobody(), ()))
         return True
@@ -98,6 +100,8 @@ class Turn:
         """One event of the agent."""
         kind = type(event)
         self.size += EVENT
+        if not self.answering:
+            self.answering = kind is ToolStarted or (kind in (Text, Thought) and not event.text.isspace())  # type: ignore[union-attr] # narrowed by kind
         if kind is Text:
             if self.timings.spoke is None:
                 self.timings.speak()

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 
 from ostler.gateway.errors import GatewayError
 from ostler.gateway.terminal.http import Unreachable
-from ostler.gateway.terminal.keyboard import Interrupted, Keyboard
+from ostler.gateway.terminal.keyboard import Consent, Interrupted, Keyboard
 from ostler.gateway.terminal.screen import Screen
 from ostler.gateway.terminal.talk import Talk
 from ostler.pool.crew import Crew
-from ostler.wire.json import JsonObject
+from ostler.wire.json import JsonObject, Undecodable, decode, encode_line
 
 log = logging.getLogger(__name__)
 PREFIX = "session.message."
@@ -134,7 +134,10 @@ class Chat:
             self.screen.notice(f"The turn cannot be stopped: {error}")
 
     async def _decide(self, asked: object) -> None:
-        title = str(asked.get("title", "")) if isinstance(asked, dict) else ""
+        found: JsonObject = asked if isinstance(asked, dict) else {}
+        title = str(found.get("title", ""))
+        for line in facts_in(found.get("arguments")):
+            self.screen.notice(line)
         try:
             said = await self.keyboard.confirm(f"Allow {title}?")
         except Interrupted:
@@ -144,7 +147,8 @@ class Chat:
             return
         if said is None:
             self.screen.notice(f"The agent asks for permission ({title}); nobody is here to say yes.")
-        reply = await self.talk.order("/approve" if said else "/deny")
+        word = "/deny" if not said else "/approve always" if said is Consent.ALWAYS else "/approve"
+        reply = await self.talk.order(word)
         self.screen.notice(str(reply.get("text", "")))
 
     def _show_item(self, item: object) -> None:
@@ -180,3 +184,19 @@ def message_of(error: object) -> str:
 def reason_of(details: object) -> str:
     """Why it ended early."""
     return str(details.get("reason", "")) if isinstance(details, dict) else "no reason was given"
+
+
+def facts_in(arguments: object) -> list[str]:
+    """What an agent asks permission for, a fact a line: the command, the paths, the diff."""
+    text = arguments if isinstance(arguments, str) else ""
+    try:
+        facts = decode(text.encode())
+    except Undecodable:
+        return [text] if text else []
+    found = facts if isinstance(facts, dict) else {}
+    return [f"  {name}: {value if isinstance(value, str) else written(value)}" for name, value in found.items()]
+
+
+def written(value: object) -> str:
+    """As JSON."""
+    return encode_line(value)[:-1].decode()

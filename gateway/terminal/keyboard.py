@@ -9,6 +9,7 @@ Rules:
 import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
 
@@ -25,14 +26,29 @@ class Interrupted(GatewayError):
     """Ctrl-C was the answer to a question."""
 
 
+class Consent(Enum):
+    """What a person says to a question; no is false."""
+
+    NO = ""
+    ONCE = "once"
+    ALWAYS = "always"
+    """Also for what is asked of the same kind later in the session."""
+
+    def __bool__(self) -> bool:
+        return self is not Consent.NO
+
+
+CONSENTS = {"y": Consent.ONCE, "yes": Consent.ONCE, "a": Consent.ALWAYS, "always": Consent.ALWAYS}
+
+
 class Keyboard(Protocol):
     """Messages, one after the other."""
 
     def messages(self) -> AsyncIterator[str]:
         """Until there are no more."""
 
-    async def confirm(self, question: str) -> bool | None:
-        """Yes or no; None where nobody can be asked. Raises `Interrupted` for Ctrl-C."""
+    async def confirm(self, question: str) -> Consent | None:
+        """Yes, always or no; None where nobody can be asked. Raises `Interrupted` for Ctrl-C."""
 
     def put_back(self, text: str) -> None:
         """A message that was not sent: the next line begins with it."""
@@ -48,7 +64,7 @@ class Script:
         for text in self._texts:
             yield text
 
-    async def confirm(self, question: str) -> bool | None:
+    async def confirm(self, question: str) -> Consent | None:
         del question
         return None
 
@@ -79,16 +95,16 @@ class Person:
             if text.strip():
                 yield text
 
-    async def confirm(self, question: str) -> bool | None:
+    async def confirm(self, question: str) -> Consent | None:
         from prompt_toolkit import PromptSession  # noqa: PLC0415 - see the rules
 
         try:
-            answer = await PromptSession[str]().prompt_async(f"{question} [y/N] ", handle_sigint=False)
+            answer = await PromptSession[str]().prompt_async(f"{question} [y/N/always] ", handle_sigint=False)
         except KeyboardInterrupt as error:
             raise Interrupted(question) from error
         except EOFError:
-            return False
-        return answer.strip().lower() in {"y", "yes"}
+            return Consent.NO
+        return CONSENTS.get(answer.strip().lower(), Consent.NO)
 
     def put_back(self, text: str) -> None:
         self._draft = text

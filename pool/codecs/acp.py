@@ -44,7 +44,7 @@ from ostler.pool.prompt import (
     ResourcePart,
     TextPart,
 )
-from ostler.pool.provider import ToolChannel
+from ostler.pool.provider import Level, ToolChannel
 from ostler.wire.json import JsonObject
 from ostler.wire.rpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcFault
 
@@ -135,7 +135,7 @@ class AcpCodec:
     def set_mode(self, session_id: str, mode: str) -> Sequence[Call]:
         return (Call("session/set_mode", {"sessionId": session_id, "modeId": mode}),)
 
-    def prompt(self, session_id: str, parts: Sequence[PromptPart]) -> Call:
+    def prompt(self, session_id: str, parts: Sequence[PromptPart], level: Level | None = None) -> Call:  # noqa: ARG002 (other dialects need it)
         return Call("session/prompt", {"sessionId": session_id, "prompt": [_block(part) for part in parts]})
 
     def replied(self, session_id: str, result: Any) -> Finished | None:  # noqa: ARG002 (other dialects need it)

@@ -6,6 +6,8 @@ Rules:
 - Tools go in as `dynamicTools` and come back as `item/tool/call`, named by thread: no process, no token. Without them
   the relay is configured per thread with `required: true`: otherwise a slow tool server is silently left out.
 - never + read-only would hide every tool from the model without a word, so that pair is never sent.
+- A process that asks is told with each turn what the agent may do in it: its sandbox holds commands in the session's
+  directory at the level `workspace`; below that it asks before every command that is not known to only read.
 """
 
 import itertools
@@ -47,16 +49,33 @@ from ostler.pool.prompt import (
     ResourcePart,
     TextPart,
 )
-from ostler.pool.provider import Approval, ToolChannel
+from ostler.pool.provider import Approval, Level, ToolChannel
 from ostler.wire.json import JsonObject
 from ostler.wire.rpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcFault
 
 CLIENT_INFO = {"name": "ostler", "title": "ostler", "version": "0.1.0"}
 SAFETY: Mapping[Approval, JsonObject] = {
-    Approval.ASK: {"approvalPolicy": "on-request", "sandbox": "workspace-write"},
+    Approval.ASK: {"approvalPolicy": "untrusted", "sandbox": "read-only"},
     Approval.AUTO: {"approvalPolicy": "never", "sandbox": "danger-full-access"},
     Approval.AGENT: {},
 }
+ASK_FIRST: JsonObject = {"approvalPolicy": "untrusted", "sandboxPolicy": {"type": "readOnly"}}
+TURNS: Mapping[Level, JsonObject] = {
+    Level.DENY: ASK_FIRST,
+    Level.ASK: ASK_FIRST,
+    # Without the exclusions every session could write the folder for temporary files that all of them share.
+    Level.WORKSPACE: {
+        "approvalPolicy": "on-request",
+        "sandboxPolicy": {
+            "type": "workspaceWrite",
+            "networkAccess": False,
+            "excludeSlashTmp": True,
+            "excludeTmpdirEnvVar": True,
+        },
+    },
+    Level.AUTO: {"approvalPolicy": "never", "sandboxPolicy": {"type": "dangerFullAccess"}},
+}
+"""What a turn may do, for a process that was started to ask."""
 APPROVALS = (
     PermissionOption("accept", "Allow once", "allow_once"),
     PermissionOption("acceptForSession", "Allow for this session", "allow_always"),
@@ -66,10 +85,11 @@ ELICITATIONS = (
     PermissionOption("accept", "Accept", "allow_once"),
     PermissionOption("decline", "Decline", "reject_once"),
 )
+COMMAND, CHANGE = "item/commandExecution/requestApproval", "item/fileChange/requestApproval"
 DECISION, PERMISSIONS, ELICITATION = "decision", "permissions", "elicitation"
 ASKING: Mapping[str, tuple[str, Sequence[PermissionOption]]] = {
-    "item/commandExecution/requestApproval": (DECISION, APPROVALS),
-    "item/fileChange/requestApproval": (DECISION, APPROVALS),
+    COMMAND: (DECISION, APPROVALS),
+    CHANGE: (DECISION, APPROVALS),
     "item/permissions/requestApproval": (PERMISSIONS, APPROVALS),
     "mcpServer/elicitation/request": (ELICITATION, ELICITATIONS),
 }
@@ -83,6 +103,7 @@ class CodexCodec:
     def __init__(self, model: str | None, approval: Approval, channel: ToolChannel) -> None:
         self._model = model
         self._safety = SAFETY[approval]
+        self._turns = TURNS if approval is Approval.ASK else {}
         self._native_tools = channel is ToolChannel.DYNAMIC_TOOLS
         self._threads: dict[str, Thread] = {}
         self._asked = itertools.count(1)
@@ -143,11 +164,14 @@ class CodexCodec:
     def set_mode(self, session_id: str, mode: str) -> Sequence[Call]:  # noqa: ARG002 (threads have no modes)
         return ()
 
-    def prompt(self, session_id: str, parts: Sequence[PromptPart]) -> Call:
+    def prompt(self, session_id: str, parts: Sequence[PromptPart], level: Level | None = None) -> Call:
         thread = self._thread(session_id)
         thread.past, thread.turn, thread.running = thread.turn or thread.past, None, False
         thread.spoken.clear()
-        return Call("turn/start", {"threadId": session_id, "input": [_input(part) for part in parts]})
+        thread.changes.clear()
+        said = [_input(part) for part in parts]
+        allowed = self._turns.get(level, {}) if level is not None else {}
+        return Call("turn/start", {"threadId": session_id, "input": said, **allowed})
 
     def replied(self, session_id: str, result: Any) -> Finished | None:
         turn = result.get("turn") if type(result) is dict else None
@@ -202,7 +226,9 @@ class CodexCodec:
         if method == "item/tool/call":
             return _tool_wanted(thread_id, params)
         dialect, options = ASKING[method]
-        asked = PermissionAsked(f"p{next(self._asked)}", _title(params), list(options), params)
+        changes = self._thread(thread_id).changes.get(str(params.get("itemId")), []) if method == CHANGE else []
+        call = {**params, **_described(method, params, changes)}
+        asked = PermissionAsked(f"p{next(self._asked)}", _title(params, changes), list(options), call)
         return PermissionWanted(thread_id, asked, dialect)
 
     def carries(self, method: str) -> bool:  # noqa: ARG002 (other dialects need it)
@@ -252,12 +278,25 @@ def _tool_wanted(thread_id: str, params: JsonObject) -> Wanted:
     return ToolWanted(thread_id, call_id, name, arguments if type(arguments) is dict else {})
 
 
-def _title(params: JsonObject) -> str:
-    for name in ("reason", "message", "command"):
+def _title(params: JsonObject, changes: Sequence[JsonObject]) -> str:
+    # The command before the reason that the model gives for it: what is decided is the deed.
+    for name in ("command", "message", "reason"):
         said = params.get(name)
         if type(said) is str and said:
             return said
-    return "permission"
+    paths = [path for change in changes if type(path := change.get("path")) is str]
+    return f"change {', '.join(paths)}" if paths else "permission"
+
+
+def _described(method: str, params: JsonObject, changes: Sequence[JsonObject]) -> JsonObject:
+    """What is asked for in the words of ACP, so that a policy and a person read one language."""
+    if method == COMMAND:
+        given = {name: params[name] for name in ("command", "cwd", "reason") if params.get(name) is not None}
+        return {"kind": "execute", "rawInput": given}
+    if method != CHANGE:
+        return {}
+    content = [{"type": "diff", "path": each.get("path"), "diff": each.get("diff")} for each in changes]
+    return {"kind": "edit", "content": content}
 
 
 def _input(part: PromptPart) -> JsonObject:

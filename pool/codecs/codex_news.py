@@ -40,6 +40,10 @@ STATUSES: Mapping[Any, ToolStatus] = {
 }
 
 
+CHANGES_AT_MOST = 64
+"""Changes of files that run at once in one thread and are remembered for a request for permission."""
+
+
 @dataclass(slots=True)
 class Thread:
     """What must be remembered of one thread."""
@@ -50,6 +54,8 @@ class Thread:
     past: str | None = None
     spoken: set[str] = field(default_factory=set)
     """Answers of the running turn that came in pieces: their whole text is not repeated."""
+    changes: dict[str, list[JsonObject]] = field(default_factory=dict)
+    """What the running changes of files are about, by item: a request for permission only names the item."""
 
 
 def _delta(thread: Thread, params: JsonObject) -> AgentEvent:
@@ -103,8 +109,11 @@ def _progress(_thread: Thread, params: JsonObject) -> AgentEvent:
     return ToolUpdated(_needed(params["itemId"]), status=ToolStatus.RUNNING, output=params["message"])
 
 
-def _item_started(_thread: Thread, params: JsonObject) -> AgentEvent:
-    return _started(params["item"])
+def _item_started(thread: Thread, params: JsonObject) -> AgentEvent:
+    item = params["item"]
+    if item["type"] == "fileChange" and type(item.get("changes")) is list and len(thread.changes) < CHANGES_AT_MOST:
+        thread.changes[_needed(item["id"])] = [change for change in item["changes"] if type(change) is dict]
+    return _started(item)
 
 
 def _started(item: JsonObject) -> ToolStarted:
@@ -116,6 +125,8 @@ def _started(item: JsonObject) -> ToolStarted:
 
 def _item_completed(thread: Thread, params: JsonObject) -> AgentEvent:
     item = params["item"]
+    if type(item.get("id")) is str:
+        thread.changes.pop(item["id"], None)
     if item["type"] == "agentMessage":
         # Some answers come whole: without pieces before it, this is the only time the text is said.
         if item["id"] in thread.spoken or not item["text"]:

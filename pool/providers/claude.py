@@ -6,10 +6,15 @@
 - Tools over HTTP work and stay apart, but it puts the header with the token into the arguments of a child, for every
   user of the machine to read, and HTTP has no peer to check: by relay only.
 - A session needs two seconds of calm before its file is whole.
+- A word that begins with @ is the name of a file or of one of its agents: it puts the file into the prompt unasked,
+  from anywhere on the disk. Texts say such words with a character in front that has no width.
 - A SIGKILL of the parent leaves children behind: ended by group.
 """
 
+import re
+
 from ostler.pool.provider import (
+    ASKING,
     Approval,
     CloseVerb,
     CodecName,
@@ -63,6 +68,8 @@ PROVIDER = Provider(
     close=CloseVerb.SESSION_CLOSE,
     tokens_in_argv=True,
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
+    levels=ASKING,
+    mentions=re.compile(r"(?:(?<=^)|(?<=\s)|(?<=\ufeff))(?=@)"),
     auto_mode="bypassPermissions",
     faults=FaultReading(unknown_session=frozenset({-32603, -32002})),
     expected_start=0.2,

@@ -11,6 +11,7 @@ import json
 import re
 
 from ostler.pool.provider import (
+    ASKING,
     TRUSTED,
     Approval,
     CloseVerb,
@@ -25,6 +26,12 @@ from ostler.pool.provider import (
 )
 
 INSTALL = "npm install -g @zed-industries/codex-acp"
+MODES = {
+    Approval.AUTO: ("-c", 'approval_policy="never"', "-c", 'sandbox_mode="danger-full-access"'),
+    # Asks before each command that is not known to only read; those run in a sandbox that cannot write.
+    Approval.ASK: ("-c", 'approval_policy="untrusted"', "-c", 'sandbox_mode="read-only"'),
+    Approval.AGENT: (),
+}
 BINARY = "@zed-industries/codex-acp-*/bin/codex-acp"
 
 
@@ -36,8 +43,7 @@ def find(finder: Finder) -> tuple[str, ...]:
 def arguments(wanted: Wanted) -> Recipe:
     """Configuration overrides, as codex itself takes them."""
     model = () if wanted.model is None else ("-c", f"model={json.dumps(wanted.model, ensure_ascii=False)}")
-    auto = ("-c", 'approval_policy="never"', "-c", 'sandbox_mode="danger-full-access"')
-    return Recipe((*model, *(auto if wanted.approval is Approval.AUTO else ())))
+    return Recipe((*model, *MODES[wanted.approval]))
 
 
 PROVIDER = Provider(
@@ -61,6 +67,7 @@ PROVIDER = Provider(
     close=CloseVerb.SESSION_CLOSE,
     tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
+    levels=ASKING,
     faults=FaultReading(unknown_session=frozenset({-32002})),
     strips=re.compile(r"\s*Model metadata for `[^`]*` not found\. Defaulting to fallback metadata;[^\n]*\s*"),
     expected_start=0.1,

@@ -11,12 +11,16 @@
 """
 
 from ostler.pool.provider import (
+    ASKING,
     TRUSTED,
     Approval,
     CloseVerb,
     CodecName,
+    Deed,
+    Deeds,
     FaultReading,
     Finder,
+    Level,
     PromptLimit,
     Provider,
     Recipe,
@@ -65,6 +69,8 @@ PROVIDER = Provider(
     tool_channels=frozenset({ToolChannel.DYNAMIC_TOOLS, ToolChannel.RELAY}),
     prompt_limit=PromptLimit(1_048_576),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
+    levels={**ASKING, Level.WORKSPACE: Deeds(Deed.DONE, Deed.ASKED, Deed.DONE, Deed.REFUSED)},
+    commands=None,
     faults=FaultReading(unknown_session=frozenset({-32600})),
     expected_start=0.1,
     seat_weight=0.03,

@@ -2,6 +2,7 @@
 
 from ostler.pool.demo.launch import command_line
 from ostler.pool.provider import (
+    ASKING,
     TRUSTED,
     Approval,
     CloseVerb,
@@ -35,6 +36,8 @@ PROVIDER = Provider(
     close=CloseVerb.SESSION_CLOSE,
     tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP, ToolChannel.ACP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
+    levels=ASKING,
+    commands=None,
     expected_start=0.2,
     seat_weight=0.01,
 )

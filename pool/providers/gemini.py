@@ -19,11 +19,15 @@
 import re
 
 from ostler.pool.provider import (
+    ASKING,
     Approval,
     CloseVerb,
     CodecName,
+    Deed,
+    Deeds,
     FaultReading,
     Finder,
+    Level,
     LoadTrust,
     PromptLimit,
     Provider,
@@ -57,6 +61,14 @@ REFILL_PAUSE = 0.25
 """The claimer's first words take 20 to 40 ms of the only thread; opening the next seat at once takes 40 ms out of that
 same thread and made the first text of a parked seat 2.3 times that of the bare agent. A real model thinks for longer
 than this pause, so the refill falls into time that nobody feels."""
+
+
+KEEPS_INSIDE = {
+    Level.AUTO: Deeds(Deed.DONE, Deed.REFUSED, Deed.DONE, Deed.DONE),
+    Level.WORKSPACE: Deeds(Deed.DONE, Deed.REFUSED, Deed.ASKED, Deed.ASKED),
+    Level.ASK: Deeds(Deed.ASKED, Deed.REFUSED, Deed.ASKED, Deed.ASKED),
+}
+"""Its tool for edits refuses a file outside the session's directory by itself, whatever it is allowed."""
 
 
 def find(finder: Finder) -> tuple[str, ...]:
@@ -102,6 +114,7 @@ PROVIDER = Provider(
     close=CloseVerb.NONE,
     tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
+    levels={**ASKING, **KEEPS_INSIDE},
     faults=FaultReading(unknown_session=frozenset({-32602, -32603})),
     keeps_cancelled_prompts=False,
     expected_start=0.7,

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 
 from ostler.pool.provider import (
+    ASKING,
     TRUSTED,
     Approval,
     CloseVerb,
@@ -26,6 +27,8 @@ from ostler.pool.provider import (
 )
 
 INSTALL = "npm install -g opencode-ai"
+READS = dict.fromkeys(("read", "glob", "grep", "list", "todowrite", "todoread"), "allow")
+"""What only looks is not asked for, as at every other agent."""
 BINARY = "opencode-*/bin/opencode"
 
 
@@ -45,7 +48,7 @@ def arguments(wanted: Wanted) -> Recipe:
         overlay["model"] = wanted.model
     if wanted.approval is not Approval.AGENT:
         # By itself it asks for nothing, tools of servers included.
-        overlay["permission"] = {"*": "allow" if wanted.approval is Approval.AUTO else "ask"}
+        overlay["permission"] = {"*": "allow"} if wanted.approval is Approval.AUTO else {"*": "ask", **READS}
     return Recipe(("acp",), {"OPENCODE_CONFIG_CONTENT": as_text(overlay)} if overlay else {})
 
 
@@ -90,6 +93,7 @@ PROVIDER = Provider(
     close_ends_tools=False,
     tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
+    levels=ASKING,
     faults=FaultReading(unknown_session=frozenset({-32602, -32603}), cancelled=frozenset({-32800, -32603})),
     late_updates=0.03,
     expected_start=1.4,

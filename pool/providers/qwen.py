@@ -9,6 +9,7 @@
 """
 
 from ostler.pool.provider import (
+    ASKING,
     Approval,
     CloseVerb,
     CodecName,
@@ -58,6 +59,7 @@ PROVIDER = Provider(
     close=CloseVerb.NONE,
     tool_channels=frozenset({ToolChannel.RELAY, ToolChannel.HTTP}),
     approvals=frozenset({Approval.ASK, Approval.AUTO}),
+    levels=ASKING,
     faults=FaultReading(unknown_session=frozenset({-32603, -32002}), cancelled=frozenset({-32603})),
     expected_start=0.7,
     seat_weight=0.02,

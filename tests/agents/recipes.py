@@ -40,6 +40,43 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Hands:
+    """The agent's own tools for two deeds, as its model calls them: name and arguments."""
+
+    write: Callable[[str], tuple[str, Mapping[str, object]]]
+    """A file at this path."""
+    command: Callable[[str], tuple[str, Mapping[str, object]]]
+    """A shell command."""
+
+
+def patch(path: str) -> str:
+    """codex edits files by a command that it takes for a patch."""
+    return f"apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch\nEOF"
+
+
+def runs(tool: str, argument: str = "command", **more: object) -> Callable[[str], tuple[str, Mapping[str, object]]]:
+    return lambda command: (tool, {argument: command, **more})
+
+
+def writes(tool: str, argument: str) -> Callable[[str], tuple[str, Mapping[str, object]]]:
+    return lambda path: (tool, {argument: path, "content": "x"})
+
+
+CODEX_HANDS = Hands(lambda path: ("exec_command", {"cmd": patch(path)}), runs("exec_command", "cmd"))
+HANDS: Mapping[str, Hands] = {
+    "gemini-acp": Hands(writes("write_file", "file_path"), runs("run_shell_command", description="d")),
+    "qwen-acp": Hands(
+        writes("write_file", "file_path"), runs("run_shell_command", is_background=False, description="d")
+    ),
+    "claude-acp": Hands(writes("Write", "file_path"), runs("Bash", description="d")),
+    "opencode-acp": Hands(writes("write", "filePath"), runs("bash", description="d")),
+    "hermes-acp": Hands(writes("write_file", "path"), runs("terminal")),
+    "codex-acp": CODEX_HANDS,
+    "codex-app-server": CODEX_HANDS,
+}
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
     """What a test needs to start one provider."""
 

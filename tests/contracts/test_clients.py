@@ -12,6 +12,7 @@ import pytest
 
 from ostler.pool.provider import Provider
 from tests.agents.recipes import Recipe
+from tests.support.agent_gateway import allowed
 from tests.support.openai_oracle import judge_response, judge_stream
 from tests.support.served import events_of, gateway_at
 from tests.support.yard import PATIENCE
@@ -38,7 +39,10 @@ async def client(provider: Provider, recipe: Recipe, tmp_path: Path) -> AsyncIte
         "home": settings.home,
     }
     async with (
-        gateway_at(tmp_path / "data", {provider.name: section}, {}, {}) as (_, base),
+        gateway_at(tmp_path / "data", {provider.name: section}, {}, {"pool__model_permissions": allowed(provider)}) as (
+            _,
+            base,
+        ),
         openai.AsyncOpenAI(
             base_url=f"{base}/v1", api_key="unused", max_retries=0, timeout=PATIENCE, _strict_response_validation=True
         ) as made,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ostler.pool.provider import Provider
 from tests.agents.recipes import Recipe
+from tests.support.agent_gateway import allowed
 
 
 def ostler(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -29,7 +30,9 @@ def configuration(provider: Provider, recipe: Recipe) -> str:
     """What the recipe says, as a user writes it."""
     known = recipe.settings
     env = ", ".join(f"{json.dumps(name)} = {json.dumps(value)}" for name, value in known.env.items())
+    free = ", ".join(f"{json.dumps(name)} = {json.dumps(word)}" for name, word in allowed(provider).items())
     lines = [
+        f"[pool]\nmodel_permissions = {{{free}}}",
         f"[providers.{provider.name}]",
         f"home = {json.dumps(known.home)}" if known.home else "",
         f"env = {{{env}}}",

@@ -27,7 +27,7 @@ class Hand:
 
 def muster(folder: Path, llm: str) -> tuple[list[Hand], dict[str, str]]:
     """Who is there, and why others are not."""
-    plain = {"command": command_line(["--no-load", "--no-close"])}
+    plain = {"command": command_line(["--no-load", "--no-close"]), "approval": "ask"}
     crew = [Hand("demo/one", 45), Hand("demo/two", 30), Hand("acp/plain", 2, plain)]
     absent: dict[str, str] = {}
     for pin in PINS:

@@ -181,12 +181,13 @@ async def gateway_at(
     loaded = load(given, data_dir=str(folder), overrides=overrides)
     listener = listen_tcp("127.0.0.1", 0, patience=loaded.settings.gateway.client_patience)
     base = address_of(listener)
-    async with open_gateway(loaded, given, wall=wall, witness=witness, memory=memory, gauges=gauges) as gateway:
-        server = Server.of(gateway.app)
-        server.config.timeout_graceful_shutdown = 1
-        running = asyncio.create_task(server.serve(sockets=[listener]))
-        try:
-            yield gateway, base
-        finally:
-            server.should_exit = True
-            await running
+    with listener:  # also where the gateway does not start
+        async with open_gateway(loaded, given, wall=wall, witness=witness, memory=memory, gauges=gauges) as gateway:
+            server = Server.of(gateway.app)
+            server.config.timeout_graceful_shutdown = 1
+            running = asyncio.create_task(server.serve(sockets=[listener]))
+            try:
+                yield gateway, base
+            finally:
+                server.should_exit = True
+                await running

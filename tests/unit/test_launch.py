@@ -50,6 +50,7 @@ SHAPES: dict[str, Callable[[Path], Launch]] = {
     "prefix": with_settings(prefix=("env",)),
     "rlimits": with_settings(rlimits=LIMIT),
     "approval": with_settings(approval=Approval.ASK),
+    "commands": with_settings(commands=True),
     "cache": with_settings(cache="/var/cache"),
     "home": lambda home: build(settings=dataclasses.replace(PYTHON, home=str(home))),
     "pass_env": with_settings(pass_env=("MODEL_OF_THE_GATEWAY",)),

@@ -44,7 +44,7 @@ async def test_a_conversation_by_keyboard(served: Served, chrome: Screens) -> No
     await page.keyboard.press("Enter")
     log = page.get_by_role("log")
     await expect(log).to_contain_text("<b>no markup</b>")
-    await expect(log).to_contain_text("The agent asks: Run ls. Answer /approve or /deny.")
+    await expect(log).to_contain_text("The agent asks: Run ls. Answer /approve, /approve always or /deny.")
     await expect(page.get_by_label("Message")).to_be_focused()
     await expect(page.get_by_role("button", name="Stop")).to_be_hidden()
     ((url, body),) = asked

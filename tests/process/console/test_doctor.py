@@ -65,6 +65,9 @@ def report(folder: Path, *words: str, config: str = "", **environ: str) -> tuple
     done = doctor(folder, *words, "--json", config=config, **environ)
     document = json.loads(done.stdout)
     (agent,) = document["agents"]
+    # What it may do is said of every agent, see `test_n43_...`.
+    said = [finding for finding in agent["findings"] if "permission level" not in finding["what"]]
+    agent = {**agent, "findings": said}
     assert document["healthy"] is (done.returncode == 0)
     return done.returncode, agent
 
@@ -161,13 +164,24 @@ def test_each_trap_is_named_with_its_way_out(tmp_path: Path, installed: str) -> 
     assert "fault: GEMINI_CLI_NO_RELAUNCH is set to ''" in traps(tmp_path, installed, "gemini-acp", config=relaunch)
     trust = '[providers.gemini-acp.env]\nGEMINI_CLI_TRUST_WORKSPACE = "false"\n'
     assert "GEMINI_CLI_TRUST_WORKSPACE is set to 'false'" in traps(tmp_path, installed, "gemini-acp", config=trust)
-    for mode, said in (("ask", "every question is answered with no"), ("agent", "its own configuration decides")):
-        config = f'[providers.qwen-acp]\napproval = "{mode}"\n'
+    for setting, said in (
+        ('[pool]\npermissions = "deny"\n', "every question is answered with no"),
+        ('[providers.qwen-acp]\napproval = "agent"\n', "its own configuration decides"),
+    ):
+        config = setting
         assert said in traps(tmp_path, installed, "qwen-acp", config=config, OPENAI_API_KEY="k" * 20)
     home = '[providers.qwen-acp]\nhome = "/no/such/home"\n'
     assert "no directory that can be written to" in traps(
         tmp_path, installed, "qwen-acp", config=home, OPENAI_API_KEY="k" * 20
     )
+
+
+def test_n43_doctor_says_what_an_agent_may_do_and_who_is_refused(tmp_path: Path, installed: str) -> None:
+    held = doctor(tmp_path, "qwen-acp", "--no-start", PATH=installed, OPENAI_API_KEY="k" * 20)
+    assert "permission level workspace: write inside done, write outside asked, command asked" in held.stdout
+    plain = doctor(tmp_path, "acp", "--no-start", config=f'[providers.acp]\ncommand = ["{sys.executable}"]\n')
+    assert "agents of acp cannot be held to the permission level 'workspace'" in plain.stdout
+    assert 'set pool.model_permissions = {"acp/*" = "auto"}' in plain.stdout
 
 
 def test_a_launcher_without_its_program_is_a_trap(tmp_path: Path, installed: str) -> None:

@@ -163,13 +163,13 @@ async def test_a16_a_seat_that_was_given_back_costs_no_history(tmp_path: Path) -
         chats = [Chat(served, key) for key in "abc"]
         for chat in chats:
             await chat.said(f"word {chat.key}")
-        running = asyncio.create_task(chats[0].said("!sleep 0.3"))
+        running = asyncio.create_task(chats[0].said("!sleep 0.3\nslept"))
         await eventually(lambda: "!sleep 0.3" in served.prompts(), "a turn runs")
         for chat in chats[1:]:
             assert await chat.text("!recall") == f"word {chat.key}"
         await running
         assert served.gateway.pool.snapshot().core.census.leased <= 2
-        assert await chats[0].text("!recall") == "word a\n!sleep 0.3"
+        assert await chats[0].text("!recall") == "word a\n!sleep 0.3\nslept"
 
 
 async def test_a16_running_turns_may_be_above_the_cap_which_is_logged(

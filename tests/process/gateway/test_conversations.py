@@ -112,7 +112,8 @@ async def test_a17_another_model_or_directory_keeps_the_session(served: Served, 
     assert served.starts() >= 2
 
 
-async def test_an_agent_that_has_no_command_says_where_to_configure_one(served: Served) -> None:
-    refused = await served.http.post("/v1/responses", json={"model": "acp", "input": "hi"})
+async def test_an_agent_that_has_no_command_says_where_to_configure_one(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", pool__model_permissions={"acp/*": "auto"}) as served:
+        refused = await served.http.post("/v1/responses", json={"model": "acp", "input": "hi"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "agent_unavailable")
     assert "providers.acp.command: this agent has no command of its own" in refused.json()["error"]["message"]

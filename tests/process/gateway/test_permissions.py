@@ -18,9 +18,12 @@ from ostler.gateway.sessions.ask import Ask, Output
 from ostler.gateway.sessions.outcome import Stop
 from ostler.gateway.sessions.permits import Rule
 from ostler.gateway.sessions.scribe import Nobody
+from ostler.gateway.sessions.session import Session
+from ostler.pool.demo.launch import command_line
 from ostler.pool.keys import TransportKey
 from ostler.pool.prompt import TextPart
 from tests.process.gateway.test_client_tools import CALL, KEYS, TOOLS, calls_of, output
+from tests.support.chats import Chat
 from tests.support.serve_command import command
 from tests.support.served import SESSION, Served, serving, text_of
 from tests.support.waiting import eventually, soon
@@ -143,8 +146,8 @@ async def test_a_function_of_the_client_needs_no_permission(tmp_path: Path) -> N
         assert await served.say(ours) == REJECTED
 
 
-async def test_agents_are_made_to_ask_as_soon_as_it_is_said_what_they_hear(tmp_path: Path) -> None:
-    for word, approval in ((None, "auto"), ("allow", "ask"), ("deny", "ask")):
+async def test_n43_agents_are_made_to_ask_at_every_level(tmp_path: Path) -> None:
+    for word, approval in ((None, "ask"), ("allow", "ask"), ("auto", "ask"), ("deny", "ask")):
         loaded = load({"HOME": str(tmp_path)}, overrides=[("pool.permissions", word)] if word else [])
         _, wanted = check(loaded.settings, tmp_path)
         assert {each.approval.value for name, each in wanted.providers.items() if name == "gemini-acp"} == {approval}
@@ -152,18 +155,79 @@ async def test_agents_are_made_to_ask_as_soon_as_it_is_said_what_they_hear(tmp_p
 
 async def test_a_rule_that_cannot_be_kept_is_refused_and_not_served_as_if(tmp_path: Path) -> None:
     settings = {"pool__permissions": "ask", "providers__demo__approval": "auto"}
-    async with serving(tmp_path / "data", **settings) as served:
+    with pytest.raises(ConfigError, match=r"default_model.*demo cannot be held to the permission level 'ask'"):
+        async with serving(tmp_path / "data", **settings):
+            pass
+    async with serving(tmp_path / "data", gateway__default_model="gemini/x", **settings) as served:
         refused = await served.ask("hello")
         assert (refused.status_code, refused.json()["error"]["code"]) == (403, "permissions_not_kept")
     async with serving(tmp_path / "data", pool__model_permissions={"demo/*": "allow"}, **settings) as served:
         assert await served.say("hello") == "echo: hello"
     async with serving(tmp_path / "data") as served:
-        unsaid = await served.ask("hello", metadata=ASKING)
-        assert (unsaid.status_code, unsaid.json()["error"]["param"]) == (400, "metadata.permissions")
+        assert questions_of((await served.ask("!ask", metadata=ASKING)).json())
         assert await served.say("!ask") == REJECTED
-    alone = load({"HOME": str(tmp_path)}, overrides=[("pool.model_permissions", {"demo/*": "allow"})])
-    with pytest.raises(ConfigError, match=r"pool\.permissions"):
-        check(alone.settings, tmp_path)
+
+
+async def test_n43_an_agent_that_cannot_be_held_to_the_level_is_refused_unless_it_is_allowed_everything(
+    tmp_path: Path,
+) -> None:
+    hermes = {"gateway__default_model": "hermes/x"}
+    with pytest.raises(ConfigError, match=r'hermes-acp/\*" = "auto"'):
+        async with serving(tmp_path / "data", **hermes):
+            pass
+    for allowed in ({"hermes/*": "auto"}, {"hermes-acp/x": "allow"}):
+        async with serving(tmp_path / "data", pool__model_permissions=allowed, **hermes):
+            pass
+    # Nothing is known of an agent that is only configured; its operator may know that it asks.
+    for section, status in (({}, 403), ({"approval": "ask"}, 200)):
+        plain = {"command": command_line([]), **section}
+        async with serving(tmp_path / "data", **{"providers.acp": plain}) as served:
+            assert (await served.ask("hello", model="acp/plain")).status_code == status
+
+
+async def test_n43_beyond_the_workspace_a_person_is_asked_and_an_api_client_hears_no(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data") as served:
+        assert await served.say("!ask run it") == REJECTED
+        chat = Chat(served)
+        turn = asyncio.create_task(chat.send("!ask run it"))
+        session = await asking(chat)
+        (question,) = session.pending_permissions()
+        assert question.title == "run it"
+        await chat.said("/approve")
+        assert (await turn).json()["text"] == ALLOWED
+
+
+async def test_n43_a_yes_for_the_session_holds_for_that_session_and_that_deed(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data") as served:
+        chat, other = Chat(served), Chat(served, "other")
+        turn = asyncio.create_task(chat.send("!ask run it"))
+        await asking(chat)
+        assert "for this session" in await chat.text("/approve always")
+        await turn
+        assert await chat.text("!ask run it") == ALLOWED
+        for face, order in ((chat, "!ask remove it"), (other, "!ask run it")):
+            waiting = asyncio.create_task(face.send(order))
+            await asking(face)
+            await face.said("/deny")
+            assert (await waiting).json()["text"] == REJECTED
+
+
+async def test_n43_an_api_client_can_say_yes_for_the_session(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", pool__permissions="ask") as served:
+        first = await asked(served, "!ask run it", conversation="x")
+        yes = {**decision(first["question"], approve=True), "always": True}
+        assert text_of((await served.ask([yes], conversation="x")).json()) == ALLOWED
+        assert await served.say("!ask run it", conversation="x") == ALLOWED
+        assert questions_of((await served.ask("!ask run it", conversation="y")).json())
+
+
+async def asking(chat: Chat) -> Session:
+    """The session of the face, whose agent waits for an answer."""
+    await eventually(lambda: chat.routed() is not None, "the session")
+    found = chat.served.gateway.sessions.find(str(chat.routed()))
+    assert found is not None
+    await eventually(lambda: bool(found.pending_permissions()), "the agent asks")
+    return found
 
 
 async def test_nobody_answers_in_time_is_a_no_and_the_turn_goes_on(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ async def test_a16_seats_between_turns_make_way_for_a_turn_that_can_get_none(tmp
 
 
 async def test_a16_no_other_keys_seat_is_given_up_for_a_key_that_is_full(tmp_path: Path) -> None:
-    alone = {"command": command_line([]), "models": ["alone"]}
+    alone = {"command": command_line([]), "models": ["alone"], "approval": "ask"}
     settings = {"providers.acp": alone, "pool__max_processes_per_key": 1, "pool__claim_deadline": 20.0}
     async with serving(tmp_path / "data", **settings) as served:
         await served.say("hello", conversation="elsewhere")

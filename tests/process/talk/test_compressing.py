@@ -104,7 +104,7 @@ async def test_d12_d17_a_stopped_summary_changes_nothing(chat: Chat, served: Ser
 
 
 async def test_a16_d12_a_session_that_is_summed_up_does_not_rest(tmp_path: Path) -> None:
-    slow = {"providers__acp__command": command_line(["--boot-delay", "60"])}
+    slow = {"providers__acp__command": command_line(["--boot-delay", "60"]), "providers__acp__approval": "ask"}
     async with serving(tmp_path / "data", gateway__seats_max=1, **slow) as served:
         chat, sessions = Chat(served, "a"), served.gateway.sessions
         at_work = sessions.find(await talked(chat, *WORDS))

@@ -109,12 +109,16 @@ def test_words_are_completed_activity_is_dim_and_history_is_private(tmp_path: Pa
 
 def test_f22_permission_is_asked_there_and_then(tmp_path: Path) -> None:
     with terminal(tmp_path, OSTLER_POOL__PERMISSIONS="ask") as tty:
-        for key, answer in (("y", "allow_once"), ("n", "reject_once")):
+        for key, answer in (("y", "allow_once"), ("n", "reject_once"), ("a", "allow_once")):
             tty.until(PROMPT)
             tty.say("!ask remove it")
-            tty.until("Allow remove it? [y/N]")
+            tty.until("Allow remove it? [y/N/always]")
             tty.say(key)
             tty.until(f"selected: {answer}")
+        # Nobody is asked again after a yes for the whole session.
+        tty.until(PROMPT)
+        tty.say("!ask remove it\nafter")
+        tty.until("selected: allow_once")
     refused = script(tmp_path, "--once", "!ask remove it", OSTLER_POOL__PERMISSIONS="ask")
     assert "selected: reject_once" in refused.stdout
     assert "nobody is here" in refused.stderr

@@ -24,8 +24,9 @@ from ostler.pool.events import (
 )
 from ostler.pool.order import SeatOrder
 from ostler.pool.permission import allow
+from ostler.pool.permission_facts import details
 from ostler.pool.prompt import FilePart, ImagePart, LinkPart, ResourcePart, TextPart
-from ostler.pool.provider import Approval, ToolChannel
+from ostler.pool.provider import Approval, Level, ToolChannel
 from ostler.wire.rpc import METHOD_NOT_FOUND, RpcFault
 from tests.support.tickets import Answer, PlainTicket
 
@@ -285,6 +286,45 @@ def test_w39a_each_approval_has_its_own_form(method: str, option: str | None, an
     wanted = made.wanted(method, {"threadId": T, "turnId": U, "permissions": {"network": {}}, "reason": "r"})
     assert isinstance(wanted, PermissionWanted)
     assert made.permission_answer(wanted, option) == answer
+
+
+def test_n43_a_request_says_which_files_or_which_command_it_is_about() -> None:
+    made = codec()
+    made.opened({"thread": {"id": T}})
+    change = {"path": "/work/a", "kind": {"type": "add"}, "diff": "+x"}
+    item = {"type": "fileChange", "id": "i1", "changes": [change], "status": "inProgress"}
+    made.told("item/started", {"threadId": T, "item": item})
+    wanted = made.wanted("item/fileChange/requestApproval", {"threadId": T, "turnId": U, "itemId": "i1"})
+    assert isinstance(wanted, PermissionWanted)
+    assert wanted.asked.title == "change /work/a"
+    assert details(wanted.asked) == {"kind": "edit", "paths": ["/work/a"], "diff": "/work/a\n+x"}
+    asked = {"threadId": T, "turnId": U, "itemId": "i2", "command": "rm x", "cwd": "/work", "reason": "tidy up"}
+    command = made.wanted("item/commandExecution/requestApproval", asked)
+    assert isinstance(command, PermissionWanted)
+    assert command.asked.title == "rm x"
+    assert details(command.asked) == {"kind": "execute", "command": "rm x", "cwd": "/work", "reason": "tidy up"}
+    made.told("item/completed", {"threadId": T, "item": {**item, "status": "completed"}})
+    later = made.wanted("item/fileChange/requestApproval", {"threadId": T, "turnId": U, "itemId": "i1"})
+    assert isinstance(later, PermissionWanted)
+    assert details(later.asked) == {"kind": "edit"}
+
+
+@pytest.mark.parametrize("approval", list(Approval))
+def test_n43_each_turn_says_what_it_may_do_where_the_process_asks(approval: Approval) -> None:
+    made = codec(approval=approval)
+    sandboxes = {}
+    for level in Level:
+        params = made.prompt(T, [TextPart("t")], level).params
+        sandboxes[level] = params.get("sandboxPolicy", {}).get("type")
+        assert (params.get("approvalPolicy"), sandboxes[level]) != ("never", "readOnly")
+    told = {
+        Level.DENY: "readOnly",
+        Level.ASK: "readOnly",
+        Level.WORKSPACE: "workspaceWrite",
+        Level.AUTO: "dangerFullAccess",
+    }
+    assert sandboxes == (told if approval is Approval.ASK else dict.fromkeys(Level))
+    assert "sandboxPolicy" not in made.prompt(T, [TextPart("t")]).params
 
 
 @pytest.mark.parametrize("method", ["account/chatgptAuthTokens/refresh", "execCommandApproval", "x"])

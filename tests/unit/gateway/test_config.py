@@ -22,9 +22,13 @@ def loaded(folder: Path, text: str = "", **environ: str) -> Settings:
     return load({"HOME": str(folder), **environ}, config=str(file)).settings
 
 
-def test_config_says_what_is_in_force_as_one_line_of_json(tmp_path: Path) -> None:
+def test_n43_config_says_what_is_in_force_as_one_line_of_json(tmp_path: Path) -> None:
     place = {"file": "no ostler.toml: defaults and environment", "data_dir": str(tmp_path / "data")}
-    assert json.loads(said(tmp_path, "config check --json")) == {"good": True, **place}
+    checked = json.loads(said(tmp_path, "config check --json"))
+    assert checked.items() >= {"good": True, **place}.items()
+    first, refused = checked["permissions"]
+    assert first.startswith("permissions: workspace (agents edit files in their directory")
+    assert refused.startswith("refused, because they cannot be held to it: acp, hermes-acp")
     line = said(tmp_path, "config show --json", OSTLER_GATEWAY__PORT="2")
     assert json.loads(line).items() >= place.items()
     assert json.loads(line)["gateway"]["port"] == 2

@@ -5,12 +5,25 @@ from itertools import product
 import pytest
 
 from ostler.gateway.sessions.permits import WIDTH, Permits, Rule, narrowest, of_function
-from ostler.pool.events import PermissionAsked
+from ostler.pool.events import PermissionAsked, PermissionOption
 from ostler.pool.keys import TransportKey
 from ostler.wire.json import JsonObject
 
 KEY = TransportKey("demo", "small", "/")
 CODEX: JsonObject = {"serverName": "ostler", "_meta": {"codex_approval_kind": "mcp_tool_call", "tool_name": "peek"}}
+
+
+def asked_by_codex_acp(server: str, **more: str) -> JsonObject:
+    """As it asks for a function."""
+    message = f'Allow the {server} MCP server to run tool "peek"?'
+    request = {"_meta": {"codex_approval_kind": "mcp_tool_call"}, "message": message}
+    return {"rawInput": {"server_name": server, "request": request}, **more}
+
+
+def test_n43_qwen_names_a_function_in_its_options_only() -> None:
+    for kind, name, is_one in (("other", "peek", True), ("other", "peek; rm", False), ("execute", "peek", False)):
+        options = [PermissionOption("p", f"Always Allow in project: {name}", "allow_always")]
+        assert of_function(PermissionAsked("p1", "{}", options, {"kind": kind}), ["peek"], "ostler") is is_one
 
 
 def test_nobody_widens_what_another_one_says() -> None:
@@ -24,7 +37,7 @@ def test_nobody_widens_what_another_one_says() -> None:
 
 def test_only_agents_that_ask_can_be_held_to_a_rule() -> None:
     permits = Permits(Rule.ASK, asking=frozenset({"gemini-acp"}))
-    assert [permits.kept(KEY, rule) for rule in Rule] == [False, False, True]
+    assert [permits.kept(KEY, rule) for rule in Rule] == [False, False, False, True]
     assert permits.kept(TransportKey("gemini-acp", "x", "/"), Rule.DENY)
     assert Permits().kept(KEY, Rule.DENY)
 
@@ -35,6 +48,11 @@ def test_only_agents_that_ask_can_be_held_to_a_rule() -> None:
         ("peek (ostler MCP Server)", {"kind": "other"}, True),
         ("mcp__ostler__peek", {"kind": "other"}, True),
         ("Allow the ostler MCP server to run tool?", CODEX, True),
+        ("ostler_peek", {"kind": "other"}, True),
+        ("ostler_peek", {"kind": "execute"}, False),
+        ("Approve MCP tool call", asked_by_codex_acp("ostler"), True),
+        ("Approve MCP tool call", asked_by_codex_acp("other"), False),
+        ("Approve MCP tool call", asked_by_codex_acp("ostler", kind="execute"), False),
         ("peek (other MCP Server)", {"kind": "other"}, False),
         ("mcp__other__peek", {"kind": "other"}, False),
         ("mcp__ostler__peek", {"kind": "execute"}, False),
