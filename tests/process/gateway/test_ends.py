@@ -292,12 +292,12 @@ async def test_a_seat_that_is_given_back_leaves_nothing_behind(tmp_path: Path) -
 async def test_a_stop_in_the_queue_is_final(served: Served) -> None:
     running = (await served.ask("!sleep 60", background=True, conversation="x")).json()
     await eventually(lambda: bool(served.prompts()), "the first turn runs")
-    await served.ask("never", background=True, conversation="x")
+    waiting = (await served.ask("never", background=True, conversation="x")).json()
     session = served.gateway.sessions.find(served.rows("select id from sessions")[0][0])
     assert session is not None
     session.stop_all(Stop.DRAIN)
     session.stop_all(Stop.DRAIN)
     await eventually(lambda: not session.busy, "all are told")
-    assert {status for (status,) in served.rows("select status from responses")} == {"incomplete"}
-    assert (await served.http.get(f"/v1/responses/{running['id']}")).json()["status"] == "incomplete"
+    ended = [(await served.http.get(f"/v1/responses/{one['id']}")).json()["status"] for one in (running, waiting)]
+    assert ended == ["incomplete", "failed"]
     assert len(served.prompts()) == 1
