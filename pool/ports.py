@@ -126,8 +126,8 @@ class ToolTicket(Protocol):
         """Called after the definitions changed."""
 
     def on_gone(self, listener: Callable[[], None]) -> None:
-        """Called when the relay's connection ended, whether or not it will come back; at once when it has ended
-        already. Other channels have none."""
+        """Called once when the agent can reach these tools no more, because its relay is gone for good; at once when
+        it already is. The ticket is worth nothing from then on. Other channels end with their process only."""
 
     def revoke(self) -> None:
         """End of the seat: the token is worth nothing from here on. Idempotent."""

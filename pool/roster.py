@@ -90,7 +90,6 @@ class Chair:
     relay_gone: bool = False
     restored: bool = False
     unwanted: bool = False
-    taken: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ RESERVE = 1000
 RESULT = "function_call_output"
 CUT = "ostler/history_cut"
 """Comes once the prompt has left that does not hold the whole conversation; `left_out` says how much is missing."""
+TOOLS_LOST = "ostler/tools_lost"
+"""Comes once the prompt has left, in the first turn on another seat after the agent of the last one lost its tools."""
 INSTRUCTIONS = "[instructions] Follow these in every answer of this session:\n{text}\n[end of instructions]"
 ROLE_LINES = {Role.USER: "user", Role.ASSISTANT: "assistant", Role.TOOL: "tool", Role.SYSTEM: "assistant"}
 

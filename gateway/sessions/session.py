@@ -27,7 +27,7 @@ from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.ledger import Ledger
 from ostler.gateway.sessions.outcome import Outcome, Status, Stop, failed, outcome_of, stopped
 from ostler.gateway.sessions.permits import Rule, of_function
-from ostler.gateway.sessions.prompt import CUT, compose
+from ostler.gateway.sessions.prompt import CUT, TOOLS_LOST, compose
 from ostler.gateway.sessions.reports import TurnReport
 from ostler.gateway.sessions.scribe import Scribe
 from ostler.gateway.sessions.seat import Seat
@@ -294,6 +294,8 @@ class Session:
         turn.ride(agent)
         if left_out:
             turn.put(Other(CUT, {"left_out": left_out}))
+        if self.seating.tell_lost_tools():
+            turn.put(Other(TOOLS_LOST, {}))
         return agent
 
     async def _listen(self, turn: Turn, agent: AgentTurn) -> Outcome:

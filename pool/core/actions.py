@@ -97,7 +97,8 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class MoveRequested:
-    """The lease's process retires: release it at the next turn boundary and claim anew."""
+    """The lease's process retires, or its seat has lost its tools: release it at the next turn boundary and claim
+    anew."""
 
     lease: LeaseId
     slot: SlotId

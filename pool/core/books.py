@@ -97,9 +97,9 @@ class Books:
             raise StaleEvent
         return slot
 
-    def find_seat(self, number: SeatId, state: SeatState) -> Seat:
+    def find_seat(self, number: SeatId, *states: SeatState) -> Seat:
         seat = self.seats.get(number)
-        if seat is None or seat.state is not state:
+        if seat is None or seat.state not in states:
             raise StaleEvent
         return seat
 

@@ -96,6 +96,8 @@ class Cause(Enum):
     DIED = "died"
     DRAIN_DEADLINE = "drain_deadline"
     SHUTDOWN = "shutdown"
+    TOOLS_LOST = "tools_lost"
+    """Of one lease: its agent can reach the seat's tools no more."""
 
 
 class Counted(Enum):

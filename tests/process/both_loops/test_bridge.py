@@ -218,7 +218,7 @@ async def test_f09_w07d_every_bad_token_gets_the_same_bytes(bridge: Bridge) -> N
             ]
             replies[kind] = json.dumps(asked)
             await client.close()
-        assert await holder.names() == ["echo"]
+        assert (await holder.ask("tools/list"))["error"]["code"] == -32010, "nobody can tell which of two is the thief"
     assert set(replies.values()) == {
         json.dumps(
             [
@@ -594,9 +594,9 @@ async def test_progress_and_log_go_to_the_caller_who_asked(bridge: Bridge) -> No
             ("notifications/message", {"level": "warning", "data": {"what": "odd"}, "logger": "tool"}),
         ]
         assert neighbour.notices == []
-    heard: list[tuple[object, ...]] = []
-    await binding.call("echo", {}, call_id="1", progress=lambda *said: heard.append(said))
-    assert heard == [(1, 2, "half")]
+        heard: list[tuple[object, ...]] = []
+        await binding.call("echo", {}, call_id="1", progress=lambda *said: heard.append(said))
+        assert heard == [(1, 2, "half")]
 
 
 async def test_too_many_calls_at_once_are_refused_for_that_session_only(tmp_path: Path) -> None:

@@ -281,7 +281,11 @@ class Judge(Levels):
         causes = self.lib.Cause
         idle = {causes.IDLE, causes.EVICTED, causes.MEMORY_BUDGET, causes.SURPLUS}
         require(action.cause not in idle, "leased is never idle", action)
-        if slot.draining_since is None:
+        if action.cause is causes.TOOLS_LOST:
+            broken = self.event.seat if isinstance(self.event, self.events.SeatBroken) else None
+            require(self.leases[action.lease].seat == broken, "the holder of a broken seat moves, nobody else", action)
+            self.told_broken = broken
+        elif slot.draining_since is None:
             slot.draining_since = self.now
 
     def _on_SeatsLost(self, action: Any) -> None:

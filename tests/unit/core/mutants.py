@@ -104,6 +104,8 @@ MUTANTS = (
         "del self.leases[lease.id], lease.slot.leases[lease.id]",
         "del self.leases[lease.id]",
     ),
+    Mutant("broken_under_a_lease_untold", "failures", "elif seat.lease is not None:", "elif not seat.lease:"),
+    Mutant("broken_under_a_lease_closed", "failures", "if seat.state is SeatState.PARKED:", "if seat:"),
     Mutant("memory_never_freed", "books", "        self.charge(slot, 0)\n", ""),
     Mutant(
         "last_first",

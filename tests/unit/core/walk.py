@@ -312,9 +312,14 @@ class Walk(Judge):
             self._send(self.last_answer)
 
     def _seat_broken(self) -> None:
-        parked = [number for number, seat in self.seats.items() if seat.state == "parked"]
-        if (number := self._pick(parked)) is not None:
+        whole = [number for number, seat in self.seats.items() if seat.state in {"parked", "leased"}]
+        if (number := self._pick(whole)) is not None:
+            leased, self.told_broken = self.seats[number].state == "leased", None
             self._send(self.events.SeatBroken(number))
+            if leased:
+                require(self.told_broken == number, "the holder of a broken seat is told to move", number)
+                require(self.seats[number].state == "leased", "a leased seat stays its holder's", number)
+                return
             gone = number not in self.seats or self.seats[number].state == "closing"
             require(gone, "a broken seat is nobody's", number)
 
