@@ -30,6 +30,7 @@ from ostler.gateway.assembly.web import Console, build_admin, build_app
 from ostler.gateway.config.asking import permits_of
 from ostler.gateway.config.check import check, work_folder
 from ostler.gateway.config.load import Loaded, fresh_auth
+from ostler.gateway.config.processes import share_of
 from ostler.gateway.console.board import Board, Lookout
 from ostler.gateway.console.operator import Operator
 from ostler.gateway.console.turns import RecentTurns
@@ -174,7 +175,12 @@ async def open_gateway(
         hall = Hall(sessions, Places(models, work, directories, house.permits), policies)
         lookout = Lookout(sessions, readiness, recent, version("ostler"), *clocks)
         console = Console(Board(lookout), Operator(pool, models, work, outfits))
-        keys = Keys(key_ring(settings.auth), lambda: key_ring(fresh_auth(loaded)), crew)
+        keys = Keys(
+            key_ring(settings.auth),
+            lambda: key_ring(fresh_auth(loaded)),
+            crew,
+            lambda ring: pool.share_by(share_of(settings, ring.owners)),
+        )
         app = build_app(loaded, hall, readiness, console, counts, keys=keys)
         expiry = Expiry(sessions, policies, settings.resets.check_every)
         house.crew.start(expiry.run(), "expiry")

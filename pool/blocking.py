@@ -121,10 +121,20 @@ class BlockingPool:
         parent: int | None = None,
         policy: PermissionPolicy | None = None,
         resume: SessionMemo | None = None,
+        process_owner: str = "",
     ) -> BlockingLease:
         """A seat, as `TransportPool.lease`."""
         pool = self._living()
-        work = pool.lease(key, tools=tools, owner=owner, deadline=deadline, parent=parent, policy=policy, resume=resume)
+        work = pool.lease(
+            key,
+            tools=tools,
+            owner=owner,
+            deadline=deadline,
+            parent=parent,
+            policy=policy,
+            resume=resume,
+            process_owner=process_owner,
+        )
         return BlockingLease(pool.home, pool.home.block(work))
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:

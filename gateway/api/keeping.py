@@ -19,11 +19,14 @@ log = logging.getLogger(__name__)
 
 
 class Keys:
-    """A `Ring`. `read` makes a fresh one, on any thread."""
+    """A `Ring`. `read` makes a fresh one, on any thread; `changed` is called when one is in force."""
 
-    def __init__(self, ring: KeyRing, read: Callable[[], KeyRing], crew: Crew) -> None:
+    def __init__(
+        self, ring: KeyRing, read: Callable[[], KeyRing], crew: Crew, changed: Callable[[KeyRing], None]
+    ) -> None:
         self._ring = ring
         self._read = read
+        self._changed = changed
         self._crew = crew
         self._one_by_one = asyncio.Lock()
 
@@ -62,4 +65,5 @@ class Keys:
                 log.error("the keys stay as they were: there are none any more; restart to serve without keys")
                 return
             self._ring = fresh
+            self._changed(fresh)
             log.info("the keys were read again: %d are in force", len(fresh.entries))

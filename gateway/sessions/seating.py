@@ -100,7 +100,9 @@ class Seating:
 
         press()
         try:
-            return await self._house.pool.lease(key, tools=tools, owner=owner, resume=resume, policy=self._policy)
+            return await self._house.pool.lease(
+                key, tools=tools, owner=owner, resume=resume, policy=self._policy, process_owner=self._owner
+            )
         finally:
             if timer is not None:
                 timer.cancel()

@@ -36,7 +36,7 @@ class StartSlot:
 
 @dataclass(frozen=True, slots=True)
 class AdoptSlot:
-    """The spare now belongs to this key."""
+    """The process, a spare or one of the key's reserve, now belongs to this key, with the seats that it has."""
 
     slot: SlotId
     key: Key

@@ -110,7 +110,8 @@ async def test_n16_a_relay_that_dies_costs_the_next_turn_no_tools_and_is_told_of
 
         async def answer(given: Any) -> dict[str, Any]:
             body = {"model": model_of(provider, recipe), "input": given, "conversation": "x"}
-            made = await http.post("/v1/responses", json=body | {"tools": [{"type": "function", **FUNCTION}]})
+            body |= {"tools": [{"type": "function", **FUNCTION}]}
+            made = await http.post("/v1/responses", json=body, timeout=PATIENCE)
             return whole(made.json())
 
         async def call() -> list[str]:

@@ -43,6 +43,8 @@ class MirrorSlot:
     draining_since: float | None = None
     opened: int = 0
     served: int = 0
+    used: bool = False
+    """Somebody has had it."""
     cancelled_step: int = -1
     heard: bool = False
     unheard_since: float | None = None
