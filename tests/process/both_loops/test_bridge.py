@@ -19,10 +19,12 @@ from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.context import NoSessionContext, session_context
 from ostler.bridge.errors import BindingRevoked, BridgeNotRunning, SocketInUse, SocketRefused
 from ostler.bridge.server import Bridge
+from ostler.bridge.session_binding import Loss
 from ostler.bridge.settings import BridgeSettings
 from ostler.bridge.socket_path import LONGEST
 from ostler.bridge.tokens import digest, secret_token, well_formed
 from tests.support.relays import Echo, Held, connection, hello, open_connection, relay, running_bridge, tool
+from tests.support.waiting import soon
 
 ECHO = [tool("echo", "says who it is", text={"type": "string"})]
 CHANGED = "notifications/tools/list_changed"
@@ -231,6 +233,20 @@ async def test_f09_w07d_every_bad_token_gets_the_same_bytes(bridge: Bridge) -> N
             * 4
         )
     }
+
+
+async def test_n16_a_relay_that_was_killed_is_missed_long_before_its_grace_is_over(bridge: Bridge) -> None:
+    binding, gone = bridge.open(ECHO), asyncio.Event()
+    held = Held("A")
+    bridge.publish(binding, ECHO, held)
+    binding.on_gone(gone.set)
+    async with relay(binding) as client:
+        client.call("echo")
+        await held.begun.acquire()
+        client.process.kill()
+        await soon(gone.wait(), "the loss of the relay", bridge.settings.reconnect_grace / 2)
+    assert (binding.lost, held.cancelled) == (Loss.ENDED, 1)
+    assert not bridge.stats.calls_running
 
 
 async def test_f10_nothing_in_a_call_and_no_second_hello_moves_a_connection(bridge: Bridge) -> None:
