@@ -8,6 +8,7 @@ relay, ends that relay, and says hello to the bridge with a token it is told or 
 import asyncio
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -65,7 +66,9 @@ def stolen(pid: int) -> str:
 def take(bridge: str, pid: int, known: str) -> dict[str, Any]:
     """End the relay of another session and speak for it."""
     found = stolen(pid)
-    signal.pidfd_send_signal(os.pidfd_open(pid), signal.SIGKILL)
+    relay = os.pidfd_open(pid)
+    signal.pidfd_send_signal(relay, signal.SIGKILL)
+    select.select([relay], [], [])
     questions = (("tools/list", {}), ("tools/call", {"name": "peek"}))
     with socket.socket(socket.AF_UNIX) as link:
         link.connect(bridge)
