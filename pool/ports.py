@@ -117,7 +117,7 @@ class ToolTicket(Protocol):
         """The agent's own id of the session: a call that states another one is refused."""
 
     async def attached(self) -> None:
-        """Returns when the agent has come, by any channel, and was told the tools; raises when it never can any more. The
+        """Returns when the agent has come, by any channel, and was told the tools; raises when it can come no more. The
         caller adds the deadline."""
 
     async def call(self, name: str, arguments: JsonObject, *, call_id: str) -> ToolResult:
