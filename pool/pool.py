@@ -377,7 +377,7 @@ class TransportPool:
             return
         self._settings = replace(self._settings, share=share)
         self._engine.cool_shared()
-        self._engine.work(self._warm_configured(), "warm what is configured, shared otherwise")
+        self._floors.give_again()
 
     def snapshot(self) -> "PoolSnapshot":
         """What the pool holds, as plain data."""

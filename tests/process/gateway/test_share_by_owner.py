@@ -66,7 +66,7 @@ def parked(served: Served) -> bool:
 
 
 async def test_n29_a_second_key_at_run_time_parts_the_owners(tmp_path: Path) -> None:
-    async with serving(tmp_path / "data", auth__keys=[key("ann")]) as served:
+    async with serving(tmp_path / "data", auth__keys=[key("ann")], pool__prewarm=True) as served:
         await say(served, "ann", "hello")
         lines = [f'[[keys]]\nname = "bob"\nsha256 = "{key("bob")["sha256"]}"\n']
         path = tmp_path / "data" / "keys.toml"
@@ -76,3 +76,4 @@ async def test_n29_a_second_key_at_run_time_parts_the_owners(tmp_path: Path) -> 
         for name in ("ann", "bob"):
             await say(served, name, "hello")
         assert [pair for pair in owners(served) if pair[0] is not None] == [("ann", 1), ("bob", 1)]
+        await eventually(lambda: (None, 0) in owners(served) and parked(served), "what is configured is kept ready still")
