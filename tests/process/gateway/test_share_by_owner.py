@@ -76,4 +76,4 @@ async def test_n29_a_second_key_at_run_time_parts_the_owners(tmp_path: Path) -> 
         for name in ("ann", "bob"):
             await say(served, name, "hello")
         assert [pair for pair in owners(served) if pair[0] is not None] == [("ann", 1), ("bob", 1)]
-        await eventually(lambda: (None, 0) in owners(served) and parked(served), "what is configured is kept ready still")
+        await eventually(lambda: (None, 0) in owners(served) and parked(served), "what is to be kept ready")
