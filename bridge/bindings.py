@@ -1,9 +1,11 @@
 """The table: which connection speaks for which binding. Pure decisions; the shell does what they say.
 
 Rules: a connection is admitted once, by its hello, and never moves to another binding. Whatever is wrong with a hello,
-the caller learns only that it was refused; the cause is for our counters. One binding has at most one connection:
-the same process may come back and displaces its old connection, any process may come when the old one is gone, and a
-second process beside a live one is refused, because then somebody has a token that is not theirs.
+the caller learns only that it was refused; the cause is for our counters. The first process that presents a token is
+the only one that it is good for. That process may connect again and displaces its old connection. A token that a second
+process presents is known to somebody it was not given to, and nobody can tell which of the two: it is refused, and the
+binding is `Compromised`, to be given up. Where the platform cannot tell processes apart, any may come when the old
+connection is gone.
 Tokens are looked up as keyed digests only, and the peer's ancestry, for which the system has to be asked, is read
 before any is looked up: how long an answer takes says nothing of how near a token is to a right one.
 """
@@ -57,6 +59,13 @@ class Admitted:
     resumed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Compromised:
+    """Refused as `Cause.SECOND`. `binding` must be given up: either of its two processes may be the thief."""
+
+    binding: Binding
+
+
 @dataclass(slots=True)
 class Bindings:
     tells_processes: bool
@@ -68,15 +77,16 @@ class Bindings:
             raise TokenCollision
         self._places[digest] = Place(binding)
 
-    def admit(self, connection: int, digest: bytes, peer: Peer) -> Admitted | Cause:
+    def admit(self, connection: int, digest: bytes, peer: Peer) -> Admitted | Compromised | Cause:
         place = self._places.get(digest)
         if place is None:
             return Cause.UNKNOWN
         if self._foreign(place.binding, peer):
             return Cause.FOREIGN
         same = place.process is not None and place.process == peer.process
-        if place.connection is not None and not same:
-            return Cause.SECOND
+        taken = place.process is not None or place.connection is not None
+        if taken and not same:
+            return Compromised(place.binding)
         displaced = place.connection
         if displaced is not None:
             del self._by_connection[displaced]
@@ -108,6 +118,8 @@ class Bindings:
         return len(self._places)
 
     def _foreign(self, binding: Binding, peer: Peer) -> bool:
-        if binding.owner is None or not self.tells_processes:
+        if not self.tells_processes:
             return False
-        return not peer.descends_from(binding.owner)
+        if peer.process is None:
+            return True  # it vanished while we looked, and nothing could be held against it later
+        return binding.owner is not None and not peer.descends_from(binding.owner)

@@ -74,13 +74,6 @@ class Conversation:
     def disconnect(self) -> None:
         self._outlet = None
 
-    def lapse(self) -> None:
-        """The client has been away for long. Its calls end; should the same one come back, it is told so."""
-        for call in tuple(self.session.calls.values()):
-            self.binding.finish(call)
-            self._runner.cancel(call)
-            self.answer(call, CallResult.error(f"{call.name} was stopped: the connection was lost for too long"))
-
     def abandon(self) -> None:
         """The client is gone for good: its calls are ended and nobody is told."""
         self._held.clear()

@@ -84,6 +84,14 @@ class TooManyCalls(CallRefused):
         super().__init__(f"{limit} calls are already running in this session; wait for one to finish")
 
 
+class ToolsLost(CallRefused):
+    """The agent's way to its tools ended while the call was running."""
+
+    def __init__(self, loss: str) -> None:
+        self.loss = loss
+        super().__init__("the call was ended: this session has lost its tools; the next turn has them again")
+
+
 class CallWithdrawn(CallRefused):
     """The session let go of its tools while the call was running."""
 

@@ -12,7 +12,15 @@ from typing import Final, NamedTuple, TypeAlias, TypeGuard
 
 from ostler.bridge.binding import Binding, BindingState, Call, Origin
 from ostler.bridge.calls import CallResult
-from ostler.bridge.errors import CallRefused, CallWithdrawn, NotBound, NothingPublished, TooManyCalls, UnknownTool
+from ostler.bridge.errors import (
+    CallRefused,
+    CallWithdrawn,
+    NotBound,
+    NothingPublished,
+    ToolsLost,
+    TooManyCalls,
+    UnknownTool,
+)
 from ostler.bridge.results import structured_of
 from ostler.wire.json import JsonObject, Undecodable, Unencodable, decode, encode_line
 from ostler.wire.rpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, RpcId
@@ -33,6 +41,7 @@ REFUSAL_CODES: Final[dict[type[CallRefused], int]] = {
     NothingPublished: -32011,
     CallWithdrawn: -32012,
     TooManyCalls: -32013,
+    ToolsLost: -32012,
     UnknownTool: INVALID_PARAMS,
 }
 

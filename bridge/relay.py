@@ -7,7 +7,8 @@ that cannot end a session never tells it; and for no other reason: an agent neve
 connections are made again with backoff. Only whole frames cross: one that was written in part when the socket died
 cannot have been acted on, and is sent again whole; one that arrived in part is dropped. Nothing is written to stdout
 but frames, nothing to stderr at all. While the bridge has been away for long, requests are answered with an error, so
-that no model waits for ever.
+that no model waits for ever. Its token is for its own eyes: it is erased from the environment before anything else is
+done, and the memory is closed to other processes of the same user.
 """
 
 import _socket
@@ -21,6 +22,7 @@ CHUNK = 262144
 HELD_LIMIT = 1 << 20
 FIRST_DELAY, LAST_DELAY = 0.02, 1.0
 PATIENCE = 10.0
+NOT_DUMPABLE = 4  # PR_SET_DUMPABLE, to be set to 0
 # No frame can be mistaken for it: a frame begins with a brace.
 OVER = b"OSTLER/1 over\n"
 # A socket as stdin, half closed, is only told by this one; elsewhere the next read tells.
@@ -228,7 +230,44 @@ class Relay:
         self.write_stdout()
 
 
+def erase(secret: bytes) -> None:
+    """Take the token out of the environment that /proc shows of this process: it was copied by now. Best effort."""
+    if not secret:
+        return
+    try:
+        stat = posix.open("/proc/self/stat", posix.O_RDONLY)
+        # Fields 50 and 51, counted after the command, which may hold anything: where the environment lies.
+        start, end = map(int, posix.read(stat, 4096).rpartition(b")")[2].split()[47:49])
+        memory = posix.open("/proc/self/mem", posix.O_RDWR)
+        place = posix.pread(memory, end - start, start).find(secret)
+        if place >= 0:
+            posix.pwrite(memory, b"0" * len(secret), start + place)
+        posix.close(stat)
+        posix.close(memory)
+    except (OSError, ValueError):
+        return  # no /proc here, or one that is closed to us
+
+
+def close_memory() -> None:
+    """Let no other process of our user read our memory or take our descriptors (root may still). Best effort.
+
+    By the module that `ctypes` is made of: all of `ctypes` takes half as long to load as the interpreter.
+    """
+    try:
+        import _ctypes  # noqa: PLC0415 - only Linux needs it, and not every interpreter has it
+
+        itself = _ctypes.dlopen(None, 0)  # type: ignore[arg-type] # None is allowed: what is loaded already
+        _ctypes.call_function(_ctypes.dlsym(itself, "prctl"), (NOT_DUMPABLE, 0, 0, 0, 0))
+    except (ImportError, AttributeError, OSError):
+        return
+
+
 def main() -> None:
     environment = posix.environ
     address = environment.get(b"OSTLER_BRIDGE_SOCKET", b"")
-    Relay(address, environment.get(b"OSTLER_ACP_SESSION_BINDING", b"")).run()
+    token = environment.get(b"OSTLER_ACP_SESSION_BINDING", b"")
+    # In this order: afterwards our own /proc is closed to us too.
+    erase(token)
+    if sys.platform == "linux":
+        close_memory()
+    Relay(address, token).run()

@@ -19,7 +19,7 @@ from typing import Final
 
 from ostler.bridge import peers
 from ostler.bridge.binding import Binding
-from ostler.bridge.bindings import Admitted, Bindings, Cause
+from ostler.bridge.bindings import Admitted, Bindings, Cause, Compromised
 from ostler.bridge.calls import Dispatcher
 from ostler.bridge.channels.acp import AcpChannel
 from ostler.bridge.connection import Connection
@@ -29,7 +29,7 @@ from ostler.bridge.errors import BridgeNotRunning, TokenCollision
 from ostler.bridge.hello import OVER, Hello
 from ostler.bridge.offer import Offer
 from ostler.bridge.runner import Runner
-from ostler.bridge.session_binding import SessionBinding, relay_command
+from ostler.bridge.session_binding import Loss, SessionBinding, relay_command
 from ostler.bridge.settings import BridgeSettings
 from ostler.bridge.socket_path import SocketPlace, listen
 from ostler.bridge.stats import Stats
@@ -157,6 +157,13 @@ class Bridge:
             self._refuse(said)
             return None
         admitted = self._table.admit(connection.serial, self._digest(said.token), connection.peer)
+        if isinstance(admitted, Compromised):
+            self._refuse(Cause.SECOND)
+            logger.warning(
+                "a second process showed a tool token, its session gets new tools: %s", connection.peer.process
+            )
+            self._sessions[admitted.binding].give_up(Loss.SHOWN_TWICE)
+            return None
         if isinstance(admitted, Cause):
             self._refuse(admitted)
             return None
@@ -173,7 +180,7 @@ class Bridge:
         binding = self._table.part(connection.serial)
         if binding is not None:
             self.stats.connected -= 1
-            self._sessions[binding].disconnect()
+            self._sessions[binding].disconnect(connection.peer.process)
         if not self._connections:
             self._empty.set()
 

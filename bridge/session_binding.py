@@ -1,14 +1,19 @@
 """The tools of one session as their owner holds them: publish, wait until the agent has them, call, revoke.
 
 Rules: everything is decided by the `Binding`; here its decisions reach the relay, the native channels and the running
-tasks. A native channel (one that knows the session by itself) uses `definitions`, `call` and `on_definitions`, and ends
-in the same dispatcher, with the same context and the same limits, as a call through the relay.
+tasks. A binding whose relay is gone for good is given up: no other process may take its place (see `bindings`), so its
+session needs a new one. A native channel (one that knows the session by itself) uses `definitions`, `call` and
+`on_definitions`, and ends in the same dispatcher, with the same context and the same limits, as a call through the
+relay.
 """
 
 import asyncio
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -16,7 +21,8 @@ from ostler.bridge.binding import Binding, BindingState, Call, ProcessIdentity
 from ostler.bridge.calls import CallResult, Dispatcher, Progress
 from ostler.bridge.conversation import Conversation, Outlet
 from ostler.bridge.doors import Doors, HttpServerEntry, Pipe, Tell
-from ostler.bridge.errors import BindingRevoked, CallRefused, CallWithdrawn
+from ostler.bridge.errors import BindingRevoked, CallRefused, CallWithdrawn, ToolsLost
+from ostler.bridge.process_end import ProcessEnd
 from ostler.bridge.runner import Runner
 from ostler.bridge.settings import BridgeSettings
 from ostler.bridge.stats import Stats
@@ -24,6 +30,17 @@ from ostler.bridge.toolbox import Toolboxes
 from ostler.wire.json import JsonObject
 
 RELAY: Final = Path(__file__).with_name("relay_start.py").resolve()
+
+
+class Loss(StrEnum):
+    """Why the agent can reach its tools no more."""
+
+    ENDED = "ended"
+    """The relay's process has ended."""
+    AWAY = "away"
+    """The relay lost its connection and did not come back in time."""
+    SHOWN_TWICE = "shown_twice"
+    """A second process presented the token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +70,6 @@ def relay_command(name: str, socket_path: Path, token: str) -> RelayCommand:
 class SessionBinding:
     __slots__ = (
         "_attached",
-        "_away",
         "_binding",
         "_conversation",
         "_doors",
@@ -61,9 +77,11 @@ class SessionBinding:
         "_farewells",
         "_grace",
         "_listeners",
+        "_lost",
         "_mourners",
         "_on_dismissed",
         "_on_revoked",
+        "_relay_end",
         "_runner",
         "_settings",
         "_stats",
@@ -98,11 +116,12 @@ class SessionBinding:
         self._entry: HttpServerEntry | None = None
         self._on_revoked = on_revoked
         self._on_dismissed = on_dismissed
-        self._away = False
+        self._lost: Loss | None = None
         self._attached = asyncio.Event()
         self._told = asyncio.Event()
         self._conversation: Conversation | None = None
         self._grace: asyncio.TimerHandle | None = None
+        self._relay_end: ProcessEnd | None = None
         self._listeners: list[Callable[[], None]] = []
         self._mourners: list[Callable[[], None]] = []
         self._farewells: list[Callable[[], None]] = []
@@ -162,16 +181,19 @@ class SessionBinding:
 
     def unpublish(self) -> None:
         changed, ended = self._binding.unpublish()
-        self._withdraw(ended)
+        self._withdraw(ended, CallWithdrawn())
         if changed:
             self._announce()
 
     def revoke(self) -> None:
         """The end: the token is worth nothing, the dispatcher and the context are let go. Idempotent."""
+        self._end(CallWithdrawn())
+
+    def _end(self, word: CallRefused) -> None:
         if self._binding.state is BindingState.REVOKED:
             return
-        self._withdraw(self._binding.revoke())
-        self._cancel_grace()
+        self._withdraw(self._binding.revoke(), word)
+        self._stop_waiting()
         self._conversation = self._entry = None
         self._listeners.clear()
         self._mourners.clear()
@@ -191,12 +213,27 @@ class SessionBinding:
         """Called after the definitions changed."""
         self._listeners.append(listener)
 
+    @property
+    def lost(self) -> Loss | None:
+        """Why the agent can reach these tools no more; None while it can, and after an ordinary `revoke`."""
+        return self._lost
+
     def on_gone(self, listener: Callable[[], None]) -> None:
-        """Called when the relay's connection ended, whether or not it will come back; at once when it has already."""
+        """Called once when the relay is gone for good and the binding was given up; at once when it already is."""
+        if self._lost is not None:
+            listener()
+        elif self._binding.state is not BindingState.REVOKED:
+            self._mourners.append(listener)
+
+    def give_up(self, loss: Loss) -> None:
+        """The agent can reach these tools no more. As `revoke`, and whoever asked by `on_gone` is told."""
         if self._binding.state is BindingState.REVOKED:
             return
-        self._mourners.append(listener)
-        if self._away:
+        self._lost = loss
+        self._stats.lost[loss.value] += 1
+        listeners = tuple(self._mourners)
+        self._end(ToolsLost(loss.value))
+        for listener in listeners:
             listener()
 
     def on_revoked(self, farewell: Callable[[], None]) -> None:
@@ -223,23 +260,21 @@ class SessionBinding:
 
     def connect(self, outlet: Outlet, *, resumed: bool) -> Conversation:
         """A relay is there. A channel over another carrier (HTTP, MCP over ACP) opens its own `conversation`."""
-        self._cancel_grace()
-        self._away = False
+        self._stop_waiting()
         if self._conversation is None:
             self._conversation = self.conversation()
         self._conversation.connect(outlet, resumed=resumed)
         return self._conversation
 
-    def disconnect(self) -> None:
-        """The relay is gone; perhaps it comes back."""
+    def disconnect(self, process: ProcessIdentity | None) -> None:
+        """The relay lost its connection. It may come back while its process lives, and within the grace."""
         if self._conversation is None:
             return
         self._conversation.disconnect()
-        self._away = True
-        for mourner in tuple(self._mourners):
-            mourner()
         loop = asyncio.get_running_loop()
-        self._grace = loop.call_later(self._settings.reconnect_grace, self._conversation.lapse)
+        self._grace = loop.call_later(self._settings.reconnect_grace, self.give_up, Loss.AWAY, context=Context())
+        if process is not None:
+            self._relay_end = ProcessEnd(process, partial(self.give_up, Loss.ENDED))
 
     def conversation(self) -> Conversation:
         return Conversation(
@@ -257,15 +292,18 @@ class SessionBinding:
         for listener in tuple(self._listeners):
             listener()
 
-    def _withdraw(self, ended: list[Call]) -> None:
+    def _withdraw(self, ended: list[Call], word: CallRefused) -> None:
         for call in ended:
-            call.origin.answer(call, CallWithdrawn())
+            call.origin.answer(call, word)
             self._runner.cancel(call)
 
-    def _cancel_grace(self) -> None:
+    def _stop_waiting(self) -> None:
         if self._grace is not None:
             self._grace.cancel()
             self._grace = None
+        if self._relay_end is not None:
+            self._relay_end.close()
+            self._relay_end = None
 
 
 class NativeCall:

@@ -12,6 +12,8 @@ class Stats:
     evicted: int = 0
     hello_timeouts: int = 0
     refused: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
+    """Bindings that were given up, by why their agents could reach them no more."""
     calls: int = 0
     calls_running: int = 0
     calls_failed: int = 0

@@ -31,6 +31,7 @@ from ostler.gateway.checks import Checks, LastWrite, directory_check, model_chec
 from ostler.gateway.config.asking import permits_of
 from ostler.gateway.config.check import check, work_folder
 from ostler.gateway.config.load import Loaded, changed_keys, fresh_auth
+from ostler.gateway.config.processes import share_of
 from ostler.gateway.config.settings import Settings
 from ostler.gateway.console.board import Board, Lookout
 from ostler.gateway.console.operator import Operator
@@ -189,8 +190,14 @@ async def open_gateway(
         hall = Hall(sessions, Places(models, work, directories, house.permits), policies)
         lookout = Lookout(sessions, readiness, recent, version("ostler"), *clocks)
         console = Console(Board(lookout), Operator(pool, models, work, outfits))
-        ignored = partial(changed_keys, loaded)
-        keys = Keys(key_ring(settings.auth), lambda: key_ring(fresh_auth(loaded)), crew, ignored, loops)
+        keys = Keys(
+            key_ring(settings.auth),
+            lambda: key_ring(fresh_auth(loaded)),
+            crew,
+            changed=lambda ring: pool.share_by(share_of(settings, ring.owners)),
+            ignored=partial(changed_keys, loaded),
+            loops=loops,
+        )
         app = build_app(
             loaded, hall, readiness, console, counts, keys=keys, eraser=Eraser(sessions, memories.session_erased)
         )

@@ -127,6 +127,12 @@ class BridgeInstruments:
         self.seconds = shelf.summary("ostler_bridge_call_seconds", "From a tool call to its result.")
         self.running = shelf.gauge("ostler_bridge_calls_running", "Tool calls under way.")
         self.refusals = shelf.counter("ostler_bridge_refusals_total", "Connections that were refused.", "cause")
+        self.lost = shelf.counter(
+            "ostler_bridge_tools_lost_total",
+            "Agent sessions that could reach their tools no more: the relay ended, stayed away, or another process "
+            "showed its token (shown_twice).",
+            "reason",
+        )
         self.relays = shelf.gauge("ostler_bridge_relays", "Connections with a valid token.")
         self.connections = shelf.counter("ostler_bridge_connections_total", "Connections, of whatever kind.")
         self.reconnects = shelf.counter("ostler_bridge_reconnects_total", "Relays that came back.")

@@ -120,6 +120,7 @@ class BlockingPool:
         parent: int | None = None,
         policy: PermissionPolicy | None = None,
         resume: SessionMemo | None = None,
+        process_owner: str = "",
     ) -> BlockingLease:
         """A seat, as `TransportPool.lease`."""
         pool = self._living()
@@ -132,6 +133,7 @@ class BlockingPool:
             parent=parent,
             policy=policy,
             resume=resume,
+            process_owner=process_owner,
         )
         return BlockingLease(pool.home, pool.home.block(work))
 

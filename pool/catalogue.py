@@ -103,6 +103,7 @@ class Catalogue:
             traits=traits,
             spares=self._given(self._settings.spares, key.key.provider, 0) if shared and traits.cwd_per_session else 0,
             max_processes=limits.max_processes if key.private else None,
+            reserve=None if key.owner is None else PoolKey(key.key),
         )
 
     def build(self, key: TransportKey) -> Launch:

@@ -5,6 +5,7 @@ Rules: a key to keep warm is named with the tools its seats shall have, because 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from ostler.pool.core.settings import Limits
 from ostler.pool.core.values import SettingsError
@@ -26,6 +27,14 @@ class WarmKey:
             raise SettingsError(f"{self.key}: to keep {self.seats} seats warm means nothing; leave the key out")
 
 
+class Share(StrEnum):
+    """Whose sessions may be in one process."""
+
+    ALL = "all"
+    OWNER = "owner"
+    """Those of one owner. What is kept warm for a key is nobody's until an owner takes it, with its process."""
+
+
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
     """The pool as configured. `enabled` False: one process per session, through the same calls."""
@@ -41,6 +50,7 @@ class PoolSettings:
     claim_deadline: float = 120.0
     watch_every: float = 10.0
     """Seconds between looks at the memory of the processes and at the files that shape them."""
+    share: Share = Share.ALL
     fallback: bool = True
     """After a failed start, try once more with a process of the session's own."""
 

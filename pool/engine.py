@@ -318,7 +318,6 @@ class Engine:
     def _grant(self, action: actions.Grant) -> None:
         if action.seat is not None:
             chair = self.roster.chairs[action.seat]
-            chair.taken = True
             running = self.roster.slots[action.slot]
             if chair.session is not None and not running.heard:
                 chair.session.on_answer(partial(self._heard, running, action.lease))

@@ -1,7 +1,8 @@
 """Orders for keys: carried out at once where the core knows the key, else when a thread has looked at it.
 
-Rules: orders for one key are carried out as they were given, also those that came while it was being looked at. One
-that cannot be carried out is logged and counted: whoever gave it is long gone.
+Rules: orders for one key are carried out as they were given, also those that came while it was being looked at, and for
+the processes of all its owners, unless they are about what is kept warm. One that cannot be carried out is logged and
+counted: whoever gave it is long gone.
 """
 
 import logging
@@ -37,7 +38,7 @@ class Errands:
         if key in self._waiting:
             self._waiting[key].append(order)
         elif self._engine.makings.knows(known):
-            self._engine.order(order(known))
+            self._order(key, order)
         else:
             # First the work, which begins in a later step: without it nothing that waits would ever be done.
             self._engine.work(self._carry_out(key), f"orders for {key}")
@@ -45,7 +46,7 @@ class Errands:
 
     async def _carry_out(self, key: TransportKey) -> None:
         try:
-            known = PoolKey(await self._learn(key))
+            known = await self._learn(key)
             self._engine.require_open()
         except (PoolError, ValueError) as error:
             log.warning("what was ordered for %s is not done: %s", key, error)
@@ -54,4 +55,12 @@ class Errands:
         finally:
             orders = self._waiting.pop(key)
         for order in orders:
-            self._engine.order(order(known))
+            self._order(known, order)
+
+    def _order(self, key: TransportKey, order: Order) -> None:
+        event = order(PoolKey(key))
+        self._engine.order(event)
+        if not isinstance(event, events.Warm | events.Hint):
+            for known in self._engine.makings.known_as(key):
+                if known.owner is not None:
+                    self._engine.order(order(known))

@@ -51,6 +51,12 @@ class Floors:
             self._take_away(edition)
             self._found = {one: floor for one, floor in self._found.items() if floor in self._given}
 
+    def give_again(self) -> None:
+        """The keys were cooled for another reason than their making: they keep their floors."""
+        for (key, seat), (seats, _) in self._given.items():
+            if self._engine.makings.knows(key) and self._engine.makings.unmade(key) is None:
+                self._engine.tell(events.Warm(key, self._engine.remember(seat), seats))
+
     async def try_again(self) -> None:
         """What could not be given may be by now."""
         await self._give_all(list(self._cold), self._catalogue.edition)

@@ -13,7 +13,6 @@ Rules:
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Hashable, Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -38,6 +37,7 @@ class Makings:
         self._core = core
         self._tell = tell
         self._specs: dict[PoolKey, KeySpec] = {}
+        self._variants: dict[TransportKey, dict[PoolKey, None]] = {}
         self._builds: Looks[Launch] = Looks()
         self._unmade: dict[PoolKey, PoolError | ValueError] = {}
 
@@ -57,8 +57,11 @@ class Makings:
         """The core dropped the key."""
         self._specs.pop(key, None)
         self._unmade.pop(key, None)
-        # For everybody and for one session alone it is one launch: the other may still be started of it.
-        if replace(key, private=not key.private) not in self._specs:
+        known = self._variants.get(key.key, {})
+        known.pop(key, None)
+        # For everybody, for one owner and for one session alone it is one launch: another may still be started of it.
+        if not known:
+            self._variants.pop(key.key, None)
             self._catalogue.forget(key.key)
 
     def register(self, key: PoolKey) -> None:
@@ -153,26 +156,27 @@ class Makings:
     def _take(self, fresh: Launch) -> None:
         """From here on the key is made so; for everybody or for one session alone, it is made the same way."""
         self._catalogue.refresh(fresh)
-        for key in self._known_as(fresh.key):
+        for key in self.known_as(fresh.key):
             self._tell_spec(key, self._catalogue.spec(key))
 
     def _unmake(self, key: PoolKey, error: PoolError | ValueError) -> None:
         """What is up was made of settings that hold no more: nothing is started of them again."""
         self._catalogue.forget(key.key)
-        unmade = [one for one in self._known_as(key.key) if one not in self._unmade]
+        unmade = [one for one in self.known_as(key.key) if one not in self._unmade]
         # Before the core hears of any of them: what it starts in answer would be read on the loop.
         self._unmade.update(dict.fromkeys(unmade, error))
         for one in unmade:
             self._tell(events.Cool(one))
 
-    def _known_as(self, key: TransportKey) -> list[PoolKey]:
-        """For everybody and for one session alone, as far as the core was told of them."""
-        return [one for one in (PoolKey(key), PoolKey(key, private=True)) if one in self._specs]
+    def known_as(self, key: TransportKey) -> list[PoolKey]:
+        """For everybody, for one owner and for one session alone, as far as the core was told of them."""
+        return list(self._variants.get(key, ()))
 
     def _tell_spec(self, key: PoolKey, spec: KeySpec) -> None:
         # Compared with what the core was told, not with the launch before: two keys may share a launch.
         if self._specs.get(key) != spec:
             self._core.books.limits.check(spec)
             self._specs[key] = spec
+            self._variants.setdefault(key.key, {})[key] = None
             self._tell(events.KeyRegistered(key, spec))
         self._unmade.pop(key, None)

@@ -201,7 +201,7 @@ class Opening:
         session.mode = mode
 
     async def _attach_tools(self) -> None:
-        ticket, connection = self._order.ticket, self._host.connection
+        ticket, connection, began = self._order.ticket, self._host.connection, self._loop.time()
         if ticket is None or self._host.launch.channel is ToolChannel.DYNAMIC_TOOLS:
             return
         attached = asyncio.ensure_future(ticket.attached())
@@ -213,10 +213,13 @@ class Opening:
         finally:
             attached.cancel()
             gone.cancel()
-        if attached in done:
-            attached.result()
-        elif gone in done:
+        if gone in done:
             raise connection.lost(Phase.TOOLS)
+        if attached in done:
+            lost = attached.exception()
+            if lost is not None:
+                why = f"the agent connected to its tools and lost them at once ({lost}); did its tool relay die?"
+                raise connection.failure(Phase.TOOLS, why, self._loop.time() - began) from lost
         else:
             why = "the agent made the session but did not connect to its tools; does it trust the directory?"
             raise connection.failure(Phase.TOOLS, why, self._deadlines.tools)

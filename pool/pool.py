@@ -15,12 +15,13 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 from ostler.metrics.loops import Loops
 from ostler.pool.catalogue import Catalogue, placed
-from ostler.pool.configuration import PoolSettings
+from ostler.pool.configuration import PoolSettings, Share
 from ostler.pool.core import events
 from ostler.pool.core.actions import Grant, Refuse
 from ostler.pool.core.reasons import reasons
@@ -63,6 +64,7 @@ class Wish:
     offer: ToolOffer | None = None
     """What is published as soon as the seat is there."""
     tool_context: object = None
+    process_owner: str = ""
 
 
 class TransportPool:
@@ -175,6 +177,7 @@ class TransportPool:
         parent: int | None = None,
         policy: PermissionPolicy | None = None,
         resume: SessionMemo | None = None,
+        process_owner: str = "",
     ) -> Lease:
         """A seat: an agent session of one's own on a process that others may share.
 
@@ -182,11 +185,13 @@ class TransportPool:
         the session of their call. A `ToolSet` is definitions only: publish who answers on `Lease.ticket`. None: a
         session without tools of ours; an empty set: tools may be published later. `owner` is who is served in turn
         when seats are short. `parent` is the lease of the turn that asks, if one does. `resume` names a session to
-        bring back; `Lease.restored` tells whether the agent did. Raises `NoToolPort` for tools without a `tool_port`.
+        bring back; `Lease.restored` tells whether the agent did. `process_owner`: where the pool shares by owner
+        (`PoolSettings.share`), the process serves sessions of the same one only. Raises `NoToolPort` for tools without
+        a `tool_port`.
         """
         wanted, offer = self._wanted(key, tools)
         seat = SeatWish(wanted) if resume is None else SeatWish(wanted, resume, next(self._claim_ids))
-        wish = Wish(key, seat, owner, self._until(deadline), parent, policy, offer, tool_context)
+        wish = Wish(key, seat, owner, self._until(deadline), parent, policy, offer, tool_context, process_owner)
         return await self.home.run(self._lease(wish))
 
     def _wanted(self, key: TransportKey, tools: ToolSet | Tools | None) -> tuple[ToolSet | None, ToolOffer | None]:
@@ -207,7 +212,7 @@ class TransportPool:
         # What cannot be started as configured is said here, before anything counts as a failure of the pool.
         await self._engine.makings.prepare(PoolKey(wish.key), wish.deadline - self._clock())
         shared = self._settings.enabled  # not before: a reload may have switched it meanwhile
-        key = PoolKey(wish.key, private=not shared)
+        key = self._shared_key(wish) if shared else PoolKey(wish.key, private=True)
         try:
             return await self._seat(wish, key, None)
         except AgentStartFailed as error:
@@ -219,6 +224,9 @@ class TransportPool:
             )
             self._observer.noted(wish.key.provider, "fallback", error.phase.value)
         return await self._seat(wish, PoolKey(wish.key, private=True), "fallback")
+
+    def _shared_key(self, wish: Wish) -> PoolKey:
+        return PoolKey(wish.key, owner=wish.process_owner if self._settings.share is Share.OWNER else None)
 
     async def _seat(self, wish: Wish, key: PoolKey, warmth: str | None) -> Lease:
         try:
@@ -381,6 +389,8 @@ class TransportPool:
         """
         self._engine.reload(settings.limits, watch_every=settings.watch_every)
         switched_off = self._settings.enabled and not settings.enabled
+        # What others have been on must not be taken for one owner's, and the other way round.
+        switched_off = switched_off or self._settings.share is not settings.share
         self._settings = settings
         self._catalogue.replace(settings, environ)
         self._directories = Directories(self._catalogue.look, self._clock)
@@ -390,9 +400,18 @@ class TransportPool:
         self._engine.work(self._engine.makings.renew(), "take new settings")
         self._engine.work(self._warm_configured(), "warm what is configured now")
 
+    def share_by(self, share: Share) -> None:
+        """Whose sessions may be in one process from now on. Those that are in another's move at their turn boundary."""
+        if share is self._settings.share:
+            return
+        self._settings = replace(self._settings, share=share)
+        self._engine.cool_shared()
+        self._floors.give_again()
+
     def snapshot(self) -> "PoolSnapshot":
         """What the pool holds, as plain data."""
-        return snapshot(self._engine, enabled=self._settings.enabled, now=self._clock())
+        settings = self._settings
+        return snapshot(self._engine, enabled=settings.enabled, share=settings.share.value, now=self._clock())
 
     def under_way(self) -> list[UnderWay]:
         """The starts and opens that have not ended yet, and for how long they have lasted."""
@@ -401,14 +420,18 @@ class TransportPool:
     def why(self, key: TransportKey) -> Why:
         """Why the key is as warm as it is, and how its last claims were answered. Looks only."""
         now, known = self._clock(), self._seen(key)
-        found = [(one, own) for own in (False, True) for one in self._decisions.of(PoolKey(known, private=own))]
+        variants = dict.fromkeys([*map(partial(PoolKey, known), (False, True)), *self._engine.makings.known_as(known)])
+        found = [(one, variant.private) for variant in variants for one in self._decisions.of(variant)]
         found.sort(key=lambda each: each[0].at, reverse=True)
         claims = tuple(
             ClaimView(now - one.at, one.answer, one.warmth, one.miss, one.waited, one.queue, one.spawn,
                       one.session_new, own, one.text)
             for one, own in found[:PER_KEY]
         )  # fmt: skip
-        held = reasons(self._engine.core.books, PoolKey(known, private=not self._settings.enabled))
+        held = None
+        for variant in variants:
+            if variant.private is not self._settings.enabled:
+                held = held or reasons(self._engine.core.books, variant)
         return Why(str(known), known.provider, known.model, known.cwd, self._settings.enabled, held, claims)
 
     async def trouble_with(self, key: TransportKey) -> str:
@@ -425,7 +448,7 @@ class TransportPool:
     def _seen(self, key: TransportKey) -> TransportKey:
         """The key as the pool knows it, as far as that can be told without a look at the disk."""
         key = self._catalogue.named(key)
-        if self._engine.makings.knows(PoolKey(key)) or self._engine.makings.knows(PoolKey(key, private=True)):
+        if self._engine.makings.known_as(key):
             return key
         cwd = self._directories.recall(key.cwd)
         return key if cwd is None else placed(key, cwd)

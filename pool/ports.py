@@ -137,7 +137,8 @@ class ToolTicket(Protocol):
         """The agent's own id of the session: a call that states another one is refused."""
 
     async def attached(self) -> None:
-        """Returns when the agent has come, by any channel, and was told the tools. The caller adds the deadline."""
+        """Returns when the agent has come, by any channel, and was told the tools; raises when it can come no more. The
+        caller adds the deadline."""
 
     async def call(self, name: str, arguments: JsonObject, *, call_id: str) -> ToolResult:
         """A call by a channel without relay (the agent names the session itself)."""
@@ -149,8 +150,8 @@ class ToolTicket(Protocol):
         """Called after the definitions changed."""
 
     def on_gone(self, listener: Callable[[], None]) -> None:
-        """Called when the relay's connection ended, whether or not it will come back; at once when it has ended
-        already. Other channels have none."""
+        """Called once when the agent can reach these tools no more, because its relay is gone for good; at once when
+        it already is. The ticket is worth nothing from then on. Other channels end with their process only."""
 
     def revoke(self) -> None:
         """End of the seat: the token is worth nothing from here on. Idempotent."""

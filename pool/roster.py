@@ -23,13 +23,17 @@ from ostler.pool.transport import Transport
 
 @dataclass(frozen=True, slots=True)
 class PoolKey:
-    """What the core calls a key: a transport key, shared, or for processes that serve one session each."""
+    """What the core calls a key: a transport key, shared by everybody or by the sessions of one owner, or for processes
+    that serve one session each."""
 
     key: TransportKey
     private: bool = False
+    owner: str | None = None
+    """Whose sessions alone may share its processes; None: whoever asks, or nobody yet (see `PoolSettings.share`)."""
 
     def __str__(self) -> str:
-        return f"{self.key}, own process" if self.private else str(self.key)
+        whose = "" if self.owner is None else f" of {self.owner or 'the unnamed owner'}"
+        return f"{self.key}, own process" if self.private else f"{self.key}{whose}"
 
 
 def pool_key(key: Key) -> PoolKey:
@@ -90,7 +94,6 @@ class Chair:
     relay_gone: bool = False
     restored: bool = False
     unwanted: bool = False
-    taken: bool = False
 
 
 @dataclass(frozen=True, slots=True)

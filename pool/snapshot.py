@@ -22,6 +22,8 @@ class ProcessView:
     provider: str
     model: str
     private: bool
+    owner: str | None
+    """Whose sessions alone may be on it; None: everybody's, or nobody's yet."""
     pid: int | None
     memory: int
     sessions: int
@@ -51,13 +53,15 @@ class PoolSnapshot:
     core: Snapshot
     processes: tuple[ProcessView, ...]
     failures: tuple[FailureView, ...]
+    share: str = ""
+    """Whose sessions may be in one process: all, or owner."""
 
     def as_json(self) -> dict[str, Any]:
         """Nested dicts, lists, strings and numbers."""
         return {field.name: plain_value(getattr(self, field.name)) for field in fields(self)}
 
 
-def snapshot(engine: Engine, *, enabled: bool, now: float) -> PoolSnapshot:
+def snapshot(engine: Engine, *, enabled: bool, share: str, now: float) -> PoolSnapshot:
     """Look at everything at once."""
     processes = []
     for running in engine.roster.slots.values():
@@ -69,6 +73,7 @@ def snapshot(engine: Engine, *, enabled: bool, now: float) -> PoolSnapshot:
                 provider=running.key.key.provider,
                 model=running.key.key.model,
                 private=running.key.private,
+                owner=running.key.owner,
                 pid=None if transport is None else transport.pid,
                 memory=running.memory,
                 sessions=0 if transport is None else transport.sessions,
@@ -81,7 +86,7 @@ def snapshot(engine: Engine, *, enabled: bool, now: float) -> PoolSnapshot:
         FailureView(str(key), type(each.error).__name__, str(each.error), now - each.at, last_words(each.error))
         for key, each in engine.roster.failures.items()
     )
-    return PoolSnapshot(enabled, engine.core.snapshot(), tuple(processes), failures)
+    return PoolSnapshot(enabled, engine.core.snapshot(), tuple(processes), failures, share)
 
 
 def last_words(error: PoolError) -> tuple[str, ...]:

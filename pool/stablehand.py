@@ -239,9 +239,12 @@ class Stablehand:
                 self._tell(events.SeatMade(chair.seat))
 
     def _tell_broken(self, chair: Chair) -> None:
-        """Agents do not start a tool server again: a seat whose relay is gone before anybody sits there is no good."""
+        """The relay is gone for good. That of an agent which has ended is no news: its end takes its seats along."""
         chair.relay_gone = True
-        if chair.ready_at is not None and not chair.taken and not chair.unwanted:
+        running = self._roster.slots.get(chair.slot)
+        if running is None or running.stopping or running.transport is None or running.transport.connection.gone():
+            return
+        if chair.ready_at is not None and not chair.unwanted:
             self._tell(events.SeatBroken(chair.seat))
 
     def _report_failed_open(self, chair: Chair, running: Running | None, error: BaseException, *, clean: bool) -> None:

@@ -23,21 +23,25 @@ log = logging.getLogger(__name__)
 
 
 class Keys:
-    """A `Ring`. `read` makes a fresh one, on any thread."""
+    """A `Ring`. `read` makes a fresh one, on any thread; `changed` is called when one is in force."""
 
     def __init__(
         self,
         ring: KeyRing,
         read: Callable[[], KeyRing],
         crew: Crew,
+        *,
+        changed: Callable[[KeyRing], None],
         ignored: Callable[[], list[str]] = list,
         loops: Loops | None = None,
     ) -> None:
-        """`ignored` names what else has changed and wants a restart, on any thread."""
+        """`changed` is called when a fresh one is in force; `ignored` names what else has changed and wants a restart,
+        on any thread."""
         self._rounds = (loops or Loops()).add("the reading of keys", patience=READS_WITHIN)
         self._ignored = ignored
         self._ring = ring
         self._read = read
+        self._changed = changed
         self._crew = crew
         self._one_by_one = asyncio.Lock()
 
@@ -95,6 +99,7 @@ class Keys:
             return
         before, now = dict(self._ring.entries), dict(fresh.entries)
         self._ring = fresh
+        self._changed(fresh)
         changed = sum(before[key] != now[key] for key in before.keys() & now.keys())
         told = len(now), len(now.keys() - before.keys()), len(before.keys() - now.keys()), changed
         log.info("the keys were read again: %d are in force, %d new, %d gone, %d changed", *told)

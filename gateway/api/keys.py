@@ -54,6 +54,11 @@ class KeyRing:
         """Whether no key is asked for."""
         return not self.entries
 
+    @property
+    def owners(self) -> int:
+        """How many different people or programs have a key."""
+        return len({caller.name for _, caller in self.entries})
+
     def caller(self, key: str) -> Caller | None:
         """Whose key this is."""
         return self.holder(digest(key))

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from ostler.gateway.sessions.calls import AskedCall
-from ostler.gateway.sessions.host_events import HistoryCut
+from ostler.gateway.sessions.host_events import HistoryCut, SeatToolsLost
 from ostler.pool.events import (
     PermissionAnswered,
     PermissionAsked,
@@ -100,7 +100,7 @@ class Output:
             case Usage():
                 self.usage = event
             case _:
-                self._tell_cut(event)
+                self._tell_notice(event)
 
     def call(self, call: AskedCall) -> None:
         """Something for the client to answer."""
@@ -251,12 +251,15 @@ class Output:
         facts: JsonObject = {"kind": "permission", "title": title, "decision": word, "by": event.by}
         self._tell(f"Permission for {title}: {word} ({event.by})", facts)
 
-    def _tell_cut(self, event: TurnEvent) -> None:
-        """That the agent was not told everything. Whatever else comes is nothing for clients."""
+    def _tell_notice(self, event: TurnEvent) -> None:
+        """That the agent was not told everything, or had lost its tools. Whatever else comes is nothing for clients."""
         if isinstance(event, HistoryCut):
             left_out = event.left_out
             text = f"The conversation is too long for the agent: its {left_out} oldest entries were left out."
             self._tell(text, {"kind": "history_cut", "left_out": left_out})
+        elif isinstance(event, SeatToolsLost):
+            text = "The agent had lost its tools; the conversation goes on in a session of it that has them."
+            self._tell(text, {"kind": "tools_lost"})
 
     def _tell(self, text: str, activity: JsonObject) -> None:
         """A whole reasoning item at once."""

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from ostler.gateway.api.keys import key_ring
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.settings import ProviderSection, Settings
 from ostler.gateway.models import Models
-from ostler.pool.configuration import PoolSettings, WarmKey
+from ostler.pool.configuration import PoolSettings, Share, WarmKey
 from ostler.pool.core.settings import Limits
 from ostler.pool.core.values import SettingsError
 from ostler.pool.keys import TransportKey
@@ -18,6 +19,7 @@ from ostler.pool.settings import BadSetting, Deadlines, ProviderSettings
 BEHIND = 5.0
 """Seconds."""
 LIMIT = "RLIMIT_"
+AUTO = "auto"
 
 
 def pool_settings(settings: Settings, models: Models, default_cwd: Path, compiled: Path | None) -> PoolSettings:
@@ -48,10 +50,17 @@ def pool_settings(settings: Settings, models: Models, default_cwd: Path, compile
             # The directory of requests that name none is always allowed: without it they would all be refused.
             roots=(*pool.roots, str(default_cwd)) if pool.roots else (),
             claim_deadline=pool.claim_deadline,
+            share=share_of(settings, key_ring(settings.auth).owners),
             fallback=pool.fallback,
         )
     except (SettingsError, BadSetting) as error:
         raise ConfigError("pool", str(error)) from error
+
+
+def share_of(settings: Settings, owners: int) -> Share:
+    """Who may share a process, with so many owners of keys."""
+    word = settings.pool.share
+    return Share(word) if word != AUTO else Share.OWNER if owners > 1 else Share.ALL
 
 
 def sections_by_name(settings: Settings, models: Models) -> dict[str, ProviderSection]:

@@ -122,6 +122,10 @@ class PoolSettings(Struct, frozen=True, kw_only=True):
     until it was measured. None: no budget."""
     claim_deadline: Seconds = 120.0
     """How long a turn may wait for a seat; then it is refused."""
+    share: str = "auto"
+    """Whose sessions may be in one agent process: all, or owner (those of one key, or of one person on chat faces).
+    auto: owner where there is more than one key, else all. With owner, processes that are kept ready are nobody's until
+    the first session of an owner takes one, and each active owner takes memory of its own."""
     fallback: bool = True
     """After a failed start, try once more with a process of the session's own."""
     start_late_after: Seconds = 25.0
@@ -379,6 +383,7 @@ RULES = ("auto", "workspace", "ask", "deny", "allow")
 """Permission levels; the last is an old name of the first."""
 CHOICES: dict[str, tuple[str, ...]] = {
     "gateway.on_disconnect": ("cancel", "continue"),
+    "pool.share": ("auto", "all", "owner"),
     "log.level": ("debug", "info", "warning", "error"),
     "log.format": ("text", "json"),
 }

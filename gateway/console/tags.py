@@ -93,7 +93,7 @@ def condition(state: JsonObject) -> tuple[str, str]:
 
 def key_section(key: JsonObject, token: str, census: JsonObject) -> str:
     """One key with its processes."""
-    mark = ident("key", key["key"], key["own_process"])
+    mark = ident("key", key["key"], key["own_process"], key["owner"])
     facts = [
         f"{key['parked']} parked for a target of {key['target']}",
         f"{key['leased']} leased",
@@ -103,6 +103,8 @@ def key_section(key: JsonObject, token: str, census: JsonObject) -> str:
     ]
     tags = '<span class="badge warn">paused</span>' if key["paused"] else ""
     tags += '<span class="badge">own process</span>' if key["own_process"] else ""
+    if key["owner"] is not None:
+        tags += f'<span class="badge">of {escape(key["owner"] or "no owner")}</span>'
     named = {"key": key["name"], "cwd": key["cwd"]}
     verbs = ("warm", "resume" if key["paused"] else "pause", "drain")
     acts = "" if key["own_process"] else "".join(act(verb, named, token, key["key"]) for verb in verbs)

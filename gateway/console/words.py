@@ -119,6 +119,7 @@ def key_lines(key: JsonObject) -> list[str]:
     marks = [
         *(["paused"] if key["paused"] else []),
         *(["own process"] if key["own_process"] else []),
+        *([f"of {key['owner'] or 'no owner'}"] if key["owner"] is not None else []),
         *([f"{key['waiting']} waiting"] if key["waiting"] else []),
         *([f"{key['start_failures']} failed starts, next in {key['retry_in']:g} s"] if key["retry_in"] else []),
     ]

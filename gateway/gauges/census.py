@@ -137,6 +137,8 @@ def read_bridge(into: BridgeInstruments, stats: Stats) -> None:
     causes = {**stats.refused, "evicted": stats.evicted, "silent": stats.hello_timeouts}
     for cause, count in causes.items():
         into.refusals.of(cause).reach(count)
+    for reason, count in stats.lost.items():
+        into.lost.of(reason).reach(count)
     into.relays.of().set(stats.connected)
     into.connections.of().reach(stats.connections)
     into.reconnects.of().reach(stats.reconnects)

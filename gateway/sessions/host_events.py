@@ -31,3 +31,8 @@ class HistoryCut(HostEvent):
     """The prompt left without the oldest `left_out` lines of its conversation."""
 
     left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeatToolsLost(HostEvent):
+    """The prompt left on another seat, because the agent of the last one had lost its tools."""

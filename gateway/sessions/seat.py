@@ -16,6 +16,7 @@ from ostler.bridge.offer import Offer
 from ostler.bridge.session_binding import SessionBinding
 from ostler.gateway.sessions.ask import Ask
 from ostler.gateway.sessions.errors import SeatLost
+from ostler.pool.core.values import Cause
 from ostler.pool.lease import Lease
 from ostler.pool.order import SessionMemo
 from ostler.wire.json import JsonObject
@@ -57,7 +58,8 @@ class Seat:
         return self.knows == last and lease.key == ask.key and ask.history is None
 
     def offer(self, kit: Offer, context: object) -> None:
-        """Whoever calls a tool from now on reaches this dispatcher. Raises `SeatLost`: the bridge knows it first."""
+        """Calls that begin from now on reach this dispatcher. Raises `SeatLost` where the seat has lost its agent, or
+        the agent its tools."""
         binding = self._binding
         if binding is None:
             return
@@ -65,9 +67,9 @@ class Seat:
         try:
             binding.publish(self.tools, kit.dispatcher, context)
         except BindingRevoked as revoked:
-            if self.lease.lost is None:
+            if self.lease.lost is None and self.lease.move is None:
                 raise
-            raise SeatLost(str(self.lease.lost)) from revoked
+            raise SeatLost(str(self.lease.lost or self.lease.move)) from revoked
 
     async def retell(self, kit: Offer, context: object) -> bool:
         """Let an agent that takes news at once read other tools. False where it did not."""
@@ -81,6 +83,11 @@ class Seat:
         except (TimeoutError, BindingRevoked):
             return False
         return True
+
+    @property
+    def lost_tools(self) -> bool:
+        """Whether its agent lives and can reach the tools no more."""
+        return self.lease.move == Cause.TOOLS_LOST.value and self.lease.lost is None
 
     @property
     def _binding(self) -> SessionBinding | None:

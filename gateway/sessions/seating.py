@@ -2,7 +2,8 @@
 
 Rules:
 - A seat is kept after a turn only if its agent's memory and the transcript are the same.
-- A seat whose process is to be replaced is left at once by an idle session, at the end of its turn by a busy one.
+- A seat whose process is to be replaced, or whose agent can reach the tools no more, is left at once by an idle
+  session, at the end of its turn by a busy one. Tools that were lost are told of once, in the next turn.
 - While the pool has none to give, sessions between their turns are asked for theirs.
 - What is remembered of a seat given back lets its agent load the session again, if nothing was said elsewhere since.
 """
@@ -50,6 +51,8 @@ class Seating:
         """Called when the process under the seat is gone or to be replaced."""
         self._memory: Memory | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._lost_tools = False
+        """Whether a seat was left because its agent could reach the tools no more, and no turn has told of it yet."""
         self.seat: Seat | None = None
 
     async def attach(self, turn: Turn, last: int, kit: Offer, context: object) -> Seat:
@@ -61,6 +64,8 @@ class Seating:
             return self.seat
         if self.seat is not None and self.seat.lease.lost is not None:
             log.warning("session %s lost its agent and is replayed to another one: %s", self._id, self.seat.lease.lost)
+        if self.seat is not None and self.seat.lost_tools:
+            self._memory = self.seat.memory()
         self.leave()
         memory, self._memory = self._memory, None
         resume = memory.memo if memory is not None and memory.serves(ask, last, tools) else None
@@ -73,8 +78,13 @@ class Seating:
         self._watching = house.crew.start(self._watch(seat), f"seat of {self._id}")
         return seat
 
+    def tell_lost_tools(self) -> bool:
+        """Whether the present turn must tell that a seat before this one had lost its tools. True once."""
+        told, self._lost_tools = self._lost_tools, False
+        return told
+
     async def wait_lost(self) -> None:
-        """The process under the seat has ended: returns when the pool knows it too and gives no more seats there."""
+        """The process under the seat has ended, or its tools are lost: returns when the pool knows it too."""
         if self.seat is not None:
             await self.seat.lease.wait_moved()
 
@@ -90,7 +100,9 @@ class Seating:
 
         press()
         try:
-            return await self._house.pool.lease(key, tools=tools, owner=owner, resume=resume, policy=self._policy)
+            return await self._house.pool.lease(
+                key, tools=tools, owner=owner, resume=resume, policy=self._policy, process_owner=self._owner
+            )
         finally:
             if timer is not None:
                 timer.cancel()
@@ -123,6 +135,9 @@ class Seating:
     def leave(self) -> None:
         """Give the seat back."""
         if self.seat is not None:
+            if self.seat.lost_tools:
+                self._lost_tools = True
+                log.warning("session %s lost its tools; its next turn takes another seat", self._id)
             self.seat.release()
             self.seat = None
         if self._watching is not None:
@@ -133,12 +148,12 @@ class Seating:
     def forget(self) -> None:
         """Give the seat back for good."""
         self.leave()
-        self._memory = None
+        self._memory, self._lost_tools = None, False
 
     @property
     def remembers(self) -> bool:
-        """Whether there is a session that an agent could load again."""
-        return self._memory is not None
+        """Whether there is a session that an agent could load again, or something to tell in the next turn."""
+        return self._memory is not None or self._lost_tools
 
     async def _watch(self, seat: Seat) -> None:
         await seat.lease.wait_moved()

@@ -25,7 +25,7 @@ from ostler.gateway.sessions.calls import ALWAYS, Desk, Permission
 from ostler.gateway.sessions.errors import OutputsMissing, SeatLost, SessionBusy, SessionQueueFull
 from ostler.gateway.sessions.faults import fault
 from ostler.gateway.sessions.handover import SIGNS_OF_LIFE, Handover
-from ostler.gateway.sessions.host_events import CallsReady, CallsWaiting, HistoryCut
+from ostler.gateway.sessions.host_events import CallsReady, CallsWaiting, HistoryCut, SeatToolsLost
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.ledger import Ledger
 from ostler.gateway.sessions.outcome import Outcome, Status, Stop, failed, outcome_of, stopped, unasked
@@ -332,6 +332,8 @@ class Session:
         turn.ride(agent)
         if left_out:
             turn.put(HistoryCut(left_out))
+        if self.seating.tell_lost_tools():
+            turn.put(SeatToolsLost())
         return agent
 
     async def _listen(self, turn: Turn, agent: AgentTurn) -> Outcome:

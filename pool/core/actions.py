@@ -36,7 +36,7 @@ class StartSlot:
 
 @dataclass(frozen=True, slots=True)
 class AdoptSlot:
-    """The spare now belongs to this key."""
+    """The process, a spare or one of the key's reserve, now belongs to this key, with the seats that it has."""
 
     slot: SlotId
     key: Key
@@ -97,7 +97,8 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class MoveRequested:
-    """The lease's process retires: release it at the next turn boundary and claim anew."""
+    """The lease's process retires, or its seat has lost its tools: release it at the next turn boundary and claim
+    anew."""
 
     lease: LeaseId
     slot: SlotId

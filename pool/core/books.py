@@ -12,6 +12,7 @@ from ostler.pool.core.breaker import Breaker
 from ostler.pool.core.queueing import Ring, Turns, Waiting
 from ostler.pool.core.records import Lease, Line, Seat, Slot, Stable, open_group
 from ostler.pool.core.settings import Limits
+from ostler.pool.core.sizing import Arrivals
 from ostler.pool.core.values import Cause, ClaimId, Counted, Key, KeySpec, LeaseId, SeatId, SeatState, SlotId, SlotState
 
 __all__ = ["Books", "Lease", "Line", "Seat", "Slot", "Stable", "StaleEvent", "open_group"]
@@ -97,9 +98,9 @@ class Books:
             raise StaleEvent
         return slot
 
-    def find_seat(self, number: SeatId, state: SeatState) -> Seat:
+    def find_seat(self, number: SeatId, *states: SeatState) -> Seat:
         seat = self.seats.get(number)
-        if seat is None or seat.state is not state:
+        if seat is None or seat.state not in states:
             raise StaleEvent
         return seat
 
@@ -161,6 +162,29 @@ class Books:
         stable.came_up = stable.came_up or slot.state is SlotState.READY
         slot.adopted_step, slot.used_at = self.step, self.now
         stable.slots[slot.id] = slot
+
+    def take_over(self, slot: Slot, reserve: Stable, stable: Stable) -> None:
+        """Hand a process that nobody has used to another key, with its seats."""
+        del reserve.slots[slot.id]
+        slot.stable, slot.home, slot.spec = stable, stable.key, stable.spec
+        slot.adopted_step, slot.used_at = self.step, self.now
+        stable.slots[slot.id] = slot
+        for seat in slot.seats.values():
+            before, seat.stable, seat.line = seat.line, stable, self.line_of(stable, seat.line.tools)
+            if seat.state is SeatState.OPENING:
+                before.opening -= 1
+                seat.line.opening += 1
+            elif seat.state is SeatState.PARKED:
+                seat.line.parked[seat.id] = before.parked.pop(seat.id)
+        self.hungry[reserve.key] = reserve
+        self.freed = True
+
+    def line_of(self, stable: Stable, tools: str) -> Line:
+        """The line of a tool set, made if it is not there."""
+        line = stable.lines.get(tools)
+        if line is None:
+            line = stable.lines[tools] = Line(tools, Arrivals(self.limits.reserve))
+        return line
 
     def enter(self, slot: Slot, state: SlotState) -> None:
         if slot.state is SlotState.STARTING:
@@ -244,7 +268,7 @@ class Books:
                 self.unheard.setdefault(slot.id, self.now)
         self.leases[lease.id] = slot.leases[lease.id] = lease
         self.granted[waiting.claim] = lease.id
-        slot.used_at = self.now
+        slot.used_at, slot.ever_leased = self.now, True
         return lease
 
     def end_lease(self, lease: Lease) -> None:

@@ -125,7 +125,7 @@ class SeatClosed:
 
 @dataclass(frozen=True, slots=True)
 class SeatBroken:
-    """A parked seat lost its tool relay: nobody may get it."""
+    """A parked or leased seat lost its tool relay: nobody may get it, and whoever has it should take another."""
 
     seat: SeatId
 

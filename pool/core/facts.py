@@ -99,7 +99,7 @@ def seat_closed(event: events.SeatClosed, books: Books) -> Stable | None:
 
 
 def seat_broken(event: events.SeatBroken, books: Books) -> Stable | None:
-    seat = books.find_seat(event.seat, SeatState.PARKED)
+    seat = books.find_seat(event.seat, SeatState.PARKED, SeatState.LEASED)
     broken(books, seat)
     judge_seats(books, seat.slot)
     return seat.stable

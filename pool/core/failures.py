@@ -4,6 +4,7 @@ failed start (else a floor would restart a crashing agent for ever); a failed op
 never the process, until opens fail in a row.
 """
 
+from ostler.pool.core.actions import MoveRequested
 from ostler.pool.core.books import Books, Line, Seat, Slot
 from ostler.pool.core.breaker import Breaker
 from ostler.pool.core.draining import lost, stop
@@ -11,7 +12,7 @@ from ostler.pool.core.opens import close_seat
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.recycling import retire
 from ostler.pool.core.starts import all_waiting, refuse_unserved
-from ostler.pool.core.values import Cause, Counted, Refusal
+from ostler.pool.core.values import Cause, Counted, Refusal, SeatState
 
 
 def start_failed(books: Books, slot: Slot, phase: str, text: str, jitter: float, *, retryable: bool) -> None:
@@ -92,12 +93,15 @@ def open_failed(books: Books, seat: Seat, text: str) -> None:
 
 
 def broken(books: Books, seat: Seat) -> None:
-    """A parked seat is useless: it goes, and the next one is opened after a pause, lest they break in a
-    circle.
+    """The seat has no tools any more. A parked one is closed, and the next one is opened after a pause, so that they do
+    not break in a circle. The holder of a leased one is told to take another.
     """
     books.note(Counted.SEAT_BROKEN, seat.slot)
-    _pause_opens(books, seat.line)
-    close_seat(books, seat)
+    if seat.state is SeatState.PARKED:
+        _pause_opens(books, seat.line)
+        close_seat(books, seat)
+    elif seat.lease is not None:
+        books.emit(MoveRequested(seat.lease, seat.slot.id, Cause.TOOLS_LOST))
 
 
 def _pause_opens(books: Books, line: Line) -> None:

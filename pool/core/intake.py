@@ -15,7 +15,6 @@ from ostler.pool.core.queueing import Waiting
 from ostler.pool.core.recycling import judge_seats, retire
 from ostler.pool.core.reserve import refill_seconds
 from ostler.pool.core.settle import settle_fairly
-from ostler.pool.core.sizing import Arrivals
 from ostler.pool.core.values import Cause, KeySpec, Refusal, SlotState
 
 LINES: Final = 64
@@ -86,12 +85,9 @@ def _enqueue(books: Books, stable: Stable, event: events.Claim) -> Waiting:
 
 
 def line_of(books: Books, stable: Stable, tools: str) -> Line:
-    line = stable.lines.get(tools)
-    if line is None:
-        if len(stable.lines) >= LINES:
-            _forget_quietest(books, stable)
-        line = stable.lines[tools] = Line(tools, Arrivals(books.limits.reserve))
-    return line
+    if tools not in stable.lines and len(stable.lines) >= LINES:
+        _forget_quietest(books, stable)
+    return books.line_of(stable, tools)
 
 
 def _forget_quietest(books: Books, stable: Stable) -> None:

@@ -50,6 +50,7 @@ class Slot:
     parked: int = 0
     opened: int = 0
     served: int = 0
+    ever_leased: bool = False
     leaked: int = 0
     unjudged: bool = False
     charge: int = 0
@@ -78,6 +79,12 @@ class Slot:
             return 0
         free = self.capacity - len(self.seats)
         return free if free > 0 else 0
+
+    @property
+    def untouched(self) -> bool:
+        """No session has ever been on it, and it is there to stay."""
+        fresh = self.state is SlotState.STARTING or self.state is SlotState.READY
+        return fresh and not self.ever_leased and self.retire is None and not self.shunned
 
     @property
     def idle(self) -> bool:

@@ -4,7 +4,7 @@ from ostler.pool.core.books import Books, Stable
 from ostler.pool.core.opens import open_seats
 from ostler.pool.core.outcomes import serve
 from ostler.pool.core.recycling import replace_retired
-from ostler.pool.core.starts import adopt_spares, ensure_spares, start_missing
+from ostler.pool.core.starts import adopt_spares, ensure_spares, start_missing, take_from_reserve
 
 
 def settle(books: Books, stable: Stable) -> None:
@@ -13,6 +13,8 @@ def settle(books: Books, stable: Stable) -> None:
     if books.paused or stable.paused:
         return
     serve(books, stable)
+    while take_from_reserve(books, stable):
+        serve(books, stable)
     if adopt_spares(books, stable):
         serve(books, stable)
     open_seats(books, stable)

@@ -23,7 +23,7 @@ from ostler.pool.core.courtesy import spare_gives_way, start_gives_way
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.queueing import Waiting
 from ostler.pool.core.reserve import is_tight, key_cap, processes_wanted
-from ostler.pool.core.values import KeySpec, Refusal, SlotState, Traits
+from ostler.pool.core.values import KeySpec, Refusal, SeatState, SlotState, Traits
 
 
 class Denial(Enum):
@@ -64,6 +64,43 @@ def supply(stable: Stable) -> int:
     for slot in stable.slots.values():
         seats += slot.capacity if slot.state is SlotState.STARTING else slot.room
     return seats
+
+
+def take_from_reserve(books: Books, stable: Stable) -> bool:
+    """Give the key one process of its reserve if its waiters need one: best one with a seat parked for them, worst one
+    that still starts. True if it got one."""
+    reserve = None if stable.spec.reserve is None else books.stables.get(stable.spec.reserve)
+    if reserve is None or not reserve.slots or demand(stable) <= supply(stable):
+        return False
+    if len(stable.slots) >= key_cap(books, stable):
+        return False
+    wanted = {line.tools for line in stable.lines.values() if line.ring.count > line.opening}
+    fitting = [
+        (_readiness(slot, wanted), slot.id, slot)
+        for slot in reserve.slots.values()
+        if slot.untouched and slot.spec.group == stable.spec.group
+    ]
+    best = min(fitting, key=lambda one: one[:2], default=None)
+    if best is None or best[0] == USELESS:
+        return False
+    books.take_over(best[2], reserve, stable)
+    books.emit(AdoptSlot(best[2].id, stable.key))
+    return True
+
+
+USELESS = 4
+
+
+def _readiness(slot: Slot, wanted: set[str]) -> int:
+    """How soon an untouched process has a seat of the wanted tools; the smaller the sooner."""
+    states = {seat.state for seat in slot.seats.values() if seat.line.tools in wanted}
+    if SeatState.PARKED in states:
+        return 0
+    if SeatState.OPENING in states:
+        return 1
+    if slot.room:
+        return 2
+    return 3 if slot.state is SlotState.STARTING else USELESS
 
 
 def adopt_spares(books: Books, stable: Stable) -> bool:

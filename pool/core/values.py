@@ -96,6 +96,8 @@ class Cause(Enum):
     DIED = "died"
     DRAIN_DEADLINE = "drain_deadline"
     SHUTDOWN = "shutdown"
+    TOOLS_LOST = "tools_lost"
+    """Of one lease: its agent can reach the seat's tools no more."""
 
 
 class Counted(Enum):
@@ -172,13 +174,17 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class KeySpec:
-    """How processes of a key are made: another fingerprint is another generation and drains the old one."""
+    """How processes of a key are made: another fingerprint is another generation and drains the old one.
+
+    `reserve`: the key whose processes may be taken over, with their parked seats, as long as nobody has used them.
+    """
 
     provider: str
     fingerprint: str
     traits: Traits
     spares: int = 0
     max_processes: int | None = None
+    reserve: Key | None = None
 
     def __post_init__(self) -> None:
         if self.spares < 0 or (self.max_processes is not None and self.max_processes <= 0):

@@ -1,20 +1,26 @@
 """Contract: the real bridge, by every channel that the provider declares: each call lands in its own session."""
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 import pytest
 
+from ostler.bridge.binding import BindingState
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.server import Bridge
-from ostler.bridge.session_binding import SessionBinding
+from ostler.bridge.session_binding import RELAY, SessionBinding
 from ostler.pool.provider import Provider, Sharing, ToolChannel
+from tests.support import hostile
 from tests.support.http_tools import running_channel
 from tests.support.relays import running_bridge
 from tests.support.tool_stage import tool
-from tests.support.witness import arguments, tree
+from tests.support.waiting import soon
+from tests.support.witness import arguments, environment, tree
 from tests.support.yard import Yard, say
 
 
@@ -111,3 +117,57 @@ async def test_f02_no_token_stands_in_an_argv_unless_declared(
     token = binding.token if endpoint is None else endpoint.headers["Authorization"].split()[1]
     shown = [word for process in tree(transport.pid) for word in arguments(process.pid) if token in word]
     assert bool(shown) is (provider.tokens_in_argv and channel is not ToolChannel.DYNAMIC_TOOLS)
+
+
+def relays(pid: int) -> set[int]:
+    """Those of the sessions of one agent."""
+    return {process.pid for process in tree(pid) if str(RELAY) in arguments(process.pid)}
+
+
+async def test_n29_a_command_of_one_session_cannot_speak_for_the_relay_of_another(
+    yard: Yard, bridge: Bridge, provider: Provider, tmp_path: Path
+) -> None:
+    """It descends from the agent, may read and end what the agent started, and knows the token by whatever means."""
+    place = tmp_path / "hostile"
+    transport = await yard.start(channel=ToolChannel.RELAY, prefix=hostile.prefix(place))
+    if provider.sharing is not Sharing.NONE:
+        await yard.open(transport, cwd=yard.cwd("other"), ticket=seat(bridge, "another")[0])
+    before = relays(transport.pid)
+    binding, desk = seat(bridge, "tool-canary")
+    lost = asyncio.Event()
+    session = await yard.open(transport, cwd=yard.cwd("work"), ticket=binding)
+    binding.on_gone(lost.set)
+    fresh = relays(transport.pid) - before
+    (relay,) = fresh - {psutil.Process(pid).ppid() for pid in fresh}  # some agents start it below a process of theirs
+    assert binding.token not in environment(relay).values()
+    took = await hostile.attack(place, bridge.socket_path, relay, binding.token)
+    assert [answer.get("error", {}).get("code") for answer in took["answers"]] == [-32010, -32010], took
+    assert took["found"] != binding.token
+    await soon(lost.wait(), "the loss of the relay")
+    assert not desk.calls
+    heard = await say(session, "!call peek {}\nwell")
+    assert "tool-canary" not in heard.text
+    assert not desk.calls
+
+
+async def test_n16_beside_a_session_that_lost_its_relay_a_new_one_has_its_tools(
+    yard: Yard, bridge: Bridge, provider: Provider
+) -> None:
+    transport = await yard.start(channel=ToolChannel.RELAY)
+    binding, desk = seat(bridge, "tool-canary")
+    lost = asyncio.Event()
+    session = await yard.open(transport, ticket=binding)
+    binding.on_gone(lost.set)
+    for relay in relays(transport.pid):
+        os.kill(relay, signal.SIGKILL)
+    await soon(lost.wait(), "the loss of the relay")
+    assert binding.state is BindingState.REVOKED
+    assert "echo: well" in (await say(session, "well")).text
+    assert not desk.calls
+    await session.close()
+    if transport.lost is not None or provider.sharing is Sharing.NONE:
+        transport = await yard.start(channel=ToolChannel.RELAY)
+    fresh, desk = seat(bridge, "tool-canary")
+    heard = await say(await yard.open(transport, ticket=fresh), "!call peek {}")
+    assert "tool-canary" in heard.text
+    assert len(desk.calls) == 1

@@ -8,13 +8,18 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
+from ostler.bridge.session_binding import RELAY
 from ostler.pool.provider import Provider
 from tests.agents.recipes import Recipe
 from tests.support.agent_gateway import allowed
 from tests.support.openai_oracle import judge_response, judge_stream
+from tests.support.served import client as plain
 from tests.support.served import events_of, gateway_at
+from tests.support.waiting import eventually
+from tests.support.witness import arguments
 from tests.support.yard import PATIENCE
 
 if TYPE_CHECKING:
@@ -31,23 +36,28 @@ async def client(provider: Provider, recipe: Recipe, tmp_path: Path) -> AsyncIte
     """What a user of this agent would make, but strict. The agent's model is the client's default."""
     import openai
 
-    settings = recipe.settings
-    section = {
-        "command": None if settings.command is None else list(settings.command),
-        "args": list(settings.args),
-        "env": dict(settings.env),
-        "home": settings.home,
-    }
     async with (
-        gateway_at(tmp_path / "data", {provider.name: section}, {}, {"pool__model_permissions": allowed(provider)}) as (
-            _,
-            base,
-        ),
+        gateway_at(
+            tmp_path / "data",
+            {provider.name: section_of(recipe)},
+            {},
+            {"pool__model_permissions": allowed(provider)},
+        ) as (_, base),
         openai.AsyncOpenAI(
             base_url=f"{base}/v1", api_key="unused", max_retries=0, timeout=PATIENCE, _strict_response_validation=True
         ) as made,
     ):
         yield made
+
+
+def section_of(recipe: Recipe) -> dict[str, Any]:
+    settings = recipe.settings
+    return {
+        "command": None if settings.command is None else list(settings.command),
+        "args": list(settings.args),
+        "env": dict(settings.env),
+        "home": settings.home,
+    }
 
 
 def model_of(provider: Provider, recipe: Recipe) -> str:
@@ -96,6 +106,41 @@ async def test_a_client_function_over_chat_completions(
     messages.append({"role": "tool", "tool_call_id": call.id, "content": RESULT})
     second = await answer()
     assert (second.finish_reason, RESULT in second.message.content) == ("stop", True)
+
+
+async def test_n16_a_relay_that_dies_costs_the_next_turn_no_tools_and_is_told_of_once(
+    provider: Provider, recipe: Recipe, tmp_path: Path
+) -> None:
+    section = section_of(recipe) | {"tool_channel": "relay"}
+    permitted = {"pool__model_permissions": allowed(provider)}
+    async with (
+        gateway_at(tmp_path / "data", {provider.name: section}, {}, permitted) as (gateway, base),
+        plain(base) as http,
+    ):
+
+        async def answer(given: Any) -> dict[str, Any]:
+            body = {"model": model_of(provider, recipe), "input": given, "conversation": "x"}
+            body |= {"tools": [{"type": "function", **FUNCTION}]}
+            made = await http.post("/v1/responses", json=body, timeout=PATIENCE)
+            return whole(made.json())
+
+        async def call() -> list[str]:
+            """The function is called and its result comes back; the notices of both answers."""
+            first = await answer(ASKED)
+            (made,) = [item for item in first["output"] if item["type"] == "function_call"]
+            second = await answer([{"type": "function_call_output", "call_id": made["call_id"], "output": RESULT}])
+            assert RESULT in said(second)
+            kinds = [item["activity"]["kind"] for item in first["output"] + second["output"] if "activity" in item]
+            return [kind for kind in kinds if kind != "tool_call"]
+
+        assert await call() == []
+        for child in psutil.Process().children(recursive=True):
+            if str(RELAY) in arguments(child.pid):
+                child.kill()
+        await eventually(lambda: gateway.bridge.stats.lost["ended"], "the bridge misses the relay")
+        assert await call() == ["tools_lost"]
+        assert await call() == []
+        assert said(await answer("!recall")).count("!call get_word") == 3
 
 
 def whole(response: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from ostler.bridge.errors import BindingRevoked
 from ostler.bridge.peers import ancestry
 from ostler.bridge.server import Bridge
-from ostler.bridge.session_binding import RELAY
+from ostler.bridge.session_binding import RELAY, Loss
 from tests.support.relays import (
     LIMIT,
     Echo,
@@ -29,6 +31,7 @@ from tests.support.relays import (
     tool,
 )
 from tests.support.waiting import eventually, soon
+from tests.support.witness import arguments, environment
 
 ECHO = [tool("echo", text={"type": "string"})]
 TOKEN = "0123456789abcdef" * 2
@@ -263,13 +266,10 @@ async def test_m07_who_asks_for_the_loss_of_a_relay_that_is_lost_already_is_told
         await client.tools()
         binding.on_gone(lambda: told.append("early"))
         assert told == []
-    await eventually(lambda: told == ["early"], "the end of the connection")
+    await eventually(lambda: told == ["early"], "the end of the relay")
     binding.on_gone(lambda: told.append("late"))
     assert told == ["early", "late"]
-    async with relay(binding) as client:
-        await client.initialize()
-        binding.on_gone(lambda: told.append("other"))
-        assert told == ["early", "late"]
+    assert (binding.lost, bridge.stats.lost) == (Loss.ENDED, {"ended": 1})
 
 
 async def test_it_leaves_though_nobody_takes_what_it_holds(tmp_path: Path) -> None:
@@ -320,26 +320,66 @@ async def test_w07a_a_recycled_pid_is_not_the_process(bridge: Bridge) -> None:
     assert bridge.stats.refused == {"foreign": 1}
 
 
-async def test_a_new_relay_takes_over_when_the_old_one_is_gone_and_owes_it_nothing(bridge: Bridge) -> None:
-    binding = bridge.open()
+async def test_n29_a_token_that_two_processes_have_shown_is_good_for_neither(bridge: Bridge) -> None:
+    binding, told = bridge.open(), []
     held = Held("A")
     bridge.publish(binding, ECHO, held)
+    binding.on_gone(lambda: told.append("gone"))
     async with relay(binding) as first:
         await first.initialize()
-        first.ask("tools/call", {"name": "echo"}, ident=1)
+        running = first.call("echo")
         await held.begun.acquire()
         async with relay(binding) as second:
             assert (await second.ask("tools/list"))["error"]["code"] == -32010
-            assert bridge.stats.refused == {"second": 1}
+        assert (await running)["error"]["code"] == -32012
+        assert (await first.ask("tools/list"))["error"]["code"] == -32010
+    assert (held.cancelled, told, binding.lost) == (1, ["gone"], Loss.SHOWN_TWICE)
+    assert bridge.stats.refused == {"second": 1}
+
+
+async def test_n29_a_token_dies_with_the_first_process_that_showed_it(bridge: Bridge) -> None:
+    binding, told = bridge.open(), []
+    held = Held("A")
+    bridge.publish(binding, ECHO, held)
+    binding.on_gone(lambda: told.append("gone"))
+    async with relay(binding) as first:
+        await first.initialize()
+        first.call("echo")
+        await held.begun.acquire()
         first.process.kill()
         await first.process.wait()
-    async with relay(binding) as third:
-        again = third.ask("tools/call", {"name": "echo"}, ident=1)
-        await held.begun.acquire()
-        assert held.cancelled == 1
-        held.release.set()
-        assert (await again)["result"]["content"][0]["text"] == "A:None"
-        assert third.stray == []
+        async with relay(binding) as thief:
+            assert (await thief.call("echo"))["error"]["code"] == -32010
+    await eventually(lambda: told == ["gone"], "the end of the first relay")
+    assert (len(held.seen), held.cancelled) == (1, 1)
+
+
+async def test_n16_a_relay_that_lives_and_stays_away_is_given_up_after_the_grace(tmp_path: Path) -> None:
+    async with running_bridge(tmp_path, reconnect_grace=0.05) as bridge:
+        binding, told = bridge.open(ECHO), asyncio.Event()
+        binding.on_gone(told.set)
+        async with connection(bridge.socket_path, binding.token) as client:
+            assert await client.names() == ["echo"]
+        await soon(told.wait(), "the end of the grace")
+        assert binding.lost is Loss.AWAY
+        with pytest.raises(BindingRevoked):
+            binding.publish(ECHO, Echo("A"))
+
+
+async def test_n29_the_token_is_not_in_the_environment_that_proc_shows(bridge: Bridge) -> None:
+    binding = bridge.open(ECHO)
+    async with relay(binding) as client:
+        assert await client.names() == ["echo"]
+        shown = environment(client.process.pid)
+        assert shown["OSTLER_ACP_SESSION_BINDING"] == "0" * 32
+        assert not any(binding.token in word for word in arguments(client.process.pid))
+
+
+def test_n29_the_memory_of_a_relay_is_closed_to_its_neighbours() -> None:
+    asked = "import ctypes, sys; sys.path.append(sys.argv[1]); import relay; relay.close_memory()"
+    code = f"{asked}; print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"
+    done = subprocess.run([sys.executable, "-I", "-c", code, str(RELAY.parent)], capture_output=True, check=True)
+    assert done.stdout == b"0\n"
 
 
 async def test_the_same_process_may_come_back_before_its_old_connection_is_gone(bridge: Bridge) -> None:

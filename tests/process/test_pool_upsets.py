@@ -143,14 +143,15 @@ async def test_f20_the_tickets_of_parked_seats_end_with_their_process(tmp_path: 
 class Doomed:
     """Tickets of which the first one's relay dies when it has listed its tools, before anybody looks at it again."""
 
-    def __init__(self, bridge: Bridge) -> None:
+    def __init__(self, bridge: Bridge, made: "type[Widow] | None" = None) -> None:
         self._tickets = Tickets(bridge)
         self._bridge = bridge
+        self._made = made or Widow
         self.issued = self._tickets.issued
 
     def open(self, definitions: Sequence[JsonObject]) -> ToolTicket:
         ticket = self._tickets.open(definitions)
-        return Widow(ticket, self._end) if len(self.issued) == 1 else ticket
+        return self._made(ticket, self._end) if len(self.issued) == 1 else ticket
 
     async def _end(self) -> None:
         for child in psutil.Process().children(recursive=True):
@@ -185,6 +186,29 @@ async def test_m07_a_seat_whose_relay_died_as_soon_as_it_had_come_is_never_hande
             assert port.issued[0].state is BindingState.REVOKED
             async with await stable.pool.lease(stable.key(), tools=TOOLS) as lease:
                 assert await say(lease, "!tools") == "whoami"
+
+
+class Doubter(Widow):
+    """It asks once more when the relay is gone."""
+
+    async def attached(self) -> None:
+        await super().attached()
+        await eventually(lambda: self._ticket.lost, "the bridge gives the ticket up")
+        await self._ticket.attached()
+
+
+async def test_n16_a_relay_that_ends_while_its_seat_is_opened_is_a_failed_open_and_no_fault_of_ours(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with bridge_in(tmp_path) as bridge:
+        port = Doomed(bridge, Doubter)
+        async with open_stable(tmp_path, tool_port=port, traits={"seats_per_process": 1}, limits=ONE) as stable:
+            with pytest.raises(AgentStartFailed, match="lost them at once") as raised:
+                await stable.pool.lease(stable.key(), tools=TOOLS)
+            assert raised.value.phase is Phase.TOOLS
+            async with await stable.pool.lease(stable.key(), tools=TOOLS) as lease:
+                assert await say(lease, "!tools") == "whoami"
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 class Jammed(Tickets):

@@ -97,9 +97,10 @@ class Slot:
 
 
 class Walk:
-    def __init__(self, code: Core) -> None:
+    def __init__(self, code: Core, *, tells_processes: bool = True) -> None:
         self.code = code
-        self.table = code.bindings.Bindings(True)
+        self.tells_processes = tells_processes
+        self.table = code.bindings.Bindings(tells_processes)
         self.toolboxes = Toolboxes()
         self.stats = Stats()
         self.settings = BridgeSettings(data_directory=Path("/nowhere"))
@@ -172,15 +173,19 @@ class Walk:
             return
         self.count += 1
         line = Line(self.count, process, slot)
-        peer = self.code.bindings.Peer((self.process(process), self.process(parent)))
+        ancestry = (self.process(process), self.process(parent)) if self.tells_processes else ()
+        peer = self.code.bindings.Peer(ancestry)
         admitted = self.table.admit(line.serial, slot.digest, peer)
         wanted = self.judge(slot, process, parent)
+        if wanted == "SECOND":
+            assert admitted == self.code.bindings.Compromised(slot.binding), f"{admitted}: two processes with a token"
+            return
         if wanted is not None:
             assert admitted is getattr(self.code.bindings.Cause, wanted), f"{admitted} instead of {wanted}"
             return
         assert admitted.binding is slot.binding, "a hello was given another session's binding"
         assert admitted.displaced == (None if slot.line is None else slot.line.serial)
-        assert admitted.resumed == (slot.last_process == process)
+        assert admitted.resumed == (self.tells_processes and slot.last_process == process)
         if slot.line is not None:
             slot.line.open = False
         if not admitted.resumed:
@@ -193,9 +198,11 @@ class Walk:
     def judge(self, slot: Slot, process: int, parent: int) -> str | None:
         if slot.revoked:
             return "UNKNOWN"
+        if not self.tells_processes:
+            return None if slot.line is None else "SECOND"
         if slot.owner is not None and slot.owner not in (process, parent):
             return "FOREIGN"
-        return "SECOND" if slot.line is not None and slot.last_process != process else None
+        return "SECOND" if slot.last_process not in (None, process) else None
 
     def drop(self, number: int) -> None:
         slot = self.slots.get(number)

@@ -93,22 +93,3 @@ def test_a_client_that_does_not_read_gets_short_errors_and_no_news() -> None:
     (reply,) = [json.loads(frame) for frame in paper.frames]
     assert reply["error"]["code"] == -32603
     assert stats.frames_dropped == 2
-
-
-def test_m07_who_comes_back_too_late_is_told_that_its_calls_are_over_and_still_gets_the_news() -> None:
-    runner, paper = Begun(), Paper()
-    talk = conversation(runner, Stats())
-    talk.connect(paper, resumed=False)
-    talk.receive(b'{"id":"i","method":"initialize","params":{"protocolVersion":"2025-06-18"}}')
-    talk.receive(b'{"method":"notifications/initialized"}')
-    talk.receive(call(1))
-    talk.disconnect()
-    talk.lapse()
-    assert runner.cancelled == runner.calls
-    assert not talk.binding.calls
-    paper.frames.clear()
-    talk.connect(paper, resumed=True)
-    talk.tools_changed()
-    late, news = (json.loads(frame) for frame in paper.frames)
-    assert (late["id"], late["result"]["isError"]) == (1, True)
-    assert news["method"] == "notifications/tools/list_changed"

@@ -30,5 +30,5 @@ def test_what_decides_touches_nothing(name: str) -> None:
 
 def test_the_relay_loads_only_what_costs_nothing() -> None:
     assert imported("relay", anywhere=False) == {"_socket", "posix", "select", "sys", "time"}
-    assert imported("relay") == {"_socket", "posix", "select", "sys", "time", "json"}
+    assert imported("relay") == {"_ctypes", "_socket", "posix", "select", "sys", "time", "json"}
     assert imported("relay_start") == {"posix", "sys"}

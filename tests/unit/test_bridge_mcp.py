@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ostler.bridge import hello
 from ostler.bridge.binding import Binding, BindingState, Call
-from ostler.bridge.bindings import Bindings, Cause, Peer
+from ostler.bridge.bindings import Bindings, Cause, Compromised, Peer
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.errors import CallRefused, DuplicateTool, TokenCollision, ToolMalformed
 from ostler.bridge.mcp import HANDSHAKE_VERSIONS, STATELESS_VERSION, VERSION_KEY, Begin, Effect, End, McpSession, Send
@@ -298,7 +298,15 @@ def test_without_process_identity_the_table_relies_on_the_uid() -> None:
     binding = Binding(toolbox([]), max_calls=1)
     table.issue(b"x", binding)
     assert not isinstance(table.admit(1, b"x", Peer()), Cause)
-    assert table.admit(2, b"x", Peer()) is Cause.SECOND
+    assert table.admit(2, b"x", Peer()) == Compromised(binding)
+    table.part(1)
+    assert not isinstance(table.admit(3, b"x", Peer()), Cause | Compromised)
+
+
+def test_n29_a_process_that_vanished_while_we_looked_is_admitted_to_nothing() -> None:
+    table = Bindings(tells_processes=True)
+    table.issue(b"x", Binding(toolbox([]), max_calls=1))
+    assert table.admit(1, b"x", Peer()) is Cause.FOREIGN
 
 
 @pytest.mark.parametrize("bad", [{}, {"name": ""}, {"name": "a"}, {"name": "a", "inputSchema": {"x": {1}}}])

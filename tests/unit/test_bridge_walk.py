@@ -79,10 +79,10 @@ TestRouting = Routing.TestCase
 TestRouting.settings = settings(max_examples=25, stateful_step_count=60, deadline=None)
 
 
-def stroll(code: Core, seed: int, steps: int, sessions: int = SLOTS) -> None:
+def stroll(code: Core, seed: int, steps: int, sessions: int = SLOTS, *, tells_processes: bool = True) -> None:
     """A long random walk; fewer sessions make rare meetings common."""
     draw = random.Random(seed)
-    walk = Walk(code)
+    walk = Walk(code, tells_processes=tells_processes)
     for number in range(sessions):
         walk.issue(number)
     weighted = (
@@ -101,6 +101,7 @@ def stroll(code: Core, seed: int, steps: int, sessions: int = SLOTS) -> None:
 def test_w02_no_call_is_seen_by_the_wrong_dispatcher(seed: int) -> None:
     stroll(core(), seed, 5_000)
     stroll(core(), seed, 2_000, sessions=3)
+    stroll(core(), seed, 2_000, sessions=3, tells_processes=False)
 
 
 MUTANTS = {
@@ -111,8 +112,13 @@ MUTANTS = {
     ),
     "a thief may sit beside the owner": (
         "bindings",
-        "if place.connection is not None and not same:",
+        "if taken and not same:",
         "if False:",
+    ),
+    "a thief may take the place of a process that is gone": (
+        "bindings",
+        "taken = place.process is not None or place.connection is not None",
+        "taken = place.connection is not None",
     ),
     "a displaced connection keeps its place": (
         "bindings",
@@ -231,8 +237,8 @@ MUTANTS = {
     ),
     "a lost connection is still written to": (
         "conversation",
-        "        self._outlet = None\n\n    def lapse",
-        "        pass\n\n    def lapse",
+        "        self._outlet = None\n\n    def abandon",
+        "        pass\n\n    def abandon",
     ),
 }
 
@@ -241,6 +247,7 @@ def survives(code: Core) -> bool:
     try:
         for seed in range(3):
             stroll(code, seed, 4_000, sessions=2)
+            stroll(code, seed, 2_000, sessions=2, tells_processes=False)
             stroll(code, seed, 1_500)
     except Exception:  # noqa: BLE001 - a mutant may break in any way; broken is caught
         return False

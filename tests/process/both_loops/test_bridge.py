@@ -19,10 +19,12 @@ from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.context import NoSessionContext, session_context
 from ostler.bridge.errors import BindingRevoked, BridgeNotRunning, SocketInUse, SocketRefused
 from ostler.bridge.server import Bridge
+from ostler.bridge.session_binding import Loss
 from ostler.bridge.settings import BridgeSettings
 from ostler.bridge.socket_path import LONGEST
 from ostler.bridge.tokens import digest, secret_token, well_formed
 from tests.support.relays import Echo, Held, connection, hello, open_connection, relay, running_bridge, tool
+from tests.support.waiting import soon
 
 ECHO = [tool("echo", "says who it is", text={"type": "string"})]
 CHANGED = "notifications/tools/list_changed"
@@ -218,7 +220,7 @@ async def test_f09_w07d_every_bad_token_gets_the_same_bytes(bridge: Bridge) -> N
             ]
             replies[kind] = json.dumps(asked)
             await client.close()
-        assert await holder.names() == ["echo"]
+        assert (await holder.ask("tools/list"))["error"]["code"] == -32010, "nobody can tell which of two is the thief"
     assert set(replies.values()) == {
         json.dumps(
             [
@@ -231,6 +233,20 @@ async def test_f09_w07d_every_bad_token_gets_the_same_bytes(bridge: Bridge) -> N
             * 4
         )
     }
+
+
+async def test_n16_a_relay_that_was_killed_is_missed_long_before_its_grace_is_over(bridge: Bridge) -> None:
+    binding, gone = bridge.open(ECHO), asyncio.Event()
+    held = Held("A")
+    bridge.publish(binding, ECHO, held)
+    binding.on_gone(gone.set)
+    async with relay(binding) as client:
+        client.call("echo")
+        await held.begun.acquire()
+        client.process.kill()
+        await soon(gone.wait(), "the loss of the relay", bridge.settings.reconnect_grace / 2)
+    assert (binding.lost, held.cancelled) == (Loss.ENDED, 1)
+    assert not bridge.stats.calls_running
 
 
 async def test_f10_nothing_in_a_call_and_no_second_hello_moves_a_connection(bridge: Bridge) -> None:
@@ -594,9 +610,9 @@ async def test_progress_and_log_go_to_the_caller_who_asked(bridge: Bridge) -> No
             ("notifications/message", {"level": "warning", "data": {"what": "odd"}, "logger": "tool"}),
         ]
         assert neighbour.notices == []
-    heard: list[tuple[object, ...]] = []
-    await binding.call("echo", {}, call_id="1", progress=lambda *said: heard.append(said))
-    assert heard == [(1, 2, "half")]
+        heard: list[tuple[object, ...]] = []
+        await binding.call("echo", {}, call_id="1", progress=lambda *said: heard.append(said))
+        assert heard == [(1, 2, "half")]
 
 
 async def test_too_many_calls_at_once_are_refused_for_that_session_only(tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ QUIET = ReserveRule(most=4, keep_seconds=1e-6)
 """A rule that never learns anything: only floors and hints park seats."""
 
 
-def spec(fingerprint: str = "f", *, spares: int = 0, most: int | None = None, **traits: Any) -> KeySpec:
-    return KeySpec("gem", fingerprint, Traits(**({"seats_per_process": 3} | traits)), spares, most)
+def spec(
+    fingerprint: str = "f", *, spares: int = 0, most: int | None = None, reserve: str | None = None, **traits: Any
+) -> KeySpec:
+    return KeySpec("gem", fingerprint, Traits(**({"seats_per_process": 3} | traits)), spares, most, reserve)
 
 
 def words(action: actions.Action) -> str:  # noqa: C901  # one case per action

@@ -106,7 +106,9 @@ class Judge(Levels):
     def _on_AdoptSlot(self, action: Any) -> None:
         slot = self.slots[action.slot]
         spec = self.specs[action.key]
-        require(slot.spare and slot.state in {"starting", "ready"}, "only a living spare is adopted", action)
+        untouched = slot.key == spec.reserve and not slot.used
+        require(slot.spare or untouched, "only what nobody has used is adopted", action)
+        require(slot.state in {"starting", "ready"} and slot.draining_since is None, "only the living", action)
         require((slot.provider, slot.fingerprint) == (spec.provider, spec.fingerprint), "a spare fits", action)
         slot.key, slot.spare, slot.adopted_step, slot.used_at = action.key, False, self.step, self.now
         slot.capacity, slot.single_use = (
@@ -231,6 +233,7 @@ class Judge(Levels):
         self.leases[action.lease] = MirrorLease(action.generation, action.claim, claim.key, action.slot, action.seat)
         slot.leases.add(action.lease)
         slot.served += action.seat is not None
+        slot.used = True
         if action.seat is not None and not slot.heard and slot.unheard_since is None:
             slot.unheard_since = self.now
         slot.used_at = self.now
@@ -281,7 +284,11 @@ class Judge(Levels):
         causes = self.lib.Cause
         idle = {causes.IDLE, causes.EVICTED, causes.MEMORY_BUDGET, causes.SURPLUS}
         require(action.cause not in idle, "leased is never idle", action)
-        if slot.draining_since is None:
+        if action.cause is causes.TOOLS_LOST:
+            broken = self.event.seat if isinstance(self.event, self.events.SeatBroken) else None
+            require(self.leases[action.lease].seat == broken, "the holder of a broken seat moves, nobody else", action)
+            self.told_broken = broken
+        elif slot.draining_since is None:
             slot.draining_since = self.now
 
     def _on_SeatsLost(self, action: Any) -> None:

@@ -43,6 +43,8 @@ class MirrorSlot:
     draining_since: float | None = None
     opened: int = 0
     served: int = 0
+    used: bool = False
+    """Somebody has had it."""
     cancelled_step: int = -1
     heard: bool = False
     unheard_since: float | None = None
@@ -117,6 +119,8 @@ class Mirror:
         self.cooled: set[Any] = set()
         """Keys that nobody asked for since they were cooled."""
         self.ceilings: dict[Any, int] = defaultdict(int)
+        self.told_broken: int | None = None
+        """The seat whose holder was told last that it is broken."""
         self.busy_since: float | None = None
         """Since when, without a break, somebody was being started or opened for, or waited for a first answer."""
 
@@ -153,8 +157,9 @@ class Mirror:
     def _proven(self, slot: MirrorSlot) -> None:
         group = self._slot_group(slot)
         self.fails.pop(group, None)
-        if slot.ready_at > self.shorts.get(group, (0, slot.ready_at))[1]:
-            del self.shorts[group]
+        _, at = self.shorts.get(group, (0, self.now))
+        if slot.ready_at > at or self.now - at >= 2.0 * self.limits.backoff_cap:
+            self.shorts.pop(group, None)
 
     def _forget_claim(self, number: int) -> None:
         claim = self.claims.pop(number)

@@ -104,6 +104,16 @@ MUTANTS = (
         "del self.leases[lease.id], lease.slot.leases[lease.id]",
         "del self.leases[lease.id]",
     ),
+    Mutant("broken_under_a_lease_untold", "failures", "elif seat.lease is not None:", "elif not seat.lease:"),
+    Mutant("broken_under_a_lease_closed", "failures", "if seat.state is SeatState.PARKED:", "if seat:"),
+    Mutant("used_reserve_taken", "records", "return fresh and not self.ever_leased and", "return fresh and"),
+    Mutant(
+        "reserve_over_key_cap",
+        "starts",
+        "    if len(stable.slots) >= key_cap(books, stable):\n        return False\n",
+        "",
+    ),
+    Mutant("opens_left_behind", "books", "                before.opening -= 1\n", ""),
     Mutant("memory_never_freed", "books", "        self.charge(slot, 0)\n", ""),
     Mutant(
         "last_first",

@@ -384,6 +384,13 @@ def test_a_broken_parked_seat_is_replaced_after_a_pause() -> None:
     assert pool.tick(2.0) == ["open 5 on #1 t"]
 
 
+def test_n16_the_holder_of_a_seat_that_broke_is_told_to_move_and_its_process_serves_on() -> None:
+    pool = ready()
+    assert pool.do(events.SeatBroken(SeatId(2))) == ["note seat_broken", "move 3 tools_lost"]
+    assert pool.release(3) == ["close 2"]
+    assert pool.claim() == ["open 4 on #1"]
+
+
 def test_a_failed_open_costs_one_claim_and_three_cost_the_process() -> None:
     pool = ready(open_failures=2)
     assert pool.claim() == ["open 4 on #1"]

@@ -410,3 +410,43 @@ def test_m01_an_open_that_its_agent_has_answered_keeps_no_other_one_waiting() ->
     assert pool.do(made) == ["note stale"]
     assert pool.opened(2) == ["grant c1 lease 4 on #1 cold no_process"]
     assert pool.opened(3) == ["grant c2 lease 5 on #1 cold starting", "open 6 on #1"]
+
+
+def owned(**limits: object) -> Pool:
+    """A pool whose key `k` keeps one seat parked that ann's and bob's may take."""
+    pool = Pool(**limits)
+    pool.register("k")
+    for name in ("ann", "bob"):
+        pool.register(name, reserve="k")
+    pool.warm("k")
+    pool.started(1)
+    pool.opened(2)
+    return pool
+
+
+def test_n29_a_parked_seat_of_the_reserve_is_taken_with_its_process_which_serves_nobody_else() -> None:
+    pool = owned()
+    assert pool.claim("ann", "t") == ["adopt #1 ann", "grant c1 lease 3 on #1 parked none"]
+    assert pool.answered(3) == ["start #4 k"]
+    assert pool.claim("ann", "t") == ["open 5 on #1 t"]
+    assert pool.claim("bob", "t") == ["adopt #4 bob"]
+    assert pool.started(4) == ["open 6 on #4 t"]
+
+
+def test_n29_a_process_that_somebody_has_used_is_never_taken_from_the_reserve() -> None:
+    pool = owned(max_processes=1)
+    assert pool.claim("k", "t") == ["grant c1 lease 3 on #1 parked none"]
+    assert pool.answered(3) == ["open 4 on #1 t"]
+    pool.opened(4)
+    pool.release(3)
+    assert "adopt #1 ann" not in pool.claim("ann", "t")
+
+
+def test_n29_a_process_of_the_reserve_that_can_open_nothing_for_the_waiter_stays() -> None:
+    pool = Pool()
+    pool.register("k", seats_per_process=1)
+    pool.register("ann", reserve="k", seats_per_process=1)
+    pool.warm("k", "t")
+    pool.started(1)
+    pool.opened(2)
+    assert pool.claim("ann", "other") == ["start #3 ann"]

@@ -7,6 +7,7 @@ books. `lib` is the package under test, so that a mutated copy can be walked as 
 from one seed.
 """
 
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -26,7 +27,11 @@ class Walk(Judge):
     def run(self, steps: int) -> int:
         """Walk, then shut down and see that nothing is left. Returns the number of events handled."""
         for key in range(self.rng.randint(2, 5)):
-            self._register(key, make_spec(self.rng, self.lib, key))
+            spec = make_spec(self.rng, self.lib, key)
+            if key == 1 and self.seed % 3 == 0:
+                # It lives on what is kept ready for its reserve as well.
+                spec = replace(self.specs[0], reserve=0)
+            self._register(key, spec)
         while self.step < steps:
             self.now += self.rng.random() * 0.3
             if (jump := self.rng.random()) < 0.01:
@@ -157,7 +162,7 @@ class Walk(Judge):
         if self.rng.random() < 0.3:
             fingerprint = "f1" if old.traits.cwd_per_session and fingerprint == "f0" else f"f{key}.{self.step}"
         cap = self.rng.choice((None, 1, 2))
-        spec = self.lib.KeySpec(old.provider, fingerprint, old.traits, old.spares, cap)
+        spec = self.lib.KeySpec(old.provider, fingerprint, old.traits, old.spares, cap, old.reserve)
         self._register(key, spec)
 
     def _register(self, key: Any, spec: Any) -> None:
@@ -312,9 +317,14 @@ class Walk(Judge):
             self._send(self.last_answer)
 
     def _seat_broken(self) -> None:
-        parked = [number for number, seat in self.seats.items() if seat.state == "parked"]
-        if (number := self._pick(parked)) is not None:
+        whole = [number for number, seat in self.seats.items() if seat.state in {"parked", "leased"}]
+        if (number := self._pick(whole)) is not None:
+            leased, self.told_broken = self.seats[number].state == "leased", None
             self._send(self.events.SeatBroken(number))
+            if leased:
+                require(self.told_broken == number, "the holder of a broken seat is told to move", number)
+                require(self.seats[number].state == "leased", "a leased seat stays its holder's", number)
+                return
             gone = number not in self.seats or self.seats[number].state == "closing"
             require(gone, "a broken seat is nobody's", number)
 

@@ -128,7 +128,7 @@ def evil_state() -> dict[str, Any]:
     process = {"process": 1, "pid": 2, "state": EVIL, "retired_for": EVIL, "age": 1.0, "unused_for": 1.0, "leased": 1,
                "parked": 1, "opening": 0, "capacity": 3, "served": 1, "leaked": 1, "memory": 5,
                "memory_charged": 5}  # fmt: skip
-    key = {"key": EVIL, "name": EVIL, "provider": EVIL, "model": EVIL, "cwd": EVIL, "own_process": False,
+    key = {"key": EVIL, "name": EVIL, "provider": EVIL, "model": EVIL, "cwd": EVIL, "own_process": False, "owner": EVIL,
            "paused": False, "waiting": 1, "processes_wanted": 1, "start_failures": 1, "retry_in": 2.0,
            "last_failure": EVIL, "target": 1, "floor": 0, "parked": 1, "leased": 1, "opening": 0,
            "arrivals_per_minute": 1.0, "processes": [process]}  # fmt: skip
