@@ -13,7 +13,6 @@ Rules, all measured:
   thread, so it is done on the loop.
 """
 
-import asyncio
 import ctypes
 import logging
 
@@ -48,9 +47,10 @@ def give_back() -> None:
 async def give_back_now_and_then(every: float = EVERY, *, loops: Loops | None = None) -> None:
     """Until cancelled."""
     loop = (loops or Loops()).add("the return of free memory to the system")
-    with loop.running():
-        while True:
-            await asyncio.sleep(every)
-            with loop.round():
-                give_back()
-                log.debug("free memory was given back to the system")
+    await loop.repeat(lambda: every, give_back_once)
+
+
+async def give_back_once() -> None:
+    """On the loop: see the rules."""
+    give_back()
+    log.debug("free memory was given back to the system")

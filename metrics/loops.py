@@ -2,8 +2,8 @@
 
 Rules:
 - Every task and thread that works for the life of its owner is a `Loop`: its body runs inside `running`, each round
-  inside `round`. An error of a round is logged and counted, and the loop goes on. Only its owner ends it: by a
-  cancellation, by leaving the `running` block, or, where there is no such block, by `stopped`.
+  inside `round`; `repeat` is both. An error of a round is logged and counted, and the loop goes on. Only its owner ends
+  it: by a cancellation, by leaving the `running` block, or, where there is no such block, by `stopped`.
 - A loop is broken when it has ended by anything else, when one round takes longer than `patience`, or, where nothing
   can be served without it (`vital`), when `SEVERAL` rounds in a row have failed. `Loops.broken` says so in a sentence
   without paths or error texts, because strangers may read it; the log has those.
@@ -12,7 +12,7 @@ Rules:
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 from typing import Final
@@ -75,6 +75,14 @@ class Loop:
                 self.succeeded()
         finally:
             self._began = None
+
+    async def repeat(self, every: Callable[[], float], work: Callable[[], Awaitable[object]]) -> None:
+        """A round each so many seconds, until it is cancelled."""
+        with self.running():
+            while True:
+                await asyncio.sleep(every())
+                with self.round():
+                    await work()
 
     @contextmanager
     def busy(self) -> Iterator[None]:

@@ -142,12 +142,7 @@ class Engine:
             self._alarm.cancel()
 
     async def _watch_memory(self) -> None:
-        loop = self._loops.add("the watch of the agents' memory")
-        with loop.running():
-            while True:
-                await asyncio.sleep(self._watch_every)
-                with loop.round():
-                    await self._weigh_all()
+        await self._loops.add("the watch of the agents' memory").repeat(lambda: self._watch_every, self._weigh_all)
 
     async def _weigh_all(self) -> None:
         for running in list(self.roster.slots.values()):
@@ -161,11 +156,7 @@ class Engine:
 
     async def _watch_makings(self) -> None:
         loop = self._loops.add("the watch of the files that agents are started from")
-        with loop.running():
-            while True:
-                await asyncio.sleep(self._watch_every)
-                with loop.round():
-                    await self.makings.look_anew()
+        await loop.repeat(lambda: self._watch_every, self.makings.look_anew)
 
     def _forget_wishes(self) -> None:
         used = self.core.tools_in_use()

@@ -124,11 +124,7 @@ class TransportPool:
 
     async def _watch_floors(self) -> None:
         loop = self._loops.add("the watch of the keys to be kept warm")
-        with loop.running():
-            while True:
-                await asyncio.sleep(self._settings.watch_every)
-                with loop.round():
-                    await self._floors.try_again()
+        await loop.repeat(lambda: self._settings.watch_every, self._floors.try_again)
 
     async def shutdown(self) -> None:
         """End every process and everything below it. Idempotent; then all but `snapshot` raise `PoolClosed`."""

@@ -52,7 +52,7 @@ def table(
             "Read a response, or the rest of its stream",
             query=("stream", "starting_after"),
         ),
-        Row("DELETE", one, responses.delete, "Delete a response"),
+        Row("DELETE", one, responses.delete, "Delete a response, or erase what only it led to", query=("erase",)),
         Row("POST", f"{one}/cancel", responses.cancel, "Stop a response that is being made"),
         Row("GET", f"{one}/input_items", responses.input_items, "What a response was made from", query=PAGED),
         Row(

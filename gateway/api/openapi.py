@@ -47,6 +47,7 @@ QUERIES: dict[str, JsonObject] = {
     "starting_after": {"type": "integer"},
     "key": {"type": "string"},
     "cwd": {"type": "string"},
+    "erase": {"type": "boolean"},
 }
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>ostler</title>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">

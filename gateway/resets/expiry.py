@@ -11,7 +11,6 @@ Rules:
 - The clock on the wall is asked, never waited for: it may step. The timer only says how often.
 """
 
-import asyncio
 import logging
 
 from ostler.gateway.errors import StoreError
@@ -39,15 +38,7 @@ class Expiry:
 
     async def run(self) -> None:
         """A pass from time to time, for ever."""
-        loop = self._loops.add("the search for sessions that are over")
-        with loop.running():
-            while True:
-                await asyncio.sleep(self._every)
-                with loop.round():
-                    try:
-                        await self.check()
-                    except StoreError as error:
-                        log.warning("sessions that are over cannot be looked for now: %s", error)
+        await self._loops.add("the search for sessions that are over").repeat(lambda: self._every, self.check)
 
     async def check(self) -> int:
         """One pass. How many sessions were finalised."""

@@ -9,12 +9,10 @@ Rules:
 - A session that the process uses is never touched.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 
 from ostler.gateway.config.settings import RetentionSettings
-from ostler.gateway.errors import StoreError
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.metrics.loops import Loops
 
@@ -47,15 +45,7 @@ class Retention:
 
     async def run(self) -> None:
         """A pass from time to time, for ever."""
-        loop = self._loops.add("the search for sessions that nothing leads to")
-        with loop.running():
-            while True:
-                await asyncio.sleep(self._every)
-                with loop.round():
-                    try:
-                        await self.check()
-                    except StoreError as error:
-                        log.warning("sessions that nothing leads to cannot be looked for now: %s", error)
+        await self._loops.add("the search for sessions that nothing leads to").repeat(lambda: self._every, self.check)
 
     async def check(self) -> int:
         """One pass. How many sessions were deleted."""
