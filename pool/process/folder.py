@@ -12,8 +12,7 @@ import errno
 import os
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from ostler.pool.looks import PATIENCE, Looks, NoLook
 from ostler.pool.process.refusals import OPENED
@@ -29,7 +28,8 @@ class MovedElsewhere(OSError):
 
 
 class Descriptor:
-    """A file descriptor that is closed with its last reference: an open that nobody waits for any more leaks none."""
+    """A file descriptor that is closed with its last reference: an open that nobody waits for any more leaks none, and
+    those who waited for the same open share it."""
 
     __slots__ = ("number",)
 
@@ -42,31 +42,20 @@ class Descriptor:
         """A path that leads to what is open, whatever its name leads to now."""
         return f"{OPENED}{self.number}"
 
-    def close(self) -> None:
-        """Idempotent."""
-        number, self.number = self.number, -1
-        if number >= 0:
-            os.close(number)
-
     def __del__(self) -> None:
-        self.close()
+        if self.number >= 0:
+            os.close(self.number)
 
 
 class Folder:
-    """An open directory. `exact`: its name must be its one name, without links. `with` closes it, as does its end."""
+    """An open directory. `looks` are shared by all folders, so that dead disks take only so many threads. `exact`: its
+    name must be its one name, without links."""
 
-    def __init__(self, path: Path | str, *, exact: bool = True) -> None:
+    def __init__(self, path: Path | str, looks: Looks[Descriptor], *, exact: bool = True) -> None:
         self.path = str(path)
         self._exact = exact
-        self._looks: Looks[Descriptor] = Looks()
+        self._looks = looks
         self._held: Descriptor | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._held is not None:
-            self._held.close()
 
     @property
     def descriptor(self) -> Descriptor:

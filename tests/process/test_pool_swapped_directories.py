@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ostler.pool import AgentStartFailed, BadDirectory
+from ostler.pool.looks import Looks
 from ostler.pool.process.folder import Descriptor, Folder, MovedElsewhere
 from tests.support.pools import Stable, open_stable, say
 from tests.support.witness import open_files
@@ -76,15 +77,16 @@ async def test_n38_an_open_directory_is_told_from_what_its_name_leads_to(tmp_pat
     work, outside = tmp_path / "work", tmp_path / "outside"
     work.mkdir()
     before = len(open_files())
-    with Folder(work) as folder:
-        assert not folder.is_in_place()
+    folder = Folder(work, Looks())
+    assert not folder.is_in_place()
+    await folder.confirm()
+    assert folder.is_in_place()
+    swap(work, outside)
+    assert not folder.is_in_place()
+    with pytest.raises(MovedElsewhere):
         await folder.confirm()
-        assert folder.is_in_place()
-        swap(work, outside)
-        assert not folder.is_in_place()
-        with pytest.raises(MovedElsewhere):
-            await folder.confirm()
-        assert leads_to(folder.descriptor.link) == tmp_path / "moved"
+    assert leads_to(folder.descriptor.link) == tmp_path / "moved"
+    del folder
     assert len(open_files()) == before
 
 
