@@ -84,9 +84,9 @@ class Connection:
     async def start(self, keeper: Keeper, folders: Looks[Descriptor]) -> None:
         """Start the process. Raises `StartError`."""
         command = self._launch.command
-        folder = await enter(command, folders)
-        opened = folder.descriptor.link
-        self._process = await AgentProcess.start(command, self, keeper=keeper, cwd=opened)
+        with await enter(command, folders) as folder:
+            opened = folder.descriptor.link
+            self._process = await AgentProcess.start(command, self, keeper=keeper, cwd=opened)
         early, self._early = self._early, []
         for frame in early:
             self._write(frame)

@@ -12,7 +12,8 @@ import errno
 import os
 from functools import partial
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from ostler.pool.looks import PATIENCE, Looks, NoLook
 from ostler.pool.process.refusals import OPENED
@@ -28,8 +29,7 @@ class MovedElsewhere(OSError):
 
 
 class Descriptor:
-    """A file descriptor that is closed with its last reference: an open that nobody waits for any more leaks none, and
-    those who waited for the same open share it."""
+    """A file descriptor that is closed with its last reference: an open that nobody waits for any more leaks none."""
 
     __slots__ = ("number",)
 
@@ -42,20 +42,32 @@ class Descriptor:
         """A path that leads to what is open, whatever its name leads to now."""
         return f"{OPENED}{self.number}"
 
+    def close(self) -> None:
+        """Idempotent."""
+        number, self.number = self.number, -1
+        if number >= 0:
+            os.close(number)
+
     def __del__(self) -> None:
-        if self.number >= 0:
-            os.close(self.number)
+        self.close()
 
 
 class Folder:
     """An open directory. `looks` are shared by all folders, so that dead disks take only so many threads. `exact`: its
-    name must be its one name, without links."""
+    name must be its one name, without links. `with` closes it without waiting for its last reference."""
 
     def __init__(self, path: Path | str, looks: Looks[Descriptor], *, exact: bool = True) -> None:
         self.path = str(path)
         self._exact = exact
         self._looks = looks
         self._held: Descriptor | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._held is not None:
+            self._held.close()
 
     @property
     def descriptor(self) -> Descriptor:
@@ -73,7 +85,9 @@ class Folder:
         if self.is_in_place():
             return
         try:
-            fresh = await self._looks.find(self.path, partial(Descriptor, self.path), patience)
+            # Named by the folder: a descriptor has one owner, who may close it.
+            name, work = (self.path, id(self)), partial(Descriptor, self.path)
+            fresh = await self._looks.find(name, work, patience, place=self.path)
         except NoLook as error:
             raise TimeoutError(errno.ETIMEDOUT, error.why, self.path) from error
         if self._exact and named(fresh) != self.path:
