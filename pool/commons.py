@@ -6,6 +6,8 @@ two sessions of one process.
 """
 
 from ostler.pool.gate import OpenGate, StartGate
+from ostler.pool.looks import Looks
+from ostler.pool.process.folder import Descriptor
 from ostler.pool.provider import Provider
 from ostler.pool.shelf import Shelf
 
@@ -14,6 +16,8 @@ class Commons:
     """One of each for each (provider, HOME)."""
 
     def __init__(self) -> None:
+        self.folders: Looks[Descriptor] = Looks()
+        """The opening of working directories, for all of them: a dead disk takes only so many threads."""
         self._opens: dict[tuple[str, str], OpenGate] = {}
         self._starts: dict[tuple[str, str], StartGate] = {}
         self._shelves: dict[tuple[str, str], Shelf] = {}

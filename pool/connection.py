@@ -16,9 +16,11 @@ from typing import Any, Protocol
 from ostler.pool.codec import Call, Notice
 from ostler.pool.errors import AgentFault, AgentSilent, AgentStartFailed, Phase, TransportLost
 from ostler.pool.launch import Launch
+from ostler.pool.looks import Looks
 from ostler.pool.process.environment import secret_values
 from ostler.pool.process.errors import StdinClosed
 from ostler.pool.process.exit import Exit
+from ostler.pool.process.folder import Descriptor
 from ostler.pool.process.keeper import Keeper
 from ostler.pool.process.process import AgentProcess, enter
 from ostler.wire.json import JsonObject
@@ -79,10 +81,10 @@ class Connection:
         self.sample = ""
         """The first thing on stdout that was no message; what a wrong program has to say for itself."""
 
-    async def start(self, keeper: Keeper) -> None:
+    async def start(self, keeper: Keeper, folders: Looks[Descriptor]) -> None:
         """Start the process. Raises `StartError`."""
         command = self._launch.command
-        with await enter(command) as folder:
+        with await enter(command, folders) as folder:
             opened = folder.descriptor.link
             self._process = await AgentProcess.start(command, self, keeper=keeper, cwd=opened)
         early, self._early = self._early, []

@@ -32,12 +32,13 @@ from ostler.pool.errors import (
     UnknownSession,
 )
 from ostler.pool.launch import Launch
+from ostler.pool.looks import Looks
 from ostler.pool.moving import Moving
 from ostler.pool.observer import Observer
 from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.ports import ToolPort, ToolSet, ToolTicket
 from ostler.pool.process.errors import Blind, Survivors
-from ostler.pool.process.folder import Folder
+from ostler.pool.process.folder import Descriptor, Folder
 from ostler.pool.provider import CloseVerb
 from ostler.pool.roster import Chair, Failure, PoolKey, Roster, Running
 from ostler.pool.session import AgentSession, require_in_place
@@ -101,6 +102,7 @@ class Stablehand:
         self._chance = chance
         self._told_unkeyed: set[str] = set()
         self._moving = Moving()
+        self._looks: Looks[Descriptor] = Looks()
         self._folders: WeakValueDictionary[str, Folder] = WeakValueDictionary()
 
     def not_launched(self, slot: SlotId, key: PoolKey, error: PoolError | ValueError) -> None:
@@ -318,7 +320,7 @@ class Stablehand:
         """One for all sessions of a directory, as long as there is one."""
         folder = self._folders.get(cwd)
         if folder is None:
-            folder = self._folders[cwd] = Folder(cwd)
+            folder = self._folders[cwd] = Folder(cwd, self._looks)
         return folder
 
     async def _require_stayed(self, session: AgentSession, order: SeatOrder) -> None:

@@ -95,7 +95,7 @@ class Transport:
         async with commons.starts(launch.provider, launch.home).passed():
             began = asyncio.get_running_loop().time()
             try:
-                await transport.connection.start(keeper)
+                await transport.connection.start(keeper, commons.folders)
                 await transport._shake_hands()
                 transport._ready = True
             except (StartError, ProcessError, PoolError, BadReply) as error:

@@ -53,12 +53,13 @@ class Descriptor:
 
 
 class Folder:
-    """An open directory. `exact`: its name must be its one name, without links. `with` closes it, as does its end."""
+    """An open directory. `looks` are shared by all folders, so that dead disks take only so many threads. `exact`: its
+    name must be its one name, without links. `with` closes it without waiting for its last reference."""
 
-    def __init__(self, path: Path | str, *, exact: bool = True) -> None:
+    def __init__(self, path: Path | str, looks: Looks[Descriptor], *, exact: bool = True) -> None:
         self.path = str(path)
         self._exact = exact
-        self._looks: Looks[Descriptor] = Looks()
+        self._looks = looks
         self._held: Descriptor | None = None
 
     def __enter__(self) -> Self:
@@ -84,7 +85,9 @@ class Folder:
         if self.is_in_place():
             return
         try:
-            fresh = await self._looks.find(self.path, partial(Descriptor, self.path), patience)
+            # Named by the folder: a descriptor has one owner, who may close it.
+            name, work = (self.path, id(self)), partial(Descriptor, self.path)
+            fresh = await self._looks.find(name, work, patience, place=self.path)
         except NoLook as error:
             raise TimeoutError(errno.ETIMEDOUT, error.why, self.path) from error
         if self._exact and named(fresh) != self.path:

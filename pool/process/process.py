@@ -14,11 +14,12 @@ import logging
 import signal
 from typing import Protocol
 
+from ostler.pool.looks import Looks
 from ostler.pool.process.command import Command
 from ostler.pool.process.environment import secret_values
 from ostler.pool.process.errors import Blind, StartError, StdinClosed, Survivors
 from ostler.pool.process.exit import Ending, Exit
-from ostler.pool.process.folder import Folder
+from ostler.pool.process.folder import Descriptor, Folder
 from ostler.pool.process.keeper import Keeper
 from ostler.pool.process.ladder import Rung, StopDeadlines
 from ostler.pool.process.pipes import Inflow, Outflow, Pipes
@@ -306,9 +307,9 @@ def _failed(task: "asyncio.Task[Exit]") -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)
 
 
-async def enter(command: Command) -> Folder:
+async def enter(command: Command, looks: Looks[Descriptor]) -> Folder:
     """The working directory, open. Raises `StartError`."""
-    folder = Folder(command.cwd, exact=command.exact_cwd)
+    folder = Folder(command.cwd, looks, exact=command.exact_cwd)
     try:
         await folder.confirm()
     except OSError as error:
