@@ -50,11 +50,11 @@ async def test_e17_sigkill_in_mid_turn(yard: Yard) -> None:
     await soon(ticket.called.wait(), "the turn being in its middle")
     left = family(transport, ticket)
     os.kill(transport.pid, signal.SIGKILL)
-    heard = await soon(hearing, "the end of a turn whose process was killed", 2)
+    heard = await soon(hearing, "the end of a turn whose process was killed")
     assert heard.finished.reason is Reason.FAILED
     assert isinstance(heard.finished.cause, TransportLost)
     assert (heard.finished.cause.pid, heard.finished.cause.exit_code) == (transport.pid, -signal.SIGKILL)
-    assert await soon(transport.wait_lost(), "the loss", 2) is told[0]
+    assert await soon(transport.wait_lost(), "the loss") is told[0]
     with pytest.raises(TransportLost):
         await transport.open(yard.order())
     await gone(left)
@@ -71,7 +71,7 @@ async def test_sigterm_to_the_group_leaves_nothing(yard: Yard) -> None:
 @pytest.mark.parametrize("hard", [False, True], ids=["soft", "hard"])
 async def test_e13_close_in_mid_turn_leaves_nothing(yard: Yard, hard: bool) -> None:
     transport, session, _, left = await in_mid_turn(yard)
-    await soon(transport.close(hard=hard), "the end of a closed transport", 40)
+    await soon(transport.close(hard=hard), "the end of a closed transport")
     await gone(left)
     assert session.sealed is not None
     with pytest.raises(TransportLost):

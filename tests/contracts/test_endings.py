@@ -61,7 +61,7 @@ async def test_w34a_w34b_process_tree_after_close_is_as_before_open(yard: Yard, 
         await gone(added, 30)
     else:
         assert {process for process in added if process.alive}, "it does end sessions: declare how"
-        await soon(transport.close(), "the end of the process", 40)
+        await soon(transport.close(), "the end of the process")
         await gone(added)
 
 

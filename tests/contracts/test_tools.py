@@ -53,7 +53,7 @@ async def test_wm8_a_tool_server_that_never_comes_fails_the_open(yard: Yard) -> 
     ticket = yard.tools("peek")
     ticket.relay = StageRelay("gw", ["/bin/false"], {})
     with pytest.raises(AgentStartFailed) as caught:
-        await soon(transport.open(yard.order(ticket=ticket)), "the failure of an open without tools", 40)
+        await soon(transport.open(yard.order(ticket=ticket)), "the failure of an open without tools")
     assert caught.value.phase in (Phase.TOOLS, Phase.SESSION_OPEN)
     assert transport.sessions == 0
 

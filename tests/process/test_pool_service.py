@@ -186,7 +186,7 @@ def _resting(stable: Stable) -> bool:
     return seen.core.census.leased == 0 and process.sessions == seen.core.census.parked == len(stable.relays())
 
 
-async def test_e06_no_loop_is_stopped_by_a_start(tmp_path: Path) -> None:
+async def test_e06_n53_no_loop_is_stopped_by_a_start(tmp_path: Path) -> None:
     gate, begun = tmp_path / "gate", threading.Event()
     os.mkfifo(gate)
     async with open_stable(tmp_path) as stable:

@@ -229,7 +229,7 @@ def test_ctrl_c_ends_what_was_started(tmp_path: Path) -> None:
 
 def wait_for(condition: Callable[[], bool]) -> None:
     """What another process does is looked at again and again."""
-    asyncio.run(eventually(condition, "a started agent", 60))
+    asyncio.run(eventually(condition, "a started agent"))
 
 
 def test_a_secret_of_the_environment_is_nowhere_in_the_report(tmp_path: Path, installed: str) -> None:

@@ -98,7 +98,7 @@ def test_g04_a_data_folder_that_cannot_be_used_is_one_sentence(
 
 
 @pytest.mark.parametrize("verb", [SERVE, ("config", "check"), ("doctor", "--no-start")])
-def test_g04_a_data_folder_of_somebody_else_is_one_sentence(tmp_path: Path, verb: tuple[str, ...]) -> None:
+def test_g04_n53_a_data_folder_of_somebody_else_is_one_sentence(tmp_path: Path, verb: tuple[str, ...]) -> None:
     folder = tmp_path / "data"
     folder.mkdir(mode=0o000)
     if os.geteuid() == 0:

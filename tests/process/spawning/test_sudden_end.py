@@ -131,7 +131,7 @@ def left_by_a_torn_start(runtime_dir: Path, how: str) -> ProcessIdentity:
     return identify(int((runtime_dir / "stranger").read_text()))
 
 
-def test_w30d_killed_at_random_moments_nothing_survives_the_next_start(tmp_path: Path) -> None:
+def test_w30d_n53_killed_at_random_moments_nothing_survives_the_next_start(tmp_path: Path) -> None:
     tally = run_cycles(6, seed=1, runtime_dir=tmp_path / "run")
     assert (tally.cycles, tally.survivors, tally.descriptors_leaked) == (6, 0, 0)
     assert tally.spawned > 0

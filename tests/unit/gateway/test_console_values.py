@@ -108,7 +108,7 @@ def test_only_keys_that_say_so_are_operators() -> None:
 
 
 @pytest.mark.parametrize(("uid", "allowed"), [(None, True), (0, True), (os.geteuid() + 1, False)])
-def test_the_socket_is_for_our_own_user(uid: int | None, allowed: bool) -> None:
+def test_n53_the_socket_is_for_our_own_user(uid: int | None, allowed: bool) -> None:
     assert familiar(uid) is allowed
 
 
