@@ -164,7 +164,7 @@ async def test_a16_a_seat_that_was_given_back_costs_no_history(tmp_path: Path) -
         for chat in chats:
             await chat.said(f"word {chat.key}")
         running = asyncio.create_task(chats[0].said("!sleep 0.3\nslept"))
-        await eventually(lambda: "!sleep 0.3" in served.prompts(), "a turn runs")
+        await eventually(lambda: "!sleep 0.3\nslept" in served.prompts(), "a turn runs")
         for chat in chats[1:]:
             assert await chat.text("!recall") == f"word {chat.key}"
         await running

@@ -103,7 +103,7 @@ async def test_b15_a_cancelled_turn_and_an_empty_answer_are_not_synced(tmp_path:
         running = (await served.ask("partial\n!sleep 60", background=True)).json()
         await eventually(lambda: bool(served.prompts()), "the agent is asked")
         await served.http.post(f"/v1/responses/{running['id']}/cancel")
-        assert await served.say("!sleep 0") == ""
+        assert (await served.ask("!sleep 0")).json()["error"]["code"] == "empty_answer"
         await served.say("hello")
         await finished(prov, "queue_prefetch")
         assert [call.facts["question"] for call in prov.calls("sync_turn")] == ["hello"]
