@@ -165,6 +165,13 @@ class Other:
 
 
 @dataclass(slots=True)
+class MessageDropped:
+    """A message of the agent was over a limit of ours and was not read. It may have been a piece of this turn."""
+
+    why: str
+
+
+@dataclass(slots=True)
 class Finished:
     """The end of the turn. `detail` says what went wrong for FAILED, `cause` is the error behind it; `usage` where the
     agent reported it."""
@@ -189,5 +196,6 @@ TurnEvent: TypeAlias = (
     | ModeChanged
     | ModelChanged
     | Other
+    | MessageDropped
     | Finished
 )
