@@ -77,6 +77,7 @@ def start(given: argparse.Namespace, signals: "Signals") -> None:
         from ostler.gateway.serving import serve  # noqa: PLC0415 - see above
         from ostler.gateway.stores.owner import check_alone  # noqa: PLC0415 - see above
         from ostler.gateway.systemd import inherited_socket  # noqa: PLC0415 - see above
+        from ostler.wire.descriptors import raise_open_files  # noqa: PLC0415 - see above
 
     named = {"gateway.host": given.host, "gateway.port": given.port, "gateway.uds": given.uds}
     overrides: list[tuple[str, Any]] = [(key, value) for key, value in named.items() if value is not None]
@@ -99,6 +100,7 @@ def start(given: argparse.Namespace, signals: "Signals") -> None:
     configured = loaded.file is not None or settings.gateway.default_model != GatewaySettings().default_model
     ready = partial(greet, address_of(listener), loaded.data_dir, configured=configured, keyed=keyed)
     keep_little()
+    raise_open_files()
     try:
         uvloop.run(serve(loaded, os.environ, listener, ready, signals))
     finally:
