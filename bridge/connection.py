@@ -3,7 +3,8 @@
 Rules: until the hello is accepted nothing is looked at but the hello; it is short, and it is soon, or the connection
 is closed. A refused connection stays open and gets the same answer to every request, so that its client sees errors
 instead of hanging, and learns nothing. A peer that does not read is not read from either, and what it sent before is
-not looked at until it reads: a page of tools is a thousand times longer than the line that asks for it.
+not looked at until it reads: a page of tools is a thousand times longer than the line that asks for it. One that asks
+and asks gets `AT_ONCE` answers, and then everybody else has a moment before it gets more.
 """
 
 import asyncio
@@ -18,6 +19,9 @@ from ostler.bridge.hello import Hello
 from ostler.bridge.mcp import fault_frame, refuse
 from ostler.wire.lines import LineSplitter, LineTooLong
 from ostler.wire.rpc import INVALID_REQUEST
+
+AT_ONCE = 64
+PAUSE = 0.001
 
 
 class Door(Protocol):
@@ -56,6 +60,7 @@ class Connection(asyncio.Protocol):
         "_frame_limit",
         "_greeting",
         "_lines",
+        "_next",
         "_paused",
         "_transport",
         "peer",
@@ -73,6 +78,8 @@ class Connection(asyncio.Protocol):
         self._transport: Stream | None = None
         self._paused = False
         self._backlog: Iterator[bytes | LineTooLong] | None = None
+        self._next: asyncio.Handle | None = None
+        """Set while the backlog waits for everybody else."""
 
     @property
     def waiting(self) -> int:
@@ -100,6 +107,9 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self._conversation = None
         self._backlog = None
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
         self._door.leave(self)
 
     def pause_writing(self) -> None:
@@ -109,9 +119,14 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._paused = False
-        if self._backlog is not None:
+        if self._next is None:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self._next = None
+        if self._backlog is not None and not self._paused:
             self._serve(self._backlog)
-        if not self._paused and self._transport is not None and not self._transport.is_closing():
+        if not self._paused and self._next is None and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
@@ -126,7 +141,7 @@ class Connection(asyncio.Protocol):
 
     def _serve(self, frames: Iterator[bytes | LineTooLong]) -> None:
         self._backlog = frames
-        for frame in frames:
+        for count, frame in enumerate(frames, 1):
             if isinstance(frame, LineTooLong):
                 self._overflow(frame)
             elif self._conversation is not None:
@@ -135,7 +150,18 @@ class Connection(asyncio.Protocol):
                 self._refuse(frame)
             if self._paused:
                 return
+            if count == AT_ONCE:
+                self._wait()
+                return
         self._backlog = None
+
+    def _wait(self) -> None:
+        """Until everybody else has had a moment. Of a connection that closes nothing is answered any more."""
+        if self._transport is None or self._transport.is_closing():
+            self._backlog = None
+            return
+        self._transport.pause_reading()
+        self._next = asyncio.get_running_loop().call_later(PAUSE, self._go_on)
 
     def _greet(self, data: bytes) -> None:
         line, newline, rest = data.partition(b"\n")

@@ -22,7 +22,7 @@ from ostler.bridge.errors import (
     UnknownTool,
 )
 from ostler.bridge.results import structured_of
-from ostler.wire.json import JsonObject, Undecodable, Unencodable, decode, encode_line
+from ostler.wire.json import VALUES_LIMIT, JsonObject, Undecodable, Unencodable, decode, encode_line
 from ostler.wire.rpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, RpcId
 
 HANDSHAKE_VERSIONS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
@@ -93,7 +93,7 @@ def refusal_frame(request_id: RpcId, refusal: CallRefused) -> bytes:
 def messages_of(frame: bytes) -> list[JsonObject]:
     """The messages of one frame: one, or those of a batch. Raises `Fault`."""
     try:
-        document = decode(frame)
+        document = decode(frame, values=VALUES_LIMIT)
     except Undecodable as error:
         raise Fault(PARSE_ERROR, "not one JSON document") from error
     messages = document if isinstance(document, list) else [document]

@@ -7,6 +7,7 @@ Rules: accepted connections inherit its patience. A peer that takes nothing for 
 import contextlib
 import errno
 import os
+import resource
 import socket
 import stat
 import sys
@@ -20,12 +21,22 @@ PRIVATE = 0o600
 KEEPALIVE_PROBES = 3
 
 
+LEAST_CONNECTIONS = 16
+
+
 class CannotListen(GatewayError):
     """The address is taken or not ours."""
 
     def __init__(self, address: str, why: str) -> None:
         super().__init__(f"cannot listen on {address}: {why}")
         self.address = address
+
+
+def connections_allowed(wanted: int) -> int:
+    """How many of the configured connections fit into half of the files that we may open: agents, tools and the store
+    need the other half, and must find it free while somebody opens as many connections as there may be."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return wanted if soft == resource.RLIM_INFINITY else min(wanted, max(LEAST_CONNECTIONS, soft // 2))
 
 
 def listen(settings: GatewaySettings) -> socket.socket:

@@ -15,11 +15,12 @@ from typing import Self
 import uvicorn
 from starlette.types import ASGIApp
 
-from ostler.gateway.api.protocol import JsonHttp
+from ostler.gateway.api.protocol import JsonHttp, ListenerState
 from ostler.gateway.app import Gateway, open_gateway
 from ostler.gateway.config.load import Loaded
 from ostler.gateway.console.socket import Familiar, listening
 from ostler.gateway.heap import give_back_now_and_then
+from ostler.gateway.listener import connections_allowed
 from ostler.gateway.signals import Signals
 from ostler.gateway.systemd import notify
 
@@ -30,15 +31,16 @@ IDLE = 75
 """Seconds that a connection stays open for its next request: longer than clients (5) and the balancers and proxies
 before us (60) keep theirs. With uvicorn's own 5 it was closed just when a client asked again, which got a reset."""
 LAST_PATIENCE = 5.0
+CONNECTIONS = 2048
 
 
 class Server(uvicorn.Server):
     """Signals are ours: uvicorn would close the listener before the drain."""
 
     @classmethod
-    def of(cls, app: ASGIApp, http: type[asyncio.Protocol] = JsonHttp) -> Self:
-        """As every gateway serves."""
-        return cls(
+    def of(cls, app: ASGIApp, http: type[asyncio.Protocol] = JsonHttp, *, connections: int = CONNECTIONS) -> Self:
+        """As every gateway serves. `connections`: how many there may be at once."""
+        server = cls(
             uvicorn.Config(
                 app,
                 http=http,
@@ -52,6 +54,8 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=FAREWELL,
             )
         )
+        server.server_state = ListenerState(connections)
+        return server
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -70,7 +74,11 @@ async def serve(
             return
         signals.attach(gateway.keys.reload_soon)
         with listening(loaded.data_dir) as admin:
-            servers = (Server.of(gateway.app), Server.of(gateway.admin, Familiar))
+            connections = connections_allowed(loaded.settings.gateway.connections_max)
+            servers = (
+                Server.of(gateway.app, connections=connections),
+                Server.of(gateway.admin, Familiar, connections=connections),
+            )
             async with asyncio.TaskGroup() as household:
                 tidying = household.create_task(give_back_now_and_then(loops=gateway.readiness.loops))
                 async with asyncio.TaskGroup() as group:

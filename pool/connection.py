@@ -42,6 +42,7 @@ class Receiver(Protocol):
 
     def notified(self, method: str, params: JsonObject) -> None: ...
     def requested(self, request_id: RpcId, method: str, params: JsonObject) -> None: ...
+    def message_dropped(self, head: bytes, why: str) -> None: ...
     def died(self, exit_code: int | None, stderr: tuple[str, ...]) -> None: ...
 
 
@@ -304,6 +305,10 @@ class Connection:
     def _see_junk(self, junk: Junk) -> None:
         if junk.answer is not None:
             self._write(junk.answer)
+        if junk.reason:
+            self._receiver.message_dropped(junk.sample, junk.reason)
+        if self.sample and not log.isEnabledFor(logging.DEBUG):
+            return  # to blot secrets out costs more than to read the line, and nobody looks
         said = self._redact.excerpt(junk.sample.decode(errors="replace"), SAMPLED)
         if not self.sample:
             self.sample = said

@@ -167,6 +167,13 @@ class Other:
 
 
 @dataclass(slots=True)
+class MessageDropped:
+    """A message of the agent was over a limit of ours and was not read. It may have been a piece of this turn."""
+
+    why: str
+
+
+@dataclass(slots=True)
 class Finished:
     """The end of the turn. `detail` says what went wrong for FAILED, `cause` is the error behind it; `usage` where the
     agent reported it."""
@@ -200,6 +207,7 @@ AgentEvent: TypeAlias = (
     | ModeChanged
     | ModelChanged
     | Other
+    | MessageDropped
     | Finished
 )
 """What a codec can make of agent output."""

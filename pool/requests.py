@@ -3,6 +3,8 @@
 Rules:
 - Every request is answered exactly once, whatever happens to the turn, the policy or the tool: an agent that waits for
   an answer that never comes holds its session for ever.
+- At most `limit` of them wait at once; one more is refused with an error that says so. An agent that asks without
+  waiting for answers would otherwise make a task and a question for each of its lines.
 - A permission that is dropped is answered "cancelled", as the protocol wants it; a call that is dropped gets an error.
 """
 
@@ -15,7 +17,10 @@ from ostler.pool.connection import Connection
 from ostler.pool.events import AgentEvent, PermissionAnswered
 from ostler.pool.order import SeatOrder
 from ostler.pool.ports import PermissionChoice
-from ostler.wire.rpc import INTERNAL_ERROR, RpcFault, RpcId
+from ostler.wire.rpc import INTERNAL_ERROR, INVALID_REQUEST, RpcFault, RpcId
+
+TOO_MANY_REQUESTS = -32005
+"""-32000 to -32099 are the implementation's own."""
 
 
 class Asked(Protocol):
@@ -30,7 +35,10 @@ class Asked(Protocol):
 class OpenRequests:
     """One session's."""
 
-    def __init__(self, host: Asked, session_id: str, order: SeatOrder, announce: Callable[[AgentEvent], None]) -> None:
+    def __init__(
+        self, host: Asked, session_id: str, order: SeatOrder, announce: Callable[[AgentEvent], None], *, limit: int
+    ) -> None:
+        self._limit = limit
         self._host = host
         self._session_id = session_id
         self._order = order
@@ -43,6 +51,16 @@ class OpenRequests:
         """Whether it is our move and not the agent's."""
         return bool(self._permissions or self._calls)
 
+    @property
+    def full(self) -> bool:
+        """Whether one more would be too many."""
+        return len(self._permissions) + len(self._calls) >= self._limit
+
+    def refuse(self, request_id: RpcId) -> None:
+        """One too many."""
+        why = f"{self._limit} requests of this session wait for their answers already; wait for one before the next"
+        self._host.connection.refuse(request_id, RpcFault(TOO_MANY_REQUESTS, why))
+
     def decide(self, request_id: RpcId, wanted: PermissionWanted) -> None:
         """Ask the policy."""
         task = self._host.hold(self._decide(request_id, wanted))
@@ -54,6 +72,12 @@ class OpenRequests:
 
     def call(self, request_id: RpcId, wanted: ToolWanted) -> None:
         """Run a tool."""
+        if self.full:
+            self.refuse(request_id)
+            return
+        if request_id in self._calls:
+            self._host.connection.refuse(request_id, RpcFault(INVALID_REQUEST, "a call with this id is still running"))
+            return
         self._calls[request_id] = (wanted, self._host.hold(self._call(request_id, wanted)))
 
     def drop_permissions(self) -> None:

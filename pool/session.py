@@ -104,7 +104,7 @@ class AgentSession:
         self._quiet_until = 0.0
         self._timers: list[asyncio.TimerHandle] = []
         self._unanswered: Callable[[], None] | None = None
-        self._requests = OpenRequests(host, session_id, order, self._announce)
+        self._requests = OpenRequests(host, session_id, order, self._announce, limit=host.launch.settings.open_requests)
         self._opened_at = memo.opened_at if memo else host.wall()
         self._last_turn_at = memo.last_turn_at if memo else self._opened_at
         self._last = LastSaid(said)
@@ -212,6 +212,9 @@ class AgentSession:
         turn = self._turn
         if turn is None or turn.cancelling or not self._sent:
             self._requests.decline(request_id, wanted)
+            return
+        if self._requests.full:
+            self._requests.refuse(request_id)
             return
         self.receive(wanted.asked)
         self._requests.decide(request_id, wanted)

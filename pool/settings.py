@@ -76,6 +76,8 @@ class ProviderSettings:
     """More names let through from the gateway's environment."""
     prefix: tuple[str, ...] = ()
     rlimits: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    open_requests: int = 64
+    """Questions and tool calls of one session that may wait for their answers; one more is refused."""
     home: str | None = None
     """HOME of the process; None: the gateway's own."""
     approval: Approval = Approval.AUTO
@@ -96,6 +98,8 @@ class ProviderSettings:
         for each, value in (("home", self.home), ("cache", self.cache)):
             if value is not None and not value.startswith("/"):
                 raise BadSetting(each, f"must be an absolute path, not {value!r}")
+        if self.open_requests < 1:
+            raise BadSetting("open_requests", f"must be at least 1, not {self.open_requests}")
         for kind, (soft, hard) in self.rlimits.items():
             if hard != resource.RLIM_INFINITY and (soft == resource.RLIM_INFINITY or soft > hard):
                 raise BadSetting("rlimits", f"limit {kind}: the soft limit {soft} is above the hard limit {hard}")

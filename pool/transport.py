@@ -13,6 +13,7 @@ Rules:
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import Context
@@ -31,6 +32,7 @@ from ostler.pool.errors import (
     SharedProcess,
     TransportLost,
 )
+from ostler.pool.events import MessageDropped
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch import Launch
 from ostler.pool.opening import Opening, check_load, nothing
@@ -50,6 +52,8 @@ from ostler.wire.rpc import INVALID_PARAMS, RpcFault, RpcId
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+NAMED = re.compile(rb'"(?:sessionId|threadId)"\s*:\s*"([^"\\]+)"')
+"""The session of a message of which nothing but the beginning is known."""
 HARD = StopDeadlines(eof=0, terminate=0)
 
 
@@ -66,6 +70,7 @@ class Transport:
         self.leaked = 0
         """Sessions forgotten because the agent cannot end them, or did not."""
         self.strays = 0
+        self._told_of_drop = False
         """Updates and requests for sessions that we do not hold."""
         self.late = 0
         """Updates of sessions that had no running turn."""
@@ -264,6 +269,19 @@ class Transport:
             self._call_tool(request_id, wanted)
         else:
             self.connection.refuse(request_id, wanted.fault)
+
+    def message_dropped(self, head: bytes, why: str) -> None:
+        """A message was over a limit. Told to the turn that it names, else to the only one that runs."""
+        level = logging.DEBUG if self._told_of_drop else logging.WARNING
+        self._told_of_drop = True
+        log.log(level, "%s: pid %d: %s", self.key, self.pid, why)
+        named = NAMED.search(head)
+        session = self._sessions.get(named[1].decode(errors="replace")) if named else None
+        running = [each for each in self._sessions.values() if each.turn is not None]
+        if session is None and len(running) == 1:
+            session = running[0]
+        if session is not None and session.turn is not None:
+            session.receive(MessageDropped(why))
 
     def died(self, exit_code: int | None, stderr: tuple[str, ...]) -> None:
         """The process is gone; everybody learns it, sessions first."""

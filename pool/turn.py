@@ -8,6 +8,7 @@ Rules:
   which was a good part of what a piece of text costs. They come from the loop, never out of the reader's own call, so
   what one consumer does wrong or slowly stays between it and its turn, and what comes together still joins.
 - A slow consumer stops nobody: text piles up in joined pieces, and past the budget the turn is failed and cancelled.
+- However much has piled up, a consumer gets `AT_ONCE` events in one round of the loop, so that others have theirs.
 """
 
 import asyncio
@@ -16,12 +17,24 @@ from contextvars import copy_context
 from types import TracebackType
 from typing import Any, Self
 
-from ostler.pool.events import Finished, Other, Text, Thought, ToolEnded, ToolStarted, ToolUpdated, TurnEvent
+from ostler.pool.events import (
+    Finished,
+    Other,
+    PermissionAsked,
+    Plan,
+    Text,
+    Thought,
+    ToolEnded,
+    ToolStarted,
+    ToolUpdated,
+    TurnEvent,
+)
 from ostler.wire.backlog import Backlog
 
 SOFT = 256
 BUDGET = 64 * 1024 * 1024
 """Twice the longest line: a single event is never refused for its size."""
+AT_ONCE = 64
 SMALL = 256
 """What an event without a long text costs."""
 
@@ -148,7 +161,9 @@ class Turn:
             return
         ear.called = False
         try:
-            while backlog:
+            for _ in range(AT_ONCE):
+                if not backlog:
+                    break
                 event = backlog.take()
                 if not ear.take(event):
                     ear.last.set_result(event)
@@ -156,15 +171,21 @@ class Turn:
         except Exception as error:  # noqa: BLE001 - raised where the consumer waits
             ear.last.set_exception(error)
         else:
-            if self._end is not None:
+            if backlog:
+                ear.call(self._tell)
+            elif self._end is not None:
                 ear.last.set_result(self._end)
 
     async def _events(self) -> AsyncIterator[TurnEvent]:
         backlog = self._backlog
         try:
             while True:
+                taken = 0
                 while backlog:
                     yield backlog.take()
+                    taken += 1
+                    if taken % AT_ONCE == 0:
+                        await asyncio.sleep(0)
                 if self._end is not None:
                     yield self._end
                     return
@@ -188,11 +209,22 @@ def weigh(event: TurnEvent) -> int:
         return len(event.text)  # type: ignore[union-attr] # narrowed by kind
     if kind is ToolEnded or kind is ToolUpdated:
         return SMALL + bulk(event.output)  # type: ignore[union-attr] # narrowed by kind
-    if kind is ToolStarted:
-        return SMALL + bulk(event.arguments)  # type: ignore[union-attr] # narrowed by kind
-    if kind is Other:
-        return SMALL + bulk(event.raw)  # type: ignore[union-attr] # narrowed by kind
-    return SMALL
+    return SMALL + rare_weight(event)
+
+
+def rare_weight(event: TurnEvent) -> int:
+    """What the kinds hold that come once in a while."""
+    match event:
+        case ToolStarted(title=title, arguments=arguments):
+            return len(title) + bulk(arguments)
+        case PermissionAsked(options=options, tool_call=call):
+            return SMALL * len(options) + bulk(call)
+        case Plan(steps=steps):
+            return sum(SMALL + len(step.text) for step in steps)
+        case Other(raw=raw):
+            return bulk(raw)
+        case _:
+            return 0
 
 
 def bulk(value: Any) -> int:

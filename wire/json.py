@@ -7,6 +7,8 @@ Rules:
 - What we read may hold escaped lone surrogates (JavaScript writes them when it cuts a text inside an emoji) or begin
   with a byte order mark (.NET consoles); orjson refuses both, so they are mended in the bytes and read again. One
   parser reads everything: a second one would differ in depth, in numbers and in what it raises.
+- What a stranger sends is refused before it is built if it holds more than `VALUES_LIMIT` values: a line of
+  `[{},{},...` may hold millions, built in one go while everybody else waits. Our own store has no such limit.
 - What is nested deeper than `DEPTH_LIMIT` is refused: Python cannot print, compare or copy a value nested 1000 deep,
   and orjson writes no more than 254 levels. With the limit below that, what was read can be wrapped and written again.
 """
@@ -16,9 +18,12 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
-JsonObject = dict[str, Any]
-DecodeFault: TypeAlias = Literal["invalid_utf8", "not_json", "too_deep"]
+from ostler.wire.tally import has_more_values
 
+JsonObject = dict[str, Any]
+DecodeFault: TypeAlias = Literal["invalid_utf8", "not_json", "too_deep", "too_many_values"]
+
+VALUES_LIMIT = 100_000
 DEPTH_LIMIT = 200
 WRITABLE_DEPTH = 254
 FEW_BRACKETS = 16
@@ -58,8 +63,10 @@ def _encode_patiently(document: object) -> bytes:
         raise Unencodable(f"cannot be written as JSON: {error}") from error
 
 
-def decode(line: bytes) -> Any:
-    """The document of one line, or `Undecodable`."""
+def decode(line: bytes, *, values: int | None = None) -> Any:
+    """The document of one line, or `Undecodable`. `values`: how many it may hold."""
+    if values is not None and has_more_values(line, values):
+        raise Undecodable("too_many_values")
     try:
         document = orjson.loads(line)
     except orjson.JSONDecodeError:

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
-from ostler.wire.json import DecodeFault, JsonObject, Undecodable, decode, encode_line
+from ostler.wire.json import VALUES_LIMIT, DecodeFault, JsonObject, Undecodable, decode, encode_line
 from ostler.wire.lines import DEFAULT_LIMIT, HEAD, LineSplitter, LineTooLong
 
 PARSE_ERROR = -32700
@@ -57,6 +57,9 @@ JunkKind: TypeAlias = (
     ]
 )
 JUNK_KINDS: frozenset[str] = frozenset(kind for part in get_args(JunkKind) for kind in get_args(part))
+
+OVER_LIMIT = frozenset({"line_too_long", "too_deep", "too_many_values"})
+"""Kinds of junk that may have been a message of weight: it is not lost without a word."""
 
 # The members that stand before the bulk of a message, when nothing but plain ones stand there.
 _HEADER = re.compile(
@@ -109,6 +112,8 @@ class Junk:
     kind: JunkKind
     sample: bytes
     answer: bytes | None = None
+    reason: str = ""
+    """Why a message that we might have understood was dropped unread; empty for what is no message."""
 
 
 Incoming: TypeAlias = Request | Notification | Reply[Token] | Junk
@@ -198,7 +203,7 @@ class Peer(Generic[Token]):
                 yield from self._mourn("line_too_long", line.head, str(line))
                 continue
             try:
-                document = decode(line)
+                document = decode(line, values=VALUES_LIMIT)
             except Undecodable as error:
                 yield from self._mourn(error.kind, line[:HEAD], f"the message could not be read: {error.kind}")
                 continue
@@ -221,6 +226,7 @@ class Peer(Generic[Token]):
         call_id = header.get("id")
         fault = RpcFault(INVALID_REQUEST, reason)
         junk = self._junk(kind, head)
+        junk.reason = reason if kind in OVER_LIMIT else ""
         if "method" in header and "id" in header:
             junk.answer = encode_line(self._fault_document(call_id, fault))
         yield junk

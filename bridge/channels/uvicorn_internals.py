@@ -9,18 +9,30 @@ from typing import Final
 
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
 
-__all__ = ["CYCLE", "PROTOCOL", "STATUS_LINE", "ASGI3Application", "HttpConnection", "RequestResponseCycle"]
+__all__ = [
+    "CYCLE",
+    "PROTOCOL",
+    "STATUS_LINE",
+    "ASGI3Application",
+    "HttpConnection",
+    "RequestResponseCycle",
+    "ServerState",
+]
 
 PROTOCOL: Final = frozenset(
     {
         "_start_asgi_task",
         "_unset_keepalive_if_required",
+        "client",
         "connection_lost",
         "connection_made",
         "connections",
         "cycle",
         "data_received",
+        "flow",
+        "headers",
         "logger",
         "loop",
         "on_body",
@@ -28,8 +40,10 @@ PROTOCOL: Final = frozenset(
         "on_headers_complete",
         "on_message_begin",
         "on_message_complete",
+        "on_response_complete",
         "pipeline",
         "send_400_response",
+        "server_state",
         "timeout_keep_alive",
         "transport",
     }

@@ -16,6 +16,14 @@ import sys
 GRACE = 2.0
 
 
+def wait_for(*descriptors: int, seconds: float | None = None) -> None:
+    """Until one of them has ended. `select` takes no descriptor above 1,023, and FD is a number of the gateway's."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    poll.poll(None if seconds is None else seconds * 1000)
+
+
 def main(argv: list[str]) -> int:
     control = int(argv[0])
     os.set_inheritable(control, False)
@@ -28,10 +36,10 @@ def main(argv: list[str]) -> int:
     for standard in (0, 1, 2):
         os.dup2(quiet, standard)
     watched = os.pidfd_open(server)
-    select.select([control, watched], [], [])
+    wait_for(control, watched)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(server, signal.SIGTERM)
-    select.select([watched], [], [], GRACE)
+    wait_for(watched, seconds=GRACE)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(server, signal.SIGKILL)
     _, status = os.waitpid(server, 0)

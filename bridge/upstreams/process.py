@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import IO, Final, cast
 
+from ostler.wire.descriptors import restore_open_files
 from ostler.wire.pipes import handed
 from ostler.wire.redaction import excerpt
 
@@ -146,6 +147,8 @@ def _start(command: tuple[str, ...], env: Mapping[str, str], cwd: str | None) ->
         raise
     finally:
         os.close(theirs)
+    with contextlib.suppress(ProcessLookupError):
+        restore_open_files(popen.pid)  # the leash is still starting: the server begins with it
     return popen, ours
 
 

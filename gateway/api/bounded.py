@@ -1,6 +1,7 @@
 """A request's body on its way in: how much of it there may be, and how slowly it may come.
 
-Rules: a body over the limit is 413, announced or not. One that stays away is 408: a client has a while for the first of
+Rules: a body over the limit is 413, announced or not; so is one with too many JSON values, which are counted as they
+come and before anything is built from them. One that stays away is 408: a client has a while for the first of
 it, and what it sends buys it the time that the slowest line worth a word needs for so much, but never more than that
 while from then on. So neither silence, nor a byte now and then, nor much at once and then silence holds a request open.
 What is raised comes out of `receive`, before any route has acted. When the body is whole there is no limit of time: who
@@ -12,7 +13,10 @@ import asyncio
 from starlette.types import Message, Receive
 
 from ostler.gateway.api.errors import ApiError
+from ostler.wire.tally import ValueTally
 
+VALUES = 100_000
+"""What `gateway.body_values` is where nobody says anything."""
 SLOWEST = 1024
 """Bytes in a second."""
 
@@ -22,6 +26,14 @@ class BodyTooLarge(ApiError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(413, f"the body is larger than {limit} bytes; send less, or raise gateway.body_limit")
+
+
+class TooManyValues(ApiError):
+    """It has more JSON values than are taken."""
+
+    def __init__(self, limit: int) -> None:
+        text = f"the body holds more than {limit} JSON values; send less, or raise gateway.body_values"
+        super().__init__(413, text, code="too_many_values", hang_up=True)
 
 
 class BodyTooSlow(ApiError):
@@ -44,13 +56,37 @@ class Pace:
         self.until = min(now + self._patience, self.until + size / SLOWEST)
 
 
-def bounded(receive: Receive, limit: int, patience: float) -> Receive:
+class Measure:
+    """How large a body is, in bytes and values."""
+
+    def __init__(self, limit: int, values: int) -> None:
+        self.seen = 0
+        self._limit = limit
+        self._values = values
+        self._tally = ValueTally(values)
+        self._uncounted: list[bytes] = []
+        """As long as the whole has fewer bytes than values are allowed."""
+
+    def came(self, body: bytes) -> None:
+        """More of it. Raises `BodyTooLarge`, `TooManyValues`."""
+        self.seen += len(body)
+        if self.seen > self._limit:
+            raise BodyTooLarge(self._limit)
+        self._uncounted.append(body)
+        if self.seen <= self._values:
+            return
+        pieces, self._uncounted = self._uncounted, []
+        if not all(map(self._tally.add, pieces)):
+            raise TooManyValues(self._values)
+
+
+def bounded(receive: Receive, limit: int, patience: float, values: int = VALUES) -> Receive:
     """The same messages, within these bounds."""
-    seen, whole = 0, False
+    measure, whole = Measure(limit, values), False
     pace: Pace | None = None
 
     async def next_message() -> Message:
-        nonlocal seen, whole, pace
+        nonlocal whole, pace
         if whole:
             return await receive()
         loop = asyncio.get_running_loop()
@@ -59,13 +95,11 @@ def bounded(receive: Receive, limit: int, patience: float) -> Receive:
             async with asyncio.timeout_at(pace.until):
                 message = await receive()
         except TimeoutError as late:
-            raise BodyTooSlow(seen) from late
+            raise BodyTooSlow(measure.seen) from late
         whole = message["type"] != "http.request" or not message.get("more_body", False)
-        size = len(message.get("body", b""))
-        seen += size
-        if seen > limit:
-            raise BodyTooLarge(limit)
-        pace.came(size, loop.time())
+        body = message.get("body", b"")
+        measure.came(body)
+        pace.came(len(body), loop.time())
         return message
 
     return next_message

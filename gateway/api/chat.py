@@ -13,6 +13,7 @@ from ostler.gateway.api.chat_writer import ChatWriter, told_again
 from ostler.gateway.api.errors import of_outcome, reply
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.intake import Intake, Prepared
+from ostler.gateway.api.items import check_count
 from ostler.gateway.api.repeats import NAMING, Held, Repeat, Repeats, session_of, whole
 from ostler.gateway.api.streaming import EventStream
 from ostler.gateway.records import IdempotencyRecord
@@ -33,6 +34,7 @@ class Chat:
     async def create(self, request: Request) -> Response:
         """POST /v1/chat/completions"""
         body = chat_body(await read_json(request))
+        check_count(body.messages, self._settings.items_max, "messages")
         caller = caller_of(request)
         staying = stays(request, self._settings.on_disconnect)
         named = as_response_body(body, request.headers.get(NAMING))

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ostler.gateway.api.bounded import BodyTooLarge, bounded
+from ostler.gateway.api.bounded import VALUES, BodyTooLarge, bounded
 from ostler.gateway.api.errors import ApiError, reply
 from ostler.gateway.api.keys import Caller, Ring, digest, host_names
 from ostler.gateway.api.limits import Limits, Place, TooManyRequests
@@ -83,6 +83,7 @@ class Door:
         cors_origins: Sequence[str],
         body_limit: int,
         body_timeout: float,
+        body_values: int = VALUES,
         clock: Callable[[], float],
         entrance: Entrance | None = None,
         scrape_token: str | None = None,
@@ -100,6 +101,7 @@ class Door:
         self._origins = frozenset(cors_origins)
         self._body_limit = body_limit
         self._body_timeout = body_timeout
+        self._body_values = body_values
         self._clock = clock
         self._limits = Limits()
         self._looks = Limits(at_least=LOOKS_PER_MINUTE)
@@ -223,7 +225,7 @@ class Door:
         return outward
 
     def _bounded(self, receive: Receive) -> Receive:
-        return bounded(receive, self._body_limit, self._body_timeout)
+        return bounded(receive, self._body_limit, self._body_timeout, self._body_values)
 
 
 def key_in(headers: Headers) -> str:

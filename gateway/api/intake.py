@@ -8,7 +8,7 @@ from ostler.gateway.api.content import word_of
 from ostler.gateway.api.decisions import Decisions
 from ostler.gateway.api.errors import bad
 from ostler.gateway.api.feed import Feed
-from ostler.gateway.api.items import Conversation, Entry, named, read_input
+from ostler.gateway.api.items import Conversation, Entry, check_count, named, read_input
 from ostler.gateway.api.keys import Caller
 from ostler.gateway.api.prefixes import Prefixes, digest_of
 from ostler.gateway.api.references import resolved
@@ -90,6 +90,12 @@ class Intake:
         self._decisions = Decisions(sessions)
         self._places = places
         self._ids = sessions.house.ids
+
+    def check_counts(self, body: ResponseBody) -> None:
+        """Before anything else is done with the items."""
+        limit = self._sessions.house.settings.items_max
+        check_count(body.input, limit)
+        check_count(body.conversation_history, limit, "conversation_history")
 
     def asks(self, body: ResponseBody) -> bool:
         """Whether an agent may be put to work by this request."""

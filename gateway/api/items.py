@@ -39,6 +39,21 @@ class Conversation:
         return words_of(self.parts)
 
 
+def check_count(given: object, limit: int, param: str = "input") -> None:
+    """Refuse more items and content parts than are taken: each costs far more than its bytes."""
+    if not isinstance(given, list):
+        return
+    count = len(given)
+    for item in given if count <= limit else ():
+        for name in ("content", "output", "tool_calls"):
+            inner = item.get(name)
+            count += len(inner) if isinstance(inner, list) else 0
+    if count > limit:
+        text = f"{param} has more than {limit} items, messages and content parts; continue a stored conversation by "
+        advice = "`conversation` or `previous_response_id` and send only what is new, or raise gateway.items_max"
+        raise bad(text + advice, param, "array_above_max_length")
+
+
 class Names:
     """The ids of one input's items: their own; a new one where there is none, or another item has the same."""
 

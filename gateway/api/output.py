@@ -11,7 +11,7 @@ Rules:
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -19,6 +19,7 @@ import orjson
 from ostler.gateway.sessions.calls import AskedCall
 from ostler.gateway.sessions.host_events import HistoryCut, SeatToolsLost
 from ostler.pool.events import (
+    MessageDropped,
     PermissionAnswered,
     PermissionAsked,
     Plan,
@@ -38,6 +39,9 @@ Begin = Callable[[str, JsonObject], Callable[[str], None]]
 ASKER = "agent"
 """Who asks for permission: nothing of the outside, the agent itself."""
 PIECES_KEPT = 20_000
+OPEN_KEPT = 256
+"""Calls that the agent has begun and not ended; for one more, the oldest is told as it is. All that are open are told
+in one go when the answer ends: 300,000 of them stopped everybody for ten seconds."""
 SHOWN = 2000
 """Characters of a tool's arguments or result that are shown."""
 
@@ -225,13 +229,17 @@ class Output:
 
     def _start_tool(self, event: ToolStarted) -> None:
         if self._own is None or self._own.search(event.title) is None:
-            self._tools[event.id] = event
+            # Cut already: a call that never ends would keep megabytes for the two thousand characters that are shown.
+            self._tools[event.id] = replace(event, arguments=cut(event.arguments))
+            if len(self._tools) > OPEN_KEPT:
+                oldest = next(iter(self._tools.values()))
+                self._end_tool(ToolEnded(oldest.id, oldest.status))
 
     def _update_tool(self, event: ToolUpdated) -> None:
         started = self._tools.get(event.id)
         if started is not None:
             started.title = event.title or started.title
-            started.arguments = started.arguments if event.arguments is None else event.arguments
+            started.arguments = started.arguments if event.arguments is None else cut(event.arguments)
             started.status = event.status or started.status
 
     def _end_tool(self, event: ToolEnded) -> None:
@@ -252,8 +260,10 @@ class Output:
         self._tell(f"Permission for {title}: {word} ({event.by})", facts)
 
     def _tell_notice(self, event: TurnEvent) -> None:
-        """That the agent was not told everything, or had lost its tools. Whatever else comes is nothing for clients."""
-        if isinstance(event, HistoryCut):
+        """What the agent was not told or had lost, or we were not told. Whatever else comes is nothing for clients."""
+        if isinstance(event, MessageDropped):
+            self._tell(f"A message of the agent was dropped: {event.why}", {"kind": "message_dropped"})
+        elif isinstance(event, HistoryCut):
             left_out = event.left_out
             text = f"The conversation is too long for the agent: its {left_out} oldest entries were left out."
             self._tell(text, {"kind": "history_cut", "left_out": left_out})
@@ -290,6 +300,12 @@ def reasoning(item_id: str) -> JsonObject:
 def text_part(text: str) -> JsonObject:
     """A piece of answer."""
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def cut(arguments: Any) -> Any:
+    """What is kept of a call's arguments: themselves where they are short."""
+    short = arguments is None or (isinstance(arguments, str) and len(arguments) <= SHOWN)
+    return arguments if short else shown(arguments)
 
 
 def shown(value: Any) -> str:

@@ -72,6 +72,7 @@ class Responses:
         """POST /v1/responses"""
         caller = caller_of(request)
         body = response_body(await read_json(request))
+        self._intake.check_counts(body)
         if self._intake.asks(body):
             place_of(request).take()
         repeat = await self._repeats.read(request, caller.name)

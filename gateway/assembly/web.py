@@ -95,6 +95,7 @@ def build_app(
         cors_origins=auth.cors_origins,
         body_limit=gateway.body_limit,
         body_timeout=gateway.body_timeout,
+        body_values=gateway.body_values,
         clock=clock,
         entrance=SignIn(guests, shell, clock),
         scrape_token=settings.metrics.token,
@@ -114,5 +115,6 @@ def build_admin(loaded: Loaded, console: Console) -> ASGIApp:
         cors_origins=(),
         body_limit=loaded.settings.gateway.body_limit,
         body_timeout=loaded.settings.gateway.body_timeout,
+        body_values=loaded.settings.gateway.body_values,
         clock=time.monotonic,
     )

@@ -79,6 +79,7 @@ def start(given: argparse.Namespace, signals: "Signals") -> None:
         from ostler.gateway.serving import serve  # noqa: PLC0415 - see above
         from ostler.gateway.stores.owner import check_alone  # noqa: PLC0415 - see above
         from ostler.gateway.systemd import inherited_socket  # noqa: PLC0415 - see above
+        from ostler.wire.descriptors import raise_open_files  # noqa: PLC0415 - see above
 
     named = {"gateway.host": given.host, "gateway.port": given.port, "gateway.uds": given.uds}
     overrides: list[tuple[str, Any]] = [(key, value) for key, value in named.items() if value is not None]
@@ -102,6 +103,7 @@ def start(given: argparse.Namespace, signals: "Signals") -> None:
     levels = partial(levels_in_force, settings, loaded.data_dir, environ=os.environ)
     ready = partial(greet, address_of(listener), loaded.data_dir, levels, configured=configured, keyed=keyed)
     keep_little()
+    raise_open_files()
     try:
         uvloop.run(serve(loaded, os.environ, listener, ready, signals))
     finally:

@@ -95,6 +95,7 @@ def provider_settings(settings: Settings, given: ProviderSection, name: str, com
         home=given.home,
         cache=None if compiled is None else str(compiled),
         deadlines=deadlines,
+        open_requests=settings.pool.open_requests,
     )
     if given.tool_channel is not None:
         known = replace(known, tool_channel=channel(given.tool_channel, name))

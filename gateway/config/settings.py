@@ -45,6 +45,12 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """A unix socket to listen on instead of host and port."""
     body_limit: Count = 10 * 1024 * 1024
     """Bytes of a request's body; more is 413."""
+    body_values: Count = 100_000
+    """JSON values (objects, arrays, texts, numbers) of a request's body; more is 413. 10 MiB hold 5 million tiny ones,
+    which stop everybody for seconds."""
+    items_max: Count = 4_000
+    """Input items, messages and content parts of one request together; more is 400. Longer conversations are kept
+    here: name a `conversation` or a `previous_response_id` and send what is new."""
     body_timeout: Seconds = 30.0
     """A body that stays away for so long is 408, and one that comes by less than a KiB a second over so long."""
     default_model: str = "demo/demo"
@@ -67,7 +73,11 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     turn_limit: Seconds | None = None
     """An optional wall clock for a whole turn."""
     answer_room: Count = 64 * 1024 * 1024
-    """About how many bytes of memory one answer may take; then its turn is stopped and the answer incomplete."""
+    """About how many bytes of memory one answer may take, its text counted four times; then its turn is stopped and the
+    answer incomplete."""
+    answer_items: Count = 10_000
+    """Output items of one answer: messages, thoughts, tool calls, plans, questions. Then its turn is stopped and the
+    answer incomplete (`max_output_items`)."""
     client_tool_deadline: Seconds = 600.0
     """How long a client may take to answer a function call."""
     call_gather: Seconds = 0.05
@@ -81,6 +91,9 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """Between comments on a silent stream."""
     client_patience: Seconds = 120.0
     """A client that takes nothing for so long, or is gone without a word, is cut off."""
+    connections_max: Count = 2048
+    """HTTP connections at once, and never more than half of the files that the process may open. For one more, the one
+    that was idle longest is closed, of the address that has most; where none is idle, the new one gets 503."""
     stream_replay: Count = 256
     """Ended streams that are kept for clients that come back for the rest."""
     replay_bytes: Count = 64 * 1024 * 1024
@@ -150,6 +163,9 @@ class PoolSettings(Struct, frozen=True, kw_only=True):
     anything is allowed."""
     permission_deadline: Seconds = 300.0
     """How long a person may take to answer; then the answer is no."""
+    open_requests: Count = 64
+    """Questions and tool calls of one session's agent that may wait for their answers at once; one more is refused with
+    an error that the agent reads. To be raised for agents that run more tools at once."""
 
 
 class ProviderSection(Struct, frozen=True, kw_only=True):

@@ -26,12 +26,12 @@ def machine(folder: Path, pool: PoolSettings) -> Iterator[Finding]:
             "the kernel does not tell who a tool server's ancestors are: tokens are the only check",
             "mount /proc",
         )
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < FILES:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < FILES:  # `ostler serve` raises its soft limit to it
         yield Finding(
             Level.WARNING,
-            f"{soft} open files are allowed; {pool.limits.max_processes} agents and their sessions need {FILES}",
-            f"ulimit -n {min(4096, hard) if hard > 0 else 4096}",
+            f"{hard} open files are allowed; {pool.limits.max_processes} agents and their sessions need {FILES}",
+            "raise the hard limit: LimitNOFILE=1024:65536 in the unit, or --ulimit nofile=1024:65536 of the container",
         )
     yield from data(folder)
 

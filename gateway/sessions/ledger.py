@@ -69,7 +69,8 @@ class Ledger:
         text = turn.text
         turn.answered.append(text)
         turn.said.clear()
-        turn.size = 0
+        turn.size = turn.items = 0
+        turn.streams = None
         response_id = None if kept.response is None else kept.response.id
         said = [NewMessage(Role.ASSISTANT, kept.items or message_items(text), text, response_id or turn.id)]
         silent = turn.ask.again is not None and outcome.status is Status.FAILED and not text

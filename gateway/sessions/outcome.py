@@ -28,6 +28,10 @@ class Stop(StrEnum):
     TIME = "time_limit"
     SUPERSEDED = "superseded"
     SIZE = "max_output_tokens"
+    ITEMS = "max_output_items"
+
+
+TOO_LARGE = (Stop.SIZE, Stop.ITEMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,10 @@ def unasked(stop: Stop) -> Outcome:
 
 
 def outcome_of(end: Finished, stop: Stop | None) -> Outcome:
-    """What the agent's end of a turn means to the client."""
+    """What the agent's end of a turn means to the client. Stopped because it grew too large it is incomplete, whatever
+    its agent says: what came after the stop was dropped."""
+    if stop in TOO_LARGE:
+        return stopped(stop, end.usage)
     match end.reason:
         case Reason.DONE:
             return Outcome(Status.COMPLETED, usage=end.usage)

@@ -338,11 +338,12 @@ class Session:
 
     async def _listen(self, turn: Turn, agent: AgentTurn) -> Outcome:
         """Every event, to the end."""
-        limit, room = self._house.settings.turn_limit, self._house.settings.answer_room
+        settings = self._house.settings
+        limit, room, items = settings.turn_limit, settings.answer_room, settings.answer_items
         timer = limit and asyncio.get_running_loop().call_later(limit, turn.stop, Stop.TIME)
         try:
             async with agent:
-                while not isinstance(event := await agent.hear(partial(passed_on, turn, room)), Finished):
+                while not isinstance(event := await agent.hear(partial(passed_on, turn, room, items)), Finished):
                     await self._handover.to_client(turn)
                 return spoken(turn, outcome_of(event, turn.stopped))
         finally:
@@ -433,10 +434,12 @@ def spoken(turn: Turn, outcome: Outcome) -> Outcome:
     return replace(failed("empty_answer", text), usage=outcome.usage)
 
 
-def passed_on(turn: Turn, room: int, event: TurnEvent) -> bool:
+def passed_on(turn: Turn, room: int, items: int, event: TurnEvent) -> bool:
     """One event to whoever writes the answer down; False where its client gets the calls that wait."""
     if turn.size > room:
         turn.stop(Stop.SIZE)  # what still comes until the agent has heard of it is dropped
+    elif turn.items >= items:
+        turn.stop(Stop.ITEMS)
     elif type(event) is CallsReady:
         return False
     elif type(event) is not CallsWaiting:

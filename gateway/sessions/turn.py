@@ -16,11 +16,17 @@ from ostler.gateway.sessions.calls import ALWAYS, GRANTED, REFUSED, Desk, Permis
 from ostler.gateway.sessions.outcome import Stop
 from ostler.gateway.sessions.scribe import Nobody, Scribe
 from ostler.gateway.sessions.timings import Timings
-from ostler.pool.events import HostEvent, Text, Thought, ToolStarted, TurnEvent
+from ostler.pool.events import HostEvent, MessageDropped, PermissionAsked, Plan, Text, Thought, ToolStarted, TurnEvent
 from ostler.pool.turn import Turn as AgentTurn
+from ostler.pool.turn import weigh
 
+STREAMS = frozenset({Text, Thought})
+ITEMS = STREAMS | {ToolStarted, Plan, PermissionAsked, MessageDropped}
+"""Events that begin an item; of those that stream, the first of a row."""
 EVENT = 256
 """Bytes that an event is kept in besides its text: its frame, its piece."""
+COPIES = 4
+"""Times a text is held when its answer ends: its pieces, its item, what is stored, what is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +51,16 @@ class Turn:
     """The texts of the answers that are over."""
     size: int = 0
     """About what the present answer takes in memory."""
+    items: int = 0
+    """About how many output items the present answer has: each takes a hundred times what a piece of text takes."""
     left_out: int = 0
     """Lines of the conversation that its agent could not be told."""
     asked: int | None = None
     """The id of the user's message, once it is stored."""
     desk: Desk | None = None
     agent: AgentTurn | None = None
+    streams: type[TurnEvent] | None = None
+    """Text or thought, where the last item is one that grows."""
     stopped: Stop | None = None
     scope: asyncio.Timeout | None = None
     """What a stop ends while there is no agent to be told."""
@@ -106,11 +116,15 @@ class Turn:
             if self.timings.spoke is None:
                 self.timings.speak()
             self.said.append(event.text)  # type: ignore[union-attr] # narrowed by kind
-            self.size += len(event.text)  # type: ignore[union-attr] # narrowed by kind
+            self.size += COPIES * len(event.text)  # type: ignore[union-attr] # narrowed by kind
         elif kind is Thought:
-            self.size += len(event.text)  # type: ignore[union-attr] # narrowed by kind
+            self.size += COPIES * len(event.text)  # type: ignore[union-attr] # narrowed by kind
         elif kind is ToolStarted:
             self.timings.tool_called()
+            self.size += weigh(event)
+        if kind in ITEMS and kind is not self.streams:
+            self.items += 1
+            self.streams = kind if kind in STREAMS else None
         self.scribe.take(event)
 
     def put(self, event: HostEvent) -> None:

@@ -1,25 +1,97 @@
-"""The three pipe ends of a child on the loop. Every end is closed exactly once, by its transport."""
+"""The three pipe ends of a child on the loop. Every end is closed exactly once, by its transport.
+
+Rule: what a child writes is handed on in portions, one for each round of the loop, and it is not read from while some
+still wait. A child that writes without end so gets its share of the loop and no more, and what it writes waits in its
+own pipe. One that goes on after `BURST` portions, where a round takes longer than `PAUSE`, waits so long between two: a
+turn of somebody else takes some twenty rounds of the loop and several steps of other threads.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO
+from typing import IO, cast
 
 from ostler.wire.pipes import handed
+from ostler.wire.portions import LINES, Portions
+
+BURST = 8
+PAUSE = 0.001
 
 
 class Inflow(asyncio.Protocol):
-    """Bytes from the child. `ended` is set at EOF, or when we closed it."""
+    """Bytes from the child. `ended` is set once EOF has come, or we closed it, and all before it is handed on."""
 
-    def __init__(self, receive: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
+    def __init__(self, receive: Callable[[bytes], None], on_end: Callable[[], None], *, lines: int = LINES) -> None:
+        """`lines`: how many are looked at in one round of the loop."""
         self._receive = receive
         self._on_end = on_end
+        self._portions = Portions(lines=lines)
+        self._transport: asyncio.ReadTransport | None = None
+        self._next: asyncio.Handle | None = None
+        """Set while something waits: takes the next portion."""
+        self._taken = 0
+        """Portions since it last had nothing that waits."""
+        self._round = 0.0
+        """When the last round began in which it had one; 0 after a pause."""
+        self._lost = False
         self.ended = False
 
+    @property
+    def behind(self) -> bool:
+        """Whether the child has written what we have not looked at yet."""
+        return self._next is not None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.ReadTransport", transport)
+
     def data_received(self, data: bytes) -> None:
-        self._receive(data)
+        if self._portions.fits(data):
+            self._taken = 0
+            self._receive(data)
+            return
+        self._portions.put(data)
+        if self._next is None:
+            if self._transport is not None:
+                self._transport.pause_reading()
+            self._hand_on()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (a broken pipe is an end like EOF)
+        self._lost = True
+        if self._next is None:
+            self._end()
+
+    def drop(self) -> None:
+        """Nobody listens any more."""
+        self._portions.clear()
+
+    def _hand_on(self) -> None:
+        self._next = None
+        portion = self._portions.take()
+        if self._portions.held:
+            self._next = self._soon()
+        try:
+            if portion:
+                self._receive(portion)
+        finally:
+            if self._next is None:
+                self._read_on()
+
+    def _soon(self) -> asyncio.Handle:
+        loop = asyncio.get_running_loop()
+        before, self._round = self._round, loop.time()
+        self._taken += 1
+        if self._taken < BURST or not before or self._round - before < PAUSE / 2:
+            return loop.call_soon(self._hand_on)
+        self._round = 0.0
+        return loop.call_later(PAUSE, self._hand_on)
+
+    def _read_on(self) -> None:
+        if self._lost:
+            self._end()
+        elif self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _end(self) -> None:
         self.ended = True
         self._on_end()
 
@@ -84,7 +156,13 @@ class Pipes:
         if self._stdin is not None:
             self._stdin.close()
 
+    @property
+    def behind(self) -> bool:
+        return self.inflow.behind or self.errors.behind
+
     def close(self) -> None:
+        self.inflow.drop()
+        self.errors.drop()
         if self._stdin is not None and not self.outflow.closed and not self._is_closing(self._stdin):
             self._stdin.abort()
         for transport in (self._stdout, self._stderr):

@@ -30,11 +30,14 @@ from ostler.pool.process.spawn import Child, spawn
 from ostler.pool.process.stderr import StderrTail
 from ostler.pool.process.stdio import Stdio
 from ostler.pool.process.tree import TreeMemory, measure
+from ostler.wire.portions import SIZE
 from ostler.wire.redaction import Redaction
 
 log = logging.getLogger(__name__)
 
 LINGER = 0.25
+LINGERS = 20
+"""Times LINGER that an end waits at most for what its process wrote before it and we have not looked at yet."""
 EXEC_TIME = 0.002  # half a millisecond is usual; more only costs latency, less may stop the loop
 MUTE = 1.0
 DEFAULT_DEADLINES = StopDeadlines()
@@ -82,7 +85,8 @@ class AgentProcess:
         self._tail = StderrTail(Redaction((*command.secrets, *secret_values(command.env))))
         self._pipes = Pipes(
             Inflow(listener.stdout_received, self._on_end_of_pipe),
-            Inflow(self._tail.feed, self._on_end_of_pipe),
+            # Its lines cost nothing before somebody asks for them.
+            Inflow(self._tail.feed, self._on_end_of_pipe, lines=SIZE),
             Outflow(listener.writable),
             stdio.take(),
         )
@@ -273,7 +277,14 @@ class AgentProcess:
             self._report()
         else:
             # A grandchild may hold stdout open for ever.
-            self._loop.call_later(LINGER, self._report)
+            self._loop.call_later(LINGER, self._report_late, LINGERS)
+
+    def _report_late(self, left: int) -> None:
+        """A pipe that is still open is held by a grandchild, unless it is we who are behind with reading it."""
+        if left and self._pipes.behind:
+            self._loop.call_later(LINGER, self._report_late, left - 1)
+        else:
+            self._report()
 
     def _report(self) -> None:
         if self.exit is not None:

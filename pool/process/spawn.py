@@ -18,6 +18,7 @@ from ostler.pool.process.command import Command
 from ostler.pool.process.reaper.kin import Identity, read_stat
 from ostler.pool.process.refusals import explain
 from ostler.pool.process.stdio import Stdio
+from ostler.wire.descriptors import restore_open_files
 
 TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -97,6 +98,7 @@ def spawn(command: Command, mark: str, stdio: Stdio, cwd: str) -> Child:
     except OSError as error:
         raise explain(command, error) from error
     try:
+        restore_open_files(popen.pid)
         return Child(popen, os.pidfd_open(popen.pid))
     except OSError as error:
         os.killpg(popen.pid, signal.SIGKILL)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ostler.pool.events import Finished, Other, Reason, Text, TurnEvent
-from ostler.pool.turn import SOFT, Turn
+from ostler.pool.events import Finished, Other, Reason, Text, ToolStarted, TurnEvent
+from ostler.pool.turn import AT_ONCE, SOFT, Turn
 from tests.support.waiting import soon
 
 END = Finished(Reason.DONE)
@@ -121,3 +121,41 @@ async def test_who_leaves_hears_nothing_more_and_a_turn_has_one_consumer() -> No
     turn.end(END)
     assert await soon(turn.hear(into(heard)), "the end") is END
     assert heard == [Text("a"), Text("b")], "nothing is lost between two calls"
+
+
+async def test_n31_however_much_waits_a_consumer_gets_its_share_of_a_round() -> None:
+    turn, heard, rounds = Turn(never), list[TurnEvent](), list[int]()
+    for number in range(3 * AT_ONCE):
+        turn.put(ToolStarted(str(number), "t"))
+    turn.end(END)
+    loop = asyncio.get_running_loop()
+
+    def others() -> None:
+        """Everybody else, once a round."""
+        rounds.append(len(heard))
+        if len(heard) < 3 * AT_ONCE:
+            loop.call_soon(others)
+
+    loop.call_soon(others)
+    assert await soon(turn.hear(into(heard)), "the end") is END
+    assert [event.id for event in heard if isinstance(event, ToolStarted)] == [str(n) for n in range(3 * AT_ONCE)]
+    assert {AT_ONCE, 2 * AT_ONCE} <= set(rounds)
+
+
+async def test_n31_who_iterates_leaves_the_others_their_rounds_too() -> None:
+    turn, rounds = Turn(never), 0
+    for number in range(3 * AT_ONCE):
+        turn.put(ToolStarted(str(number), "t"))
+    turn.end(END)
+
+    async def others() -> None:
+        nonlocal rounds
+        while turn.finished is not None:
+            rounds += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.ensure_future(others())
+    async for _ in turn:
+        pass
+    beside.cancel()
+    assert rounds >= 3

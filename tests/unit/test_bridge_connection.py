@@ -1,11 +1,12 @@
 """One connection over a transport of paper: what it answers, and when it stops."""
 
+import asyncio
 import json
 from pathlib import Path
 
 from ostler.bridge.binding import Binding, Call
 from ostler.bridge.bindings import Cause, Peer
-from ostler.bridge.connection import Connection
+from ostler.bridge.connection import AT_ONCE, Connection
 from ostler.bridge.conversation import Conversation
 from ostler.bridge.hello import Hello
 from ostler.bridge.mcp import BATCH_LIMIT
@@ -13,6 +14,7 @@ from ostler.bridge.settings import BridgeSettings
 from ostler.bridge.stats import Stats
 from ostler.bridge.toolbox import toolbox
 from tests.support.relays import hello, tool
+from tests.support.waiting import within
 
 HIGH_WATER = 65536
 TOKEN = "0" * 32
@@ -131,3 +133,23 @@ def test_w10_who_is_shown_the_door_is_not_answered_into_the_log() -> None:
     connection.data_received(b"OSTLER/9 1 x\n" + b"x" * 70_000 + b"\n" + LIST * 500)
     assert pipe.closing
     assert pipe.written_after_close == 0
+
+
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+
+
+async def test_n31_who_asks_and_asks_leaves_the_others_their_turn() -> None:
+    connection, pipe = connected()
+    connection.data_received(hello(TOKEN))
+    connection.data_received(PING * 3 * AT_ONCE)
+    assert len(pipe.read()) == AT_ONCE
+    assert not pipe.reading, "it is not read from while some of it waits"
+    connection.data_received(PING)
+    answered = 0
+    async with within(20, "every answer"):
+        while answered < 2 * AT_ONCE + 1:
+            await asyncio.sleep(0)
+            taken = len(pipe.read())
+            assert taken <= AT_ONCE
+            answered += taken
+    assert pipe.reading

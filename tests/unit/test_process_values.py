@@ -207,3 +207,22 @@ def test_a_runtime_dir_that_others_can_enter_is_refused(tmp_path: Path) -> None:
     link.symlink_to(shared)
     with pytest.raises(RuntimeDirError, match="not a directory"):
         prepare(link)
+
+
+def test_n31_long_lines_are_blotted_out_when_somebody_asks_and_not_while_they_come() -> None:
+    class Counting(Redaction):
+        asked = 0
+
+        def __call__(self, text: str) -> str:
+            self.asked += 1
+            return super().__call__(text)
+
+    redact = Counting(["hushhushhush"])
+    tail = StderrTail(redact)
+    for _ in range(1000):
+        tail.feed(b"e" * (MAX_LINE - 4) + b"hushhushhush" + b"e" * 9000 + b"\n")
+    assert redact.asked == 0
+    last = tail.tail(3)
+    assert redact.asked == 3
+    assert all("hush" not in line and len(line) == MAX_LINE for line in last)
+    assert sum(map(len, tail.tail())) <= MAX_BYTES

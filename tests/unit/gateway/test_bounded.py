@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from starlette.types import Message
 
-from ostler.gateway.api.bounded import SLOWEST, BodyTooLarge, BodyTooSlow, Pace, bounded
+from ostler.gateway.api.bounded import SLOWEST, BodyTooLarge, BodyTooSlow, Pace, TooManyValues, bounded
 
 PATIENT = 20.0
 
@@ -79,3 +79,16 @@ async def test_after_the_whole_body_there_is_no_limit_of_time() -> None:
     await receive()
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(receive(), 0.1)
+
+
+async def test_n30_a_body_of_too_many_values_is_told_so_before_it_is_whole() -> None:
+    receive = bounded(Client(part(b"[0,0,"), part(b"0,0,"), part(b"0]", more=False)).receive, 100, PATIENT, 4)
+    await receive()
+    with pytest.raises(TooManyValues, match=r"more than 4 JSON values; .* gateway.body_values"):
+        await receive()
+
+
+async def test_n30_a_body_of_one_long_text_has_one_value() -> None:
+    pieces = [part(b'"a, [b], '), part(b'{c}, \\", ['), part(b']"', more=False)]
+    receive = bounded(Client(*pieces).receive, 100, PATIENT, 2)
+    assert [await receive() for _ in pieces] == pieces

@@ -1,0 +1,76 @@
+"""Two children write at once, one of them without end: each gets its portion of every round, in order, to the end."""
+
+import asyncio
+from collections.abc import Callable
+
+from ostler.pool.process.pipes import BURST, Inflow
+from ostler.wire.portions import LINES
+from tests.support.waiting import soon
+
+FLOOD = b"x\n" * LINES * 5
+
+
+class Paused(asyncio.ReadTransport):
+    """A pipe that is told to wait, and to go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[str] = []
+
+    def pause_reading(self) -> None:
+        self.told.append("pause")
+
+    def resume_reading(self) -> None:
+        self.told.append("resume")
+
+    def is_closing(self) -> bool:
+        return False
+
+
+def inflow(receive: Callable[[bytes], None], ended: asyncio.Event) -> tuple[Inflow, Paused]:
+    end, pipe = Inflow(receive, ended.set), Paused()
+    end.connection_made(pipe)
+    return end, pipe
+
+
+async def test_n31_a_child_that_writes_without_end_gets_its_share_and_no_more() -> None:
+    heard, ended = list[tuple[str, int]](), asyncio.Event()
+    loud, pipe = inflow(lambda data: heard.append(("loud", data.count(b"\n"))), ended)
+    quiet, _ = inflow(lambda data: heard.append(("quiet", data.count(b"\n"))), asyncio.Event())
+    loop = asyncio.get_running_loop()
+    loud.data_received(FLOOD)
+    loop.call_soon(quiet.data_received, b"y\n")
+    loud.connection_lost(None)
+    await soon(ended.wait(), "the end of the loud one")
+    assert heard == [("loud", LINES), ("loud", LINES), ("quiet", 1), *[("loud", LINES)] * 3]
+    assert pipe.told == ["pause"], "it is not read from while it is behind, nor after its end"
+
+
+async def test_n31_the_end_comes_after_everything_that_was_said() -> None:
+    heard, ended = list[bytes](), asyncio.Event()
+    loud, _ = inflow(heard.append, ended)
+    loud.data_received(FLOOD * BURST)
+    loud.connection_lost(None)
+    assert not loud.ended
+    assert loud.behind
+    await soon(ended.wait(), "the end")
+    assert b"".join(heard) == FLOOD * BURST
+    assert not loud.behind
+
+
+async def test_n31_it_is_read_from_again_when_all_was_looked_at() -> None:
+    seen = asyncio.Event()
+    loud, pipe = inflow(lambda data: seen.set() if data.endswith(b"z\n") else None, asyncio.Event())
+    loud.data_received(FLOOD + b"z\n")
+    await soon(seen.wait(), "the last of it")
+    assert pipe.told == ["pause", "resume"]
+
+
+async def test_n31_what_nobody_wants_any_more_is_dropped() -> None:
+    heard, ended = list[bytes](), asyncio.Event()
+    loud, _ = inflow(heard.append, ended)
+    loud.data_received(FLOOD)
+    loud.drop()
+    loud.connection_lost(None)
+    await soon(ended.wait(), "the end")
+    assert len(heard) == 1

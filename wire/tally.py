@@ -1,0 +1,63 @@
+"""Counts the values of a JSON text before anything is built from them.
+
+Rules:
+- The text may come in pieces, cut anywhere. Work is linear in the bytes and stops where `limit` is passed.
+- The count is never below the number of values, less one: it is that of the commas and opening brackets outside of
+  strings. Strings that no comma parts are counted too: such a text is no JSON, and must not cost more than one that is.
+- What this is for: a text of 10 MiB holds up to 5 million values, which take a second to build and 60 to 300 times
+  their own size in memory, while a text of the same size with one long string takes milliseconds.
+"""
+
+PIECE = 64 * 1024
+"""Bytes that are looked at in one step."""
+_COUNTED = b',[{"'
+_REST = bytes(byte for byte in range(256) if byte not in _COUNTED)
+
+
+class ValueTally:
+    """The count of one text."""
+
+    __slots__ = ("_escaped", "_inside", "_limit", "_strings", "_values")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._values = 0
+        self._strings = 0
+        self._inside = 0
+        """1 where the next byte stands in a string."""
+        self._escaped = False
+        """Whether the last byte was a backslash that takes the next one away."""
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether there are more values than the limit. An object has a key for each value: two strings each."""
+        return self._values > self._limit or self._strings > 4 * self._limit
+
+    def add(self, text: bytes) -> bool:
+        """Count what comes next. False where it is too much; it is not looked at any further then."""
+        for start in range(0, len(text), PIECE):
+            self._add(text[start : start + PIECE])
+            if self.exceeded:
+                return False
+        return not self.exceeded
+
+    def _add(self, piece: bytes) -> None:
+        if self._escaped:
+            piece = piece[1:]
+        if b"\\" in piece:
+            piece = piece.replace(b"\\\\", b"")
+            self._escaped = piece.endswith(b"\\")
+            piece = piece.replace(b'\\"', b"")
+        else:
+            self._escaped = False
+        parts = piece.translate(None, _REST).split(b'"')
+        self._values += sum(map(len, parts[self._inside :: 2]))
+        self._strings += len(parts) - 1
+        self._inside ^= (len(parts) - 1) & 1
+
+
+def has_more_values(text: bytes, limit: int) -> bool:
+    """Whether a whole text holds more than so many values. Short ones and those with few commas are not read twice."""
+    if len(text) <= limit or text.count(b",") + text.count(b"[") + text.count(b"{") <= limit:
+        return False
+    return not ValueTally(limit).add(text)
