@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -21,7 +21,7 @@ from starlette.types import ASGIApp
 from ostler.bridge.server import Bridge
 from ostler.gateway.api.keeping import Keys
 from ostler.gateway.api.keys import key_ring
-from ostler.gateway.api.resource import incomplete
+from ostler.gateway.api.unfinished import close_unfinished
 from ostler.gateway.api.wants import Places, look_below
 from ostler.gateway.assembly.crew import log_death
 from ostler.gateway.assembly.memory import open_memory
@@ -158,7 +158,7 @@ async def open_gateway(
             TurnObservers(recent, counts.turns, traces),
         )
         sessions = await stack.enter_async_context(open_sessions(house))
-        await close_unfinished(store)
+        await close_unfinished(store, ids)
         places = {path: name for name, path in settings.metrics.places.items()}
         census = partial(
             Census,
@@ -180,13 +180,6 @@ async def open_gateway(
         house.crew.start(expiry.run(), "expiry")
         admin = build_admin(loaded, console)
         yield Gateway(app, admin, keys, sessions, pool, bridge, store, memories, readiness, expiry)
-
-
-async def close_unfinished(store: Store) -> None:
-    """Responses that a gateway left behind when it died: nobody works on them any more, and their readers may know."""
-    for response in await store.unfinished_responses():
-        body = {**response.body, "status": "incomplete", "incomplete_details": incomplete("gateway_restarted")}
-        await store.save_response(replace(response, status="incomplete", body=body))
 
 
 @asynccontextmanager

@@ -380,8 +380,8 @@ def test_z3_a_kill_between_what_was_handed_out_and_its_answer_is_bridged_by_repl
         again = http.post("/v1/responses", json={**body, "input": "hello"})
         assert text_of(again.json()) == "echo: hello"
         late = http.post("/v1/responses", json={**body, "input": answers})
-        refused = (late.json()["error"] or {}).get("code") if late.status_code == 409 else None
-        assert refused == ("approval_settled" if kind == "question" else None)
+        refused = (late.status_code, late.json()["error"]["code"])
+        assert refused == (409, "approval_settled" if kind == "question" else "call_answered")
 
 
 async def test_w06_a_yes_of_one_turn_is_not_in_force_in_the_next(tmp_path: Path) -> None:
