@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -58,23 +58,30 @@ async def slashing(tmp_path: Path) -> AsyncIterator[Served]:
 # --- names ---
 
 
+async def ended_after(served: Served, done: Callable[[], Awaitable[object]]) -> dict[str, Any]:
+    """A turn of the conversation x that is running while something is done, and has ended since."""
+    made = (await served.ask("apple\n!sleep 60", conversation="x", background=True)).json()
+    await eventually(served.prompts, "the agent is asked")
+    await done()
+    ended: dict[str, Any] = (await served.http.post(f"/v1/responses/{made['id']}/cancel")).json()
+    assert ended["status"] == "cancelled"
+    return ended
+
+
 async def test_n19_a_conversation_deleted_while_its_turn_runs_stays_deleted(served: Served) -> None:
-    first = await served.ask(CALL, tools=TOOLS, conversation="x")
-    assert (await served.http.delete("/v1/conversations/x")).status_code == 200
-    second = await served.ask(output(first.json(), "sunny"), tools=TOOLS)
-    assert text_of(second.json()) == "sunny"
+    ended = await ended_after(served, lambda: served.http.delete("/v1/conversations/x"))
     assert (await served.http.get("/v1/conversations/x")).status_code == 404
     assert await served.say("!recall", conversation="x") == ""
-    assert await served.say("!recall", previous_response_id=second.json()["id"]) == CALL
+    assert "apple" in await served.say("!recall", previous_response_id=ended["id"])
 
 
 async def test_n19_a_conversation_begun_anew_while_the_old_turn_runs_stays_the_new_one(served: Served) -> None:
-    first = await served.ask(CALL, tools=TOOLS, conversation="x")
-    await served.http.delete("/v1/conversations/x")
-    fresh = await served.ask("apple", conversation="x")
-    await served.ask(output(first.json(), "sunny"), tools=TOOLS)
-    again = await served.ask("!recall", conversation="x")
-    assert (again.headers[SESSION], text_of(again.json())) == (fresh.headers[SESSION], "apple")
+    async def begin_anew() -> None:
+        await served.http.delete("/v1/conversations/x")
+        assert await served.say("pear", conversation="x") == "echo: pear"
+
+    await ended_after(served, begin_anew)
+    assert await served.say("!recall", conversation="x") == "pear"
 
 
 async def test_n19_a_conversation_moved_by_a_command_is_not_moved_back_by_the_turn_it_left(slashing: Served) -> None:
