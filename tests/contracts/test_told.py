@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from ostler.pool.provider import Provider
+from ostler.wire.json import JsonObject
 from tests.agents.recipes import Recipe
 from tests.support.plain_http import NO_AUTHORITIES
 from tests.support.served import gateway_at
@@ -22,14 +23,15 @@ from tests.support.yard import PATIENCE
 
 MARK = "canary-lark"
 QUESTION = "what was said?"
+Heard = Callable[[str], list[list[tuple[str, str]]]]
 
 
 @pytest.fixture
-def heard(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], list[list[tuple[str, str]]]]:
-    """Every conversation that the agent's model was told and that is this test's."""
+def heard(request: pytest.FixtureRequest, tmp_path: Path) -> Heard:
+    """Every conversation that the agent's model was told and that begins with a mark."""
     log = request.config.getoption("--agent-log", default=None)
 
-    def look() -> list[list[tuple[str, str]]]:
+    def look(mark: str) -> list[list[tuple[str, str]]]:
         if log is None:
             texts = [
                 block["text"] for blocks in recorded(tmp_path / "record.jsonl") for block in blocks if "text" in block
@@ -38,7 +40,7 @@ def heard(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], list[l
             lines = [json.loads(line) for line in Path(log).read_text().splitlines()]
             texts = [text for line in lines for text in line.get("told", ())]
         found = map(lines_in, texts)
-        return [lines for lines in found if lines and lines[0][1].startswith(f"{MARK} {tmp_path}")]
+        return [lines for lines in found if lines and lines[0][1].startswith(mark)]
 
     return look
 
@@ -49,11 +51,11 @@ def recorded(path: Path) -> list[list[dict[str, str]]]:
     return [frame["params"]["prompt"] for frame in frames if frame.get("method") == "session/prompt"]
 
 
-@pytest.mark.parametrize("way", ["responses", "chat", "store"])
 async def test_n26_a_conversation_is_told_item_by_item_as_it_was_sent(
-    provider: Provider, recipe: Recipe, tmp_path: Path, way: str, heard: Callable[[], list[list[tuple[str, str]]]]
+    provider: Provider, recipe: Recipe, tmp_path: Path, heard: Heard
 ) -> None:
-    settings, mark = recipe.settings, f"{MARK} {tmp_path}"
+    """By both dialects, and from the store."""
+    settings = recipe.settings
     own = () if recipe.model != "demo" else ("--record", str(tmp_path / "record.jsonl"))
     section = {
         "command": None if settings.command is None else list(settings.command),
@@ -63,22 +65,22 @@ async def test_n26_a_conversation_is_told_item_by_item_as_it_was_sent(
     }
     question = {"role": "user", "content": QUESTION}
     body = {"model": f"{provider.name}/{recipe.model}"}
+    marks = {way: f"{MARK} {way} {tmp_path}" for way in ("responses", "chat", "store")}
     async with (
         gateway_at(tmp_path / "data", {provider.name: section}, {}, {}) as (_, base),
         httpx.AsyncClient(base_url=f"{base}/v1", timeout=PATIENCE, trust_env=False, verify=NO_AUTHORITIES) as http,
     ):
-        match way:
-            case "responses":
-                answer = await http.post("/responses", json={**body, "input": [*conversation(mark), question]})
-            case "chat":
-                answer = await http.post("/chat/completions", json={**body, "messages": [*messages(mark), question]})
-            case _:
-                made = await http.post("/conversations", json={"items": conversation(mark)})
-                asked = {**body, "input": QUESTION, "conversation": made.json()["id"]}
-                answer = await http.post("/responses", json=asked)
-        assert answer.status_code == 200, answer.text
-        assert f"echo: {QUESTION}" in answer.text
-        await eventually(heard, "what the model was told")
-    expected = told_of_messages(mark) if way == "chat" else told(mark)
-    for lines in heard():
-        assert lines == expected
+        made = await http.post("/conversations", json={"items": conversation(marks["store"])})
+        asked: list[tuple[str, JsonObject]] = [
+            ("/responses", {"input": [*conversation(marks["responses"]), question]}),
+            ("/chat/completions", {"messages": [*messages(marks["chat"]), question]}),
+            ("/responses", {"input": QUESTION, "conversation": made.json()["id"]}),
+        ]
+        for (path, fields), mark in zip(asked, marks.values(), strict=True):
+            answer = await http.post(path, json={**body, **fields})
+            assert answer.status_code == 200, answer.text
+            assert f"echo: {QUESTION}" in answer.text
+            await eventually(lambda mark=mark: heard(mark), "what the model was told")
+    for way, mark in marks.items():
+        expected = told_of_messages(mark) if way == "chat" else told(mark)
+        assert [lines for lines in heard(mark) if lines != expected] == [], way
