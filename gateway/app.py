@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -21,7 +21,7 @@ from starlette.types import ASGIApp
 from ostler.bridge.server import Bridge
 from ostler.gateway.api.keeping import Keys
 from ostler.gateway.api.keys import Caller, key_ring
-from ostler.gateway.api.resource import incomplete
+from ostler.gateway.api.unfinished import close_unfinished
 from ostler.gateway.api.wants import Places, look_below
 from ostler.gateway.assembly.crew import log_death
 from ostler.gateway.assembly.memory import open_memory
@@ -173,7 +173,7 @@ async def open_gateway(
             TurnObservers(recent, counts.turns, traces),
         )
         sessions = await stack.enter_async_context(open_sessions(house))
-        await close_unfinished(store)
+        await close_unfinished(store, ids)
         census = partial(
             Census,
             pool=pool,
@@ -243,13 +243,6 @@ async def start_checks(folder: Path, last_write: LastWrite, hall: Hall, readines
     await checks.look()
     readiness.others = lambda: checks.problems
     house.crew.start(checks.run(), "checks")
-
-
-async def close_unfinished(store: Store) -> None:
-    """Responses that a gateway left behind when it died: nobody works on them any more, and their readers may know."""
-    for response in await store.unfinished_responses():
-        body = {**response.body, "status": "incomplete", "incomplete_details": incomplete("gateway_restarted")}
-        await store.save_response(replace(response, status="incomplete", body=body))
 
 
 @asynccontextmanager

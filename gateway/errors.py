@@ -6,6 +6,7 @@ Rules:
 - `Refused` is about the request: the store is well, and what was asked for cannot be.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -156,6 +157,26 @@ class RouteMoved(Refused):
         self.key = key
         self.session_id = session_id
         super().__init__(f"{key!r} has moved to session {session_id} meanwhile; nothing was changed, try again")
+
+
+class ConversationMoved(Refused):
+    """The session was summed up while a request was on its way to it: what is said there now, nobody would read."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        super().__init__("the conversation was compressed meanwhile and goes on elsewhere; send the request again")
+
+
+class CallsAnswered(Refused):
+    """A result for a function call that has one."""
+
+    def __init__(self, call_ids: Sequence[str]) -> None:
+        self.call_ids = tuple(call_ids)
+        named = ", ".join(repr(call_id[:100]) for call_id in call_ids[:3])
+        super().__init__(
+            f"function call {named} has a result already, and a call takes one; nothing was changed. To go on, send a "
+            "message; to try another result, send the whole conversation without a reference"
+        )
 
 
 class TitleTaken(Refused):

@@ -8,7 +8,7 @@ Rules:
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -18,6 +18,8 @@ from ostler.wire.json import JsonObject
 TITLE_LIMIT = 100
 UNSTORED = "store"
 """In the metadata of a session: false where its client asked that nothing be stored."""
+HELD_INSTRUCTIONS = "ostler_instructions"
+"""In the body of a stored response: the instructions that held for it. Taken out before anybody sees it."""
 SESSION_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 CONTINUATION = re.compile(r"(.+) #([1-9][0-9]{0,8})")
 
@@ -263,6 +265,32 @@ class IdempotencyRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnBegin:
+    """All that the beginning of a turn, or of a further answer of it, leaves behind: stored whole or not at all."""
+
+    session_id: str
+    messages: Sequence[NewMessage] = ()
+    response: ResponseRecord | None = None
+    answers: Mapping[str, object] = field(default_factory=dict)
+    """Results of function calls, by call id, as JSON."""
+    instructions: str | None = None
+    """Those that hold for the session from now on; None leaves them as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """The beginning of a turn whose agent was never asked."""
+
+    session_id: str
+    messages: Sequence[int]
+    """Ids. What others have stored behind them stays."""
+    calls: Sequence[str] = ()
+    """Function calls that are open again."""
+    instructions: str | None = None
+    """Those that held before; None where they were not changed."""
+
+
+@dataclass(frozen=True, slots=True)
 class TurnCommit:
     """All that the end of a turn leaves behind: stored whole or not at all."""
 
@@ -270,7 +298,7 @@ class TurnCommit:
     messages: Sequence[NewMessage] = ()
     response: ResponseRecord | None = None
     slug: str | None = None
-    """Point this slug of the response's owner (or of `owner`) at the session and the response."""
+    """Point this slug of the response's owner (or of `owner`) at the response, where it still leads to the session."""
     owner: str = ""
     parked: Sequence[ParkedCall] = ()
     idempotency: IdempotencyRecord | None = None

@@ -28,6 +28,8 @@ from ostler.gateway.records import (
     SessionQuery,
     SessionRecord,
     StoreFacts,
+    TakenBack,
+    TurnBegin,
     TurnCommit,
 )
 from ostler.wire.json import JsonObject
@@ -76,10 +78,12 @@ class Sessions(Protocol):
         *,
         messages: Sequence[NewMessage] | None = None,
         end_parent: str | None = None,
+        behind: int | None = None,
     ) -> SessionRecord:
         """A child session in one step: with `messages`, or else with a copy of the parent's transcript.
 
-        With `end_parent` the parent ends with that reason, and keys and slugs that lead to it lead to the child.
+        With `end_parent` the parent ends with that reason, and keys and slugs that lead to it lead to the child. With
+        `behind` also what the parent's transcript has behind that message comes along, after `messages`.
         """
 
 
@@ -148,6 +152,9 @@ class Transcripts(Protocol):
     async def deactivate_from(self, session_id: str, message_id: int) -> list[MessageRecord]:
         """Take this active message and all after it out of the transcript and out of search; or `UnknownMessage`."""
 
+    async def deactivate(self, session_id: str, message_ids: Sequence[int]) -> int:
+        """Take exactly these out of the transcript and out of search, as far as they are in it. How many were."""
+
     async def rewrite_transcript(self, session_id: str, messages: Sequence[NewMessage]) -> list[int]:
         """Put these in place of the transcript. The old messages stay, inactive."""
 
@@ -168,6 +175,15 @@ class Transcripts(Protocol):
 
 
 class Responses(Protocol):
+    async def begin_turn(self, turn: TurnBegin) -> list[int]:
+        """Store how a turn begins, in one step; the ids of its messages.
+
+        `CallsAnswered` where one of the calls has an answer, `ConversationMoved` where the session was compressed.
+        """
+
+    async def take_back(self, turn: TakenBack) -> None:
+        """Undo that, in one step, as far as it is still there."""
+
     async def commit_turn(self, turn: TurnCommit) -> list[int]:
         """Store what a turn left behind, in one step; the ids of its messages."""
 
@@ -201,6 +217,14 @@ class Conversations(Protocol):
         self, slug: str, response_id: str | None, session_id: str | None = None, *, owner: str = ""
     ) -> ConversationRecord:
         """Point it there. What is None stays as it is."""
+
+    async def move_conversation(self, slug: str, left: str | None, session_id: str, *, owner: str = "") -> bool:
+        """Lead it from the session `left` (None: it was not there) to another one. False where it leads elsewhere by
+        now, or was deleted: then nothing is done."""
+
+    async def append_to_conversation(self, slug: str, messages: Sequence[NewMessage], *, owner: str = "") -> str | None:
+        """Store messages at the end of the session where it leads at this moment; the id of that session. None where
+        it is not there, or leads nowhere."""
 
     async def claim_conversation(self, slug: str, session: NewSession, *, owner: str = "") -> ConversationRecord:
         """The conversation; where it is not there or has no session, with this session made for it: racing first

@@ -73,15 +73,16 @@ class Chat:
 
     def _writer(self, prepared: Prepared, body: ChatBody, repeat: Repeat | None) -> ChatWriter:
         house, session_id = self._sessions.house, prepared.session_id
+        answer_id = house.ids.make("chatcmpl")
         return ChatWriter(
-            house.ids.make("chatcmpl"),
+            answer_id,
             int(house.wall()),
             prepared.model,
             session_id=session_id,
             read=prepared.size,
             feed=Feed() if body.stream else None,
             include_usage=wants_usage(body),
-            said=lambda text: self._intake.learn(prepared, text),
+            said=lambda text: self._intake.learn(prepared, answer_id, text),
             answer=None
             if repeat is None
             else lambda status, kept: repeat.record(kept, session_id, house.wall(), status),

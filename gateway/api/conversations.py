@@ -16,10 +16,10 @@ from starlette.responses import Response
 from ostler.gateway.api.answers import caller_of, document, no_such_item, page_of, paged, wants_erasing
 from ostler.gateway.api.body import Metadata, read_object
 from ostler.gateway.api.errors import bad, invalid, missing
-from ostler.gateway.api.items import named, read_input
+from ostler.gateway.api.items import messages_of, named, read_input
 from ostler.gateway.api.target import PLATFORM, slug_of
 from ostler.gateway.ids import Ids
-from ostler.gateway.records import ConversationRecord, NewMessage, NewSession, Role, new_session_id
+from ostler.gateway.records import ConversationRecord, NewMessage, NewSession, new_session_id
 from ostler.gateway.sessions.erasing import Eraser
 from ostler.gateway.store import Store
 from ostler.wire.json import JsonObject
@@ -103,7 +103,8 @@ class Conversations:
         if row.session_id is None:
             raise missing(f"conversation {row.slug!r} has no session any more; use a new name", "conversation")
         messages = self._messages(given, await self._store.known_items(row.session_id, named(given)))
-        await self._store.append(row.session_id, messages)
+        if await self._store.append_to_conversation(row.slug, messages, owner=row.owner) is None:
+            raise missing(f"there is no conversation {row.slug[:100]!r} any more", "conversation_id")
         data = [item for message in messages for item in message.items]
         ends = {"first_id": data[0].get("id"), "last_id": data[-1].get("id")} if data else {}
         return document({"object": "list", "data": data, "has_more": False, **ends})
@@ -135,9 +136,7 @@ class Conversations:
         said = read_input(items, self._ids.make, taken)
         if said.instructions:
             raise bad("items of a conversation are messages and results; send instructions with a response", "items")
-        results = [(Role.TOOL, output.text, output.item) for output in said.outputs]
-        asked = [NewMessage(Role.USER, said.question, said.text)] if said.question else []
-        return [*(NewMessage(role, [item], text) for role, text, item in [*said.entries, *results]), *asked]
+        return messages_of(said)
 
 
 def entry(row: ConversationRecord) -> JsonObject:

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ostler.gateway.errors import GatewayError, Refused, StoreBusy, StoreError
+from ostler.gateway.errors import CallsAnswered, GatewayError, Refused, StoreBusy, StoreError
 from ostler.gateway.sessions.errors import Draining, SessionQueueFull
 from ostler.gateway.sessions.outcome import Outcome
 from ostler.wire.redaction import redacted
@@ -33,6 +33,7 @@ CODED = {
     "model_not_found": (404, "model_not_found"),
     "invalid_cwd": (400, "invalid_cwd"),
     "conversation_moved": (400, "conversation_moved"),
+    "call_answered": (409, "call_answered"),
 }
 """What a turn's failure is as an HTTP status, when the agent has not heard the prompt."""
 
@@ -94,6 +95,8 @@ def translated(error: Exception) -> ApiError:
             return error
         case msgspec.ValidationError():
             return invalid(error)
+        case CallsAnswered():
+            status, code, retry = 409, "call_answered", None
         case Draining():
             status, code, retry = 503, "shutting_down", 5
         case SessionQueueFull() | StoreBusy():

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
+from ostler.gateway import continuity
 from ostler.gateway.api.body import ResponseBody
-from ostler.gateway.api.content import word_of
-from ostler.gateway.api.decisions import Decisions
+from ostler.gateway.api.decisions import Decisions, decided
 from ostler.gateway.api.errors import bad
 from ostler.gateway.api.feed import Feed
-from ostler.gateway.api.items import Conversation, Entry, check_count, named, read_input
+from ostler.gateway.api.items import Conversation, check_count, named, read_input
 from ostler.gateway.api.keys import Caller
-from ostler.gateway.api.prefixes import Prefixes, digest_of
+from ostler.gateway.api.prefixes import Ending, Prefixes, digest_of
 from ostler.gateway.api.references import resolved
 from ostler.gateway.api.repeats import Repeat
 from ostler.gateway.api.resource import Heading
@@ -18,11 +19,15 @@ from ostler.gateway.api.slash import Obeyed, Slash, write_down
 from ostler.gateway.api.target import Finder, Target
 from ostler.gateway.api.wants import Places, functions_of
 from ostler.gateway.api.writer import ResponseWriter
-from ostler.gateway.records import UNSTORED, Role
-from ostler.gateway.sessions.ask import Ask, Line, Output
+from ostler.gateway.errors import CallsAnswered
+from ostler.gateway.records import UNSTORED, ParkState, Role
+from ostler.gateway.sessions.ask import Ask, Entry, Line, Output
+from ostler.gateway.sessions.errors import Draining
 from ostler.gateway.sessions.permits import NAME as PERMISSIONS
 from ostler.gateway.sessions.permits import Rule
+from ostler.gateway.sessions.prompt import told_entries
 from ostler.gateway.sessions.scribe import Scribe
+from ostler.gateway.sessions.session import Reserved, Session
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.timings import Timings
 from ostler.gateway.sessions.turn import Turn
@@ -56,6 +61,8 @@ class Prepared:
     """What a slash command said: the agent is not asked."""
     told: tuple[Entry, ...] | None = None
     """The whole conversation so far, of a client that brings it along each time."""
+    place: tuple[Session, Reserved] | None = None
+    """Where the turn must run in its session."""
 
     @property
     def store(self) -> bool:
@@ -118,8 +125,7 @@ class Intake:
         waiting = self._waiting(said, target, caller)
         if not said.question and not said.outputs:
             raise bad("input has no message of the user", "input")
-        if said.outputs and waiting is None:
-            await self._check_outputs(said, target)
+        known = await self._check_outputs(said, target) if said.outputs and waiting is None else {}
         if resends and target.session is not None:
             said.entries.clear()
         model = body.model or (target.session.model if target.session else None) or self._places.models.default
@@ -127,7 +133,7 @@ class Intake:
         key = await self._places.key(model, cwd, caller)
         wish, kept = (body.metadata or {}).get(PERMISSIONS), target.kept(PERMISSIONS)
         rule = self._places.rule(key, caller, wish, kept)
-        ask = replace(self._ask(body, said, key), hands_over=True, rule=rule)
+        ask = replace(self._ask(body, said, key), hands_over=True, rule=rule, named=tuple(known.items()))
         if resends and rule is Rule.ASK:
             ask = replace(ask, rule=Rule.DENY)
         items = tuple(input_items(said))
@@ -138,7 +144,7 @@ class Intake:
         warm = await self._warm(prepared, said)
         if warm is not None:
             return warm
-        session = self._sessions.find(target.session.id) if target.session else None
+        session = self._sessions.find(target.session.id) if target.session and target.after is None else None
         if session is not None:
             session.check_room()
         await self._decisions.claim(said.outputs, caller.name)
@@ -147,7 +153,7 @@ class Intake:
         if not store and target.session is None:
             kind |= {UNSTORED: False}
         opened = await self._finder.open(target, key, caller.name, keep_slug=store, metadata=kind)
-        return replace(prepared, session_id=opened)
+        return replace(prepared, session_id=opened.session_id, place=opened.place)
 
     async def _taken(self, given: str | list[JsonObject], target: Target) -> Collection[str]:
         """Ids that the client gives to items and the conversation has already, as of one who sends all of it again."""
@@ -164,24 +170,25 @@ class Intake:
         return Prepared(body, caller, model, obeyed.session_id, target.slug, items, obeyed.ask, reply=obeyed.text)
 
     async def _warm(self, prepared: Prepared, said: Conversation) -> Prepared | None:
-        """The session that holds what this client resends, if there is one."""
+        """The session that holds what this client resends, if there is one that has not gone on since."""
         if prepared.told is None or not said.entries or not said.question:
             return None
         owner, digest = prepared.caller.name, digest_of(seed(prepared.ask), said.entries)
-        session_id = self._prefixes.find(owner, digest)
-        if session_id is None:
+        held = self._prefixes.find(owner, digest)
+        if held is None:
             return None
         self._prefixes.take(owner, digest)
-        held = self._sessions.find(session_id) is not None
-        if not held and await self._sessions.house.store.get_session(session_id) is None:
-            return None  # it was deleted meanwhile
-        return replace(prepared, session_id=session_id, ask=replace(prepared.ask, preface=()))
+        place = await self._finder.place_behind(held, owner)
+        if place is None:
+            return None
+        return replace(prepared, session_id=held.session_id, ask=replace(prepared.ask, preface=()), place=place)
 
-    def learn(self, prepared: Prepared, answer: str) -> None:
+    def learn(self, prepared: Prepared, answer_id: str, answer: str) -> None:
         """The client will come back with this conversation."""
         if prepared.told is not None:
             entries = [*prepared.told, (str(Role.ASSISTANT), answer, {})]
-            self._prefixes.learn(prepared.caller.name, digest_of(seed(prepared.ask), entries), prepared.session_id)
+            held = Ending(prepared.session_id, answer_id)
+            self._prefixes.learn(prepared.caller.name, digest_of(seed(prepared.ask), entries), held)
 
     def writer(
         self, prepared: Prepared, feed: Feed | None, repeat: Repeat | None, ended: Callable[[str], None]
@@ -189,8 +196,9 @@ class Intake:
         """Who writes the answer down."""
         body, ask = prepared.body, prepared.ask
         wall = self._sessions.house.wall
+        answer_id = self._ids.make("resp")
         heading = Heading(
-            self._ids.make("resp"),
+            answer_id,
             int(wall()),
             prepared.model,
             body.previous_response_id,
@@ -212,7 +220,7 @@ class Intake:
             feed=feed,
             repeat=repeat,
             ended=ended,
-            said=lambda text: self.learn(prepared, text),
+            said=lambda text: self.learn(prepared, answer_id, text),
         )
 
     def begin(self, prepared: Prepared, turn_id: str, writer: Scribe) -> Turn:
@@ -221,13 +229,20 @@ class Intake:
         if prepared.reply is not None:
             return self._recite(prepared, prepared.reply, turn_id, writer)
         if prepared.resumes is not None:
-            turn = self._sessions.resume(prepared.resumes, writer, list(prepared.outputs))
+            turn = self._sessions.resume(prepared.resumes, writer, list(prepared.outputs), turn_id)
             if turn is not None:
                 return turn
             self._decisions.refuse(prepared.outputs)
             # The turn that waited has ended meanwhile: `ask` is made for that too, it brings the results along.
-        session = self._sessions.of(prepared.session_id, prepared.caller.name)
-        return self._sessions.start(session, ask, turn_id, writer)
+        if prepared.place is None:
+            session = self._sessions.of(prepared.session_id, prepared.caller.name)
+            return self._sessions.start(session, ask, turn_id, writer)
+        session, place = prepared.place
+        try:
+            return self._sessions.start(session, ask, turn_id, writer, place)
+        except Draining:
+            session.fill(place, None)
+            raise
 
     def _recite(self, prepared: Prepared, reply: str, turn_id: str, writer: Scribe) -> Turn:
         """A turn without an agent: what a command said, written down as any answer is."""
@@ -243,7 +258,7 @@ class Intake:
         parts: tuple[PromptPart, ...] = tuple(said.parts)
         history: tuple[Line, ...] | None = None
         if body.conversation_history is not None:
-            history = tuple((role, text) for role, text, _ in brought(body.conversation_history, self._ids.make))
+            history = tuple(told_entries(brought(body.conversation_history, self._ids.make)))
         ask = Ask(
             key,
             parts,
@@ -257,7 +272,7 @@ class Intake:
             body.parallel_tool_calls is not False,
             remembered=self._remembers and body.store is not False,
         )
-        return ask if said.question else replayed(ask, said.outputs)
+        return ask if said.question else replayed(ask, said)
 
     def _waiting(self, said: Conversation, target: Target, caller: Caller) -> str | None:
         """The session whose turn waits for these results."""
@@ -269,16 +284,35 @@ class Intake:
         self._sessions.check_outputs(session, [output.call_id for output in said.outputs])
         return session
 
-    async def _check_outputs(self, said: Conversation, target: Target) -> None:
-        """Results must belong to a call that somebody knows: this request, or the stored conversation."""
-        named = (item.get(ASKED.get(item.get("type", ""), "")) for _, _, item in said.entries)
-        known = {ident for ident in named if isinstance(ident, str)}
-        if target.session is not None:
-            calls = await self._sessions.house.store.parked(target.session.id, waiting=False)
-            known |= {call.call_id for call in calls}
+    async def _check_outputs(self, said: Conversation, target: Target) -> dict[str, str]:
+        """Results must belong to a call that somebody knows: this request, or the stored conversation, where it has no
+        result yet. The names of those that the conversation knows."""
+        asked = named_calls(said)
+        store, session = self._sessions.house.store, target.session
+        calls = [] if session is None else await store.parked(session.id, waiting=False)
+        known = {call.call_id: call for call in calls if call.call_id not in asked}
         for output in said.outputs:
-            if output.call_id not in known:
-                raise bad(f"no call and no question with the id {output.call_id[:100]!r} waits for an answer", "input")
+            if output.call_id not in asked and output.call_id not in known:
+                await self._explain(output.call_id, target)
+        given = [known[output.call_id] for output in said.outputs if output.call_id in known]
+        decided_here = decided(said.outputs)  # `Decisions` has judged these
+        taken = continuity.answered_before(
+            {call.call_id: call.state for call in given if call.call_id not in decided_here}
+        )
+        if taken:
+            raise CallsAnswered(taken)
+        return {call.call_id: call.name for call in given}
+
+    async def _explain(self, call_id: str, target: Target) -> NoReturn:
+        """Why a result is not taken: its call has one, or nobody knows the call."""
+        call = await self._sessions.house.store.parked_call(call_id) if target.session is None else None
+        session = None if call is None else await self._sessions.house.store.get_session(call.session_id)
+        if call is not None and session is not None and (session.owner or "") == target.owner:
+            if call.state == ParkState.ANSWERED:
+                raise CallsAnswered([call_id])
+            text = f"call {call_id[:100]!r} belongs to a conversation: name it, or the response that made the call"
+            raise bad(text, "input")
+        raise bad(f"no call and no question with the id {call_id[:100]!r} waits for an answer", "input")
 
 
 def stateless(body: ResponseBody) -> bool:
@@ -308,17 +342,23 @@ def check(body: ResponseBody) -> None:
         raise bad("a background response must be stored, or nobody could ever read it: leave store out", "background")
 
 
-def replayed(ask: Ask, outputs: tuple[Output, ...] | list[Output]) -> Ask:
+def replayed(ask: Ask, said: Conversation) -> Ask:
     """The turn that waited for these results is gone: a new one gets them as part of the conversation."""
-    results = [(str(Role.TOOL), output.text, output.item) for output in outputs]
-    return replace(ask, parts=(TextPart(GO_ON),), text="", items=(), preface=(*ask.preface, *results))
+    results = [(str(Role.TOOL), output.text, output.item) for output in said.outputs]
+    settled = {*named_calls(said), *decided(said.outputs)}
+    answers = tuple((output.call_id, output.text) for output in said.outputs if output.call_id not in settled)
+    return replace(ask, parts=(TextPart(GO_ON),), text="", items=(), preface=(*ask.preface, *results), answers=answers)
 
 
-def brought(history: list[JsonObject], new_id: Callable[[str], str]) -> list[Entry]:
+def named_calls(said: Conversation) -> set[str]:
+    """The calls and questions that the request itself brings along."""
+    named = (item.get(ASKED.get(item.get("type", ""), "")) for _, _, item in said.entries)
+    return {ident for ident in named if isinstance(ident, str)}
+
+
+def brought(history: list[JsonObject], new_id: Callable[[str], str]) -> tuple[Entry, ...]:
     """A history that a request brings along, as entries."""
-    said = read_input([{"type": "message", **item} for item in history], new_id)
-    question = [(str(Role.USER), "\n".join(map(word_of, said.parts)), item) for item in said.question[:1]]
-    return [*said.entries, *question]
+    return whole(read_input([{"type": "message", **item} for item in history], new_id))
 
 
 def input_items(said: Conversation) -> list[JsonObject]:

@@ -12,13 +12,10 @@ from typing import Any
 
 from ostler.gateway.api.content import parts_of, words_of
 from ostler.gateway.api.errors import bad
-from ostler.gateway.records import Role
-from ostler.gateway.sessions.ask import Output
+from ostler.gateway.records import NewMessage, Role
+from ostler.gateway.sessions.ask import Entry, Output
 from ostler.pool.prompt import PromptPart
 from ostler.wire.json import JsonObject
-
-Entry = tuple[str, str, JsonObject]
-"""(role, text, item)"""
 
 
 @dataclass
@@ -32,6 +29,8 @@ class Conversation:
     outputs: list[Output] = field(default_factory=list)
     """Results at the end of the input, with no question after them."""
     instructions: list[str] = field(default_factory=list)
+    thoughts: list[Entry] = field(default_factory=list)
+    """Reasoning whose place is found with what follows it."""
 
     @property
     def text(self) -> str:
@@ -86,6 +85,13 @@ def read_input(
     return found
 
 
+def messages_of(said: Conversation, response_id: str | None = None) -> list[NewMessage]:
+    """Items as messages of a transcript, in order; of the request that a response answers, where there is one."""
+    results = [(Role.TOOL, output.text, output.item) for output in said.outputs]
+    asked = [NewMessage(Role.USER, said.question, said.text, response_id)] if said.question else []
+    return [*(NewMessage(role, [item], text, response_id) for role, text, item in [*said.entries, *results]), *asked]
+
+
 def add(found: Conversation, item: JsonObject, param: str, names: Names) -> None:
     """One more item."""
     kind = item.get("type", "message")
@@ -109,7 +115,7 @@ def add(found: Conversation, item: JsonObject, param: str, names: Names) -> None
             settle(found)
             found.outputs.append(decision_of(item, param, names))
         case "reasoning":
-            return
+            found.thoughts.append((Role.ASSISTANT, "", {**item, "id": names.of(item, "rs")}))
         case _:
             raise bad(f"{param}: an input item of type {kind!r} is not supported", f"{param}.type", "unsupported_item")
 
@@ -129,6 +135,8 @@ def add_message(found: Conversation, item: JsonObject, param: str, names: Names)
         return
     if found.outputs:
         answer_first(found)
+    if not found.question:
+        think(found)
     found.question.append(stored)
     found.parts += parts
 
@@ -164,6 +172,13 @@ def settle(found: Conversation) -> None:
         )
         found.entries.append((Role.USER, found.text, item))
         found.question, found.parts = [], []
+    think(found)
+
+
+def think(found: Conversation) -> None:
+    """Reasoning stands before what it led to."""
+    found.entries += found.thoughts
+    found.thoughts = []
 
 
 def answer_first(found: Conversation) -> None:

@@ -8,13 +8,22 @@ is taken once: whoever comes second with the same beginning diverges, and gets a
 import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import orjson
 
-from ostler.gateway.api.items import Entry
+from ostler.gateway.sessions.ask import Entry
 
 Known = tuple[str, str]
 """(owner, digest)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A session, as it was at the end of one of its answers."""
+
+    session_id: str
+    answer_id: str
 
 
 class Prefixes:
@@ -22,17 +31,17 @@ class Prefixes:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._sessions: OrderedDict[Known, str] = OrderedDict()
+        self._sessions: OrderedDict[Known, Ending] = OrderedDict()
 
-    def learn(self, owner: str, digest: str, session_id: str) -> None:
-        """This session holds exactly this conversation."""
-        self._sessions[owner, digest] = session_id
+    def learn(self, owner: str, digest: str, ending: Ending) -> None:
+        """This session held exactly this conversation when that answer ended."""
+        self._sessions[owner, digest] = ending
         self._sessions.move_to_end((owner, digest))
         if len(self._sessions) > self._most:
             self._sessions.popitem(last=False)
 
-    def find(self, owner: str, digest: str) -> str | None:
-        """Who holds it."""
+    def find(self, owner: str, digest: str) -> Ending | None:
+        """Who held it."""
         return self._sessions.get((owner, digest))
 
     def take(self, owner: str, digest: str) -> None:
@@ -44,6 +53,8 @@ def digest_of(seed: Sequence[str | None], entries: Sequence[Entry]) -> str:
     """One word for a conversation. Pieces of one answer count as one, however they were cut."""
     lines: list[list[object]] = []
     for role, text, item in entries:
+        if item.get("type") == "reasoning":
+            continue
         if item.get("type") == "function_call":
             lines.append(["call", item.get("name"), item.get("arguments"), item.get("call_id")])
         elif item.get("type") == "function_call_output":

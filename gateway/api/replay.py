@@ -13,17 +13,19 @@ from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.frames import frame
 from ostler.gateway.api.output import message, reasoning, text_part
 from ostler.gateway.api.resource import LAST
+from ostler.gateway.records import HELD_INSTRUCTIONS
 from ostler.gateway.sessions.outcome import Status
 from ostler.wire.json import JsonObject
 
 SHAPE = "ostler_stream"
 """In the body of a stored response: how its stream was cut. Taken out before anybody sees it."""
+OURS = frozenset((SHAPE, HELD_INSTRUCTIONS))
 Event = tuple[str, JsonObject]
 
 
 def public(body: JsonObject) -> JsonObject:
     """The resource without what is ours."""
-    return {name: value for name, value in body.items() if name != SHAPE}
+    return {name: value for name, value in body.items() if name not in OURS}
 
 
 def ended(body: JsonObject) -> bool:

@@ -134,6 +134,7 @@ class Responses:
         feed = Feed() if body.stream or body.background else None
         writer = self._intake.writer(prepared, feed, None if body.background else repeat, partial(self._ended, repeat))
         turn = self._intake.begin(prepared, writer.id, writer)
+        turn.receipt = bool(body.background)
         self._live.turns[writer.id] = (caller.name, turn)
         if feed is None:
             audience = self._repeats.audience(repeat)

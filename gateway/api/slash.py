@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from ostler.gateway.api.errors import ApiError, bad
 from ostler.gateway.api.items import read_input
 from ostler.gateway.api.keys import Caller
-from ostler.gateway.api.target import PLATFORM, Target
+from ostler.gateway.api.target import PLATFORM, Finder, Target
 from ostler.gateway.commands.registry import Call, Registry, Reply, Words, parse
+from ostler.gateway.continuity import Way
 from ostler.gateway.errors import Refused, StoreError
 from ostler.gateway.faces.conversation import Conversation
 from ostler.gateway.faces.hall import Hall
@@ -67,19 +68,20 @@ class Slash:
         words = called(parts)
         if words is None:
             return None
-        if target.fork is not None:
+        house = self.hall.sessions.house
+        if await self._forks(target):
             raise bad("a command acts on the end of a conversation: this response is not its latest",
                       "previous_response_id")  # fmt: skip
-        house = self.hall.sessions.house
         name = target.session.id if target.session is not None else house.ids.make("request")
         key = SessionKey(caller.name, f"api:{name}" if target.slug is None else f"api:slug:{target.slug}", PLATFORM)
         # However it is addressed: by its slug, or by a response of it.
         async with self.lines.stand(target.session.id if target.session is not None else key.stored):
-            conversation = await self._conversation(key, await self._present(target, caller), caller)
+            present, led = await self._present(target, caller)
+            conversation = await self._conversation(key, present, caller)
             reply = await self._run(words, conversation)
             session = await conversation.begun()
-            if target.slug is not None:
-                await conversation.store.set_conversation(target.slug, None, session.id, owner=caller.name)
+            if target.slug is not None and session.id != led:
+                await conversation.store.move_conversation(target.slug, led, session.id, owner=caller.name)
         return await self._obeyed(session, reply, conversation)
 
     async def _obeyed(self, session: SessionRecord, reply: Reply, conversation: Conversation) -> Obeyed:
@@ -97,11 +99,20 @@ class Slash:
         except (Refused, ApiError) as error:
             return Reply(str(error))
 
-    async def _present(self, target: Target, caller: Caller) -> SessionRecord | None:
-        """Where the conversation is now: a command that came before may have moved its slug."""
+    async def _forks(self, target: Target) -> bool:
+        """Whether the session has gone on since the response that the request names."""
+        if target.after is None or target.session is None:
+            return False
+        finder = Finder(self.hall.sessions)
+        return await finder.way_on(target.session, target.after, joined=True) is not Way.GO_ON
+
+    async def _present(self, target: Target, caller: Caller) -> tuple[SessionRecord | None, str | None]:
+        """Where the conversation is now, and where its slug leads: a command that came before may have moved it."""
         store = self.hall.sessions.house.store
         row = None if target.slug is None else await store.get_conversation(target.slug, owner=caller.name)
-        return target.session if row is None or row.session_id is None else await store.live_end(row.session_id)
+        if row is None or row.session_id is None:
+            return target.session, None if target.session is None else target.session.id
+        return await store.live_end(row.session_id), row.session_id
 
     async def _conversation(self, key: SessionKey, session: SessionRecord | None, caller: Caller) -> Conversation:
         """The API's conversation as a key that leads to its session, which is all that commands know."""

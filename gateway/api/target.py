@@ -4,28 +4,34 @@ Rules:
 - Looking comes first and changes nothing; only a request that was found good makes a session, a slug or a fork.
 - A response leads to its session. A response that is gone leaves the slug's own row; a row of an early version without
   a session leads nowhere.
-- Going on from a response that is not the latest of its session is a fork: the session as it was then, in a child.
+- Going on from a response that is not the latest of its session, or that another request goes on from already, is a
+  fork: the session as it was then, in a child. `continuity.way_on` decides, while this request has its place.
 """
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ostler.gateway import continuity
 from ostler.gateway.api.body import ResponseBody
-from ostler.gateway.api.errors import bad, missing
-from ostler.gateway.ids import Ids
+from ostler.gateway.api.errors import ApiError, bad, missing
+from ostler.gateway.api.prefixes import Ending
+from ostler.gateway.continuity import Way
 from ostler.gateway.records import (
+    HELD_INSTRUCTIONS,
     ConversationRecord,
     MessageRecord,
     NewSession,
     Origin,
     ParkState,
+    ResponseRecord,
     SessionChange,
     SessionRecord,
     new_session_id,
 )
-from ostler.gateway.store import Store
+from ostler.gateway.sessions.session import Reserved, Session
+from ostler.gateway.sessions.sessions import Sessions
 from ostler.pool.keys import TransportKey
 from ostler.wire.json import JsonObject
 
@@ -33,6 +39,9 @@ log = logging.getLogger(__name__)
 
 SLUG_LIMIT = 256
 PLATFORM = "api"
+UNFINISHED = ("queued", "in_progress")
+MOST_SILENT = 100
+"""Responses in a row that left nothing and are looked behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +50,10 @@ class Target:
 
     session: SessionRecord | None = None
     slug: str | None = None
-    fork: tuple[MessageRecord, ...] | None = None
-    """The transcript of the child, where the session has gone on since."""
+    after: ResponseRecord | None = None
+    """The response that is gone on from."""
+    owner: str = ""
+    """Who asks."""
 
     def kept(self, name: str) -> str | None:
         """What the session's metadata says."""
@@ -50,12 +61,31 @@ class Target:
         return value if isinstance(value, str) else None
 
 
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A session that exists."""
+
+    session_id: str
+    place: tuple[Session, Reserved] | None = None
+    """Where the turn must run in it."""
+
+
+class InProgress(ApiError):
+    """Nothing can be forked from a response that is not there yet."""
+
+    def __init__(self, response_id: str) -> None:
+        text = f"response {response_id!r} is still being made, and another request goes on from it; wait for its end"
+        super().__init__(409, text, param="previous_response_id", code="response_in_progress")
+        self.response_id = response_id
+
+
 class Finder:
     """Looks sessions up, and makes them."""
 
-    def __init__(self, store: Store, ids: Ids) -> None:
-        self._store = store
-        self._ids = ids
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._store = sessions.house.store
+        self._ids = sessions.house.ids
 
     async def find(self, body: ResponseBody, owner: str) -> Target:
         """Where this request leads. Writes nothing."""
@@ -64,12 +94,12 @@ class Finder:
             raise bad("send either conversation or previous_response_id, not both", "conversation")
         if body.previous_response_id is not None:
             return await self._after(body.previous_response_id, owner)
-        return Target() if slug is None else await self._called(slug, owner)
+        return Target(owner=owner) if slug is None else await self._called(slug, owner)
 
     async def open(
         self, target: Target, key: TransportKey, owner: str, *, keep_slug: bool, metadata: JsonObject
-    ) -> str:
-        """The id of the session, which exists from now on."""
+    ) -> Opened:
+        """The session, which exists from now on."""
         fresh = NewSession(
             new_session_id(self._ids.random_bytes),
             platform=PLATFORM,
@@ -78,27 +108,108 @@ class Finder:
             cwd=key.cwd,
             metadata=metadata or None,
         )
-        if target.fork is not None and target.session is not None:
-            child = NewSession(
-                fresh.id,
-                platform=PLATFORM,
-                owner=owner,
-                origin=Origin.BRANCH,
-                model=fresh.model,
-                cwd=fresh.cwd,
-                metadata={**target.session.metadata, **metadata},
-            )
-            messages = [message.again() for message in target.fork]
-            return (await self._store.derive_session(target.session.id, child, messages=messages)).id
+        if target.after is not None and target.session is not None:
+            place = await self.place_after(target.session, owner, target.after)
+            if place is None:
+                return Opened(await self._fork(target.session, target.after, fresh, metadata))
+            try:
+                await self._note(target.session, metadata)
+            except BaseException:
+                place[0].fill(place[1], None)
+                raise
+            return Opened(target.session.id, place)
         if target.session is not None:
-            known = target.session.metadata
-            if any(known.get(name) != value for name, value in metadata.items()):
-                await self._store.update_session(target.session.id, SessionChange(metadata={**known, **metadata}))
-            return target.session.id
+            await self._note(target.session, metadata)
+            return Opened(target.session.id)
         if target.slug is not None and keep_slug:
             conversation = await self._store.claim_conversation(target.slug, fresh, owner=owner)
-            return conversation.session_id or fresh.id
-        return (await self._store.create_session(fresh)).id
+            return Opened(conversation.session_id or fresh.id)
+        return Opened((await self._store.create_session(fresh)).id)
+
+    async def place_after(
+        self, session: SessionRecord, owner: str, after: ResponseRecord
+    ) -> tuple[Session, Reserved] | None:
+        """A place in the session for what goes on from this response; None where that is a fork. Or `InProgress`."""
+        place = self._sessions.reserve(session.id, owner, after.id)
+        way: Way | None = None
+        try:
+            way = await self.way_on(session, after, joined=place is not None)
+        finally:
+            if place is not None and way is not Way.GO_ON:
+                place[0].fill(place[1], None)
+        if way is Way.WAIT:
+            raise InProgress(after.id)
+        return place if way is Way.GO_ON else None
+
+    async def place_behind(self, ending: Ending, owner: str) -> tuple[Session, Reserved] | None:
+        """A place in a session that rests, and holds what it held at the end of that answer."""
+        at_work = self._sessions.find(ending.session_id)
+        if at_work is not None and at_work.busy:
+            return None
+        place = self._sessions.reserve(ending.session_id, owner, ending.answer_id)
+        same = False
+        try:
+            latest = await self._store.history(ending.session_id, last=1)
+            same = bool(latest) and latest[-1].response_id == ending.answer_id
+        finally:
+            if place is not None and not same:
+                place[0].fill(place[1], None)
+        return place if same else None
+
+    async def way_on(self, session: SessionRecord, after: ResponseRecord, *, joined: bool) -> Way:
+        """What the store knows, and what that means. Writes nothing."""
+        latest = await self._store.history(session.id, last=1)
+        if joined and latest and latest[-1].response_id == after.id:
+            return Way.GO_ON
+        size, history = await self._cut(session, after)
+        waits = await self._waits(session.id, after.id)
+        finished = after.status not in UNFINISHED
+        return continuity.way_on(size, len(history), joined=joined, finished=finished, waits=waits)
+
+    async def _cut(self, session: SessionRecord, after: ResponseRecord) -> tuple[int, list[MessageRecord]]:
+        """The transcript, and how much of it was there when the response ended.
+
+        A response whose agent never heard of it left nothing: the one before it counts.
+        """
+        running = self._running(session.id)
+        history = await self._store.history(session.id)
+        running |= self._running(session.id)
+        answers = [message.response_id for message in history]
+        last, silent = after, after.id not in answers
+        for _ in range(MOST_SILENT):
+            if not silent or last.previous_response_id is None:
+                break
+            before = await self._store.get_response(last.previous_response_id, owner=last.owner)
+            if before is None:
+                break
+            last, silent = before, before.id not in answers
+        summed_up = session.origin == Origin.COMPRESSION  # there its messages went into the summary
+        alone = last.previous_response_id is None and last.slug is None and not summed_up
+        return continuity.cut(answers, last.id, begins=silent and alone, running=running), history
+
+    def _running(self, session_id: str) -> set[str]:
+        """The answer that is made there at this moment."""
+        at_work = self._sessions.find(session_id)
+        return set() if at_work is None or at_work.turn is None else {at_work.turn.answer_id}
+
+    async def _fork(
+        self, session: SessionRecord, after: ResponseRecord, fresh: NewSession, metadata: JsonObject
+    ) -> str:
+        """A child, as the session was when the response ended."""
+        child = replace(
+            fresh,
+            origin=Origin.BRANCH,
+            instructions=after.body.get(HELD_INSTRUCTIONS, after.body.get("instructions") or session.instructions),
+            metadata={**session.metadata, **metadata},
+        )
+        size, history = await self._cut(session, after)
+        messages = [message.again() for message in history[:size]]
+        return (await self._store.derive_session(session.id, child, messages=messages)).id
+
+    async def _note(self, session: SessionRecord, metadata: JsonObject) -> None:
+        known = session.metadata
+        if any(known.get(name) != value for name, value in metadata.items()):
+            await self._store.update_session(session.id, SessionChange(metadata={**known, **metadata}))
 
     async def _after(self, response_id: str, owner: str) -> Target:
         """The session of a response, as it was when that response ended."""
@@ -109,14 +220,7 @@ class Finder:
         session = await self._store.live_end(response.session_id)
         if session is None:
             raise missing(f"the session of response {response_id[:100]!r} is gone", "previous_response_id")
-        latest = await self._store.history(session.id, last=1)
-        if not latest or latest[-1].response_id == response_id:
-            return Target(session)
-        history = await self._store.history(session.id)
-        places = [place for place, message in enumerate(history) if message.response_id == response_id]
-        if not places or await self._waits(session.id, response_id):
-            return Target(session)
-        return Target(session, fork=tuple(history[: places[-1] + 1]))
+        return Target(session, after=response, owner=owner)
 
     async def _waits(self, session_id: str, response_id: str) -> bool:
         """Whether the response handed out calls that its client has not answered: it knows of nothing since."""
@@ -127,13 +231,13 @@ class Finder:
         """The session of a slug."""
         row = await self._store.get_conversation(slug, owner=owner)
         if row is None:
-            return Target(slug=slug)
+            return Target(slug=slug, owner=owner)
         if row.session_id is None or row.response_id is None:
             session_id = await self._session_of(row, owner)
-            return Target(None if session_id is None else await self._store.live_end(session_id), slug)
+            return Target(None if session_id is None else await self._store.live_end(session_id), slug, owner=owner)
         # The usual case, where both are there: looked up at once.
         session, _ = await asyncio.gather(self._store.live_end(row.session_id), self._session_of(row, owner))
-        return Target(session, slug)
+        return Target(session, slug, owner=owner)
 
     async def _session_of(self, row: ConversationRecord, owner: str) -> str | None:
         """The session id behind a row; None for a conversation that was created and never used."""

@@ -69,7 +69,7 @@ def build_app(
     commands = load_commands()
     slash = Slash(commands, hall) if gateway.commands_on_openai_api else None
     prefixes, remembers = Prefixes(gateway.sessions_max), settings.memory.openai_api
-    intake = Intake(sessions, Finder(store, sessions.house.ids), places, prefixes, slash, remembers=remembers)
+    intake = Intake(sessions, Finder(sessions), places, prefixes, slash, remembers=remembers)
     feeds = Feeds(most=gateway.stream_replay, bytes_at_most=gateway.replay_bytes)
     repeats = Repeats(store)
     responses = Responses(sessions, intake, feeds, repeats, eraser)

@@ -40,12 +40,13 @@ async def run(call: Call) -> Reply:
     if call.args == PREVIEW:
         return Reply(plan(parted))
     async with quiet(conversation, session) as live:
-        parted = cut(await conversation.store.history(session.id)) or parted
+        messages = await conversation.store.history(session.id)
+        parted = cut(messages) or parted
         outcome, summary = await aside(conversation, live, PROMPT)
         if outcome.status is not Status.COMPLETED or not summary.strip():
             return Reply(f"Nothing was compressed: {why(outcome)}. {KEPT}")
         try:
-            child = await begin_from(call, session, summary, parted.kept)
+            child = await begin_from(call, session, summary, parted.kept, messages[-1].id)
         except StoreError as error:
             return Reply(f"Nothing was compressed: {error}. {KEPT}")
         conversation.adopt(child, Switch.COMPRESSION)
@@ -54,8 +55,10 @@ async def run(call: Call) -> Reply:
     return Reply(text, ({"type": "session", "id": child.id, "left": session.id, "summary": summary},))
 
 
-async def begin_from(call: Call, session: SessionRecord, summary: str, kept: Sequence[MessageRecord]) -> SessionRecord:
-    """The child, which the key leads to from now on, in one step."""
+async def begin_from(
+    call: Call, session: SessionRecord, summary: str, kept: Sequence[MessageRecord], behind: int
+) -> SessionRecord:
+    """The child, which the key leads to from now on, in one step. What was added `behind` what was summed up stays."""
     item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": summary}]}
     opening = NewMessage(Role.SYSTEM, [item], HEADING + summary.strip())
     return await call.conversation.store.derive_session(
@@ -63,6 +66,7 @@ async def begin_from(call: Call, session: SessionRecord, summary: str, kept: Seq
         offspring(call.conversation, session, Origin.COMPRESSION),
         messages=[opening, *(message.again() for message in kept)],
         end_parent=EndReason.COMPRESSION,
+        behind=behind,
     )
 
 

@@ -10,6 +10,8 @@ from ostler.wire.json import JsonObject
 
 Line = tuple[str, str]
 """A message of a transcript: role and text."""
+Entry = tuple[str, str, JsonObject]
+"""(role, text, item): something that was said, as it came in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +24,8 @@ class Ask:
     """The words of it: for the transcript and for search."""
     items: tuple[JsonObject, ...]
     """As it is stored."""
-    preface: tuple[tuple[str, str, JsonObject], ...] = ()
-    """(role, text, item): messages that come with the request and before it, unknown to the session."""
+    preface: tuple[Entry, ...] = ()
+    """Messages that come with the request and before it, unknown to the session."""
     history: tuple[Line, ...] | None = None
     """The conversation to answer in, instead of the session's own. Nothing of it is stored."""
     instructions: str | None = None
@@ -43,6 +45,10 @@ class Ask:
     the decision comes while the turn goes on, by `Session.answer_permission`."""
     again: int | None = None
     """The id of the stored message that is asked once more: what followed it leaves the transcript, it stays."""
+    answers: tuple[tuple[str, str], ...] = ()
+    """(call id, text): results in the preface that answer calls of the stored conversation; each is taken once."""
+    named: tuple[tuple[str, str], ...] = ()
+    """(call id, function): calls of the stored conversation that the preface has results of."""
 
     @property
     def memorable(self) -> bool:

@@ -64,6 +64,8 @@ class Desk:
         self.calls: dict[str, AskedCall] = {}
         """Unanswered ones, in the order they came."""
         self._handed: set[str] = set()
+        self.taken: set[str] = set()
+        """Calls whose results have come, whether or not the agent has them yet."""
 
     async def dispatch(self, call: ToolCall, /) -> CallResult:
         """Park a call until the client has answered it."""

@@ -1,6 +1,6 @@
 """What an error of the pool or the store means for a turn: a word for the client's program, a text for its reader."""
 
-from ostler.gateway.errors import GatewayError
+from ostler.gateway.errors import CallsAnswered, ConversationMoved, GatewayError
 from ostler.gateway.sessions.errors import MovedOn
 from ostler.gateway.sessions.outcome import Outcome, failed
 from ostler.pool.errors import (
@@ -37,8 +37,10 @@ CODES: tuple[tuple[type[PoolError], str], ...] = (
 
 def fault(error: PoolError | GatewayError) -> Outcome:
     """The outcome of a turn that ended with this error."""
-    if isinstance(error, MovedOn):
+    if isinstance(error, MovedOn | ConversationMoved):
         return failed("conversation_moved", str(error))
+    if isinstance(error, CallsAnswered):
+        return failed("call_answered", str(error))
     if isinstance(error, GatewayError):
         return failed("storage_error", str(error))
     code = next((code for kind, code in CODES if isinstance(error, kind)), "agent_error")

@@ -6,19 +6,32 @@ Rules:
 - An answer that cannot be stored is a failed one: its client is told, and the store is tried again by the next turn.
 """
 
-import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
+from ostler.gateway import continuity
+from ostler.gateway.continuity import Known
 from ostler.gateway.errors import GatewayError, StoreError
-from ostler.gateway.records import NewMessage, ParkedCall, Role, SessionChange, TurnCommit
+from ostler.gateway.records import (
+    HELD_INSTRUCTIONS,
+    MessageRecord,
+    NewMessage,
+    ParkedCall,
+    ResponseRecord,
+    Role,
+    TakenBack,
+    TurnBegin,
+    TurnCommit,
+)
 from ostler.gateway.sessions.ask import Ask, Line
 from ostler.gateway.sessions.calls import AskedCall
 from ostler.gateway.sessions.errors import MovedOn
 from ostler.gateway.sessions.faults import fault
 from ostler.gateway.sessions.house import House
-from ostler.gateway.sessions.outcome import Outcome, Status
-from ostler.gateway.sessions.prompt import lines_of
+from ostler.gateway.sessions.outcome import Outcome, Status, Stop
+from ostler.gateway.sessions.prompt import lines_of, told_entries
+from ostler.gateway.sessions.scribe import Kept
 from ostler.gateway.sessions.turn import Continuation, Turn
 from ostler.wire.json import JsonObject
 
@@ -36,25 +49,46 @@ class Ledger:
         self._instructions: str | None = None
         """Those that hold; None: not read yet."""
 
-    async def remember(self, turn: Turn) -> int:
-        """Store the question. The id of the message before it, 0 where there is none."""
+    async def remember(self, turn: Turn) -> None:
+        """Store the question. Not to be cut short: whoever does not know what was stored cannot take it back."""
         ask = turn.ask
         await self._house.mirrors.heal(self._id)
         if ask.again is not None:
-            return await self._ask_again(turn, ask.again)
-        before = await self._store.history(self._id, last=1)
-        await self._instruct(ask)
-        brought = [NewMessage(role, [item], text) for role, text, item in ask.preface]
-        asked = [NewMessage(Role.USER, ask.items, ask.text)] if ask.items else []
-        ids = await self._begin(turn, [*brought, *asked])
+            await self._ask_again(turn, ask.again)
+            return
+        held = await self.instructions()
+        changed = ask.instructions if ask.instructions not in (None, held) else None
+        begin = TurnBegin(self._id, question_of(ask, turn.answer_id), turn.scribe.begin(), dict(ask.answers), changed)
+        ids = await self._begin(turn, begin)
         turn.asked = ids[0]
-        return before[-1].id if before else 0
+        turn.undo = TakenBack(self._id, ids, tuple(begin.answers), None if changed is None else held)
+        self._instructions = changed or held
 
     async def history(self, turn: Turn) -> tuple[Line, ...]:
         """What was said before this turn."""
-        messages = await self._store.history(self._id)
-        before = [message for message in messages if turn.asked is None or message.id < turn.asked]
-        return tuple(lines_of(before, [item for _, _, item in turn.ask.preface]))
+        if turn.ask.history is not None:
+            return (*turn.ask.history, *self._brought(turn.ask, []))
+        said = [message for message in await self._store.history(self._id) if precedes(message, turn)]
+        turn.timings.first = not said
+        return (*lines_of(said, [item for _, _, item in turn.ask.preface]), *self._brought(turn.ask, said))
+
+    async def untold(self, turn: Turn, known: Known | None) -> tuple[Line, ...] | None:
+        """What of it an agent does not know that knows this; None where it knows other things than were said."""
+        if known is None or turn.ask.history is not None:
+            return None
+        behind = await self._store.history(self._id, after=known.through)
+        tail = [message for message in behind if precedes(message, turn)]
+        left = known.untold([message.id for message in tail])
+        if left is None:
+            return None
+        coming = [item for _, _, item in turn.ask.preface]
+        told = lines_of([message for message in tail if message.id in left], coming, tail)
+        return (*told, *self._brought(turn.ask, tail))
+
+    @staticmethod
+    def _brought(ask: Ask, said: Sequence[MessageRecord]) -> list[Line]:
+        """What the request brings along, told after what was said."""
+        return told_entries(ask.preface, [item for message in said for item in message.items], dict(ask.named))
 
     async def instructions(self) -> str:
         """Those that hold for the session."""
@@ -72,12 +106,15 @@ class Ledger:
         turn.size = turn.items = 0
         turn.streams = None
         response_id = None if kept.response is None else kept.response.id
-        said = [NewMessage(Role.ASSISTANT, kept.items or message_items(text), text, response_id or turn.id)]
+        stays = continuity.stays(told=turn.agent is not None, receipt=turn.receipt, drained=turn.stopped is Stop.DRAIN)
+        if stays and turn.agent is None and turn.asked is None:
+            return await self._keep_unasked(turn, kept)
+        said = [NewMessage(Role.ASSISTANT, kept.items or message_items(text), text, response_id or turn.answer_id)]
         silent = turn.ask.again is not None and outcome.status is Status.FAILED and not text
         commit = TurnCommit(
             self._id,
             said if turn.agent is not None and not silent else (),
-            kept.response,
+            self._held(kept.response),
             kept.slug,
             self._owner,
             self._parked(calls, response_id),
@@ -91,29 +128,42 @@ class Ledger:
             log.error("the end of turn %s of session %s is not stored: %s", turn.id, self._id, error)  # noqa: TRY400 - the error says it all
             turn.scribe.close(fault(error), [])
             return None
+        turn.own.update(ids)
         self._house.mirrors.grew(self._id)
         return ids[-1] if ids else 0
 
     async def take_back(self, turn: Turn) -> None:
-        """Out of the conversation with what the agent never heard."""
-        if turn.asked is None or turn.ask.again is not None:
+        """Out of the conversation with what the agent never heard, unless its client was promised an answer."""
+        drained = turn.stopped is Stop.DRAIN
+        if turn.undo is None or continuity.stays(told=turn.agent is not None, receipt=turn.receipt, drained=drained):
             return
+        self._instructions = None
         try:
-            await self._store.deactivate_from(self._id, turn.asked)
+            await self._store.take_back(turn.undo)
         except GatewayError as error:
             log.warning("session %s keeps a message that was never sent: %s", self._id, error)
         await self._house.mirrors.rewrite(self._id)
 
-    async def take_results(self, turn: Turn, came: Continuation) -> None:
-        """Store what the client found out, and the beginning of the next answer.
+    async def _keep_unasked(self, turn: Turn, kept: Kept) -> int:
+        """A question that the gateway's end took out of the queue: its client has a receipt, so it is not lost."""
+        begin = TurnBegin(self._id, question_of(turn.ask, turn.answer_id), kept.response, dict(turn.ask.answers))
+        try:
+            await self._store.begin_turn(begin)
+        except GatewayError as error:
+            log.error("the question of turn %s of session %s is not stored: %s", turn.id, self._id, error)  # noqa: TRY400 - the error says it all
+        return 0
 
-        A client may send results of other calls along. Those of another session stay open.
-        """
-        for output in came.outputs:
-            asked = await self._store.parked_call(output.call_id)
-            if asked is not None and asked.session_id == self._id:
-                await self._store.answer(output.call_id, output.text)
-        await self._begin(turn, [NewMessage(Role.TOOL, [output.item], output.text) for output in came.outputs])
+    def _held(self, response: ResponseRecord | None) -> ResponseRecord | None:
+        """With the instructions that held for it: a fork from it has them, whatever the session was told since."""
+        if response is None or self._instructions is None:
+            return response
+        return replace(response, body={**response.body, HELD_INSTRUCTIONS: self._instructions})
+
+    async def take_results(self, turn: Turn, came: Continuation) -> None:
+        """Store what the client found out, and the beginning of the next answer."""
+        messages = [NewMessage(Role.TOOL, [output.item], output.text, turn.answer_id) for output in came.outputs]
+        answers = {output.call_id: output.text for output in came.outputs}
+        await self._begin(turn, TurnBegin(self._id, messages, turn.scribe.begin(), answers))
 
     async def give_up(self, calls: Sequence[AskedCall]) -> None:
         """Questions for permission that were settled without their client: it is told so if it answers still."""
@@ -125,38 +175,25 @@ class Ledger:
         except StoreError as error:
             log.warning("session %s: its store takes %s for open still: %s", self._id, ", ".join(asked), error)
 
-    async def last(self) -> int:
-        """The id of the last message, 0 where there is none."""
-        messages = await self._store.history(self._id, last=1)
-        return messages[-1].id if messages else 0
-
-    async def _ask_again(self, turn: Turn, message_id: int) -> int:
+    async def _ask_again(self, turn: Turn, message_id: int) -> None:
         """Take what followed the question out of the transcript, as far as it is still the last question."""
         messages = await self._store.history(self._id)
         place = next((place for place, message in enumerate(messages) if message.id == message_id), None)
         if place is None or any(message.role == Role.USER for message in messages[place + 1 :]):
             raise MovedOn(self._id)
         if place + 1 < len(messages):
-            await self._store.deactivate_from(self._id, messages[place + 1].id)
+            await self._store.deactivate(self._id, [message.id for message in messages[place + 1 :]])
             await self._house.mirrors.rewrite(self._id)
         turn.asked = message_id
-        await self._begin(turn, [])
-        return messages[place - 1].id if place else 0
+        turn.own.add(message_id)
+        await self._begin(turn, TurnBegin(self._id, (), turn.scribe.begin()))
 
-    async def _begin(self, turn: Turn, messages: Sequence[NewMessage]) -> list[int]:
-        """Both at once, so that they share one write to the disk. Neither is worth anything to the client alone."""
-        record = turn.scribe.begin()
-        if record is None:
-            ids = await self._store.append(self._id, messages) if messages else []
-        else:
-            ids, _ = await asyncio.gather(self._store.append(self._id, messages), self._store.save_response(record))
+    async def _begin(self, turn: Turn, begin: TurnBegin) -> list[int]:
+        """Durable, then told."""
+        ids = await self._store.begin_turn(begin)
+        turn.own.update(ids)
         turn.scribe.started()
         return ids
-
-    async def _instruct(self, ask: Ask) -> None:
-        if ask.instructions is not None and ask.instructions != await self.instructions():
-            await self._store.update_session(self._id, SessionChange(instructions=ask.instructions))
-            self._instructions = ask.instructions
 
     def _parked(self, calls: Sequence[AskedCall], response_id: str | None) -> list[ParkedCall]:
         now = self._house.wall()
@@ -164,6 +201,17 @@ class Ledger:
         return [
             ParkedCall(call.call_id, self._id, response_id, call.name, call.arguments, deadline, now) for call in calls
         ]
+
+
+def question_of(ask: Ask, answer_id: str) -> list[NewMessage]:
+    """What a request says, as messages: what it brings along, then its question."""
+    brought = [NewMessage(role, [item], text, answer_id) for role, text, item in ask.preface]
+    return [*brought, *([NewMessage(Role.USER, ask.items, ask.text, answer_id)] if ask.items else [])]
+
+
+def precedes(message: MessageRecord, turn: Turn) -> bool:
+    """Whether it was said before the turn's question."""
+    return turn.asked is None or message.id < turn.asked
 
 
 def message_items(text: str) -> list[JsonObject]:

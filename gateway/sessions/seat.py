@@ -1,8 +1,8 @@
 """A session's place in an agent process, and what that agent knows of the conversation.
 
 Rules:
-- `knows` is the id of the last stored message that the agent has seen. A seat whose agent knows less, or other things,
-  than the transcript says gets no further prompt: the session takes a fresh one and replays.
+- `known` is what of the stored transcript the agent has seen. What it does not know yet is told with the next prompt. A
+  seat whose agent knows what the transcript does not say gets none: the session takes a fresh one and replays.
 - Tools that changed are told to an agent that takes such news at once, and its prompt waits until it has read them. A
   seat of any other agent, or one that does not ask in time, serves no more: its next prompt would have the old tools.
 - A seat that was ever used is never given to another session; releasing it closes the agent's session.
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ostler.bridge.errors import BindingRevoked
 from ostler.bridge.offer import Offer
 from ostler.bridge.session_binding import SessionBinding
+from ostler.gateway.continuity import Known
 from ostler.gateway.sessions.ask import Ask
 from ostler.gateway.sessions.errors import SeatLost
 from ostler.pool.core.values import Cause
@@ -21,7 +22,6 @@ from ostler.pool.lease import Lease
 from ostler.pool.order import SessionMemo
 from ostler.wire.json import JsonObject
 
-NOTHING = 0
 TOLD = 5.0
 """Seconds that an agent has to read a list of tools that changed."""
 
@@ -31,13 +31,13 @@ class Memory:
     """What remains of a seat that was given back: enough to ask an agent to load the session again."""
 
     memo: SessionMemo
-    knows: int
+    known: Known
     provider: str
     tools: tuple[JsonObject, ...]
 
-    def serves(self, ask: Ask, last: int, tools: tuple[JsonObject, ...]) -> bool:
-        """Whether the loaded session would know what was said, and have the right tools."""
-        return self.knows == last and ask.history is None and self.provider == ask.key.provider and self.tools == tools
+    def serves(self, ask: Ask, tools: tuple[JsonObject, ...]) -> bool:
+        """Whether the loaded session would have the right tools."""
+        return self.provider == ask.key.provider and self.tools == tools
 
 
 @dataclass(eq=False)
@@ -46,16 +46,17 @@ class Seat:
 
     lease: Lease
     tools: tuple[JsonObject, ...] = ()
-    knows: int = NOTHING
+    known: Known | None = None
+    """None: nothing yet, or more than the transcript says."""
     instructions: str | None = None
     """Those the agent was told."""
 
-    def serves(self, ask: Ask, last: int) -> bool:
-        """Whether the next prompt of this conversation may go here."""
+    def serves(self, ask: Ask) -> bool:
+        """Whether the next prompt may go here, as far as its agent knows the right things."""
         lease = self.lease
         if lease.lost is not None or lease.move is not None or lease.session.sealed is not None:
             return False
-        return self.knows == last and lease.key == ask.key and ask.history is None
+        return lease.key == ask.key
 
     def offer(self, kit: Offer, context: object) -> None:
         """Calls that begin from now on reach this dispatcher. Raises `SeatLost` where the seat has lost its agent, or
@@ -101,9 +102,9 @@ class Seat:
 
     def memory(self) -> Memory | None:
         """What to keep when it is given back."""
-        if self.knows <= NOTHING:
+        if self.known is None:
             return None
-        return Memory(self.lease.session.memo, self.knows, self.lease.key.provider, self.tools)
+        return Memory(self.lease.session.memo, self.known, self.lease.key.provider, self.tools)
 
     def release(self) -> None:
         """Give it back. Idempotent."""

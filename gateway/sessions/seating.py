@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 
 from ostler.bridge.offer import Offer
+from ostler.gateway.continuity import Known
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.outcome import Outcome, Status
 from ostler.gateway.sessions.seat import Memory, Seat
@@ -55,25 +56,34 @@ class Seating:
         """Whether a seat was left because its agent could reach the tools no more, and no turn has told of it yet."""
         self.seat: Seat | None = None
 
-    async def attach(self, turn: Turn, last: int, kit: Offer, context: object) -> Seat:
-        """A seat for this turn, with these tools. `last` is the id of the message before the question."""
+    @property
+    def known(self) -> Known | None:
+        """What the agent knows that would be asked: the one of the seat, or one that loads its session again."""
+        if self.seat is not None:
+            return self.seat.known
+        return None if self._memory is None else self._memory.known
+
+    async def attach(self, turn: Turn, kit: Offer, context: object, *, current: bool) -> Seat:
+        """A seat for this turn, with these tools. `current`: what `known` says is all in the transcript still."""
         ask, house, timings = turn.ask, self._house, turn.timings
         tools = tuple(kit.definitions)
-        if self.seat is not None and self.seat.serves(ask, last) and await self._equipped(self.seat, kit, context):
-            timings.pooled = self.seat.lease.pooled
-            return self.seat
+        stays = self.seat if current and self.seat is not None and self.seat.serves(ask) else None
+        if stays is not None and await self._equipped(stays, kit, context):
+            timings.pooled = stays.lease.pooled
+            return stays
         if self.seat is not None and self.seat.lease.lost is not None:
             log.warning("session %s lost its agent and is replayed to another one: %s", self._id, self.seat.lease.lost)
         if self.seat is not None and self.seat.lost_tools:
             self._memory = self.seat.memory()
         self.leave()
         memory, self._memory = self._memory, None
-        resume = memory.memo if memory is not None and memory.serves(ask, last, tools) else None
+        if memory is not None and not (current and memory.serves(ask, tools)):
+            memory = None
         wanted = ToolSet(tools) if tools else None
-        lease = await self._lease(ask.key, wanted, resume)
+        lease = await self._lease(ask.key, wanted, None if memory is None else memory.memo)
         seat = self.seat = Seat(lease, tools)
-        if lease.restored:
-            seat.knows = last
+        if memory is not None and lease.restored:
+            seat.known = memory.known
         timings.waited, timings.pooled, timings.warmth = lease.waited, lease.pooled, lease.warmth
         self._watching = house.crew.start(self._watch(seat), f"seat of {self._id}")
         return seat
@@ -122,8 +132,9 @@ class Seating:
         keeps = self._house.providers[seat.lease.key.provider].keeps_cancelled_prompts
         heard = outcome.status is Status.COMPLETED or (outcome.status is not Status.FAILED and keeps)
         same = heard and turn.agent is not None and turn.ask.history is None
-        seat.knows = last if same and last else 0
-        if not seat.knows or seat.lease.move is not None or seat.lease.lost is not None:
+        known = Known(turn.asked - 1, frozenset(turn.own)) if turn.asked is not None else None
+        seat.known = known if same and last else None
+        if seat.known is None or seat.lease.move is not None or seat.lease.lost is not None:
             self.rest()
 
     def rest(self) -> None:

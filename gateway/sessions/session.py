@@ -11,16 +11,18 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ostler.bridge.calls import CallResult
 from ostler.bridge.offer import Offer
 from ostler.bridge.session_facts import SessionFacts
 from ostler.bridge.settings import SERVER_NAME
+from ostler.gateway import continuity
+from ostler.gateway.continuity import Queue
 from ostler.gateway.correlation import on_behalf_of
-from ostler.gateway.errors import GatewayError
-from ostler.gateway.sessions.ask import Output
+from ostler.gateway.errors import CallsAnswered, GatewayError
+from ostler.gateway.sessions.ask import Line, Output
 from ostler.gateway.sessions.calls import ALWAYS, Desk, Permission
 from ostler.gateway.sessions.errors import OutputsMissing, SeatLost, SessionBusy, SessionQueueFull
 from ostler.gateway.sessions.faults import fault
@@ -46,6 +48,13 @@ from ostler.pool.ports import PermissionChoice
 from ostler.pool.turn import Turn as AgentTurn
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, slots=True)
+class Reserved:
+    """A place in the queue for a request that still has to look whether it belongs there."""
+
+    coming: "asyncio.Future[Turn | None]"
 
 
 class Session:
@@ -76,7 +85,7 @@ class Session:
         self._granted: set[str] = set()
         """Kinds of questions that a person has answered with yes for the whole session."""
         self._looks: Looks[bool] = Looks()
-        self._queue: deque[Turn] = deque()
+        self._queue: deque[Turn | Reserved] = deque()
         self._working = False
         self._leaving = 0
         """Turns that were stopped in the queue and are not told so yet."""
@@ -89,12 +98,44 @@ class Session:
     @property
     def turns(self) -> list[Turn]:
         """The running turn and those that wait."""
-        return [*([self.turn] if self.turn else []), *self._queue]
+        return [turn for turn in (self.turn, *self._queue) if isinstance(turn, Turn)]
 
     @property
     def waiting(self) -> int:
         """Turns that wait for the running one."""
         return len(self._queue)
+
+    @property
+    def queue(self) -> Queue:
+        """What a request would have to wait for."""
+        last = self._queue[-1] if self._queue else self.turn
+        return Queue(self.busy, last.answer_id if isinstance(last, Turn) else None)
+
+    def reserve(self, after: str) -> Reserved | None:
+        """Stand in the queue for a request that goes on from this response; None where another one does already.
+
+        Nothing that comes later runs before `fill`, so what its caller reads meanwhile stays true. Raises
+        `SessionQueueFull`.
+        """
+        if not continuity.joins(after, self.queue):
+            return None
+        self.check_room()
+        place = Reserved(asyncio.get_running_loop().create_future())
+        self._queue.append(place)
+        self._start_work()
+        return place
+
+    def fill(self, place: Reserved, turn: Turn | None) -> None:
+        """Run this turn there; None: nothing, the place is given back."""
+        if turn is not None:
+            self._admit(turn)
+        if place not in self._queue:
+            place.coming.set_result(turn)
+        elif turn is None:
+            self._queue.remove(place)
+        else:
+            self._queue[self._queue.index(place)] = turn
+            turn.leave = partial(self._dismiss, turn)
 
     def check_room(self) -> None:
         """Raise `SessionQueueFull` where `submit` would."""
@@ -114,11 +155,17 @@ class Session:
     def submit(self, turn: Turn) -> None:
         """Run it when those before it are done. A turn that only waits for its client makes way."""
         self.check_room()
-        self.retired = False
         self._queue.append(turn)
         turn.leave = partial(self._dismiss, turn)
-        if self.turn is not None and self.turn.parked:
+        self._admit(turn)
+        self._start_work()
+
+    def _admit(self, turn: Turn) -> None:
+        self.retired = False
+        if self.turn is not None and self.turn is not turn and self.turn.parked:
             self.turn.stop(Stop.SUPERSEDED)
+
+    def _start_work(self) -> None:
         if not self._working:
             self._working = True
             self._house.crew.start(self._work(), f"session {self.id}")
@@ -144,8 +191,7 @@ class Session:
         self.turn = turn
         try:
             async with asyncio.timeout(None) as turn.scope:
-                last = await self._ledger.last()
-                agent = await self._ask(turn, last)
+                agent = await self._ask(turn)
             return await self._listen(turn, agent)
         except TimeoutError:
             if turn.stopped is None:
@@ -167,9 +213,16 @@ class Session:
         if missing:
             raise OutputsMissing(missing)
 
-    def resume(self, scribe: Scribe, outputs: Sequence[Output]) -> Turn | None:
-        """Let the parked turn go on with these results. None: there is none any more, so it must be replayed."""
+    def resume(self, scribe: Scribe, outputs: Sequence[Output], answer_id: str) -> Turn | None:
+        """Let the parked turn go on with these results. None: there is none any more, so it must be replayed.
+
+        Raises `CallsAnswered` where another request has brought results for one of the calls.
+        """
         turn = self.turn
+        desk = None if turn is None else turn.desk
+        again = [] if desk is None else [output.call_id for output in outputs if output.call_id in desk.taken]
+        if again:
+            raise CallsAnswered(again)
         if turn is None or turn.next is None or not turn.parked:
             return None
         if turn.agent is None or turn.agent.finished is not None:
@@ -177,6 +230,9 @@ class Session:
             return None
         self.check_outputs([output.call_id for output in outputs])
         turn.next.set_result(Continuation(scribe, outputs))
+        turn.resumed = answer_id
+        if desk is not None:
+            desk.taken.update(output.call_id for output in outputs)
         return turn
 
     def pending_permissions(self) -> list[Permission]:
@@ -225,8 +281,9 @@ class Session:
 
     def stop_all(self, reason: Stop) -> None:
         """Stop the running turn and those that wait."""
-        for turn in [*self._queue, *([self.turn] if self.turn else [])]:
-            turn.stop(reason)
+        for turn in [*self._queue, self.turn]:
+            if isinstance(turn, Turn):
+                turn.stop(reason)
 
     def release_seat(self) -> None:
         """Give the seat back between turns; the next turn brings the agent up to date again."""
@@ -253,13 +310,15 @@ class Session:
 
     async def _answer(self, turn: Turn) -> Outcome:
         try:
+            if (before := turn.stopped) is not None:
+                return unasked(before)
+            # Not cut by a stop: what is being written will be written, and who left could not take it back.
+            await self._ledger.remember(turn)
+            turn.timings.store()
             async with asyncio.timeout(None) as turn.scope:
                 if turn.stopped is not None:
                     return unasked(turn.stopped)
-                last = await self._ledger.remember(turn)
-                turn.timings.store()
-                turn.timings.first = not last
-                agent = await self._ask(turn, last)
+                agent = await self._ask(turn)
             return await self._listen(turn, agent)
         except TimeoutError:
             if turn.stopped is None:
@@ -271,24 +330,28 @@ class Session:
         except Exception:
             log.exception("turn %s of session %s failed by a fault of the gateway", turn.id, self.id)
             return failed("internal_error", "the gateway failed; its log says why")
+        finally:
+            turn.scope = None
 
-    async def _ask(self, turn: Turn, last: int) -> AgentTurn:
+    async def _ask(self, turn: Turn) -> AgentTurn:
         """Put the question to an agent; to another one if the first had died before it was asked."""
         kit, context = await self._equip(turn)
         try:
-            return await self._sit_and_prompt(turn, last, kit, context)
+            return await self._sit_and_prompt(turn, kit, context)
         except TransportLost as lost:
             if lost.phase is not Phase.IDLE:
                 raise
         except SeatLost as lost:
             log.info("session %s takes another agent: %s", self.id, lost)
         await self.seating.wait_lost()
-        return await self._sit_and_prompt(turn, last, kit, context)
+        return await self._sit_and_prompt(turn, kit, context)
 
-    async def _sit_and_prompt(self, turn: Turn, last: int, kit: Offer, context: SessionContext) -> AgentTurn:
-        seat = await self.seating.attach(turn, last, kit, context)
+    async def _sit_and_prompt(self, turn: Turn, kit: Offer, context: SessionContext) -> AgentTurn:
+        untold = await self._ledger.untold(turn, self.seating.known)
+        seat = await self.seating.attach(turn, kit, context, current=untold is not None)
         turn.timings.sit()
-        return await self._prompt(turn, seat, last, kit, context)
+        before = await self._ledger.history(turn) if untold is None or seat.known is None else untold
+        return await self._prompt(turn, seat, before, kit, context)
 
     async def _equip(self, turn: Turn) -> tuple[Offer, SessionContext]:
         """The tools of this turn, and for whom they are called."""
@@ -306,18 +369,16 @@ class Session:
         self._offered = tuple(str(each["name"]) for each in kit.definitions)
         return kit, context
 
-    async def _prompt(self, turn: Turn, seat: Seat, last: int, kit: Offer, context: SessionContext) -> AgentTurn:
+    async def _prompt(
+        self, turn: Turn, seat: Seat, before: Sequence[Line], kit: Offer, context: SessionContext
+    ) -> AgentTurn:
         """Say what the agent does not know yet, and ask."""
         ask, house, timings = turn.ask, self._house, turn.timings
-        fresh = seat.knows != last or ask.history is not None
-        history = ask.history or ()
-        if fresh and ask.history is None and last:
-            history = await self._ledger.history(turn)
         wanted = ask.instructions or await self._ledger.instructions()
         untold = wanted if wanted and wanted != seat.instructions else None
         recalled = await house.witness.recall(self.id, ask.text) if ask.memorable else ""
         provider = house.providers[ask.key.provider]
-        parts, left_out = compose(ask, history, provider, fresh=fresh, instructions=untold, recalled=recalled)
+        parts, left_out = compose(ask, before, provider, instructions=untold, recalled=recalled)
         if left_out:
             turn.left_out = left_out
             log.warning("session %s: %d old messages do not fit the prompt and are left out", self.id, left_out)
@@ -365,7 +426,7 @@ class Session:
                 turn.scribe.publish()
 
     async def _sum_up(self, turn: Turn, outcome: Outcome) -> None:
-        """Report it; what was never asked is no part of the conversation."""
+        """Report it; what was never asked is no part of the conversation, unless its client was promised an answer."""
         if turn.desk is not None:
             turn.desk.close("the turn is over")
         key, timings = turn.ask.key, turn.timings
@@ -386,7 +447,10 @@ class Session:
     async def _work(self) -> None:
         try:
             while self._queue:
-                self.turn = self._queue.popleft()
+                first = self._queue.popleft()
+                self.turn = await first.coming if isinstance(first, Reserved) else first
+                if self.turn is None:
+                    continue
                 self.turn.leave = None
                 try:
                     await self.run(self.turn)
@@ -408,6 +472,8 @@ class Session:
 
     async def _turn_away(self, turn: Turn) -> None:
         try:
+            if turn.receipt and turn.stopped is Stop.DRAIN and self.turn is not None:
+                await self.turn.over.wait()  # its question is stored now, behind what was said before it
             await self._close(turn, unasked(turn.stopped or Stop.CLIENT))
             turn.scribe.publish()
         finally:

@@ -20,7 +20,7 @@ from ostler.gateway.sessions.errors import Draining
 from ostler.gateway.sessions.house import House
 from ostler.gateway.sessions.outcome import Stop
 from ostler.gateway.sessions.scribe import Scribe
-from ostler.gateway.sessions.session import Session
+from ostler.gateway.sessions.session import Reserved, Session
 from ostler.gateway.sessions.timings import Timings
 from ostler.gateway.sessions.turn import Turn
 
@@ -79,15 +79,32 @@ class Sessions:
         """The session if it is at work or holds a seat."""
         return self._table.get(session_id)
 
-    def start(self, session: Session, ask: Ask, turn_id: str, scribe: Scribe) -> Turn:
-        """Run a turn, or queue it. Raises `Draining`, `SessionQueueFull`."""
+    def start(self, session: Session, ask: Ask, turn_id: str, scribe: Scribe, place: Reserved | None = None) -> Turn:
+        """Run a turn, or queue it, at its reserved place if it has one. Raises `Draining`, `SessionQueueFull`."""
         self.check_open()
         turn = Turn(turn_id, ask, scribe, Timings(self.house.clock))
-        session.submit(turn)
-        self._wake(session.id)
-        self._at_work.add(session.id)
+        if place is None:
+            session.submit(turn)
+        else:
+            session.fill(place, turn)
+        self._at_its_work(session)
         self._make_room()
         return turn
+
+    def reserve(self, session_id: str, owner: str, after: str) -> tuple[Session, Reserved] | None:
+        """A place in a session for a request that goes on from this response, to be given to `start` or back by
+        `Session.fill`; None where another request goes on from it. Raises `Draining`, `SessionQueueFull`."""
+        self.check_open()
+        session = self.of(session_id, owner)
+        place = session.reserve(after)
+        if place is None:
+            return None
+        self._at_its_work(session)
+        return session, place
+
+    def _at_its_work(self, session: Session) -> None:
+        self._wake(session.id)
+        self._at_work.add(session.id)
 
     @contextlib.asynccontextmanager
     async def held(self, session: Session) -> AsyncIterator[None]:
@@ -96,15 +113,14 @@ class Sessions:
         Its seat is at work meanwhile: what rests is what may be given up, and this may not.
         """
         async with session.held():
-            self._wake(session.id)
-            self._at_work.add(session.id)
+            self._at_its_work(session)
             yield
 
-    def resume(self, session_id: str, scribe: Scribe, outputs: list[Output]) -> Turn | None:
-        """Go on with a parked turn; None where it is no more."""
+    def resume(self, session_id: str, scribe: Scribe, outputs: list[Output], answer_id: str) -> Turn | None:
+        """Go on with a parked turn; None where it is no more. Raises `CallsAnswered`."""
         self.check_open()
         session = self._table.get(session_id)
-        return None if session is None else session.resume(scribe, outputs)
+        return None if session is None else session.resume(scribe, outputs, answer_id)
 
     def waiting_for(self, call_id: str, owner: str) -> str | None:
         """The session of this owner whose parked turn waits for the result of this call."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ostler.gateway.correlation import ORIGIN, Origin
+from ostler.gateway.records import TakenBack
 from ostler.gateway.sessions.ask import Ask, Output
 from ostler.gateway.sessions.calls import ALWAYS, GRANTED, REFUSED, Desk, Permission
 from ostler.gateway.sessions.outcome import Stop
@@ -57,6 +58,14 @@ class Turn:
     """Lines of the conversation that its agent could not be told."""
     asked: int | None = None
     """The id of the user's message, once it is stored."""
+    own: set[int] = field(default_factory=set)
+    """The ids of all messages that are stored of it."""
+    resumed: str | None = None
+    """The id of the present answer, where it is not the first one."""
+    receipt: bool = False
+    """Whether its client was told that it will be answered, and waits for nothing."""
+    undo: TakenBack | None = None
+    """What is to be taken back where its agent is never asked."""
     desk: Desk | None = None
     agent: AgentTurn | None = None
     streams: type[TurnEvent] | None = None
@@ -73,6 +82,11 @@ class Turn:
     over: asyncio.Event = field(default_factory=asyncio.Event)
     origin: Origin = field(default_factory=ORIGIN.get)
     """The request that caused it."""
+
+    @property
+    def answer_id(self) -> str:
+        """The id of the present answer: its stored messages have it, and other requests go on from it."""
+        return self.resumed or self.id
 
     @property
     def text(self) -> str:

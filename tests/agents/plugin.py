@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 LONGEST = 3000
-OPTIONS = ("--agent", "--agent-install", "--agent-llm", "--agent-report", "--agent-home")
+OPTIONS = ("--agent", "--agent-install", "--agent-llm", "--agent-report", "--agent-home", "--agent-log")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 BOUND = 600.0
 """Seconds for one agent. A suite that hangs is killed and fails; the whole of CI has 20 minutes."""
+LLM_LOG = "llm.jsonl"
+"""What the model was asked, in the folder of a run."""
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -52,6 +54,7 @@ def run_suite(provider: str, install: Path, llm: str, folder: Path, extra: Seque
     home.mkdir(parents=True)
     pytest = [sys.executable, "-m", "pytest", "tests/contracts", "-p", "tests.agents.plugin", "-m", "agents", "-q"]
     chosen = ["--agent", provider, "--agent-install", str(install), "--agent-llm", llm, "--agent-home", str(home)]
+    chosen += ["--agent-log", str(folder / LLM_LOG)]
     quiet = ["--agent-report", str(report), "--no-header", "--tb=native", "--timeout=240", "-p", "no:cacheprovider"]
     began = time.monotonic()
     try:
@@ -77,7 +80,7 @@ def read_report(report: Path) -> Sequence[Outcome]:
 @contextmanager
 def fake_llm(folder: Path) -> Iterator[str]:
     """The fake model server in a process of its own; the value is its base URL."""
-    command = [sys.executable, "-m", "tests.fake_llm", "--log", str(folder / "llm.jsonl")]
+    command = [sys.executable, "-m", "tests.fake_llm", "--log", str(folder / LLM_LOG)]
     server = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert server.stdin is not None
     assert server.stdout is not None

@@ -3,7 +3,8 @@
 Rules:
 - A client that leaves while we pause or write ends its own request and nothing else; the log line says so.
 - A path nobody serves is answered 404 and logged, so that a new agent version that asks for more is seen.
-- The log holds what a contract test compares: model, prompt, tool names, whether a tool was called.
+- The log holds what a contract test compares: model, prompt, tool names, whether a tool was called, and the texts that
+  tell an earlier conversation.
 """
 
 import asyncio
@@ -14,16 +15,19 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 
 from ostler.wire.json import JsonObject
+from ostler.wire.transcript import HEADER
 from tests.fake_llm.anthropic import Anthropic
 from tests.fake_llm.dialect import Dialect, Event, Reply
 from tests.fake_llm.gemini import Gemini
 from tests.fake_llm.http import STREAM_HEAD, BadRequest, HttpRequest, document, read_request
 from tests.fake_llm.openai_chat import OpenAIChat
 from tests.fake_llm.openai_responses import OpenAIResponses
-from tests.fake_llm.script import Call, Pause, Piece, Request, Say, answer, prompt_of
+from tests.fake_llm.script import Call, Pause, Piece, Request, Say, User, answer, prompt_of
 
 DIALECTS: tuple[Dialect, ...] = (Gemini(), OpenAIChat(), OpenAIResponses(), Anthropic())
 MODELS = {"object": "list", "data": [{"id": "fake-model", "object": "model", "owned_by": "nobody"}], "models": []}
+TOLD = 100_000
+"""Characters of a text that are looked at."""
 COUNTS = {"input_tokens": 10, "totalTokens": 10}
 
 Log = Callable[[JsonObject], None]
@@ -89,6 +93,7 @@ class FakeModels:
                     "path": http.path,
                     "model": request.model,
                     "prompt": prompt_of(request)[:200],
+                    "told": transcripts(request),
                     "tools": [tool.qualified for tool in request.tools],
                     "called": None if reply.call is None else reply.call.tool.qualified,
                     "bytes": len(http.body),
@@ -96,6 +101,11 @@ class FakeModels:
                     "gone": gone,
                 }
             )
+
+
+def transcripts(request: Request) -> list[str]:
+    """The user's texts that tell an earlier conversation, as far as they are worth a look."""
+    return [said.text for said in request.said if isinstance(said, User) and HEADER in said.text[:TOLD]][-1:]
 
 
 async def paced(reply: Reply, pieces: Iterator[Piece]) -> AsyncIterator[Sequence[Event]]:

@@ -41,6 +41,7 @@ async def write(folder: Path, sessions: int) -> None:
                 tell(f"{name} {number}")
             else:
                 made = response(f"resp_{name}_{number}", name)
+                await store.claim_conversation(f"slug_{name}", NewSession(name))
                 await store.commit_turn(TurnCommit(name, [said(f"{number}")], made, f"slug_{name}"))
                 tell(f"turn {name} {number}")
             number += 1

@@ -1,11 +1,14 @@
 """Slugs of the OpenAI API: where each leads. A slug is never removed but by who asks for exactly that."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ostler.gateway import continuity
 from ostler.gateway.records import ConversationRecord, NewSession
-from ostler.gateway.stores.sqlite import sessions
+from ostler.gateway.stores.sqlite import messages, sessions
 from ostler.gateway.stores.sqlite.connection import Connection, Row, all_rows, one_row, run
 from ostler.gateway.stores.sqlite.json import read_object
+from ostler.gateway.stores.sqlite.messages import Written
 from ostler.wire.json import JsonObject
 
 COLUMNS = "slug, owner, session_id, response_id, metadata, created_at, updated_at"
@@ -41,6 +44,31 @@ def put(db: Connection, lead: Lead, now: float) -> ConversationRecord:
     sql = f"{SET} RETURNING {COLUMNS}"
     (row,) = all_rows(db, sql, (lead.slug, lead.owner, lead.session_id, lead.response_id, now))
     return record(row)
+
+
+def note(db: Connection, lead: Lead, now: float) -> None:
+    """The end of a turn: the response, under a name that still leads to its session."""
+    found = get(db, lead.slug, lead.owner)
+    session_id = str(lead.session_id)
+    if continuity.turn_updates(None if found is None else continuity.Name(found.session_id), session_id):
+        put(db, lead, now)
+
+
+def move(db: Connection, lead: Lead, left: str | None, now: float) -> bool:
+    found = get(db, lead.slug, lead.owner)
+    if not continuity.command_moves(None if found is None else continuity.Name(found.session_id), left):
+        return False
+    put(db, lead, now)
+    return True
+
+
+def append(db: Connection, slug: str, owner: str, said: Sequence[Written], now: float) -> str | None:
+    found = get(db, slug, owner)
+    live = None if found is None or found.session_id is None else sessions.live_end(db, found.session_id)
+    if live is None:
+        return None
+    messages.append(db, live.id, said, now)
+    return live.id
 
 
 def claim(db: Connection, slug: str, owner: str, session: NewSession, now: float) -> ConversationRecord:

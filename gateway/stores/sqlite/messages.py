@@ -116,6 +116,13 @@ def deactivate_from(db: Connection, session_id: str, message_id: int) -> list[Me
     return gone
 
 
+def deactivate(db: Connection, session_id: str, message_ids: Sequence[int]) -> int:
+    sql = f"UPDATE messages SET active = 0 WHERE {ACTIVE} AND id = ?"
+    gone = sum(run(db, sql, (session_id, message_id)) for message_id in message_ids)
+    _shrink(db, session_id, gone)
+    return gone
+
+
 def rewrite(db: Connection, session_id: str, messages: Sequence[Written], now: float) -> list[int]:
     _shrink(db, session_id, run(db, f"UPDATE messages SET active = 0 WHERE {ACTIVE}", (session_id,)))
     return append(db, session_id, messages, now)
@@ -137,10 +144,10 @@ def compact(
     return history(db, session_id, None)
 
 
-def copied(db: Connection, session_id: str) -> list[Written]:
-    """The transcript, ready to be stored in another session."""
-    sql = f"SELECT role, items, text, response_id, created_at FROM messages WHERE {ACTIVE} ORDER BY id"
-    return [Written(*row) for row in all_rows(db, sql, (session_id,))]
+def copied(db: Connection, session_id: str, behind: int = 0) -> list[Written]:
+    """The transcript, or what is behind a message, ready to be stored in another session."""
+    sql = f"SELECT role, items, text, response_id, created_at FROM messages WHERE {ACTIVE} AND id > ? ORDER BY id"
+    return [Written(*row) for row in all_rows(db, sql, (session_id, behind))]
 
 
 def _raw_from(db: Connection, session_id: str, message_id: int) -> list[Written]:

@@ -32,6 +32,16 @@ def answer(db: Connection, call_id: str, output: str) -> ParkedCall | None:
     return found
 
 
+def close(db: Connection, call_id: str, output: str) -> None:
+    """An answer, also to a call whose deadline is past."""
+    sql = "UPDATE parked_calls SET state = ?, output = ? WHERE call_id = ?"
+    run(db, sql, (str(ParkState.ANSWERED), output, call_id))
+
+
+def reopen(db: Connection, call_id: str) -> None:
+    run(db, "UPDATE parked_calls SET state = ?, output = NULL WHERE call_id = ?", (str(ParkState.WAITING), call_id))
+
+
 def one(db: Connection, call_id: str) -> ParkedCall | None:
     row = one_row(db, f"SELECT {COLUMNS} FROM parked_calls WHERE call_id = ?", (call_id,))
     return None if row is None else record(row)

@@ -31,12 +31,15 @@ from ostler.gateway.records import (
     SessionQuery,
     SessionRecord,
     StoreFacts,
+    TakenBack,
+    TurnBegin,
     TurnCommit,
     checked_session_id,
     clean_title,
 )
 from ostler.gateway.store import ANY
 from ostler.gateway.stores.sqlite import (
+    beginnings,
     children,
     conversations,
     erasing,
@@ -136,11 +139,13 @@ class SqliteStore:
         *,
         messages: Sequence[NewMessage] | None = None,
         end_parent: str | None = None,
+        behind: int | None = None,
     ) -> SessionRecord:
         now = self._clock()
         born = replace(child, id=checked_session_id(child.id), parent_id=parent_id)
         said = None if messages is None else _written(messages, now)
-        return await self._file.write(lambda db: children.derive(db, born, said, end_parent, now))
+        made = children.Derived(born, said, end_parent, behind)
+        return await self._file.write(lambda db: children.derive(db, made, now))
 
     # Titles
 
@@ -213,6 +218,9 @@ class SqliteStore:
     async def deactivate_from(self, session_id: str, message_id: int) -> list[MessageRecord]:
         return await self._file.write(lambda db: messages.deactivate_from(db, session_id, message_id))
 
+    async def deactivate(self, session_id: str, message_ids: Sequence[int]) -> int:
+        return await self._file.write(lambda db: messages.deactivate(db, session_id, message_ids))
+
     async def rewrite_transcript(self, session_id: str, messages: Sequence[NewMessage]) -> list[int]:
         now = self._clock()
         said = _written(messages, now)
@@ -229,6 +237,13 @@ class SqliteStore:
         return await self._file.read(lambda db: search.search(db, words, query, limit))
 
     # Responses
+
+    async def begin_turn(self, turn: TurnBegin) -> list[int]:
+        made = beginnings.rows_of(turn, self._clock())
+        return await self._file.write(lambda db: beginnings.begin(db, made, self._room))
+
+    async def take_back(self, turn: TakenBack) -> None:
+        await self._file.write(lambda db: beginnings.take_back(db, turn))
 
     async def commit_turn(self, turn: TurnCommit) -> list[int]:
         made = turns.rows_of(turn, self._clock())
@@ -285,6 +300,16 @@ class SqliteStore:
         now = self._clock()
         lead = conversations.Lead(slug, owner, session_id, response_id)
         return await self._file.write(lambda db: conversations.put(db, lead, now))
+
+    async def move_conversation(self, slug: str, left: str | None, session_id: str, *, owner: str = "") -> bool:
+        now = self._clock()
+        lead = conversations.Lead(slug, owner, session_id, None)
+        return await self._file.write(lambda db: conversations.move(db, lead, left, now))
+
+    async def append_to_conversation(self, slug: str, messages: Sequence[NewMessage], *, owner: str = "") -> str | None:
+        now = self._clock()
+        said = _written(messages, now)
+        return await self._file.write(lambda db: conversations.append(db, slug, owner, said, now))
 
     async def claim_conversation(self, slug: str, session: NewSession, *, owner: str = "") -> ConversationRecord:
         checked_session_id(session.id)

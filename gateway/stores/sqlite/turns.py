@@ -45,7 +45,7 @@ def commit(db: Connection, turn: TurnRows, room: Room) -> list[int]:
     if turn.response is not None:
         responses.save(db, turn.response, room)
     if turn.lead is not None:
-        conversations.put(db, turn.lead, turn.now)
+        conversations.note(db, turn.lead, turn.now)
     parked.park(db, turn.calls)
     if turn.answer is not None:
         idempotency.remember(db, turn.answer, turn.now)

@@ -5,8 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from ostler.gateway.errors import UnknownSession
-from ostler.gateway.records import IdempotencyRecord, NewSession, ParkedCall, TurnCommit
+from ostler.gateway.errors import CallsAnswered, ConversationMoved, UnknownSession
+from ostler.gateway.records import (
+    IdempotencyRecord,
+    NewSession,
+    Origin,
+    ParkedCall,
+    TakenBack,
+    TurnBegin,
+    TurnCommit,
+)
 from ostler.gateway.store import Store
 from tests.support.stores import FEW_BYTES, FEW_RESPONSES, Place, response, said, texts
 
@@ -16,7 +24,7 @@ async def test_c01_c25_a_turn_is_stored_whole_with_its_response_and_slug(place: 
     answer = IdempotencyRecord("key", "", "digest", 200, (("x", "y"),), b"{}", place.clock.now + 300)
     turn = TurnCommit("sess_p", [said("u"), said("a", "assistant")], response("resp_1"), "slug", "", [call], answer)
     async with place.opened() as store:
-        await store.create_session(NewSession("sess_p"))
+        await store.claim_conversation("slug", NewSession("sess_p"))
         assert len(await store.commit_turn(turn)) == 2
     async with place.opened() as store:
         assert texts(await store.history("sess_p")) == ["u", "a"]
@@ -35,6 +43,74 @@ async def test_c25_a_turn_of_an_unknown_session_leaves_nothing(store: Store) -> 
     assert await store.get_conversation("slug") is None
 
 
+async def test_n19_the_end_of_a_turn_notes_its_response_only_where_the_slug_leads_to_it(store: Store) -> None:
+    for name in ("sess_p", "sess_q"):
+        await store.create_session(NewSession(name))
+    await store.commit_turn(TurnCommit("sess_p", [said("u")], response("resp_1"), "never made"))
+    assert await store.get_conversation("never made") is None
+    await store.set_conversation("slug", "resp_q", "sess_q")
+    await store.commit_turn(TurnCommit("sess_p", [said("u")], response("resp_2"), "slug"))
+    slug = await store.get_conversation("slug")
+    assert slug is not None
+    assert (slug.session_id, slug.response_id) == ("sess_q", "resp_q")
+    await store.delete_conversation("slug")
+    await store.commit_turn(TurnCommit("sess_q", [said("u")], response("resp_3", "sess_q"), "slug"))
+    assert await store.get_conversation("slug") is None
+
+
+async def test_n19_a_command_moves_a_slug_only_from_where_it_found_it(store: Store) -> None:
+    for name in ("sess_p", "sess_q", "sess_r"):
+        await store.create_session(NewSession(name))
+    assert await store.move_conversation("slug", None, "sess_p")
+    assert await store.move_conversation("slug", "sess_p", "sess_q")
+    assert not await store.move_conversation("slug", "sess_p", "sess_r")
+    assert not await store.move_conversation("slug", None, "sess_r")
+    slug = await store.get_conversation("slug")
+    assert slug is not None
+    assert slug.session_id == "sess_q"
+    await store.delete_conversation("slug")
+    assert not await store.move_conversation("slug", "sess_q", "sess_r")
+    assert await store.get_conversation("slug") is None
+
+
+async def test_n22_items_go_where_the_slug_leads_at_that_moment(store: Store) -> None:
+    await store.claim_conversation("slug", NewSession("sess_p"))
+    assert await store.append_to_conversation("slug", [said("one")]) == "sess_p"
+    child = NewSession("sess_q", origin=Origin.COMPRESSION)
+    first = (await store.history("sess_p"))[0].id
+    await store.append("sess_p", [said("two")])
+    summed_up = [said("summary")]
+    await store.derive_session("sess_p", child, messages=summed_up, end_parent="compression", behind=first)
+    assert await store.append_to_conversation("slug", [said("three")]) == "sess_q"
+    assert texts(await store.history("sess_q")) == ["summary", "two", "three"]
+    await store.delete_conversation("slug")
+    assert await store.append_to_conversation("slug", [said("four")]) is None
+    with pytest.raises(ConversationMoved):
+        await store.begin_turn(TurnBegin("sess_p", [said("late")]))
+    assert texts(await store.history("sess_p")) == ["one", "two"]
+
+
+async def test_n24_n23_a_turn_begins_whole_or_not_at_all_and_is_taken_back_whole(store: Store) -> None:
+    await store.create_session(NewSession("sess_p", instructions="old"))
+    await store.park([ParkedCall(name, "sess_p", "resp_1", "weather", "{}", 0.0, 0.0) for name in ("call_1", "call_2")])
+    begin = TurnBegin("sess_p", [said("sunny", "tool")], response("resp_2"), {"call_1": "sunny", "no": "x"}, "new")
+    ids = await store.begin_turn(begin)
+    with pytest.raises(CallsAnswered) as refused:
+        await store.begin_turn(replace(begin, response=response("resp_3"), answers={"call_2": "x", "call_1": "y"}))
+    assert refused.value.call_ids == ("call_1",)
+    assert [call.state for call in await store.parked("sess_p", waiting=False)] == ["answered", "waiting"]
+    assert await store.get_response("resp_3") is None
+    added = await store.append("sess_p", [said("added")])
+    await store.take_back(TakenBack("sess_p", ids, ("call_1",), "old"))
+    assert [message.id for message in await store.history("sess_p")] == added
+    assert [call.state for call in await store.parked("sess_p", waiting=False)] == ["waiting", "waiting"]
+    session = await store.get_session("sess_p")
+    assert session is not None
+    assert (session.instructions, session.message_count) == ("old", 1)
+    assert await store.begin_turn(begin)
+    assert await store.deactivate("sess_p", [*ids, *added]) == 1
+
+
 async def test_c12_a_slug_never_loses_its_session(store: Store) -> None:
     assert await store.get_conversation("slug") is None
     await store.set_conversation("slug", "resp_1", "sess_p")
@@ -45,8 +121,8 @@ async def test_c12_a_slug_never_loses_its_session(store: Store) -> None:
 
 
 async def test_c03_c12_eviction_takes_responses_and_leaves_every_slug(store: Store) -> None:
-    await store.create_session(NewSession("sess_p"))
     for n in range(FEW_RESPONSES + 1):
+        await store.claim_conversation(f"slug_{n}", NewSession("sess_p"))
         await store.commit_turn(TurnCommit("sess_p", [], response(f"resp_{n}"), f"slug_{n}"))
     assert await store.get_response("resp_0") is None
     assert await store.get_response("resp_1") is not None
@@ -126,7 +202,7 @@ async def test_a_response_is_replaced_found_by_session_and_slug_and_deleted_once
 
 
 async def test_c20_deleting_the_latest_response_leaves_the_slug(store: Store) -> None:
-    await store.create_session(NewSession("sess_p"))
+    await store.claim_conversation("slug", NewSession("sess_p"))
     await store.commit_turn(TurnCommit("sess_p", [said("u")], response("resp_1"), "slug"))
     await store.delete_response("resp_1")
     slug = await store.get_conversation("slug")

@@ -113,7 +113,7 @@ class StoreMachine(RuleBasedStateMachine):
             return
         self.model.add(name, ids, words)
         self.model.responses.add(made.id)
-        if slug is not None:
+        if slug in self.model.slugs and self.model.slugs[slug][0] in (None, name):
             self.model.slugs[slug] = (name, made.id)
 
     @rule(name=NAMES, back=st.integers(0, 4))

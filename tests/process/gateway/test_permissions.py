@@ -395,7 +395,7 @@ async def test_n37_an_answer_of_somebody_else_uses_up_no_question_and_no_call(tm
         results = [
             Output(each, "no", {"type": "function_call_output"}, ()) for each in (question["id"], call["call_id"])
         ]
-        turn = served.gateway.sessions.resume(session, Nobody(), results)
+        turn = served.gateway.sessions.resume(session, Nobody(), results, "resp_1")
         assert turn is not None
         await soon(turn.over.wait(), "the turn ends with its result")
         assert served.rows("select state from parked_calls where call_id = ?", question["id"]) == [("waiting",)]
@@ -472,8 +472,8 @@ def test_z3_a_kill_between_what_was_handed_out_and_its_answer_is_bridged_by_repl
         again = http.post("/v1/responses", json={**body, "input": "hello"})
         assert text_of(again.json()) == "echo: hello"
         late = http.post("/v1/responses", json={**body, "input": answers})
-        refused = (late.json()["error"] or {}).get("code") if late.status_code == 409 else None
-        assert refused == ("approval_settled" if kind == "question" else None)
+        refused = (late.status_code, late.json()["error"]["code"])
+        assert refused == (409, "approval_settled" if kind == "question" else "call_answered")
 
 
 async def test_w06_a_yes_of_one_turn_is_not_in_force_in_the_next(tmp_path: Path) -> None:

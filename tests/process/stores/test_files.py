@@ -117,9 +117,9 @@ async def test_c10_c11_a_file_that_lacks_only_the_column_gets_it(path: Path) -> 
 
 async def test_c05_c06_responses_that_were_removed_by_hand_count_as_evicted(path: Path) -> None:
     store = await SqliteStore.open(path)
-    await store.create_session(NewSession("sess_p"))
-    await store.commit_turn(TurnCommit("sess_p", [said("u")], response("resp_1"), "one"))
-    await store.commit_turn(TurnCommit("sess_p", [said("u")], response("resp_2"), "two"))
+    for slug, made in (("one", "resp_1"), ("two", "resp_2")):
+        await store.claim_conversation(slug, NewSession("sess_p"))
+        await store.commit_turn(TurnCommit("sess_p", [said("u")], response(made), slug))
     await store.aclose()
     with sqlite3.connect(path) as db:
         db.execute("UPDATE responses SET body = '{' WHERE id = 'resp_1'")
