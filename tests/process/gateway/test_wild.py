@@ -27,7 +27,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
 async def test_w01a_two_users_with_one_key_model_and_directory_see_nothing_of_each_other(tmp_path: Path) -> None:
     users = {name: f"the key of {name}, long enough" for name in ("ann", "bob")}
     keys = [{"name": name, "sha256": sha256(key.encode()).hexdigest()} for name, key in users.items()]
-    async with serving(tmp_path / "data", auth__keys=keys) as served:
+    async with serving(tmp_path / "data", auth__keys=keys, pool__share="all") as served:
 
         async def say(name: str, text: str) -> str:
             body = {"model": "demo", "input": text, "conversation": "same"}
