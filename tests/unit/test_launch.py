@@ -60,7 +60,7 @@ SHAPES: dict[str, Callable[[Path], Launch]] = {
     "model": lambda _home: build(key=TransportKey("acp", "other", "/work")),
     "path": lambda _home: build(PATH="/usr/bin"),
 }
-PER_CALL = {"deadlines"}
+PER_CALL = {"deadlines", "open_requests"}
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -88,7 +88,7 @@ SETTINGS = {field.name for field in dataclasses.fields(ProviderSettings)}
 
 
 def test_w14b_equal_inputs_give_equal_launches_whatever_is_per_call() -> None:
-    patient = dataclasses.replace(PYTHON, deadlines=Deadlines(start=99))
+    patient = dataclasses.replace(PYTHON, deadlines=Deadlines(start=99), open_requests=3)
     elsewhere = TransportKey("acp", "model", "/elsewhere")
     assert build().fingerprint == build(settings=patient, key=elsewhere).fingerprint
     assert build().fingerprint == build(ANYTHING_NEW="in the gateway's environment").fingerprint
