@@ -306,8 +306,9 @@ class Provider:
     tool_channels: frozenset[ToolChannel] = frozenset({ToolChannel.RELAY})
     """What the settings may name: each of them held to the contract suite with this agent."""
     prompt_limit: PromptLimit | None = None
-    approvals: frozenset[Approval] = frozenset({Approval.ASK})
-    """The approval modes that a process of this provider can be put into."""
+    approvals: frozenset[Approval] = frozenset({Approval.AUTO})
+    """The approval modes that a process of this provider can be put into. An agent of which nothing was measured is
+    taken to act without asking."""
     levels: Mapping[Level, Deeds] = field(default_factory=lambda: UNHELD)
     """The permission levels that the agent can be held to, and what becomes of the four deeds at each. Measured by the
     contract suite. A level that is missing here is refused for the agent."""
