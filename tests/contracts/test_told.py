@@ -15,6 +15,7 @@ import pytest
 from ostler.pool.provider import Provider
 from ostler.wire.json import JsonObject
 from tests.agents.recipes import Recipe
+from tests.support.agent_gateway import allowed
 from tests.support.plain_http import NO_AUTHORITIES
 from tests.support.served import gateway_at
 from tests.support.told import conversation, lines_in, messages, told, told_of_messages
@@ -65,9 +66,10 @@ async def test_n26_a_conversation_is_told_item_by_item_as_it_was_sent(
     }
     question = {"role": "user", "content": QUESTION}
     body = {"model": f"{provider.name}/{recipe.model}"}
+    permitted = {"pool__model_permissions": allowed(provider)}
     marks = {way: f"{MARK} {way} {tmp_path}" for way in ("responses", "chat", "store")}
     async with (
-        gateway_at(tmp_path / "data", {provider.name: section}, {}, {}) as (_, base),
+        gateway_at(tmp_path / "data", {provider.name: section}, {}, permitted) as (_, base),
         httpx.AsyncClient(base_url=f"{base}/v1", timeout=PATIENCE, trust_env=False, verify=NO_AUTHORITIES) as http,
     ):
         made = await http.post("/conversations", json={"items": conversation(marks["store"])})

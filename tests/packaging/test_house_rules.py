@@ -68,6 +68,7 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed("blocking_disk", "pool/keys.py", "runs where directories are looked at, on a thread, by `Looks`"),
     Allowed("blocking_disk", "pool/logins.py", "runs where launches are built, on a thread, by `Looks`"),
     Allowed("blocking_disk", "pool/shelf.py", "records are moved on a thread, by `Looks`"),
+    Allowed("blocking_disk", "pool/permission_facts.py", "`inside` runs on a thread, by `Looks`"),
     Allowed("blocking_disk", "pool/process/folder.py", "opened on a thread, by `Looks`; the rest is /proc"),
     Allowed("blocking_disk", "pool/process/ledger.py", "small files in the runtime folder that is our own"),
     Allowed("blocking_disk", "pool/process/refusals.py", "a program that is missing is looked for once more"),

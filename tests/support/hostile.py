@@ -29,7 +29,7 @@ async def attack(place: Path, bridge: str, pid: int, token: str = "") -> dict[st
     """What a hostile child of the agent behind `place` found, and what the bridge answered it."""
     reader, writer = await asyncio.open_unix_connection(place)
     writer.write(f"{bridge} {pid} {token}\n".encode())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(300):
         said: dict[str, Any] = json.loads(await reader.readline())
     writer.close()
     return said

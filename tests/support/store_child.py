@@ -148,7 +148,7 @@ async def looks(folder: Path) -> None:
 
 async def outlive(store: SqliteStore, loops: Loops, switch: Callable[[bool], None]) -> None:
     """A fault for a moment, then for as long as it takes until it is seen from outside, and nobody writes meanwhile."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         switch(True)
         told = await asyncio.gather(
             *(store.append("sess_p", [said("never")]) for _ in range(MANY)), return_exceptions=True
@@ -177,7 +177,7 @@ async def stuck(folder: Path) -> None:
     await store.create_session(NewSession("sess_p"))
     set_fault(fault, STUCK)
     waiting = asyncio.ensure_future(store.append("sess_p", [said("waits")]))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         await eventually(lambda: loops.broken() or now.append(now.pop() + 10.0), "the thread is to be seen stuck")
         try:
             await store.append("sess_p", [said("never")])

@@ -43,25 +43,25 @@ def test_n43_an_edit_is_inside_only_where_its_file_really_lies(path: str, is_ins
 
 
 def test_n43_only_a_request_that_says_so_is_an_edit() -> None:
-    assert is_edit(edit("/work/file"))
-    assert not is_edit(edit("/work/file", kind="execute"))
-    assert not is_edit(PermissionAsked("p1", "Write /work/file", [], {"kind": "edit"}))
-    many: list[JsonObject] = [{"path": f"/work/{number}"} for number in range(PATHS_AT_MOST + 1)]
-    assert not is_edit(edit("/work/file", locations=many)), "files behind the last that is read could lie anywhere"
+    assert is_edit(edit("/srv/file"))
+    assert not is_edit(edit("/srv/file", kind="execute"))
+    assert not is_edit(PermissionAsked("p1", "Write /srv/file", [], {"kind": "edit"}))
+    many: list[JsonObject] = [{"path": f"/srv/{number}"} for number in range(PATHS_AT_MOST + 1)]
+    assert not is_edit(edit("/srv/file", locations=many)), "files behind the last that is read could lie anywhere"
 
 
 def test_n43_every_file_that_is_named_counts() -> None:
-    asked = edit("/work/file", locations=[{"path": "/etc/passwd"}, {"path": "/work/file"}, {"line": 1}, None])
-    assert paths_of(asked) == ["/etc/passwd", "/work/file"]
+    asked = edit("/srv/file", locations=[{"path": "/etc/passwd"}, {"path": "/srv/file"}, {"line": 1}, None])
+    assert paths_of(asked) == ["/etc/passwd", "/srv/file"]
 
 
 def test_n43_a_person_is_shown_the_command_the_paths_and_the_diff() -> None:
-    shown = details(edit("/work/file"))
-    assert (shown["kind"], shown["paths"]) == ("edit", ["/work/file"])
+    shown = details(edit("/srv/file"))
+    assert (shown["kind"], shown["paths"]) == ("edit", ["/srv/file"])
     assert "-a\n+b" in shown["diff"]
     command = PermissionAsked("p1", "rm -r x", [], {"kind": "execute"})
     assert details(command) == {"kind": "execute", "command": "rm -r x"}
     assert details(PermissionAsked("p1", "x", [], {"rawInput": {"command": "ls"}})) == {"command": "ls"}
     assert details(PermissionAsked("p1", "x", [], {"kind": "other"})) == {}
-    long = details(edit("/work/file", content=[{"type": "diff", "path": "/f", "oldText": "", "newText": "x" * 50_000}]))
+    long = details(edit("/srv/file", content=[{"type": "diff", "path": "/f", "oldText": "", "newText": "x" * 50_000}]))
     assert "become 50000" in long["diff"]

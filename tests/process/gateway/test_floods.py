@@ -207,7 +207,7 @@ async def test_n30_a_body_in_tiny_chunks_comes_whole_and_others_are_answered_mea
         one, other = await crowd.one_more(), await crowd.one_more()
         one[1].write(head + chunks)
         assert await asked(other) == OK
-        assert b"echo: " + b"x" * PORTION in await soon(one[0].read(), "the answer", 60)
+        assert b"echo: " + b"x" * PORTION in await soon(one[0].read(), "the answer")
 
 
 def test_n32_the_gateway_takes_the_files_it_may_have_and_its_agents_start_with_as_many_as_it_did(

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 
 async def turned(served: Served, status: int) -> dict[str, Any]:
     """What `/readyz` says when it has come to this status."""
-    await eventually(lambda: served.gateway.readiness.ready is (status == 200), f"/readyz is {status}", 30)
+    await eventually(lambda: served.gateway.readiness.ready is (status == 200), f"/readyz is {status}")
     answer = await served.http.get("/readyz")
     assert answer.status_code == status
     body: dict[str, Any] = answer.json()

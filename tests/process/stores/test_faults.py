@@ -106,7 +106,7 @@ async def test_n17_a_writer_that_ends_by_a_fault_of_ours_answers_everybody_and_i
         raise SystemExit
 
     writing = [file.write(end_the_thread), *(file.write(lambda db: value(db, "SELECT 1")) for _ in range(600))]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         told = await asyncio.gather(*writing, return_exceptions=True)
     assert {type(one) for one in told} == {StoreFault}
     assert loops.broken() == [f"{WRITER} has ended; see the log, then restart the gateway"]

@@ -116,5 +116,5 @@ async def test_n47_a_script_waits_no_longer_than_its_patience(tmp_path: Path) ->
             assert (await house.find()).address == gateway.base
             await asyncio.to_thread(gateway.end, signal.SIGKILL)
             with pytest.raises(Unreachable, match="did not come back"):
-                await soon(house.find(), "the end of the patience", 10)
+                await soon(house.find(), "the end of the patience")
     assert len(told) == 1

@@ -68,7 +68,7 @@ def test_another_protocol_is_refused(result: Any) -> None:
 
 
 def test_tools_go_in_with_the_thread_and_no_process_is_named() -> None:
-    call = codec(model="gpt").open(SeatOrder("/work", allow, ticket=PlainTicket("secret")))
+    call = codec(model="gpt").open(SeatOrder("/srv", allow, ticket=PlainTicket("secret")))
     assert call.method == "thread/start"
     assert call.params["model"] == "gpt"
     assert call.params["dynamicTools"] == [
@@ -78,7 +78,7 @@ def test_tools_go_in_with_the_thread_and_no_process_is_named() -> None:
 
 
 def test_the_relay_is_required_or_it_may_be_left_out_silently() -> None:
-    call = codec(channel=ToolChannel.RELAY).open(SeatOrder("/work", allow, ticket=PlainTicket("secret")))
+    call = codec(channel=ToolChannel.RELAY).open(SeatOrder("/srv", allow, ticket=PlainTicket("secret")))
     server = call.params["config"]["mcp_servers.gw"]
     assert server["required"] is True
     assert server["env"] == {"TOKEN": "secret"}
@@ -87,7 +87,7 @@ def test_the_relay_is_required_or_it_may_be_left_out_silently() -> None:
 
 @pytest.mark.parametrize("approval", list(Approval))
 def test_never_together_with_read_only_would_hide_every_tool(approval: Approval) -> None:
-    params = codec(approval=approval).open(SeatOrder("/work", allow)).params
+    params = codec(approval=approval).open(SeatOrder("/srv", allow)).params
     assert (params.get("approvalPolicy"), params.get("sandbox")) != ("never", "read-only")
 
 
@@ -234,7 +234,7 @@ def test_m09_a_thread_ends_by_both_verbs() -> None:
 def test_an_archived_thread_is_unearthed_before_it_is_loaded() -> None:
     made = codec()
     assert [call.method for call in made.unearth(T)] == ["thread/unarchive"]
-    load = made.load(T, SeatOrder("/work", allow))
+    load = made.load(T, SeatOrder("/srv", allow))
     assert (load.method, load.params["threadId"]) == ("thread/resume", T)
 
 
@@ -291,18 +291,18 @@ def test_w39a_each_approval_has_its_own_form(method: str, option: str | None, an
 def test_n43_a_request_says_which_files_or_which_command_it_is_about() -> None:
     made = codec()
     made.opened({"thread": {"id": T}})
-    change = {"path": "/work/a", "kind": {"type": "add"}, "diff": "+x"}
+    change = {"path": "/srv/a", "kind": {"type": "add"}, "diff": "+x"}
     item = {"type": "fileChange", "id": "i1", "changes": [change], "status": "inProgress"}
     made.told("item/started", {"threadId": T, "item": item})
     wanted = made.wanted("item/fileChange/requestApproval", {"threadId": T, "turnId": U, "itemId": "i1"})
     assert isinstance(wanted, PermissionWanted)
-    assert wanted.asked.title == "change /work/a"
-    assert details(wanted.asked) == {"kind": "edit", "paths": ["/work/a"], "diff": "/work/a\n+x"}
-    asked = {"threadId": T, "turnId": U, "itemId": "i2", "command": "rm x", "cwd": "/work", "reason": "tidy up"}
+    assert wanted.asked.title == "change /srv/a"
+    assert details(wanted.asked) == {"kind": "edit", "paths": ["/srv/a"], "diff": "/srv/a\n+x"}
+    asked = {"threadId": T, "turnId": U, "itemId": "i2", "command": "rm x", "cwd": "/srv", "reason": "tidy up"}
     command = made.wanted("item/commandExecution/requestApproval", asked)
     assert isinstance(command, PermissionWanted)
     assert command.asked.title == "rm x"
-    assert details(command.asked) == {"kind": "execute", "command": "rm x", "cwd": "/work", "reason": "tidy up"}
+    assert details(command.asked) == {"kind": "execute", "command": "rm x", "cwd": "/srv", "reason": "tidy up"}
     made.told("item/completed", {"threadId": T, "item": {**item, "status": "completed"}})
     later = made.wanted("item/fileChange/requestApproval", {"threadId": T, "turnId": U, "itemId": "i1"})
     assert isinstance(later, PermissionWanted)
