@@ -20,14 +20,14 @@ from starlette.types import ASGIApp
 
 from ostler.bridge.server import Bridge
 from ostler.gateway.api.keeping import Keys
-from ostler.gateway.api.keys import Caller, key_ring
+from ostler.gateway.api.keys import key_ring
 from ostler.gateway.api.unfinished import close_unfinished
 from ostler.gateway.api.wants import Places, look_below
 from ostler.gateway.assembly.crew import log_death
 from ostler.gateway.assembly.memory import open_memory
 from ostler.gateway.assembly.tools import bridge_settings, equipped, open_tool_channel, open_workshop, usual_tools
 from ostler.gateway.assembly.web import Console, build_admin, build_app
-from ostler.gateway.checks import Checks, LastWrite, directory_check, model_check, permissions_check
+from ostler.gateway.checks import Checks, LastWrite, directory_check, model_check
 from ostler.gateway.config.asking import permits_of
 from ostler.gateway.config.check import check, work_folder
 from ostler.gateway.config.load import Loaded, changed_keys, fresh_auth
@@ -72,7 +72,6 @@ from ostler.pool.providers import load as load_providers
 from ostler.pool.transport import Transport
 
 EMBEDDED = "a program that embeds ostler"
-NOBODY = Caller("")
 NO_MEMORY: Mapping[str, MakeProvider] = MappingProxyType({})
 
 
@@ -237,7 +236,6 @@ async def start_checks(folder: Path, last_write: LastWrite, hall: Hall, readines
     if (found := models.resolve(models.default)) is not None:
         key = TransportKey(*found, str(work))
         looks["model"] = model_check(models.default, partial(house.pool.trouble_with, key))
-        looks["permissions"] = permissions_check(partial(hall.places.rule, key, NOBODY, None, None))
     trial = partial(house.store.set_mark, "gateway.trial", {"since": house.wall()})
     checks = Checks(folder, last_write, trial, looks, house.clock, readiness.loops)
     await checks.look()

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from ostler.gateway.errors import (
-    GatewayError,
     StoreBusy,
     StoreCorrupt,
     StoreError,
@@ -185,18 +184,5 @@ def model_check(model: str, trouble: Callable[[], Awaitable[str]]) -> Look:
             return None
         text = "the agent of gateway.default_model cannot be started: `ostler doctor` says what is missing"
         return Problem(text, f"the default model {model!r} cannot be started: {why}")
-
-    return look
-
-
-def permissions_check(judge: Callable[[], object]) -> Look:
-    """Whether requests for the default model may be made at all. `judge` raises what they would be refused with."""
-
-    async def look() -> Problem | None:
-        try:
-            judge()
-        except GatewayError as error:
-            return Problem(f"requests for gateway.default_model are refused: {error}", str(error))
-        return None
 
     return look

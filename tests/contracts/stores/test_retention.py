@@ -56,6 +56,7 @@ async def test_n28_sessions_that_nothing_leads_to_end_and_the_others_do_not(stor
 
 async def test_n28_what_nothing_leads_to_is_deleted_with_the_responses_of_a_slug_that_is_gone(store: Store) -> None:
     await session(store, "deleted")
+    await store.set_conversation("x", None, "deleted")
     await store.commit_turn(TurnCommit("deleted", [said("u")], replace(response("resp_1", "deleted"), slug="x"), "x"))
     await session(store, "answered")
     await store.save_response(response("resp_2", "answered"))

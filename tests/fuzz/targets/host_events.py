@@ -18,6 +18,7 @@ from tests.fuzz.target import Target
 KINDS = get_args(AgentEvent)
 OURS = {"permission", "notice", "history_cut"}
 ROOM = 1 << 30
+ITEMS = 1 << 20
 
 
 def tell(what: str, fields: JsonObject) -> None:
@@ -36,7 +37,7 @@ class ReaderSubject(CodecSubject):
         if isinstance(value, KINDS):
             ask = Ask(TransportKey("demo", "default", "/"), (), "", ())
             turn = Turn("turn", ask, Answer("smsg_1", "s", 0, tell), Timings(lambda: 0.0))
-            if not passed_on(turn, ROOM, value):
+            if not passed_on(turn, ROOM, ITEMS, value):
                 raise AssertionError(f"{value!r} ended the answer")
 
 

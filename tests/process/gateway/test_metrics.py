@@ -42,7 +42,7 @@ async def test_g12_the_metrics_agree_with_the_record_of_the_agents(tmp_path: Pat
     async with serving(tmp_path / "data", **VARIED) as served:
         one, two = place(tmp_path, "one"), place(tmp_path, "two")
         await asyncio.gather(*(served.say(f"{n}", metadata={"cwd": one}, conversation=f"c{n % 3}") for n in range(9)))
-        await served.say("!junk", metadata={"cwd": two})
+        await served.say("words\n!junk", metadata={"cwd": two})
         late = (await served.ask("!late", background=True, conversation="late")).json()
         await eventually(lambda: any("!late" in text for text in served.prompts()), "the agent is asked")
         await served.http.post(f"/v1/responses/{late['id']}/cancel")

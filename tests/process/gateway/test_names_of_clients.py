@@ -16,6 +16,7 @@ from ostler.pool.keys import TransportKey
 from ostler.pool.observer import MODELS, Counts
 from ostler.pool.provider import Approval, Wanted
 from ostler.pool.providers.codex_acp import arguments as codex_arguments
+from ostler.pool.providers.opencode import READS
 from ostler.pool.providers.opencode import arguments as opencode_arguments
 from tests.process.gateway.test_door import bearer, is_envelope, keyed
 from tests.support.serve_command import command
@@ -42,7 +43,7 @@ def test_n35_a_model_is_no_template_and_no_setting_of_opencode(model: str, appro
 
     text = opencode_arguments(Wanted(model, approval)).env["OPENCODE_CONFIG_CONTENT"]
     assert json.loads(text)["model"] == model
-    assert json.loads(text)["permission"] == {"*": "allow" if approval is Approval.AUTO else "ask"}
+    assert json.loads(text)["permission"] == ({"*": "allow"} if approval is Approval.AUTO else {"*": "ask", **READS})
     assert "{file:" not in text
     assert "{env:" not in text
 

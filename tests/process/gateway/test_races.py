@@ -71,7 +71,7 @@ async def ended_after(served: Served, done: Callable[[], Awaitable[object]]) -> 
 async def test_n19_a_conversation_deleted_while_its_turn_runs_stays_deleted(served: Served) -> None:
     ended = await ended_after(served, lambda: served.http.delete("/v1/conversations/x"))
     assert (await served.http.get("/v1/conversations/x")).status_code == 404
-    assert await served.say("!recall", conversation="x") == ""
+    assert "apple" not in await served.say("anew\n!recall", conversation="x")
     assert "apple" in await served.say("!recall", previous_response_id=ended["id"])
 
 
@@ -89,8 +89,8 @@ async def test_n19_a_conversation_moved_by_a_command_is_not_moved_back_by_the_tu
     await eventually(slashing.prompts, "the agent is asked")
     moved = await slashing.ask("/new", conversation="x")
     assert (await asking).json()["status"] == "cancelled"
-    after = await slashing.ask("!recall", conversation="x")
-    assert (after.headers[SESSION], text_of(after.json())) == (moved.headers[SESSION], "")
+    after = await slashing.ask("anew\n!recall", conversation="x")
+    assert (after.headers[SESSION], "sleep" in text_of(after.json())) == (moved.headers[SESSION], False)
 
 
 async def test_n19_n22_what_is_done_to_a_conversation_while_it_is_summed_up_holds(slashing: Served) -> None:
@@ -352,7 +352,9 @@ def test_n25_a_queued_background_message_is_in_its_conversation_after_a_restart(
         said = [part["text"] for item in items if item.get("role") == "user" for part in item["content"]]
         assert said == [CALL, "!sleep 60", "canary-heron", "canary-wren"]
         for one in queued:
-            assert http.get(f"/v1/responses/{one['id']}").json()["status"] == "incomplete"
+            # A gateway that is killed can say nothing; one that drains says that nobody will work on it.
+            ended = http.get(f"/v1/responses/{one['id']}").json()
+            assert ended["status"] == ("incomplete" if number == signal.SIGKILL else "failed")
         recalled = text_of(post(http, "/v1/responses", {"input": "!recall", "conversation": "x"}))
         assert [recalled.count(f"canary-{name}") for name in ("heron", "wren")] == [1, 1]
     with command(tmp_path) as running, running.http() as http:

@@ -236,7 +236,7 @@ async def test_a_byte_now_and_then_buys_no_time(hasty: Line) -> None:
 
 
 async def test_half_a_head_does_not_end_the_answer_before_it(hasty: Line) -> None:
-    slow = json.dumps({"model": "demo", "input": "!sleep 1.5"}).encode()
+    slow = json.dumps({"model": "demo", "input": "slow\n!sleep 1.5"}).encode()
     status, _, _ = await hasty.answer(post(slow) + GOOD[:30])
     assert status == b"HTTP/1.1 200 OK"
 

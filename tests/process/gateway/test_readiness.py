@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.console.words import headline
 from ostler.pool.catalogue import PROCESS_BYTES
 from tests.support.serve_command import refused
-from tests.support.served import Served, client, gateway_at, serving
+from tests.support.served import Served, gateway_at, serving
 from tests.support.small_disk import filled, small_disk
 from tests.support.talks import locked
 from tests.support.waiting import eventually
@@ -116,16 +117,11 @@ async def test_n48_a_gateway_that_is_paused_and_not_ready_is_called_not_ready(tm
         assert "not ready</span>" in (await served.http.get("/")).text
 
 
-async def test_n48_permissions_that_the_default_agent_cannot_keep_turn_it_red(tmp_path: Path) -> None:
-    async with serving(tmp_path / "data", "--no-load", pool__permissions="deny") as served:
-        assert (await served.http.get("/readyz")).status_code == 200
-    demo = {"demo": {"approval": "auto"}}
-    settings = {"pool__permissions": "deny"}
-    async with gateway_at(tmp_path / "data", demo, {}, settings) as (_, base), client(base) as http:
-        answer = await http.post("/v1/responses", json={"input": "hello"})
-        assert answer.status_code == 403
-        red = await http.get("/readyz")
-        assert (red.status_code, answer.json()["error"]["message"] in red.json()["status"]) == (503, True)
+async def test_n48_permissions_that_the_default_agent_cannot_keep_stop_the_start(tmp_path: Path) -> None:
+    demo, settings = {"demo": {"approval": "auto"}}, {"pool__permissions": "deny"}
+    with pytest.raises(ConfigError, match=r"gateway\.default_model: agents of demo cannot be held to .*'deny'"):
+        async with gateway_at(tmp_path / "data", demo, {}, settings):
+            pass
 
 
 async def test_n48_a_budget_with_room_for_one_process_serves(tmp_path: Path) -> None:

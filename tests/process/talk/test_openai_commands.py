@@ -46,7 +46,8 @@ async def test_d19_by_configuration_commands_act(obeying: Served) -> None:
     assert "/compress" not in "".join(obeying.prompts())
     moved, _ = await asked(obeying, "/new", conversation="acts")
     assert moved != first
-    assert await asked(obeying, "!recall", conversation="acts") == (moved, "")
+    session, said = await asked(obeying, "anew\n!recall", conversation="acts")
+    assert (session, "u1" in said) == (moved, False)
     assert await asked(obeying, f"/resume {first}", conversation="acts") == (
         first,
         f"You are back in {first}, with 2 messages of yours.",
@@ -59,8 +60,8 @@ async def test_d19_going_on_from_a_commands_response_is_going_on_where_it_led(ob
     again = (await obeying.ask("/retry", previous_response_id=first["id"])).json()
     assert text_of(again) == text_of(first)
     fresh = (await obeying.ask("/new", previous_response_id=again["id"])).json()
-    last = (await obeying.ask("!recall", previous_response_id=fresh["id"])).json()
-    assert text_of(last) == ""
+    last = (await obeying.ask("anew\n!recall", previous_response_id=fresh["id"])).json()
+    assert "u1" not in text_of(last)
     listed = await obeying.http.get(f"/v1/responses/{fresh['id']}")
     assert listed.json()["output"] == fresh["output"]
 

@@ -128,7 +128,7 @@ def test_f22_permission_is_asked_there_and_then(tmp_path: Path) -> None:
 def test_n50_ctrl_c_stops_the_agent_also_where_it_asks_for_permission(tmp_path: Path, policy: str) -> None:
     environ = {"OSTLER_POOL__PERMISSIONS": "ask", "OSTLER_GATEWAY__ON_DISCONNECT": policy}
     with command(tmp_path, **environ) as gateway, terminal(tmp_path, **environ) as tty:
-        for question, shown in (("!ask remove it", "Allow remove it? [y/N]"), ("!late", "waiting")):
+        for question, shown in (("!ask remove it", "Allow remove it? [y/N/always]"), ("!late", "waiting")):
             tty.until(PROMPT)
             tty.press("begun", NEW_LINE, question)
             tty.say("")
