@@ -224,7 +224,7 @@ async def test_b33_without_configuration_a_fact_is_offered_to_the_same_person_on
 
 async def test_a_session_without_memory_gets_no_tools_of_it(tmp_path: Path) -> None:
     async with serving(tmp_path / "data") as served:
-        assert await Chat(served).text("none\n!tools") == "echo: none"
+        assert await Chat(served).text("none\n!tools") == "echo: none\n"
 
 
 async def test_g07_a_seat_that_was_kept_ready_has_the_tools_of_memory(
