@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from weakref import WeakValueDictionary
 
 from ostler.pool.core import events
 from ostler.pool.core.values import SlotId
@@ -103,7 +102,7 @@ class Stablehand:
         self._told_unkeyed: set[str] = set()
         self._moving = Moving()
         self._looks: Looks[Descriptor] = Looks()
-        self._folders: WeakValueDictionary[str, Folder] = WeakValueDictionary()
+        self._folders: dict[str, Folder] = {}
 
     def not_launched(self, slot: SlotId, key: PoolKey, error: PoolError | ValueError) -> None:
         """A start that cannot even be put together any more: the program or a setting is gone."""
@@ -197,6 +196,7 @@ class Stablehand:
             # In the step that takes the process out of the books, so that whoever adds the living ones counts it once.
             for kind, count in running.transport.dropped.items() if running.transport else ():
                 self._observer.dropped(running.launch.provider.name, kind, count)
+            self._close_unused_folders()
             self._tell(events.SlotGone(running.slot))
 
     async def open_seat(self, chair: Chair) -> None:
@@ -251,6 +251,7 @@ class Stablehand:
 
     def _report_failed_open(self, chair: Chair, running: Running | None, error: BaseException, *, clean: bool) -> None:
         self._roster.chairs.pop(chair.seat, None)
+        self._close_unused_folders()
         if running is not None:
             if isinstance(error, PoolError):
                 self._roster.failures[running.key] = Failure(error, self._clock())
@@ -317,11 +318,18 @@ class Stablehand:
         chair.session, chair.ticket = session, ticket
 
     def _folder(self, cwd: str) -> Folder:
-        """One for all sessions of a directory, as long as there is one."""
+        """One for all sessions of a directory, open as long as there is one."""
         folder = self._folders.get(cwd)
         if folder is None:
             folder = self._folders[cwd] = Folder(cwd, self._looks)
         return folder
+
+    def _close_unused_folders(self) -> None:
+        """A directory without sessions may be unmounted, whatever still refers to a session that was there."""
+        slots = self._roster.slots
+        used = {slots[chair.slot].key.key.cwd for chair in self._roster.chairs.values() if chair.slot in slots}
+        for cwd in [cwd for cwd in self._folders if cwd not in used]:
+            self._folders.pop(cwd).close()
 
     async def _require_stayed(self, session: AgentSession, order: SeatOrder) -> None:
         """While the agent opened the session its directory may have been swapped for a link."""
@@ -355,6 +363,7 @@ class Stablehand:
             if chair.ticket is not None and (clean or self._never_closes(chair)):
                 chair.ticket.dismiss()
         finally:
+            self._close_unused_folders()
             # Also when a ticket fails, which is somebody else's code: the core holds the place until it is told.
             self._tell(events.SeatClosed(chair.seat, clean))
 

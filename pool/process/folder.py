@@ -66,8 +66,13 @@ class Folder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._held is not None:
-            self._held.close()
+        self.close()
+
+    def close(self) -> None:
+        """Idempotent. `confirm` opens it again."""
+        held, self._held = self._held, None
+        if held is not None:
+            held.close()
 
     @property
     def descriptor(self) -> Descriptor:
@@ -91,7 +96,9 @@ class Folder:
         except NoLook as error:
             raise TimeoutError(errno.ETIMEDOUT, error.why, self.path) from error
         if self._exact and named(fresh) != self.path:
+            fresh.close()
             raise MovedElsewhere(self.path)
+        self.close()
         self._held = fresh
 
 
