@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("wire", "pool", "bridge", "gateway", "metrics")
-BESIDE = ("tests", "bench", "docs", "examples", "requirements", "typings", ".ci")
+BESIDE = ("tests", "tools", "bench", "docs", "examples", "requirements", "typings", ".ci")
 
 
 def packages_on_disk() -> set[str]:

@@ -1,0 +1,1 @@
+"""Programs for developers: measurements, generators and campaigns. Nothing here is installed with the product."""
