@@ -68,9 +68,8 @@ class Seat:
         try:
             binding.publish(self.tools, kit.dispatcher, context)
         except BindingRevoked as revoked:
-            if self.lease.lost is None and self.lease.move is None:
-                raise
-            raise SeatLost(str(self.lease.lost or self.lease.move)) from revoked
+            # A relay may be missed before its agent is, with which it ended.
+            raise SeatLost(str(self.lease.lost or self.lease.move or revoked)) from revoked
 
     async def retell(self, kit: Offer, context: object) -> bool:
         """Let an agent that takes news at once read other tools. False where it did not."""

@@ -151,7 +151,8 @@ class Scene:
         """Of the gateway, now."""
         agents, relays = len(self.agents()), len(self.relays())
         listed = Counter(kind_of(target) for target in open_files(self.pid))
-        files = sum(listed.values()) - OF_AN_AGENT * agents - relays
+        # Their directory is held open once, as long as a session is there.
+        files = sum(listed.values()) - OF_AN_AGENT * agents - relays - min(listed["work"], 1)
         return Weight(files, psutil.Process(self.pid).memory_info().rss, agents, listed)
 
     def connections(self, peer: str | None = None) -> int:

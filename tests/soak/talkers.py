@@ -95,6 +95,8 @@ class Talker:
         """What its agent knows of it."""
         with httpx.Client(base_url=base, timeout=PATIENCE, trust_env=False, verify=NO_AUTHORITIES) as http:
             answer = http.post(f"/v1/sessions/{self.key}/messages", json={"text": "!recall"})
+            if answer.status_code == 502 and answer.json()["error"]["code"] == "empty_answer":
+                return []  # it knows of nothing
             answer.raise_for_status()
             return [line for line in answer.json()["text"].splitlines() if not line.startswith("!sleep")]
 

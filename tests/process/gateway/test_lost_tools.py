@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
-from ostler.bridge.session_binding import RELAY
+from ostler.bridge.calls import CallResult, ToolCall
+from ostler.bridge.offer import Offer
+from ostler.bridge.session_binding import RELAY, SessionBinding
+from ostler.gateway.sessions.errors import SeatLost
 from ostler.gateway.sessions.turn import Turn
 from tests.process.gateway.test_client_tools import CALL, TOOLS, calls_of, output
 from tests.support.scrape import scrape
@@ -98,3 +102,23 @@ async def test_n16_a_streamed_turn_and_its_stored_response_say_it_too(tmp_path: 
         assert notices(response) == ["tools_lost"]
         kept = (await served.http.get(f"/v1/responses/{response['id']}")).json()
         assert notices(kept) == ["tools_lost"]
+
+
+async def test_n16_tools_that_are_revoked_before_their_agent_is_missed_cost_the_seat_and_no_turn(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path / "data", tools__own=["*"]) as served:
+        first = await served.ask(INFO, conversation="x")
+        session = served.gateway.sessions.find(first.headers[SESSION])
+        assert session is not None
+        seat = session.seating.seat
+        assert seat is not None
+        assert isinstance(seat.lease.ticket, SessionBinding)
+        seat.lease.ticket.revoke()
+        assert (seat.lease.lost, seat.lease.move) == (None, None)
+        with pytest.raises(SeatLost):
+            seat.offer(Offer(seat.tools, refuse), None)
+
+
+async def refuse(call: ToolCall) -> CallResult:
+    return CallResult.error(f"{call.name} is not to be called")
