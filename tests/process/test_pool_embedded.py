@@ -15,7 +15,7 @@ from ostler.pool.events import Finished, Reason, Text
 from ostler.pool.home import CarriedTurn
 from ostler.pool.turn import Turn
 from tests.support.pools import open_stable, say
-from tests.support.waiting import soon
+from tests.support.waiting import eventually, soon
 
 CALLS = '!call who\n!call count {"by": 2}'
 
@@ -98,9 +98,13 @@ async def test_n51_a_released_lease_refuses_a_prompt_at_once(tmp_path: Path) -> 
                 await other.prompt("hello")
 
         await asyncio.to_thread(asyncio.run, elsewhere())
-        frames = [json.loads(line).get("frame", {}) for line in stable.record.read_text().splitlines()]
-        prompts = [frame["params"]["prompt"][0]["text"] for frame in frames if frame.get("method") == "session/prompt"]
-        assert prompts == ["hello", "hi"]
+
+        def prompts() -> list[str]:
+            frames = [json.loads(line).get("frame", {}) for line in stable.record.read_text().splitlines()]
+            return [each["params"]["prompt"][0]["text"] for each in frames if each.get("method") == "session/prompt"]
+
+        await eventually(lambda: len(prompts()) > 1, "the agent has read the second prompt")
+        assert prompts() == ["hello", "hi"]
 
 
 async def test_n51_a_release_cancels_the_running_turn_and_wakes_who_waits_for_a_move(tmp_path: Path) -> None:
