@@ -157,6 +157,7 @@ def of(quick: bool, kinds: Sequence[str]) -> Report:
     """These attacks."""
     report = Report("floods: what one hostile client or agent costs everybody else")
     given = {
+        "OSTLER_POOL__PERMISSIONS": "auto",  # of the hostile agent nothing was measured
         "OSTLER_PROVIDERS__ACP__COMMAND": json.dumps([sys.executable, str(AGENT)]),
         "OSTLER_MODELS__DEMO": "demo/demo",
     }
