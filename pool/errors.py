@@ -34,6 +34,12 @@ class PoolError(Exception):
         twin.__cause__ = self.__cause__
         return twin
 
+    def alone(self) -> Self:
+        """The same error for somebody who keeps it: neither its trace nor its cause, which hold frames."""
+        twin = self.again()
+        twin.__cause__ = None
+        return twin
+
 
 class UnknownProvider(PoolError, ValueError):
     """No provider of this name is known."""

@@ -98,10 +98,14 @@ class Chair:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The last start or open of a key that failed, or the last death."""
+    """The last start or open of a key that failed, or the last death: kept while the key is known, so without the
+    frames of the work that failed, which hold its process, its session and its tools."""
 
     error: PoolError
     at: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "error", self.error.alone())
 
 
 class Work(Enum):

@@ -41,10 +41,12 @@ class Handover:
         came = await self._client(coming, desk, self._patience(calls))
         turn.next = None
         if came is None:
-            desk.close("the turn was stopped" if turn.stopped else "the client did not answer in time")
             turn.scribe = Nobody()
-            if turn.stopped is not Stop.DRAIN:  # our next life asks again
+            if turn.stopped is Stop.DRAIN:  # our next life asks again
+                turn.left_open = True
+            else:
                 await self._ledger.give_up(calls)
+            desk.close("the turn was stopped" if turn.stopped else "the client did not answer in time")
             return
         turn.scribe = came.scribe
         answered = {output.call_id for output in came.outputs}

@@ -113,7 +113,7 @@ class Ledger:
         silent = turn.ask.again is not None and outcome.status is Status.FAILED and not text
         commit = TurnCommit(
             self._id,
-            said if turn.agent is not None and not silent else (),
+            said if turn.agent is not None and not (silent or turn.left_open) else (),
             self._held(kept.response),
             kept.slug,
             self._owner,

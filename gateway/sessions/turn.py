@@ -75,6 +75,9 @@ class Turn:
     """What a stop ends while there is no agent to be told."""
     next: "asyncio.Future[Continuation | None] | None" = None
     """Set while the client has function calls to execute."""
+    left_open: bool = False
+    """Whether the gateway's end left its calls to be answered after the next start. What the agent says of that is no
+    part of the conversation."""
     leave: Callable[[], None] | None = None
     """Set while it stands in the queue: takes it out and ends it."""
     answering: bool = False

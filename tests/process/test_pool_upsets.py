@@ -488,6 +488,17 @@ async def test_wm2_the_tool_sets_of_single_requests_are_forgotten(tmp_path: Path
             assert await say(lease, "hello") == "echo: hello"
 
 
+async def test_wm2_a_failure_that_is_remembered_holds_nothing_of_the_work_that_failed(tmp_path: Path) -> None:
+    # An error keeps the frames of its trace, and so the process, the session and the tools that they had to do with.
+    unlucky = demo_settings(tmp_path / "record", "--exit-after", "0")
+    async with bridge_in(tmp_path) as bridge, open_stable(tmp_path, tool_port=bridge) as stable:
+        stable.pool.reload(replace(stable.settings, providers={"demo": unlucky}), stable.environ)
+        with pytest.raises(PoolError):
+            await stable.pool.lease(stable.key(), tools=a_tool("tool"))
+        await stable.settled(lambda: living(Chair) == 0)
+        assert stable.pool.snapshot().failures
+
+
 def a_tool(name: str) -> ToolSet:
     return ToolSet(({"name": name, "inputSchema": {"type": "object"}},))
 

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -101,11 +102,14 @@ def test_n17_n42_a_disk_that_does_not_answer_is_seen_from_outside_and_refuses_wh
 async def test_n17_a_writer_that_ends_by_a_fault_of_ours_answers_everybody_and_is_seen_from_outside(path: Path) -> None:
     loops = Loops()
     file = StoreFile.open(path, SqliteSettings(), loops=loops)
+    everybody_waits = threading.Event()
 
     def end_the_thread(_db: apsw.Connection) -> None:
+        assert everybody_waits.wait(300)
         raise SystemExit
 
     writing = [file.write(end_the_thread), *(file.write(lambda db: value(db, "SELECT 1")) for _ in range(600))]
+    everybody_waits.set()
     async with asyncio.timeout(300):
         told = await asyncio.gather(*writing, return_exceptions=True)
     assert {type(one) for one in told} == {StoreFault}
