@@ -22,14 +22,14 @@ from bench._gateway.client import Client
 from bench._gateway.switched import Switchable, switchable
 from bench.measure import Report, cpu_seconds
 from ostler.gateway.correlation import NONE
-from ostler.gateway.gauges.requests import Meter
+from ostler.gateway.gauges.requests import RequestMetrics
 from ostler.gateway.gauges.store import StoreGauges
 from ostler.gateway.gauges.turns import TurnGauges
-from ostler.gateway.sessions.outcome import Outcome, Status
+from ostler.gateway.sessions.outcome import TurnOutcome, TurnStatus
 from ostler.gateway.sessions.reports import TurnReport
-from ostler.gateway.sessions.timings import Timings
+from ostler.gateway.sessions.timings import TurnTimings
 from ostler.metrics.instruments import Instruments
-from ostler.metrics.shelf import Shelf
+from ostler.metrics.shelf import MetricRegistry
 from ostler.pool.events import Usage
 from ostler.pool.keys import TransportKey
 
@@ -95,15 +95,15 @@ def turns(report: Report, *, quick: bool) -> None:
 
 def count_turns(times: int) -> None:
     """All that is counted for a turn over HTTP on the session's own seat, and nothing else."""
-    instruments = Instruments(Shelf(CollectorRegistry()))
+    instruments = Instruments(MetricRegistry(CollectorRegistry()))
     turns, store = TurnGauges(instruments.turns, instruments.pool), StoreGauges(instruments.store)
-    timings = Timings(time.monotonic)
+    timings = TurnTimings(time.monotonic)
     for mark in (timings.begin, timings.store, timings.sit, timings.prompt, timings.speak):
         mark()
     facts, key = timings.report("session", "turn"), TransportKey("demo", "default", "/tmp")
-    outcome = Outcome(Status.COMPLETED, usage=Usage(3, 4))
+    outcome = TurnOutcome(TurnStatus.COMPLETED, usage=Usage(3, 4))
     report = TurnReport("session", "turn", key, outcome, facts, timings, NONE)
-    meter = Meter(answering, instruments.gateway)
+    meter = RequestMetrics(answering, instruments.gateway)
 
     async def all_of_them() -> None:
         for _ in range(times):
@@ -130,9 +130,9 @@ async def into_nothing(_message: Message) -> None:
     """A client that hears nothing."""
 
 
-def shelf_of(series: int) -> Shelf:
+def shelf_of(series: int) -> MetricRegistry:
     """As many series as a large gateway may have, in the families that it really has."""
-    shelf = Shelf(CollectorRegistry())
+    shelf = MetricRegistry(CollectorRegistry())
     instruments = Instruments(shelf)
     made = 0
     for number in range(10**6):
@@ -169,7 +169,7 @@ async def beside(work: Callable[[], object]) -> tuple[float, float]:
     return took * 1000, worst * 1000
 
 
-async def in_pieces(shelf: Shelf) -> bytes:
+async def in_pieces(shelf: MetricRegistry) -> bytes:
     """As `/metrics` does it."""
     pieces = []
     for piece in shelf.pieces(openmetrics=True):

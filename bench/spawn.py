@@ -17,7 +17,7 @@ from typing import Any
 import uvloop
 
 from bench.measure import Report
-from ostler.pool.process import AgentProcess, Command, Exit, Keeper, build_environment
+from ostler.pool.process import AgentProcess, Command, Exit, ProcessSupervisor, build_environment
 
 STARTS = 30
 BALLAST_MB = (0, 2048)
@@ -80,7 +80,7 @@ def floor() -> float:
 async def measure(starts: int) -> dict[str, list[float]]:
     """Milliseconds of each way."""
     with tempfile.TemporaryDirectory() as folder:
-        keeper = await Keeper.open(Path(folder) / "run", "bench")
+        keeper = await ProcessSupervisor.open(Path(folder) / "run", "bench")
         command = Command(("cat",), Path("/"), build_environment(os.environ))
 
         async def ours() -> Callable[[], Awaitable[object]]:

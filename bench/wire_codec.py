@@ -23,21 +23,21 @@ from bench.measure import Report, cpu_seconds, interleave
 from bench.wire import by_peer, portions, updates
 from ostler.pool.codec import Codec
 from ostler.pool.codecs.acp import AcpCodec
-from ostler.pool.commons import Commons
-from ostler.pool.connection import Connection, Pending
-from ostler.pool.events import Finished, Reason, Text
+from ostler.pool.commons import PerHome
+from ostler.pool.connection import AgentConnection, Pending
+from ostler.pool.events import Finished, StopReason, Text
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch import launch
 from ostler.pool.order import SeatOrder
 from ostler.pool.permission import allow
-from ostler.pool.process import Keeper
+from ostler.pool.process import ProcessSupervisor
 from ostler.pool.prompt import TextPart
 from ostler.pool.providers.acp import PROVIDER as ACP
 from ostler.pool.providers.demo import PROVIDER as DEMO
 from ostler.pool.session import AgentSession
 from ostler.pool.settings import ProviderSettings
 from ostler.pool.transport import Transport
-from ostler.pool.turn import Turn
+from ostler.pool.turn import AgentTurn
 from ostler.wire.rpc import Notification, Peer
 
 SESSION = "6f1c0a52-6b1e-4c55-9e39-0f5c5a1f9c11"
@@ -58,7 +58,7 @@ def to_events(chunks: list[bytes]) -> int:
     return heard
 
 
-class Unwritten(Connection):
+class Unwritten(AgentConnection):
     """A connection whose words go nowhere: the way in is what is measured."""
 
     def call(self, _call: object, _pending: Pending) -> int:
@@ -69,7 +69,7 @@ class Still(Transport):
     """A transport without a process."""
 
     def __init__(self) -> None:
-        super().__init__(launch(DEMO, ProviderSettings(), KEY, os.environ), commons=Commons())
+        super().__init__(launch(DEMO, ProviderSettings(), KEY, os.environ), commons=PerHome())
         self.connection = Unwritten(self.launch, self, versioned=True)
 
 
@@ -84,7 +84,7 @@ async def consumed(chunks: list[bytes]) -> int:
         for chunk in chunks:
             transport.connection.stdout_received(chunk)
             await asyncio.sleep(0)
-        session.receive(Finished(Reason.DONE))
+        session.receive(Finished(StopReason.DONE))
 
     feeding = asyncio.ensure_future(feed())
     heard = 0
@@ -139,11 +139,11 @@ for row in sys.stdin:
 async def delays(beside: int) -> float:
     """The longest way of one session's update, in ms, while another one says `beside` MiB on one line (0: nothing)."""
     with tempfile.TemporaryDirectory() as folder:
-        keeper = await Keeper.open(Path(folder) / "run", "bench")
+        keeper = await ProcessSupervisor.open(Path(folder) / "run", "bench")
         try:
             settings = ProviderSettings(command=(sys.executable, "-c", AGENT, str(beside or 1)), home=folder)
             plan = launch(ACP, settings, TransportKey("acp", "m", folder), os.environ)
-            transport = await Transport.start(plan, keeper=keeper, commons=Commons())
+            transport = await Transport.start(plan, keeper=keeper, commons=PerHome())
             longest = await _longest_delay(transport, beside)
             await transport.close()
             return longest
@@ -155,7 +155,7 @@ async def _longest_delay(transport: Transport, beside: int) -> float:
     order = SeatOrder("/tmp", allow)
     ticking, loud = await transport.open(order), await transport.open(order)
     turn = await ticking.prompt([TextPart("tick")])
-    noise: Turn | None = None
+    noise: AgentTurn | None = None
     longest, heard = 0.0, 0
     async for event in turn:
         if type(event) is Text:

@@ -34,33 +34,33 @@ class BindingState(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessIdentity:
+class PeerIdentity:
     """A process that cannot be mistaken for a later one: pids are recycled, the pair with the start time is not."""
 
     pid: int
     start_time: int
 
 
-class Origin(Protocol):
+class CallOrigin(Protocol):
     """The channel a call came from, where its answer goes."""
 
-    def answer(self, call: "Call", outcome: CallResult | CallRefused) -> None: ...
+    def answer(self, call: "BoundCall", outcome: CallResult | CallRefused) -> None: ...
 
     def progress(
-        self, call: "Call", progress: float, total: float | None = None, message: str | None = None
+        self, call: "BoundCall", progress: float, total: float | None = None, message: str | None = None
     ) -> None: ...
 
-    def log(self, call: "Call", level: str, data: object, logger: str | None = None) -> None: ...
+    def log(self, call: "BoundCall", level: str, data: object, logger: str | None = None) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class BoundCall:
     """One call in flight, with everything it needs to end where it began."""
 
     name: str
     arguments: JsonObject
     call_id: str
-    origin: Origin
+    origin: CallOrigin
     dispatcher: Dispatcher
     context: object
     ambient: Context
@@ -86,20 +86,20 @@ class Binding:
         "max_calls",
         "owner",
         "state",
-        "told",
+        "seen_generation",
         "tools",
-        "witness",
+        "agent_session_id",
     )
 
     def __init__(self, tools: Toolbox, *, max_calls: int) -> None:
         self.state = BindingState.ISSUED
-        self.owner: ProcessIdentity | None = None
-        self.witness: str | None = None
-        self.calls: set[Call] = set()
+        self.owner: PeerIdentity | None = None
+        self.agent_session_id: str | None = None
+        self.calls: set[BoundCall] = set()
         self.max_calls = max_calls
         self.tools = tools
         self.generation = 0
-        self.told: int | None = None
+        self.seen_generation: int | None = None
         """The generation of the list that the agent has read to its end."""
         self._publication: Publication | None = None
 
@@ -107,13 +107,13 @@ class Binding:
     def dispatcher(self) -> Dispatcher | None:
         return None if self._publication is None else self._publication.dispatcher
 
-    def own(self, owner: ProcessIdentity) -> None:
+    def own(self, owner: PeerIdentity) -> None:
         self._require_live()
         self.owner = owner
 
     def contradicts(self, stated: object) -> bool:
         """The agent states with a call which of its sessions calls, and it is not the one this binding is for."""
-        return self.witness is not None and isinstance(stated, str) and stated != self.witness
+        return self.agent_session_id is not None and isinstance(stated, str) and stated != self.agent_session_id
 
     def attach(self) -> bool:
         """The relay is there and has listed the tools. True the first time."""
@@ -129,7 +129,7 @@ class Binding:
         self._publication = Publication(dispatcher, context, ambient_for(context))
         return changed
 
-    def unpublish(self) -> tuple[bool, list[Call]]:
+    def unpublish(self) -> tuple[bool, list[BoundCall]]:
         """No tools until the next publication. Returns whether the list changed, and the calls that end now."""
         changed = self._define(EMPTY)
         self._publication = None
@@ -137,14 +137,14 @@ class Binding:
         self.calls.clear()
         return changed, ended
 
-    def revoke(self) -> list[Call]:
+    def revoke(self) -> list[BoundCall]:
         """The end. A second time does nothing."""
         _, ended = self.unpublish()
         self.state = BindingState.REVOKED
         self.owner = None
         return ended
 
-    def begin(self, name: str, arguments: JsonObject, call_id: str, origin: Origin) -> Call:
+    def begin(self, name: str, arguments: JsonObject, call_id: str, origin: CallOrigin) -> BoundCall:
         if self.state is BindingState.REVOKED:
             raise NotBound
         publication = self._publication
@@ -154,11 +154,13 @@ class Binding:
             raise UnknownTool(name)
         if len(self.calls) >= self.max_calls:
             raise TooManyCalls(self.max_calls)
-        call = Call(name, arguments, call_id, origin, publication.dispatcher, publication.context, publication.ambient)
+        call = BoundCall(
+            name, arguments, call_id, origin, publication.dispatcher, publication.context, publication.ambient
+        )
         self.calls.add(call)
         return call
 
-    def finish(self, call: Call) -> bool:
+    def finish(self, call: BoundCall) -> bool:
         """The call is over. False when it had been ended before, and nobody waits for its answer."""
         if call not in self.calls:
             return False

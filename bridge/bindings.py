@@ -13,11 +13,11 @@ before any is looked up: how long an answer takes says nothing of how near a tok
 import enum
 from dataclasses import dataclass, field
 
-from ostler.bridge.binding import Binding, ProcessIdentity
+from ostler.bridge.binding import Binding, PeerIdentity
 from ostler.bridge.errors import TokenCollision
 
 
-class Cause(enum.Enum):
+class RejectReason(enum.Enum):
     """Why a peer was refused. Counted, never told."""
 
     MALFORMED = "malformed"
@@ -28,30 +28,30 @@ class Cause(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class RelayPeer:
     """Who is at the other end: the process itself first, then its ancestors. Empty where the platform cannot tell."""
 
-    ancestry: tuple[ProcessIdentity, ...] = ()
+    ancestry: tuple[PeerIdentity, ...] = ()
 
     @property
-    def process(self) -> ProcessIdentity | None:
+    def process(self) -> PeerIdentity | None:
         return self.ancestry[0] if self.ancestry else None
 
-    def descends_from(self, owner: ProcessIdentity) -> bool:
+    def descends_from(self, owner: PeerIdentity) -> bool:
         return owner in self.ancestry
 
 
 @dataclass(slots=True)
-class Place:
+class ConnectionSlot:
     """A binding in the table and the connection that speaks for it."""
 
     binding: Binding
     connection: int | None = None
-    process: ProcessIdentity | None = None
+    process: PeerIdentity | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class AdmittedClient:
     """`displaced` must be closed. `resumed`: the same client came back, what it asked for is still owed to it."""
 
     binding: Binding
@@ -69,20 +69,20 @@ class Compromised:
 @dataclass(slots=True)
 class Bindings:
     tells_processes: bool
-    _places: dict[bytes, Place] = field(default_factory=dict)
-    _by_connection: dict[int, Place] = field(default_factory=dict)
+    _places: dict[bytes, ConnectionSlot] = field(default_factory=dict)
+    _by_connection: dict[int, ConnectionSlot] = field(default_factory=dict)
 
     def issue(self, digest: bytes, binding: Binding) -> None:
         if digest in self._places:
             raise TokenCollision
-        self._places[digest] = Place(binding)
+        self._places[digest] = ConnectionSlot(binding)
 
-    def admit(self, connection: int, digest: bytes, peer: Peer) -> Admitted | Compromised | Cause:
+    def admit(self, connection: int, digest: bytes, peer: RelayPeer) -> AdmittedClient | Compromised | RejectReason:
         place = self._places.get(digest)
         if place is None:
-            return Cause.UNKNOWN
+            return RejectReason.UNKNOWN
         if self._foreign(place.binding, peer):
-            return Cause.FOREIGN
+            return RejectReason.FOREIGN
         same = place.process is not None and place.process == peer.process
         taken = place.process is not None or place.connection is not None
         if taken and not same:
@@ -93,7 +93,7 @@ class Bindings:
         place.connection = connection
         place.process = peer.process
         self._by_connection[connection] = place
-        return Admitted(place.binding, displaced, resumed=same)
+        return AdmittedClient(place.binding, displaced, resumed=same)
 
     def binding_of(self, connection: int) -> Binding | None:
         place = self._by_connection.get(connection)
@@ -117,7 +117,7 @@ class Bindings:
     def __len__(self) -> int:
         return len(self._places)
 
-    def _foreign(self, binding: Binding, peer: Peer) -> bool:
+    def _foreign(self, binding: Binding, peer: RelayPeer) -> bool:
         if not self.tells_processes:
             return False
         if peer.process is None:

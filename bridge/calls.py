@@ -26,7 +26,7 @@ class CallResult:
         return cls(({"type": "text", "text": text},), is_error=True)
 
 
-class Progress(Protocol):
+class CallProgress(Protocol):
     def __call__(self, progress: float, total: float | None = None, message: str | None = None) -> None: ...
 
 
@@ -42,7 +42,7 @@ class ToolCall:
     arguments: JsonObject
     call_id: str
     context: object
-    progress: Progress
+    progress: CallProgress
     log: Log
 
 

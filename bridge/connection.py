@@ -13,8 +13,8 @@ from itertools import chain
 from typing import Protocol, cast
 
 from ostler.bridge import hello
-from ostler.bridge.bindings import Cause, Peer
-from ostler.bridge.conversation import Conversation
+from ostler.bridge.bindings import RejectReason, RelayPeer
+from ostler.bridge.conversation import McpClient
 from ostler.bridge.hello import Hello
 from ostler.bridge.mcp import fault_frame, refuse
 from ostler.wire.lines import LineSplitter, LineTooLong
@@ -24,17 +24,17 @@ AT_ONCE = 64
 PAUSE = 0.001
 
 
-class Door(Protocol):
+class ConnectionOwner(Protocol):
     """What a connection asks of the bridge."""
 
-    def arrive(self, connection: "Connection") -> None: ...
+    def arrive(self, connection: "SocketConnection") -> None: ...
 
-    def greet(self, connection: "Connection", said: Hello | Cause) -> Conversation | None: ...
+    def greet(self, connection: "SocketConnection", said: Hello | RejectReason) -> McpClient | None: ...
 
-    def leave(self, connection: "Connection") -> None: ...
+    def leave(self, connection: "SocketConnection") -> None: ...
 
 
-class Stream(Protocol):
+class FrameStream(Protocol):
     """What we use of a transport. By shape: uvloop's transports do not inherit from asyncio's."""
 
     def write(self, data: bytes, /) -> None: ...
@@ -52,7 +52,7 @@ class Stream(Protocol):
     def get_write_buffer_size(self) -> int: ...
 
 
-class Connection(asyncio.Protocol):
+class SocketConnection(asyncio.Protocol):
     __slots__ = (
         "_backlog",
         "_conversation",
@@ -67,15 +67,15 @@ class Connection(asyncio.Protocol):
         "serial",
     )
 
-    def __init__(self, door: Door, *, serial: int, peer: Peer, frame_limit: int) -> None:
+    def __init__(self, door: ConnectionOwner, *, serial: int, peer: RelayPeer, frame_limit: int) -> None:
         self.serial = serial
         self.peer = peer
         self._door = door
         self._frame_limit = frame_limit
         self._greeting: bytes | None = b""
         self._lines = LineSplitter(frame_limit)
-        self._conversation: Conversation | None = None
-        self._transport: Stream | None = None
+        self._conversation: McpClient | None = None
+        self._transport: FrameStream | None = None
         self._paused = False
         self._backlog: Iterator[bytes | LineTooLong] | None = None
         self._next: asyncio.Handle | None = None
@@ -100,7 +100,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("Stream", transport)
+        self._transport = cast("FrameStream", transport)
         self._door.arrive(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why it was lost changes nothing
@@ -169,7 +169,7 @@ class Connection(asyncio.Protocol):
             self._greeting = line
             return
         self._greeting = None
-        said = hello.parse(line) if len(line) <= hello.LIMIT else Cause.MALFORMED
+        said = hello.parse(line) if len(line) <= hello.LIMIT else RejectReason.MALFORMED
         self._conversation = self._door.greet(self, said)
         if self._conversation is None:
             self._lines = LineSplitter(hello.REFUSED_LIMIT)

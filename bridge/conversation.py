@@ -8,15 +8,15 @@ client that does not read costs a bounded amount and still gets exactly one answ
 from collections.abc import Callable
 from typing import Protocol
 
-from ostler.bridge.binding import Binding, Call
+from ostler.bridge.binding import Binding, BoundCall
 from ostler.bridge.calls import CallResult
 from ostler.bridge.errors import CallRefused
-from ostler.bridge.mcp import Attached, Begin, End, McpSession, Send
+from ostler.bridge.mcp import Attached, BeginCall, End, McpSession, SendFrame
 from ostler.bridge.settings import BridgeSettings
 from ostler.bridge.stats import Stats
 
 
-class Outlet(Protocol):
+class FrameSink(Protocol):
     """Where frames leave; `waiting` is what it has taken and not yet got rid of, in bytes."""
 
     def send(self, frame: bytes) -> None: ...
@@ -28,12 +28,12 @@ class Outlet(Protocol):
 class Runs(Protocol):
     """What a conversation asks of the `Runner`."""
 
-    def start(self, binding: Binding, call: Call) -> None: ...
+    def start(self, binding: Binding, call: BoundCall) -> None: ...
 
-    def cancel(self, call: Call) -> None: ...
+    def cancel(self, call: BoundCall) -> None: ...
 
 
-class Conversation:
+class McpClient:
     __slots__ = ("_held", "_limit", "_on_attached", "_on_told", "_outlet", "_runner", "_stats", "binding", "session")
 
     def __init__(
@@ -59,14 +59,14 @@ class Conversation:
         self._stats = stats
         self._on_attached = on_attached
         self._on_told = on_told
-        self._outlet: Outlet | None = None
+        self._outlet: FrameSink | None = None
         self._held: list[bytes] = []
 
-    def connect(self, outlet: Outlet, *, resumed: bool) -> None:
+    def connect(self, outlet: FrameSink, *, resumed: bool) -> None:
         """A connection is there. Unless the same process came back, nothing of before concerns it."""
         self._outlet = outlet
         if not resumed:
-            self.abandon()
+            self.discard()
         held, self._held = self._held, []
         for frame in held:
             outlet.send(frame)
@@ -74,7 +74,7 @@ class Conversation:
     def disconnect(self) -> None:
         self._outlet = None
 
-    def abandon(self) -> None:
+    def discard(self) -> None:
         """The client is gone for good: its calls are ended and nobody is told."""
         self._held.clear()
         for call in self.session.restart():
@@ -82,24 +82,24 @@ class Conversation:
             self._runner.cancel(call)
 
     def receive(self, frame: bytes) -> None:
-        told = self.binding.told
+        told = self.binding.seen_generation
         for effect in self.session.receive(frame):
             match effect:
-                case Begin(call):
+                case BeginCall(call):
                     self._runner.start(self.binding, call)
-                case Send(reply):
+                case SendFrame(reply):
                     self._deliver(reply)
                 case End(call):
                     self._runner.cancel(call)
                 case Attached():
                     self._on_attached()
-        if self.binding.told != told:
+        if self.binding.seen_generation != told:
             self._on_told()
 
     def tools_changed(self) -> None:
         self._tell(self.session.list_changed())
 
-    def answer(self, call: Call, outcome: CallResult | CallRefused) -> None:
+    def answer(self, call: BoundCall, outcome: CallResult | CallRefused) -> None:
         frame = self.session.answer(call, outcome)
         if frame is None:
             return
@@ -108,10 +108,12 @@ class Conversation:
             frame = self.session.too_large(call)
         self._deliver(frame)
 
-    def progress(self, call: Call, progress: float, total: float | None = None, message: str | None = None) -> None:
+    def progress(
+        self, call: BoundCall, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
         self._tell(self.session.progress(call, progress, total, message))
 
-    def log(self, call: Call, level: str, data: object, logger: str | None = None) -> None:
+    def log(self, call: BoundCall, level: str, data: object, logger: str | None = None) -> None:
         if call in self.binding.calls:
             self._tell(self.session.log(level, data, logger))
 

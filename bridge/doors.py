@@ -13,7 +13,7 @@ from ostler.wire.rpc import RpcFault, RpcId
 
 B_contra = TypeVar("B_contra", contravariant=True)
 
-Tell: TypeAlias = Callable[[str, JsonObject], None]
+ChannelListener: TypeAlias = Callable[[str, JsonObject], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class HttpServerEntry:
     headers: Mapping[str, str] = field(repr=False)
 
 
-class HttpDoor(Protocol[B_contra]):
+class HttpChannelPort(Protocol[B_contra]):
     """Streamable HTTP (`channels/http.py`)."""
 
     @property
@@ -49,8 +49,8 @@ class Pipe(Protocol[B_contra]):
 
 
 @dataclass(frozen=True, slots=True)
-class Doors(Generic[B_contra]):
+class Channels(Generic[B_contra]):
     """All of them."""
 
-    http: HttpDoor[B_contra] | None
-    pipe: Callable[[Tell], Pipe[B_contra]]
+    http: HttpChannelPort[B_contra] | None
+    pipe: Callable[[ChannelListener], Pipe[B_contra]]

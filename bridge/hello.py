@@ -8,7 +8,7 @@ unknown token.
 
 from dataclasses import dataclass, field
 
-from ostler.bridge.bindings import Cause
+from ostler.bridge.bindings import RejectReason
 from ostler.bridge.tokens import well_formed
 
 MARK = b"OSTLER/"
@@ -25,14 +25,14 @@ class Hello:
     pid: int
 
 
-def parse(line: bytes) -> Hello | Cause:
+def parse(line: bytes) -> Hello | RejectReason:
     words = line.split(b" ")
     if len(words) != 3 or not words[0].startswith(MARK):
-        return Cause.MALFORMED
+        return RejectReason.MALFORMED
     if words[0] != b"%b%d" % (MARK, VERSION):
-        return Cause.VERSION
+        return RejectReason.VERSION
     try:
         token, pid = words[2].decode("ascii"), int(words[1])
     except ValueError:
-        return Cause.MALFORMED
-    return Hello(token, pid) if well_formed(token) else Cause.MALFORMED
+        return RejectReason.MALFORMED
+    return Hello(token, pid) if well_formed(token) else RejectReason.MALFORMED

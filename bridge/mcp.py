@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias, TypeGuard
 
-from ostler.bridge.binding import Binding, BindingState, Call, Origin
+from ostler.bridge.binding import Binding, BindingState, BoundCall, CallOrigin
 from ostler.bridge.calls import CallResult
 from ostler.bridge.errors import (
     CallRefused,
@@ -46,25 +46,25 @@ REFUSAL_CODES: Final[dict[type[CallRefused], int]] = {
 }
 
 
-class Send(NamedTuple):
+class SendFrame(NamedTuple):
     frame: bytes
 
 
-class Begin(NamedTuple):
-    call: Call
+class BeginCall(NamedTuple):
+    call: BoundCall
 
 
 class End(NamedTuple):
     """The client does not want this call any more; nobody is answered."""
 
-    call: Call
+    call: BoundCall
 
 
 class Attached(NamedTuple):
     """The tools were listed for the first time: the seat has them."""
 
 
-Effect: TypeAlias = Send | Begin | End | Attached
+Effect: TypeAlias = SendFrame | BeginCall | End | Attached
 
 
 class Fault(Exception):
@@ -117,7 +117,7 @@ def refuse(frame: bytes) -> list[bytes]:
 @dataclass(slots=True, kw_only=True)
 class McpSession:
     binding: Binding
-    origin: Origin
+    origin: CallOrigin
     server_name: str
     server_version: str
     page_size: int
@@ -125,20 +125,20 @@ class McpSession:
     initialized: bool = False
     level: int = 1
     listening: RpcId = None
-    calls: dict[RpcId, Call] = field(default_factory=dict)
+    calls: dict[RpcId, BoundCall] = field(default_factory=dict)
 
     def receive(self, frame: bytes) -> list[Effect]:
         if self.binding.state is BindingState.REVOKED:
-            return [Send(refused) for refused in refuse(frame)]
+            return [SendFrame(refused) for refused in refuse(frame)]
         try:
             messages = messages_of(frame)
         except Fault as fault:
-            return [Send(fault_frame(None, fault.code, fault.message))]
+            return [SendFrame(fault_frame(None, fault.code, fault.message))]
         if len(messages) == 1:
             return self._message(messages[0])
         return [effect for message in messages for effect in self._message(message)]
 
-    def answer(self, call: Call, outcome: CallResult | CallRefused) -> bytes | None:
+    def answer(self, call: BoundCall, outcome: CallResult | CallRefused) -> bytes | None:
         """The frame that ends a call; None when its client no longer waits."""
         if self.calls.get(call.request_id) is not call:
             return None
@@ -154,11 +154,11 @@ class McpSession:
         except Unencodable:
             return fault_frame(call.request_id, INTERNAL_ERROR, f"the result of {call.name} is not JSON")
 
-    def too_large(self, call: Call) -> bytes:
+    def too_large(self, call: BoundCall) -> bytes:
         """In place of an answer for which the client left no room."""
         return fault_frame(call.request_id, INTERNAL_ERROR, f"the result of {call.name} was dropped: you do not read")
 
-    def progress(self, call: Call, progress: float, total: float | None, message: str | None) -> bytes | None:
+    def progress(self, call: BoundCall, progress: float, total: float | None, message: str | None) -> bytes | None:
         if call.progress_token is None or self.calls.get(call.request_id) is not call:
             return None
         params: JsonObject = {"progressToken": call.progress_token, "progress": progress}
@@ -183,7 +183,7 @@ class McpSession:
             return _notification("notifications/tools/list_changed", params)
         return _notification("notifications/tools/list_changed", {}) if self.initialized else None
 
-    def restart(self) -> list[Call]:
+    def restart(self) -> list[BoundCall]:
         """Another client process took over: it knows nothing of what the old one asked."""
         abandoned = list(self.calls.values())
         self.calls.clear()
@@ -203,13 +203,13 @@ class McpSession:
         if not is_request_id(request_id):
             return [_invalid("the id of a request is a string or a number")]
         if not isinstance(params, dict | None):
-            return [Send(fault_frame(request_id, INVALID_PARAMS, "params must be an object"))]
+            return [SendFrame(fault_frame(request_id, INVALID_PARAMS, "params must be an object"))]
         try:
             return self._request(method, request_id, params or {})
         except Fault as fault:
-            return [Send(fault_frame(request_id, fault.code, fault.message, fault.data))]
+            return [SendFrame(fault_frame(request_id, fault.code, fault.message, fault.data))]
         except CallRefused as refusal:
-            return [Send(refusal_frame(request_id, refusal))]
+            return [SendFrame(refusal_frame(request_id, refusal))]
 
     def _request(self, method: str, request_id: RpcId, params: JsonObject) -> list[Effect]:
         if method == "tools/call":
@@ -235,7 +235,7 @@ class McpSession:
             "capabilities": _CAPABILITIES | {"logging": {}},
             "serverInfo": self._server_info(),
         }
-        return [Send(_result_frame(request_id, result))]
+        return [SendFrame(_result_frame(request_id, result))]
 
     def _discover(self, request_id: RpcId, params: JsonObject) -> list[Effect]:
         self._adopt(params)
@@ -245,17 +245,17 @@ class McpSession:
             "_meta": {"io.modelcontextprotocol/serverInfo": self._server_info()},
             **_FRESH,
         }
-        return [Send(_result_frame(request_id, {"resultType": "complete", **result}))]
+        return [SendFrame(_result_frame(request_id, {"resultType": "complete", **result}))]
 
     def _ping(self, request_id: RpcId, _params: JsonObject) -> list[Effect]:
-        return [Send(_result_frame(request_id, {}))]
+        return [SendFrame(_result_frame(request_id, {}))]
 
     def _set_level(self, request_id: RpcId, params: JsonObject) -> list[Effect]:
         level = params.get("level")
         if level not in LEVELS:
             raise Fault(INVALID_PARAMS, f"level must be one of {', '.join(LEVELS)}")
         self.level = LEVELS.index(level)
-        return [Send(_result_frame(request_id, {}))]
+        return [SendFrame(_result_frame(request_id, {}))]
 
     def _list(self, request_id: RpcId, params: JsonObject) -> list[Effect]:
         self._adopt(params)
@@ -266,11 +266,11 @@ class McpSession:
         if end < len(tools):
             tail["nextCursor"] = f"{self.binding.generation}.{end}"
         else:
-            self.binding.told = self.binding.generation
+            self.binding.seen_generation = self.binding.generation
         # The tools are bytes already: the frame is written around them. Inside JSON texts the quotes of this marker
         # would be escaped, and it is the last member, so it is found where it was put.
         head, marker, rest = self._result(request_id, {**tail, "tools": []}).rpartition(b'"tools":[')
-        listed: list[Effect] = [Send(head + marker + b",".join(tools[start:end]) + rest)]
+        listed: list[Effect] = [SendFrame(head + marker + b",".join(tools[start:end]) + rest)]
         if self.binding.attach():
             listed.append(Attached())
         return listed
@@ -294,7 +294,7 @@ class McpSession:
         token = meta.get("progressToken")
         call.progress_token = token if is_request_id(token) else None
         self.calls[request_id] = call
-        return [Begin(call)]
+        return [BeginCall(call)]
 
     def _listen(self, request_id: RpcId, params: JsonObject) -> list[Effect]:
         self._adopt(params)
@@ -303,7 +303,7 @@ class McpSession:
         if granted:
             self.listening = request_id
         acknowledged = {"_meta": {SUBSCRIPTION_KEY: request_id}, "notifications": granted}
-        return [Send(_notification("notifications/subscriptions/acknowledged", acknowledged))]
+        return [SendFrame(_notification("notifications/subscriptions/acknowledged", acknowledged))]
 
     def _cancelled(self, request_id: object) -> list[Effect]:
         if not is_request_id(request_id):
@@ -370,8 +370,8 @@ def _notification(method: str, params: JsonObject) -> bytes:
     return encode_line({"jsonrpc": "2.0", "method": method, "params": params})
 
 
-def _invalid(message: str) -> Send:
-    return Send(fault_frame(None, INVALID_REQUEST, message))
+def _invalid(message: str) -> SendFrame:
+    return SendFrame(fault_frame(None, INVALID_REQUEST, message))
 
 
 def _rank(level: str) -> int:

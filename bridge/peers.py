@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from ostler.bridge.binding import ProcessIdentity
-from ostler.bridge.bindings import Peer
+from ostler.bridge.binding import PeerIdentity
+from ostler.bridge.bindings import RelayPeer
 
 PROC: Final = Path("/proc")
 DEPTH: Final = 64
@@ -30,21 +30,21 @@ def uid_of(connection: socket.socket) -> int | None:
     return None if credentials is None else credentials[1]
 
 
-def peer_of(connection: socket.socket) -> Peer:
+def peer_of(connection: socket.socket) -> RelayPeer:
     """The process that connected, with its ancestors."""
     credentials = _credentials(connection)
-    return Peer() if credentials is None else Peer(ancestry(credentials[0]))
+    return RelayPeer() if credentials is None else RelayPeer(ancestry(credentials[0]))
 
 
-def ancestry(pid: int) -> tuple[ProcessIdentity, ...]:
+def ancestry(pid: int) -> tuple[PeerIdentity, ...]:
     """The process and its ancestors, nearest first; what can be read of them."""
-    line: list[ProcessIdentity] = []
+    line: list[PeerIdentity] = []
     while pid > 0 and len(line) < DEPTH:
         stat = _stat(pid)
         if stat is None:
             return tuple(line)
         parent, start_time = stat
-        line.append(ProcessIdentity(pid, start_time))
+        line.append(PeerIdentity(pid, start_time))
         pid = parent
     return tuple(line)
 

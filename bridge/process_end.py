@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextvars import Context
 
 from ostler.bridge import peers
-from ostler.bridge.binding import ProcessIdentity
+from ostler.bridge.binding import PeerIdentity
 
 
 class ProcessEnd:
@@ -19,7 +19,7 @@ class ProcessEnd:
 
     __slots__ = ("_descriptor", "_ended", "_loop")
 
-    def __init__(self, process: ProcessIdentity, ended: Callable[[], None]) -> None:
+    def __init__(self, process: PeerIdentity, ended: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._ended: Callable[[], None] | None = ended
         self._descriptor = _open(process.pid)

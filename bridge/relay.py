@@ -154,7 +154,7 @@ class Relay:
     def come_back(self) -> None:
         now = time.monotonic()
         if now - self.lost_at > PATIENCE:
-            self.apologise()
+            self.answer_unavailable()
         if now >= self.next_try:
             self.connect()
 
@@ -210,7 +210,7 @@ class Relay:
         self.next_try = self.lost_at + self.delay
         self.delay = min(self.delay * 2, LAST_DELAY)
 
-    def apologise(self) -> None:
+    def answer_unavailable(self) -> None:
         """The bridge has been away for long: answer what waits. Only here is a message ever looked into."""
         whole = self.upstream.rfind(b"\n") + 1
         if not whole:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from ostler.bridge.binding import Call
+from ostler.bridge.binding import BoundCall
 
 WAITING_LIMIT: Final = 256
 
@@ -22,7 +22,7 @@ class Reports:
 
     __slots__ = ("_call", "_home", "_loop", "_waiting")
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: BoundCall) -> None:
         self._call = call
         self._loop = asyncio.get_running_loop()
         self._home = threading.get_ident()

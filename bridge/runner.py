@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from contextvars import Context
 
-from ostler.bridge.binding import Binding, Call
+from ostler.bridge.binding import Binding, BoundCall
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.reports import Reports
 from ostler.bridge.stats import Stats
@@ -27,16 +27,16 @@ class Runner:
         self._deadline = deadline
         self._clock = clock
         self._stats = stats
-        self._tasks: dict[Call, asyncio.Task[None]] = {}
+        self._tasks: dict[BoundCall, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
-    def start(self, binding: Binding, call: Call) -> None:
+    def start(self, binding: Binding, call: BoundCall) -> None:
         task = asyncio.get_running_loop().create_task(self._run(binding, call), context=call.ambient.copy())
         self._tasks[call] = task
         self._stats.calls += 1
         self._stats.calls_running += 1
 
-    def cancel(self, call: Call) -> None:
+    def cancel(self, call: BoundCall) -> None:
         # Taken out here and not by the task: one that is cancelled before its first step never runs a line.
         task = self._tasks.pop(call, None)
         if task is not None:
@@ -55,7 +55,7 @@ class Runner:
             if stuck:
                 logger.error("%d tool calls do not end although they were cancelled", len(stuck))
 
-    async def _run(self, binding: Binding, call: Call) -> None:
+    async def _run(self, binding: Binding, call: BoundCall) -> None:
         started = self._clock()
         try:
             result = await self._result(call)
@@ -68,7 +68,7 @@ class Runner:
         if binding.finish(call):
             call.origin.answer(call, result)
 
-    async def _result(self, call: Call) -> CallResult:
+    async def _result(self, call: BoundCall) -> CallResult:
         reports = Reports(call)
         shown = ToolCall(call.name, call.arguments, call.call_id, call.context, reports.progress, reports.log)
         try:
@@ -93,7 +93,7 @@ class Runner:
         return CallResult.error(f"{call.name} failed: it returned {type(result).__name__} instead of a result")
 
 
-def _failure(call: Call, error: BaseException) -> CallResult:
+def _failure(call: BoundCall, error: BaseException) -> CallResult:
     text = excerpt(f"{call.name} failed: {type(error).__name__}: {error}", ERROR_TEXT_LIMIT)
     logger.warning("tool call failed: %s", text)
     return CallResult.error(text)

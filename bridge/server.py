@@ -19,12 +19,12 @@ from typing import Final
 
 from ostler.bridge import peers
 from ostler.bridge.binding import Binding
-from ostler.bridge.bindings import Admitted, Bindings, Cause, Compromised
+from ostler.bridge.bindings import AdmittedClient, Bindings, Compromised, RejectReason
 from ostler.bridge.calls import Dispatcher
 from ostler.bridge.channels.acp import AcpChannel
-from ostler.bridge.connection import Connection
-from ostler.bridge.conversation import Conversation
-from ostler.bridge.doors import Doors, HttpDoor
+from ostler.bridge.connection import SocketConnection
+from ostler.bridge.conversation import McpClient
+from ostler.bridge.doors import Channels, HttpChannelPort
 from ostler.bridge.errors import BridgeNotRunning, TokenCollision
 from ostler.bridge.hello import OVER, Hello
 from ostler.bridge.offer import Offer
@@ -56,7 +56,7 @@ class Bridge:
         *,
         tokens: TokenSource = secret_token,
         clock: Callable[[], float] = time.monotonic,
-        http: HttpDoor[SessionBinding] | None = None,
+        http: HttpChannelPort[SessionBinding] | None = None,
         loops: Loops | None = None,
     ) -> None:
         """`http` is its owner's to start and stop; without one, no seat can be reached that way."""
@@ -65,7 +65,7 @@ class Bridge:
         self.stats = Stats()
         self._tokens = tokens
         self._clock = clock
-        self._doors = Doors(http, lambda tell: AcpChannel(tell, name=settings.server_name, ids=tokens))
+        self._doors = Channels(http, lambda tell: AcpChannel(tell, name=settings.server_name, ids=tokens))
         self._place: SocketPlace | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._serial = 0
@@ -124,7 +124,7 @@ class Bridge:
             stats=self.stats,
             doors=self._doors,
             on_revoked=self._forget,
-            on_dismissed=lambda session: self._send_home(self._digest(session.token)),
+            on_dismissed=lambda session: self._dismiss_relay(self._digest(session.token)),
         )
         self._sessions[binding] = session
         return session
@@ -144,33 +144,33 @@ class Bridge:
     def unpublish(self, binding: SessionBinding) -> None:
         binding.unpublish()
 
-    def arrive(self, connection: Connection) -> None:
+    def arrive(self, connection: SocketConnection) -> None:
         loop = asyncio.get_running_loop()
         self.stats.connections += 1
         self._connections.add(connection)
         self._silent[connection] = loop.call_later(self.settings.hello_deadline, self._give_up, connection)
         self._seat_guest(connection)
 
-    def greet(self, connection: Connection, said: Hello | Cause) -> Conversation | None:
+    def greet(self, connection: SocketConnection, said: Hello | RejectReason) -> McpClient | None:
         self._silent.pop(connection).cancel()
-        if isinstance(said, Cause):
+        if isinstance(said, RejectReason):
             self._refuse(said)
             return None
         admitted = self._table.admit(connection.serial, self._digest(said.token), connection.peer)
         if isinstance(admitted, Compromised):
-            self._refuse(Cause.SECOND)
+            self._refuse(RejectReason.SECOND)
             logger.warning(
                 "a second process showed a tool token, its session gets new tools: %s", connection.peer.process
             )
             self._sessions[admitted.binding].give_up(Loss.SHOWN_TWICE)
             return None
-        if isinstance(admitted, Cause):
+        if isinstance(admitted, RejectReason):
             self._refuse(admitted)
             return None
         del self._guests[connection]
         return self._bind(connection, admitted)
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: SocketConnection) -> None:
         self._connections.discard(connection)
         self._guests.pop(connection, None)
         self._bound.pop(connection.serial, None)
@@ -190,13 +190,13 @@ class Bridge:
         self._sessions: dict[Binding, SessionBinding] = {}
         self._toolboxes = Toolboxes()
         self._runner = Runner(deadline=self.settings.call_deadline, clock=self._clock, stats=self.stats)
-        self._connections: set[Connection] = set()
-        self._bound: dict[int, Connection] = {}
+        self._connections: set[SocketConnection] = set()
+        self._bound: dict[int, SocketConnection] = {}
         # Relays of sessions that have ended, until they are sent home.
-        self._lingering: dict[bytes, tuple[Connection, asyncio.TimerHandle]] = {}
+        self._pending_dismissals: dict[bytes, tuple[SocketConnection, asyncio.TimerHandle]] = {}
         # Connections without a binding, in the order they came.
-        self._guests: dict[Connection, None] = {}
-        self._silent: dict[Connection, asyncio.TimerHandle] = {}
+        self._guests: dict[SocketConnection, None] = {}
+        self._silent: dict[SocketConnection, asyncio.TimerHandle] = {}
         self._empty = asyncio.Event()
 
     def _running(self, wanted: str) -> SocketPlace:
@@ -207,7 +207,7 @@ class Bridge:
     def _digest(self, token: str) -> bytes:
         return digest(self._key, token.encode())
 
-    def _bind(self, connection: Connection, admitted: Admitted) -> Conversation:
+    def _bind(self, connection: SocketConnection, admitted: AdmittedClient) -> McpClient:
         session = self._sessions[admitted.binding]
         self.stats.reconnects += admitted.resumed
         self.stats.connected += 1
@@ -217,7 +217,7 @@ class Bridge:
             self._bound.pop(admitted.displaced).close()
         return session.connect(connection, resumed=admitted.resumed)
 
-    def _refuse(self, cause: Cause) -> None:
+    def _refuse(self, cause: RejectReason) -> None:
         self.stats.refused[cause.value] += 1
         # Counted, and logged for those who look closely only: whoever knocks must not be able to fill the log.
         logger.debug("bridge connection refused: %s", cause.value)
@@ -235,18 +235,18 @@ class Bridge:
                 # Not at once: an agent that sees its tool server leave before it has closed the session may restart it.
                 # In a context of its own: that of whoever releases must not live on for it.
                 loop = asyncio.get_running_loop()
-                alarm = loop.call_later(self.settings.farewell_after, self._send_home, ended, context=Context())
-                self._lingering[ended] = (connection, alarm)
+                alarm = loop.call_later(self.settings.farewell_after, self._dismiss_relay, ended, context=Context())
+                self._pending_dismissals[ended] = (connection, alarm)
 
-    def _send_home(self, ended: bytes) -> None:
+    def _dismiss_relay(self, ended: bytes) -> None:
         """The relay of an ended session may leave: it takes memory and a place in the process table for nothing."""
-        lingering = self._lingering.pop(ended, None)
+        lingering = self._pending_dismissals.pop(ended, None)
         if lingering is not None:
             connection, alarm = lingering
             alarm.cancel()
             connection.send(OVER)
 
-    def _seat_guest(self, connection: Connection) -> None:
+    def _seat_guest(self, connection: SocketConnection) -> None:
         self._guests[connection] = None
         if len(self._guests) > self.settings.unbound_limit:
             self._evict()
@@ -258,7 +258,7 @@ class Bridge:
             self.stats.evicted += 1
             oldest.abort()
 
-    def _give_up(self, connection: Connection) -> None:
+    def _give_up(self, connection: SocketConnection) -> None:
         self.stats.hello_timeouts += 1
         connection.abort()
 
@@ -300,7 +300,7 @@ class Bridge:
             await asyncio.sleep(0)
             return
         self._serial += 1
-        connection = Connection(
+        connection = SocketConnection(
             self, serial=self._serial, peer=peers.peer_of(accepted), frame_limit=self.settings.frame_limit
         )
         await loop.connect_accepted_socket(lambda: connection, accepted)

@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
-from ostler.bridge.binding import Binding, BindingState, Call, ProcessIdentity
-from ostler.bridge.calls import CallResult, Dispatcher, Progress
-from ostler.bridge.conversation import Conversation, Outlet
-from ostler.bridge.doors import Doors, HttpServerEntry, Pipe, Tell
+from ostler.bridge.binding import Binding, BindingState, BoundCall, PeerIdentity
+from ostler.bridge.calls import CallProgress, CallResult, Dispatcher
+from ostler.bridge.conversation import FrameSink, McpClient
+from ostler.bridge.doors import ChannelListener, Channels, HttpServerEntry, Pipe
 from ostler.bridge.errors import BindingRevoked, CallRefused, CallWithdrawn, ToolsLost
 from ostler.bridge.process_end import ProcessEnd
 from ostler.bridge.runner import Runner
@@ -52,7 +52,7 @@ class RelayCommand:
     env: Mapping[str, str] = field(repr=False)
 
 
-class Identity(Protocol):
+class BindingIdentity(Protocol):
     @property
     def pid(self) -> int: ...
     @property
@@ -74,11 +74,11 @@ class SessionBinding:
         "_conversation",
         "_doors",
         "_entry",
-        "_farewells",
+        "_disconnect_callbacks",
         "_grace",
         "_listeners",
         "_lost",
-        "_mourners",
+        "_revoked_callbacks",
         "_on_dismissed",
         "_on_revoked",
         "_relay_end",
@@ -101,7 +101,7 @@ class SessionBinding:
         toolboxes: Toolboxes,
         runner: Runner,
         stats: Stats,
-        doors: Doors["SessionBinding"],
+        doors: Channels["SessionBinding"],
         on_revoked: Callable[["SessionBinding"], None],
         on_dismissed: Callable[["SessionBinding"], None],
     ) -> None:
@@ -119,12 +119,12 @@ class SessionBinding:
         self._lost: Loss | None = None
         self._attached = asyncio.Event()
         self._told = asyncio.Event()
-        self._conversation: Conversation | None = None
+        self._conversation: McpClient | None = None
         self._grace: asyncio.TimerHandle | None = None
         self._relay_end: ProcessEnd | None = None
         self._listeners: list[Callable[[], None]] = []
-        self._mourners: list[Callable[[], None]] = []
-        self._farewells: list[Callable[[], None]] = []
+        self._revoked_callbacks: list[Callable[[], None]] = []
+        self._disconnect_callbacks: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
         return f"<SessionBinding {self._binding.state.value}, {len(self._binding.tools.names)} tools>"
@@ -144,7 +144,7 @@ class SessionBinding:
             self._entry = door.open(self)
         return self._entry
 
-    def pipe(self, tell: Tell) -> Pipe["SessionBinding"]:
+    def pipe(self, tell: ChannelListener) -> Pipe["SessionBinding"]:
         """MCP over the pipe of an agent process that has none yet. It serves every binding declared on it."""
         return self._doors.pipe(tell)
 
@@ -153,13 +153,13 @@ class SessionBinding:
         """Who answers the calls that begin now; nobody before the first publication and after the last."""
         return self._binding.dispatcher
 
-    def owned_by(self, owner: Identity) -> None:
+    def owned_by(self, owner: BindingIdentity) -> None:
         """From here on only this process and its descendants may connect with the token."""
-        self._binding.own(ProcessIdentity(owner.pid, owner.start_time))
+        self._binding.own(PeerIdentity(owner.pid, owner.start_time))
 
     def witnessed_by(self, agent_session: str) -> None:
         """The agent's own id of the session. A call that states another one is refused: the token is not enough."""
-        self._binding.witness = agent_session
+        self._binding.agent_session_id = agent_session
 
     async def attached(self) -> None:
         """Returns when the agent has come, by any channel, and was told the tools. The caller adds the deadline."""
@@ -169,7 +169,7 @@ class SessionBinding:
 
     async def told(self) -> None:
         """Returns when the agent has read the present list of tools to its end. The caller adds the deadline."""
-        while self._binding.told != self._binding.generation:
+        while self._binding.seen_generation != self._binding.generation:
             if self._binding.state is BindingState.REVOKED:
                 raise BindingRevoked
             self._told.clear()
@@ -196,11 +196,11 @@ class SessionBinding:
         self._stop_waiting()
         self._conversation = self._entry = None
         self._listeners.clear()
-        self._mourners.clear()
+        self._revoked_callbacks.clear()
         self._attached.set()
         self._told.set()
         self._on_revoked(self)
-        farewells, self._farewells = self._farewells, []
+        farewells, self._disconnect_callbacks = self._disconnect_callbacks, []
         for farewell in farewells:
             farewell()
 
@@ -223,7 +223,7 @@ class SessionBinding:
         if self._lost is not None:
             listener()
         elif self._binding.state is not BindingState.REVOKED:
-            self._mourners.append(listener)
+            self._revoked_callbacks.append(listener)
 
     def give_up(self, loss: Loss) -> None:
         """The agent can reach these tools no more. As `revoke`, and whoever asked by `on_gone` is told."""
@@ -231,7 +231,7 @@ class SessionBinding:
             return
         self._lost = loss
         self._stats.lost[loss.value] += 1
-        listeners = tuple(self._mourners)
+        listeners = tuple(self._revoked_callbacks)
         self._end(ToolsLost(loss.value))
         for listener in listeners:
             listener()
@@ -240,10 +240,10 @@ class SessionBinding:
         """Called once, after the binding has ended; for channels that keep something for it."""
         if self._binding.state is BindingState.REVOKED:
             raise BindingRevoked
-        self._farewells.append(farewell)
+        self._disconnect_callbacks.append(farewell)
 
     async def call(
-        self, name: str, arguments: JsonObject, *, call_id: str, progress: Progress | None = None
+        self, name: str, arguments: JsonObject, *, call_id: str, progress: CallProgress | None = None
     ) -> CallResult:
         """A call by a channel without relay. A refusal is an error result: there is no other envelope here."""
         waiter = NativeCall(progress)
@@ -258,7 +258,7 @@ class SessionBinding:
             if self._binding.finish(call):
                 self._runner.cancel(call)
 
-    def connect(self, outlet: Outlet, *, resumed: bool) -> Conversation:
+    def connect(self, outlet: FrameSink, *, resumed: bool) -> McpClient:
         """A relay is there. A channel over another carrier (HTTP, MCP over ACP) opens its own `conversation`."""
         self._stop_waiting()
         if self._conversation is None:
@@ -266,7 +266,7 @@ class SessionBinding:
         self._conversation.connect(outlet, resumed=resumed)
         return self._conversation
 
-    def disconnect(self, process: ProcessIdentity | None) -> None:
+    def disconnect(self, process: PeerIdentity | None) -> None:
         """The relay lost its connection. It may come back while its process lives, and within the grace."""
         if self._conversation is None:
             return
@@ -276,8 +276,8 @@ class SessionBinding:
         if process is not None:
             self._relay_end = ProcessEnd(process, partial(self.give_up, Loss.ENDED))
 
-    def conversation(self) -> Conversation:
-        return Conversation(
+    def conversation(self) -> McpClient:
+        return McpClient(
             self._binding,
             settings=self._settings,
             runner=self._runner,
@@ -292,7 +292,7 @@ class SessionBinding:
         for listener in tuple(self._listeners):
             listener()
 
-    def _withdraw(self, ended: list[Call], word: CallRefused) -> None:
+    def _withdraw(self, ended: list[BoundCall], word: CallRefused) -> None:
         for call in ended:
             call.origin.answer(call, word)
             self._runner.cancel(call)
@@ -311,17 +311,17 @@ class NativeCall:
 
     __slots__ = ("_progress", "outcome")
 
-    def __init__(self, progress: Progress | None) -> None:
+    def __init__(self, progress: CallProgress | None) -> None:
         self.outcome: asyncio.Future[CallResult] = asyncio.get_running_loop().create_future()
         self._progress = progress
 
-    def answer(self, call: Call, outcome: CallResult | CallRefused) -> None:  # noqa: ARG002 - it has only this one
+    def answer(self, call: BoundCall, outcome: CallResult | CallRefused) -> None:  # noqa: ARG002 - it has only this one
         if not self.outcome.done():
             self.outcome.set_result(outcome if isinstance(outcome, CallResult) else CallResult.error(str(outcome)))
 
     def progress(
         self,
-        call: Call,  # noqa: ARG002 - it has only this one
+        call: BoundCall,  # noqa: ARG002 - it has only this one
         progress: float,
         total: float | None = None,
         message: str | None = None,
@@ -329,5 +329,5 @@ class NativeCall:
         if self._progress is not None and not self.outcome.done():
             self._progress(progress, total, message)
 
-    def log(self, call: Call, level: str, data: object, logger: str | None = None) -> None:
+    def log(self, call: BoundCall, level: str, data: object, logger: str | None = None) -> None:
         """Native channels have no place for log messages."""

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 @dataclass(eq=False, slots=True)
-class Errand(Generic[T]):
+class Job(Generic[T]):
     """One call on its way to a thread, or in one."""
 
     work: Callable[[], T]
@@ -34,23 +34,23 @@ class Threads:
         self._size = size
         self._left_limit = left_limit
         self._lock = Lock()
-        self._waiting: deque[Errand[Any]] = deque()
-        self._working: set[Errand[Any]] = set()
-        self._left: set[Errand[Any]] = set()
+        self._waiting: deque[Job[Any]] = deque()
+        self._working: set[Job[Any]] = set()
+        self._left: set[Job[Any]] = set()
 
     @property
-    def left(self) -> int:
+    def abandoned(self) -> int:
         """Threads that nobody waits for and that have not come back."""
         return len(self._left)
 
-    def send(self, work: Callable[[], T]) -> Errand[T]:
-        errand = Errand(work)
+    def send(self, work: Callable[[], T]) -> Job[T]:
+        errand = Job(work)
         with self._lock:
             self._waiting.append(errand)
-            self._staff()
+            self._start_workers()
         return errand
 
-    def give_up(self, errand: Errand[Any]) -> None:
+    def give_up(self, errand: Job[Any]) -> None:
         """Nobody waits for it any more. Not begun, it never will be; begun, its thread is left."""
         if errand.outcome.cancel():
             return
@@ -58,16 +58,16 @@ class Threads:
             if errand in self._working and len(self._left) < self._left_limit:
                 self._working.discard(errand)
                 self._left.add(errand)
-                self._staff()
+                self._start_workers()
 
-    def _staff(self) -> None:
+    def _start_workers(self) -> None:
         """Called with the lock held."""
         while self._waiting and len(self._working) < self._size:
             errand = self._waiting.popleft()
             if errand.outcome.set_running_or_notify_cancel():
                 self._begin(errand)
 
-    def _begin(self, errand: Errand[Any]) -> None:
+    def _begin(self, errand: Job[Any]) -> None:
         self._working.add(errand)
         try:
             Thread(target=self._run, args=(errand,), name="ostler-tool", daemon=True).start()
@@ -75,7 +75,7 @@ class Threads:
             self._working.discard(errand)
             errand.outcome.set_exception(error)
 
-    def _run(self, errand: Errand[Any]) -> None:
+    def _run(self, errand: Job[Any]) -> None:
         try:
             result = errand.work()
         except BaseException as error:  # noqa: BLE001 - carried to whoever waits, as an executor does
@@ -85,8 +85,8 @@ class Threads:
             self._return(errand)
             errand.outcome.set_result(result)
 
-    def _return(self, errand: Errand[Any]) -> None:
+    def _return(self, errand: Job[Any]) -> None:
         with self._lock:
             self._working.discard(errand)
             self._left.discard(errand)
-            self._staff()
+            self._start_workers()

@@ -36,8 +36,8 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")  # what every model API lets a func
 Function: TypeAlias = Callable[..., object]
 Service = TypeVar("Service")
 Services: TypeAlias = Mapping[type, object]
-Outcome: TypeAlias = Callable[[], object]
-InThread: TypeAlias = Callable[[Callable[[], Outcome]], Awaitable[Outcome]]
+ToolOutcome: TypeAlias = Callable[[], object]
+InThread: TypeAlias = Callable[[Callable[[], ToolOutcome]], Awaitable[ToolOutcome]]
 """Runs something in a thread; the belt decides in which, and when."""
 
 
@@ -214,7 +214,7 @@ def _advice(name: str, found: list[str]) -> str:
     return f"{name} was not run, its arguments are not right:\n" + "\n".join(f"- {each}" for each in found)
 
 
-def _outcome(function: Function, arguments: dict[str, Any]) -> Outcome:
+def _outcome(function: Function, arguments: dict[str, Any]) -> ToolOutcome:
     """Runs in the thread. An exception is carried, not raised: a future cannot hold a StopIteration, its waiter would
     hang, and a SystemExit or a KeyboardInterrupt would reach the loop and end it."""
     try:

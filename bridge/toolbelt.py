@@ -13,8 +13,8 @@ from typing import Final
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.errors import DuplicateTool, UnknownTool
 from ostler.bridge.offer import Offer
-from ostler.bridge.threads import Errand, Threads
-from ostler.bridge.tool import Outcome, Services, Tool
+from ostler.bridge.threads import Job, Threads
+from ostler.bridge.tool import Services, Tool, ToolOutcome
 
 NO_SERVICES: Final[Services] = MappingProxyType({})
 
@@ -60,9 +60,9 @@ class Toolbelt:
 
     async def _run(self, tool: Tool, call: ToolCall, release: Callable[[], None]) -> CallResult:
         """In a task of its own, because a thread must be waited for even when its caller no longer does."""
-        errands: list[Errand[Outcome]] = []
+        errands: list[Job[ToolOutcome]] = []
 
-        def in_thread(work: Callable[[], Outcome]) -> Awaitable[Outcome]:
+        def in_thread(work: Callable[[], ToolOutcome]) -> Awaitable[ToolOutcome]:
             errand = self._threads.send(work)
             errands.append(errand)
             return asyncio.wrap_future(errand.outcome)
@@ -79,7 +79,7 @@ class Toolbelt:
             return CallResult.error(f"{tool.name} did not finish within {tool.timeout:g} s and was stopped")
         return running.result()
 
-    def _leave(self, running: "asyncio.Task[CallResult]", errands: list[Errand[Outcome]]) -> None:
+    def _leave(self, running: "asyncio.Task[CallResult]", errands: list[Job[ToolOutcome]]) -> None:
         """Nobody waits for it any more. The set keeps hold of the task until it is over."""
         self._left.add(running)
         running.add_done_callback(self._left.discard)

@@ -33,12 +33,12 @@ from ostler.gateway.config.check import check, work_folder
 from ostler.gateway.config.load import Loaded, changed_keys, fresh_auth
 from ostler.gateway.config.processes import share_of
 from ostler.gateway.config.settings import Settings
-from ostler.gateway.console.board import Board, Lookout
+from ostler.gateway.console.board import StatusSources, StatusView
 from ostler.gateway.console.operator import Operator
 from ostler.gateway.console.turns import RecentTurns
 from ostler.gateway.data_folder import DATABASE, MIRRORS, usable
-from ostler.gateway.faces.hall import Hall
-from ostler.gateway.gauges.census import Census
+from ostler.gateway.faces.hall import ChatDeps
+from ostler.gateway.gauges.census import LevelReader
 from ostler.gateway.gauges.gauges import MakeGauges, open_gauges
 from ostler.gateway.gauges.pool import Observers
 from ostler.gateway.gauges.traces import tracing
@@ -51,23 +51,23 @@ from ostler.gateway.resets.expiry import Expiry
 from ostler.gateway.resets.policies import Policies, policies_of
 from ostler.gateway.resets.retention import Retention
 from ostler.gateway.sessions.erasing import Eraser
-from ostler.gateway.sessions.house import House
+from ostler.gateway.sessions.house import SessionDeps
 from ostler.gateway.sessions.mirrors import Mirrors
 from ostler.gateway.sessions.reports import TurnObservers
 from ostler.gateway.sessions.sessions import Sessions
-from ostler.gateway.sessions.witness import Witness
+from ostler.gateway.sessions.witness import ConversationObserver
 from ostler.gateway.store import Store
 from ostler.gateway.stores.mirror import Mirror
 from ostler.gateway.stores.owner import Ownership
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.file import SqliteSettings
 from ostler.metrics.loops import Loops
-from ostler.pool.commons import Commons
-from ostler.pool.crew import Crew
+from ostler.pool.commons import PerHome
+from ostler.pool.crew import TaskOwner
 from ostler.pool.directories import Directories
 from ostler.pool.keys import TransportKey, canonical_cwd
 from ostler.pool.pool import TransportPool
-from ostler.pool.process.keeper import Keeper
+from ostler.pool.process.keeper import ProcessSupervisor
 from ostler.pool.providers import load as load_providers
 from ostler.pool.transport import Transport
 
@@ -99,7 +99,7 @@ async def open_gateway(
     environ: Mapping[str, str],
     *,
     wall: Callable[[], float] = time.time,
-    witness: Witness | None = None,
+    witness: ConversationObserver | None = None,
     memory: Mapping[str, MakeProvider] = NO_MEMORY,
     gauges: MakeGauges = open_gauges,
     command: str = EMBEDDED,
@@ -130,7 +130,7 @@ async def open_gateway(
         stack.push_async_callback(store.aclose)
         memories = await stack.enter_async_context(open_memory(loaded, store, wall, memory, counts.memory, loops=loops))
         with usable(folder):
-            keeper = await Keeper.open(folder / "run", secrets.token_hex(8))
+            keeper = await ProcessSupervisor.open(folder / "run", secrets.token_hex(8))
         stack.push_async_callback(keeper.aclose)
         tool_channel = await stack.enter_async_context(open_tool_channel(wanted, settings.tools.http_port, loops))
         bridge = Bridge(bridge_settings(folder, environ, settings.tools.call_deadline), http=tool_channel, loops=loops)
@@ -141,7 +141,7 @@ async def open_gateway(
         pool = TransportPool(
             equipped(wanted, outfits),
             providers=providers,
-            start_transport=partial(Transport.start, keeper=keeper, commons=Commons()),
+            start_transport=partial(Transport.start, keeper=keeper, commons=PerHome()),
             environ=environ,
             tool_port=bridge,
             observer=Observers(readiness, counts.pool),
@@ -149,7 +149,7 @@ async def open_gateway(
         )
         readiness.under_way = pool.under_way
         await stack.enter_async_context(pool)
-        crew = Crew(asyncio.get_running_loop(), log_death)
+        crew = TaskOwner(asyncio.get_running_loop(), log_death)
         ids, told = Ids(secrets.token_bytes), witness or memories
         mirrored, most = settings.gateway.mirrors, settings.gateway.sessions_max
         mirrors = Mirrors(store, Mirror(folder / MIRRORS), crew, enabled=mirrored, most=most, loops=loops)
@@ -157,7 +157,7 @@ async def open_gateway(
             tracing(settings.metrics.otlp_endpoint, lambda: time.time() - time.monotonic())
         )
         recent, clocks = RecentTurns(wall), (time.monotonic, wall)
-        house = House(
+        house = SessionDeps(
             pool,
             store,
             providers,
@@ -174,7 +174,7 @@ async def open_gateway(
         sessions = await stack.enter_async_context(open_sessions(house))
         await close_unfinished(store, ids)
         census = partial(
-            Census,
+            LevelReader,
             pool=pool,
             bridge=bridge.stats,
             sessions=sessions,
@@ -186,9 +186,9 @@ async def open_gateway(
         )
         stack.enter_context(counts.reading(census, loops))
         directories = Directories(look_below(wanted.roots, work), time.monotonic)
-        hall = Hall(sessions, Places(models, work, directories, house.permits), policies)
-        lookout = Lookout(sessions, readiness, recent, version("ostler"), *clocks)
-        console = Console(Board(lookout), Operator(pool, models, work, outfits))
+        hall = ChatDeps(sessions, Places(models, work, directories, house.permits), policies)
+        lookout = StatusSources(sessions, readiness, recent, version("ostler"), *clocks)
+        console = Console(StatusView(lookout), Operator(pool, models, work, outfits))
         keys = Keys(
             key_ring(settings.auth),
             lambda: key_ring(fresh_auth(loaded)),
@@ -229,7 +229,7 @@ def start_upkeep(
     return expiry, retention
 
 
-async def start_checks(folder: Path, last_write: LastWrite, hall: Hall, readiness: Readiness) -> None:
+async def start_checks(folder: Path, last_write: LastWrite, hall: ChatDeps, readiness: Readiness) -> None:
     """Look what is wrong besides the agents, now and from time to time."""
     house, models, work = hall.sessions.house, hall.places.models, hall.places.default_cwd
     looks = {"directory": directory_check(canonical_cwd, work)}
@@ -244,7 +244,7 @@ async def start_checks(folder: Path, last_write: LastWrite, hall: Hall, readines
 
 
 @asynccontextmanager
-async def open_sessions(house: House) -> AsyncIterator[Sessions]:
+async def open_sessions(house: SessionDeps) -> AsyncIterator[Sessions]:
     """The sessions and the owner of their tasks."""
     sessions = Sessions(house)
     try:

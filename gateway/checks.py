@@ -29,7 +29,7 @@ from ostler.gateway.errors import (
 from ostler.gateway.stores.watch import StoreWatch
 from ostler.metrics.loops import Loops
 from ostler.pool.errors import BadDirectory
-from ostler.pool.looks import Looks, NoLook
+from ostler.pool.looks import BlockingProbe, ProbeFailed
 
 log = logging.getLogger(__name__)
 EVERY: Final = 5.0
@@ -48,7 +48,7 @@ class Problem:
     detail: str
 
 
-Look = Callable[[], Awaitable[Problem | None]]
+Check = Callable[[], Awaitable[Problem | None]]
 FAULTS: Mapping[str, str] = {
     StoreFull.__name__: "the disk of the data folder is full: free some space",
     StoreReadOnly.__name__: "the data folder cannot be written to: check its owner, its mode and its disk",
@@ -83,10 +83,10 @@ class Checks:
     folder: Path
     last_write: LastWrite
     trial: Callable[[], Awaitable[None]]
-    looks: Mapping[str, Look]
+    looks: Mapping[str, Check]
     clock: Callable[[], float]
     loops: Loops = field(default_factory=Loops)
-    disk: Looks[Any] = field(default_factory=Looks)
+    disk: BlockingProbe[Any] = field(default_factory=BlockingProbe)
     _found: dict[str, Problem] = field(default_factory=dict)
     _told: list[Problem] = field(default_factory=list)
     """What the log was told of in the last round."""
@@ -134,7 +134,7 @@ class Checks:
     async def _disk(self) -> Problem | None:
         try:
             room = await self.disk.find("room", partial(os.statvfs, self.folder), PATIENCE)
-        except (OSError, NoLook) as error:
+        except (OSError, ProbeFailed) as error:
             return Problem("the data folder cannot be read: check its disk", f"the data folder {self.folder}: {error}")
         if room.f_bavail * room.f_frsize >= ROOM:
             return None
@@ -158,9 +158,9 @@ class Checks:
         return Problem(text, f"{text}; the last write to {self.folder} failed ({fault}), reading still works")
 
 
-def directory_check(find: Callable[[str], str], work: Path) -> Look:
+def directory_check(find: Callable[[str], str], work: Path) -> Check:
     """Whether agents can work where a request names no directory. `find` judges a path, and may block."""
-    disk: Looks[str] = Looks()
+    disk: BlockingProbe[str] = BlockingProbe()
 
     async def look() -> Problem | None:
         text = "the directory of requests that name none cannot be used: make it, or set gateway.default_cwd"
@@ -168,14 +168,14 @@ def directory_check(find: Callable[[str], str], work: Path) -> Look:
             await disk.find("work", partial(find, str(work)), PATIENCE)
         except BadDirectory as error:
             return Problem(text, f"{error}; make it, or set gateway.default_cwd")
-        except NoLook as error:
+        except ProbeFailed as error:
             return Problem(text, f"{work}: {error}; mend its disk, or set gateway.default_cwd")
         return None
 
     return look
 
 
-def model_check(model: str, trouble: Callable[[], Awaitable[str]]) -> Look:
+def model_check(model: str, trouble: Callable[[], Awaitable[str]]) -> Check:
     """Whether the agent of the default model is installed."""
 
     async def look() -> Problem | None:

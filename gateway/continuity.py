@@ -21,19 +21,19 @@ from ostler.gateway.records import ParkState
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class ConversationName:
     """The row of a conversation's name."""
 
     session_id: str | None
     """None in rows of an early version that did not keep it."""
 
 
-def turn_updates(name: Name | None, session_id: str) -> bool:
+def turn_updates(name: ConversationName | None, session_id: str) -> bool:
     """Whether the end of a turn of this session may note its response under the name."""
     return name is not None and name.session_id in (None, session_id)
 
 
-def command_moves(name: Name | None, left: str | None) -> bool:
+def command_moves(name: ConversationName | None, left: str | None) -> bool:
     """Whether a command that found the name at `left` (None: it was not there) may lead it elsewhere."""
     if name is None:
         return left is None

@@ -18,7 +18,7 @@ TRACE = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class RequestOrigin:
     """What caused a piece of work."""
 
     request_id: str = ""
@@ -26,19 +26,19 @@ class Origin:
     """As W3C Trace Context has it; empty where the client sent none."""
 
 
-NONE = Origin()
-ORIGIN: ContextVar[Origin] = ContextVar("ostler_origin", default=NONE)
+NONE = RequestOrigin()
+ORIGIN: ContextVar[RequestOrigin] = ContextVar("ostler_origin", default=NONE)
 
 
-def origin_of(headers: dict[bytes, bytes], new_id: str) -> Origin:
+def origin_of(headers: dict[bytes, bytes], new_id: str) -> RequestOrigin:
     """The origin that a request states, as far as it can be believed."""
     name = headers.get(b"x-request-id", b"").decode("latin-1")
     trace = headers.get(b"traceparent", b"").decode("latin-1").strip()
-    return Origin(name if NAME.fullmatch(name) else new_id, trace if TRACE.fullmatch(trace) else "")
+    return RequestOrigin(name if NAME.fullmatch(name) else new_id, trace if TRACE.fullmatch(trace) else "")
 
 
 @contextmanager
-def on_behalf_of(origin: Origin, **facts: str) -> Iterator[None]:
+def on_behalf_of(origin: RequestOrigin, **facts: str) -> Iterator[None]:
     """Whatever is logged meanwhile says where it comes from."""
     token = ORIGIN.set(origin)
     if origin.request_id:

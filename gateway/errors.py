@@ -133,24 +133,24 @@ class StoreFault(StoreError):
         super().__init__(f"{path}: {detail}; please report this")
 
 
-class Refused(GatewayError):
+class RequestRefused(GatewayError):
     """The store is well; this request is not one it can fulfil. Nothing was changed."""
 
 
-class UnknownSession(Refused):
+class NoSuchSession(RequestRefused):
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
         super().__init__(f"there is no session {session_id!r}")
 
 
-class UnknownMessage(Refused):
+class UnknownMessage(RequestRefused):
     def __init__(self, session_id: str, message_id: int) -> None:
         self.session_id = session_id
         self.message_id = message_id
         super().__init__(f"session {session_id!r} has no active message {message_id}")
 
 
-class RouteMoved(Refused):
+class RouteMoved(RequestRefused):
     """A session key leads elsewhere by now: somebody was faster."""
 
     def __init__(self, key: str, session_id: str | None) -> None:
@@ -159,7 +159,7 @@ class RouteMoved(Refused):
         super().__init__(f"{key!r} has moved to session {session_id} meanwhile; nothing was changed, try again")
 
 
-class ConversationMoved(Refused):
+class ConversationMoved(RequestRefused):
     """The session was summed up while a request was on its way to it: what is said there now, nobody would read."""
 
     def __init__(self, session_id: str) -> None:
@@ -167,7 +167,7 @@ class ConversationMoved(Refused):
         super().__init__("the conversation was compressed meanwhile and goes on elsewhere; send the request again")
 
 
-class CallsAnswered(Refused):
+class CallsAnswered(RequestRefused):
     """A result for a function call that has one."""
 
     def __init__(self, call_ids: Sequence[str]) -> None:
@@ -179,20 +179,20 @@ class CallsAnswered(Refused):
         )
 
 
-class TitleTaken(Refused):
+class TitleTaken(RequestRefused):
     def __init__(self, title: str, session_id: str) -> None:
         self.title = title
         self.session_id = session_id
         super().__init__(f"the title {title!r} belongs to session {session_id}; choose another one")
 
 
-class BadTitle(Refused):
+class BadTitle(RequestRefused):
     def __init__(self, why: str) -> None:
         self.why = why
         super().__init__(f"not a title: {why}")
 
 
-class BadSessionId(Refused):
+class BadSessionId(RequestRefused):
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
         super().__init__(

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class Lines:
+class KeyedLocks:
     """All lines of one kind."""
 
     def __init__(self) -> None:

@@ -34,7 +34,7 @@ SHORTEST_SECRET = 8
 HIDDEN = "(hidden)"
 
 
-class Redaction:
+class LogRedaction:
     """Takes secrets out of a finished line."""
 
     def __init__(self, secrets: Sequence[str], patterns: Sequence[str]) -> None:
@@ -54,7 +54,7 @@ def is_worth_a_line(record: logging.LogRecord) -> bool:
 class LogLines(structlog.stdlib.ProcessorFormatter):
     """One line a record, without secrets."""
 
-    def __init__(self, redaction: Redaction, *, form: str, colours: bool) -> None:
+    def __init__(self, redaction: LogRedaction, *, form: str, colours: bool) -> None:
         last: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
         if form == "json":
             last += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(serializer=as_json)]
@@ -92,7 +92,7 @@ def as_json(value: Any, default: Any = None, **_: Any) -> str:
     return orjson.dumps(value, default=default or str).decode()
 
 
-def checked(settings: Settings) -> Redaction:
+def checked(settings: Settings) -> LogRedaction:
     """What hides secrets; or what is wrong with the section."""
     given = settings.log
     for name, level in given.levels.items():
@@ -102,7 +102,7 @@ def checked(settings: Settings) -> Redaction:
         with warnings.catch_warnings():
             # What a later Python reads differently would hide something else then.
             warnings.simplefilter("error", FutureWarning)
-            return Redaction(secrets_in(settings), given.redact)
+            return LogRedaction(secrets_in(settings), given.redact)
     except (re.error, FutureWarning) as error:
         raise ConfigError(
             "log.redact", f"is no plain regular expression: {error}; a literal sign has a \\ before it"

@@ -23,11 +23,11 @@ from dataclasses import dataclass, field
 
 from ostler.gateway.checks import Problem
 from ostler.metrics.loops import Loops
-from ostler.pool.core.values import Cause, Counted
+from ostler.pool.core.values import Counted, RetireReason
 from ostler.pool.errors import Phase
 from ostler.pool.keys import TransportKey
 from ostler.pool.observer import Counts
-from ostler.pool.roster import UnderWay, Work
+from ostler.pool.roster import UnderWay, WorkKind
 
 STARTED, OPENED, LOST = "started", "opened", "lost"
 SEVERAL = 3
@@ -44,7 +44,7 @@ LASTS = 10.0
 
 
 @dataclass
-class Attempts:
+class StartAttempts:
     """Starts of one provider, or its agents' sessions: how the last ones went."""
 
     failures: int = 0
@@ -85,11 +85,11 @@ class Attempts:
 
 
 @dataclass
-class Health:
+class ProviderHealth:
     """Of one provider."""
 
-    starts: Attempts = field(default_factory=Attempts)
-    opens: Attempts = field(default_factory=Attempts)
+    starts: StartAttempts = field(default_factory=StartAttempts)
+    opens: StartAttempts = field(default_factory=StartAttempts)
     served_at: float | None = None
 
     def broken(self, now: float) -> bool:
@@ -99,9 +99,9 @@ class Health:
         served = self.served_at is not None and self.served_at >= self.starts.failed_at
         return self.starts.too_many(now) or (self.starts.in_a_row(now) > 0 and not served)
 
-    def of(self, work: Work) -> Attempts:
+    def of(self, work: WorkKind) -> StartAttempts:
         """Those of this kind."""
-        return self.starts if work is Work.START else self.opens
+        return self.starts if work is WorkKind.START else self.opens
 
 
 def nothing_under_way() -> Iterable[UnderWay]:
@@ -128,7 +128,7 @@ class Readiness(Counts):
     """What must not end while the gateway serves. A gateway without one of them is not ready."""
     others: Callable[[], Iterable[Problem]] = field(kw_only=True, default=no_problems)
     """What else is wrong with the gateway. Set by whoever makes the checks."""
-    tried: dict[str, Health] = field(default_factory=dict)
+    tried: dict[str, ProviderHealth] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
@@ -175,12 +175,12 @@ class Readiness(Counts):
 
     def noted(self, provider: str, what: str, cause: str) -> None:
         super().noted(provider, what, cause)
-        if (what, cause) == (Counted.START_FAILED.value, Cause.DIED.value):
+        if (what, cause) == (Counted.START_FAILED.value, RetireReason.DIED.value):
             self._of(provider).starts.fail(self.clock(), fleeting=True)
 
     def _is_stuck(self, work: UnderWay, now: float) -> bool:
-        health = self.tried.get(work.provider) or Health()
+        health = self.tried.get(work.provider) or ProviderHealth()
         return health.of(work.work).stuck(now, work.seconds, self.late)
 
-    def _of(self, provider: str) -> Health:
-        return self.tried.setdefault(provider, Health())
+    def _of(self, provider: str) -> ProviderHealth:
+        return self.tried.setdefault(provider, ProviderHealth())

@@ -48,7 +48,7 @@ EXPIRIES = frozenset({EndReason.IDLE, EndReason.DAILY})
 """Ends that no person has asked for."""
 
 
-class Origin(StrEnum):
+class SessionOrigin(StrEnum):
     """How a session with a parent came to be."""
 
     BRANCH = "branch"

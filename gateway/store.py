@@ -37,7 +37,7 @@ from ostler.wire.json import JsonObject
 ANY = SessionQuery()
 
 
-class Sessions(Protocol):
+class SessionStore(Protocol):
     async def create_session(self, session: NewSession) -> SessionRecord:
         """Make it, or fill what is not set in the one that is there. What is set stays."""
 
@@ -174,7 +174,7 @@ class Transcripts(Protocol):
         """
 
 
-class Responses(Protocol):
+class ResponseStore(Protocol):
     async def begin_turn(self, turn: TurnBegin) -> list[int]:
         """Store how a turn begins, in one step; the ids of its messages.
 
@@ -210,7 +210,7 @@ class Responses(Protocol):
         """Those still queued or in progress: after a restart nobody works on them."""
 
 
-class Conversations(Protocol):
+class ConversationStore(Protocol):
     async def get_conversation(self, slug: str, *, owner: str = "") -> ConversationRecord | None: ...
 
     async def set_conversation(
@@ -323,12 +323,12 @@ class Upkeep(Protocol):
 
 
 class Store(
-    Sessions,
+    SessionStore,
     Titles,
     Routes,
     Transcripts,
-    Responses,
-    Conversations,
+    ResponseStore,
+    ConversationStore,
     ParkedCalls,
     Idempotency,
     Marks,

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 
-class Count:
+class CounterValue:
     """Only grows."""
 
     __slots__ = ("value",)
@@ -26,7 +26,7 @@ class Count:
         self.value = max(self.value, total)
 
 
-class Level:
+class GaugeValue:
     """Goes up and down."""
 
     __slots__ = ("value",)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import TypeAlias
 
-from ostler.metrics.children import Count, Level, Spread, Total
-from ostler.metrics.family import Family
+from ostler.metrics.children import CounterValue, GaugeValue, Spread, Total
+from ostler.metrics.family import Instrument
 
-AnyFamily: TypeAlias = Family[Count] | Family[Level] | Family[Spread] | Family[Total]
-AnyChild: TypeAlias = Count | Level | Spread | Total
+AnyFamily: TypeAlias = Instrument[CounterValue] | Instrument[GaugeValue] | Instrument[Spread] | Instrument[Total]
+AnyChild: TypeAlias = CounterValue | GaugeValue | Spread | Total
 Sample: TypeAlias = tuple[str, dict[str, str], float]
 
 EXAMPLE = "response_id"

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ostler.metrics.children import Count, Level, Spread, Total
-from ostler.metrics.words import Words
+from ostler.metrics.children import CounterValue, GaugeValue, Spread, Total
+from ostler.metrics.words import LabelWords
 
-Child = TypeVar("Child", Count, Level, Spread, Total)
+Child = TypeVar("Child", CounterValue, GaugeValue, Spread, Total)
 
-KINDS = {Count: "counter", Level: "gauge", Spread: "histogram", Total: "summary"}
+KINDS = {CounterValue: "counter", GaugeValue: "gauge", Spread: "histogram", Total: "summary"}
 UNITS = ("seconds", "bytes")
 
 
@@ -22,10 +22,10 @@ class Label:
     """A label name and what may stand there."""
 
     name: str
-    words: Words
+    words: LabelWords
 
 
-class Family(Generic[Child]):
+class Instrument(Generic[Child]):
     """Made by a `Shelf`."""
 
     def __init__(self, name: str, text: str, labels: Sequence[Label], make: Callable[[], Child]) -> None:
@@ -78,7 +78,7 @@ class Family(Generic[Child]):
         return child
 
 
-def show(family: Family[Level], levels: Mapping[tuple[str, ...], float]) -> None:
+def show(family: Instrument[GaugeValue], levels: Mapping[tuple[str, ...], float]) -> None:
     """These levels and no others. Values that share a word are added up."""
     sums: dict[tuple[str, ...], float] = {}
     for values, level in levels.items():

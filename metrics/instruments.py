@@ -5,7 +5,7 @@ Rules:
 - What a number means is its help text; a timer says where it starts and where it stops, and never changes that.
 """
 
-from ostler.metrics.shelf import Shelf
+from ostler.metrics.shelf import MetricRegistry
 
 PATIENT = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Bounds for what agents do, in seconds."""
@@ -19,7 +19,7 @@ P, M = "provider", "model"
 class PoolInstruments:
     """What the pool tells its observer, and what it holds."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: MetricRegistry) -> None:
         self.claims = shelf.counter(
             "ostler_pool_claims_total",
             "Seats handed to turns, by the worst step the claimer waited for (own: the session's own seat) and by why"
@@ -90,7 +90,7 @@ class PoolInstruments:
 class TurnInstruments:
     """What became of turns, and where their time went."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: MetricRegistry) -> None:
         self.turns = shelf.counter(
             "ostler_turns_total",
             "Turns that ended. transport: pool, agent (a process of its own), or none (no agent was reached).",
@@ -120,7 +120,7 @@ class TurnInstruments:
 class BridgeInstruments:
     """Calls of tools."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: MetricRegistry) -> None:
         self.calls = shelf.counter(
             "ostler_bridge_calls_total", "Tool calls that ended: ok, failed, or ended (their turn was over).", "outcome"
         )
@@ -142,7 +142,7 @@ class BridgeInstruments:
 class GatewayInstruments:
     """HTTP, the loop, the process."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: MetricRegistry) -> None:
         self.requests = shelf.counter(
             "ostler_http_requests_total", "Requests that were answered, by route template.", "method", "route", "status"
         )
@@ -165,7 +165,7 @@ class GatewayInstruments:
 class StoreInstruments:
     """Durable writes."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: MetricRegistry) -> None:
         self.seconds = shelf.histogram(
             "ostler_store_write_seconds", "From handing a write over to it being durable.", bounds=FINE
         )
@@ -178,7 +178,7 @@ class StoreInstruments:
 class MemoryInstruments:
     """What is remembered between conversations. `memory` is the provider of it, never a user or a session."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: MetricRegistry) -> None:
         self.prefetch = shelf.histogram(
             "ostler_memory_prefetch_seconds",
             "How long a turn waited for what a memory recalls; skipped: it was not asked, because it is not there or"
@@ -204,7 +204,7 @@ class MemoryInstruments:
 class Instruments:
     """All of them."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: MetricRegistry) -> None:
         self.shelf = shelf
         self.pool = PoolInstruments(shelf)
         self.turns = TurnInstruments(shelf)

@@ -14,10 +14,10 @@ from prometheus_client.core import Metric
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.registry import Collector
 
-from ostler.metrics.children import Count, Level, Spread, Total
+from ostler.metrics.children import CounterValue, GaugeValue, Spread, Total
 from ostler.metrics.exposition import AnyFamily, head, lines, samples
-from ostler.metrics.family import Family, Label
-from ostler.metrics.words import Words
+from ostler.metrics.family import Instrument, Label
+from ostler.metrics.words import LabelWords
 
 PIECE = 250
 """Lines in one piece: about a quarter of a millisecond."""
@@ -25,12 +25,12 @@ MOST = 50
 END = "# EOF\n"
 
 
-class Shelf(Collector):
+class MetricRegistry(Collector):
     """Made once for a gateway."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._families: dict[str, AnyFamily] = {}
-        self._words: dict[str, Words] = {}
+        self._words: dict[str, LabelWords] = {}
         self._refreshers: list[Callable[[], None]] = []
         self.others = CollectorRegistry()
         """For collectors that are not ours: of the interpreter, of the process."""
@@ -38,35 +38,35 @@ class Shelf(Collector):
 
     # --- declaring ---
 
-    def counter(self, name: str, text: str, *labels: str) -> Family[Count]:
+    def counter(self, name: str, text: str, *labels: str) -> Instrument[CounterValue]:
         """Its name ends in `_total`."""
         if not name.endswith("_total"):
             raise ValueError(f"{name} counts: its name must end in _total")
-        family = Family(name, text, self._labels(labels), Count)
+        family = Instrument(name, text, self._labels(labels), CounterValue)
         self._put(family)
         return family
 
-    def gauge(self, name: str, text: str, *labels: str) -> Family[Level]:
+    def gauge(self, name: str, text: str, *labels: str) -> Instrument[GaugeValue]:
         """A level."""
-        family = Family(name, text, self._labels(labels), Level)
+        family = Instrument(name, text, self._labels(labels), GaugeValue)
         self._put(family)
         return family
 
-    def summary(self, name: str, text: str, *labels: str) -> Family[Total]:
+    def summary(self, name: str, text: str, *labels: str) -> Instrument[Total]:
         """Count and sum."""
-        family = Family(name, text, self._labels(labels), Total)
+        family = Instrument(name, text, self._labels(labels), Total)
         self._put(family)
         return family
 
-    def histogram(self, name: str, text: str, *labels: str, bounds: Sequence[float]) -> Family[Spread]:
+    def histogram(self, name: str, text: str, *labels: str, bounds: Sequence[float]) -> Instrument[Spread]:
         """Count, sum and buckets."""
-        family = Family(name, text, self._labels(labels), lambda: Spread(bounds))
+        family = Instrument(name, text, self._labels(labels), lambda: Spread(bounds))
         self._put(family)
         return family
 
-    def words(self, label: str) -> Words:
+    def words(self, label: str) -> LabelWords:
         """What may stand in a label; the same everywhere."""
-        return self._words.setdefault(label, Words(MOST))
+        return self._words.setdefault(label, LabelWords(MOST))
 
     def before_scrape(self, refresh: Callable[[], None]) -> None:
         """Called before anything is written out."""

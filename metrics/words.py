@@ -10,7 +10,7 @@ OTHER = "other"
 LONGEST = 80
 
 
-class Words:
+class LabelWords:
     """The values of one label name."""
 
     __slots__ = ("_known", "_most")

@@ -19,7 +19,7 @@ import uvloop
 
 from ostler.pool.errors import PoolClosed
 from ostler.pool.events import Finished, TurnEvent
-from ostler.pool.home import AwayTurn, Crossing, Home, following
+from ostler.pool.home import LoopHandover, OwnerLoop, RemoteTurn, following
 from ostler.pool.keys import TransportKey
 from ostler.pool.lease import Lease
 from ostler.pool.order import SessionMemo
@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 OpenPool = Callable[[], AbstractAsyncContextManager[TransportPool]]
 
 
-class BlockingTurn(AwayTurn):
+class BlockingTurn(RemoteTurn):
     """In a thread, which takes the events one by one."""
 
     def wait(self) -> Finished:
@@ -54,13 +54,13 @@ class BlockingTurn(AwayTurn):
 class BlockingLease:
     """A seat held by a thread; release it, or use it as a context manager."""
 
-    def __init__(self, home: Home, lease: Lease) -> None:
+    def __init__(self, home: OwnerLoop, lease: Lease) -> None:
         self._home = home
         self.lease = lease
 
     def prompt(self, prompt: str | Sequence[PromptPart]) -> BlockingTurn:
         """Start a turn. Raises `LeaseEnded` once the lease was released."""
-        crossing = Crossing()
+        crossing = LoopHandover()
         try:
             turn = self._home.block(crossing.begin(lambda: self.lease.begin(prompt)))
         except BaseException:

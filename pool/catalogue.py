@@ -13,7 +13,7 @@ from collections.abc import Hashable, Mapping
 from typing import TypeVar
 
 from ostler.pool.configuration import PoolSettings
-from ostler.pool.core.values import KeySpec, Sharing, Traits
+from ostler.pool.core.values import CoreSharing, KeySpec, Traits
 from ostler.pool.errors import UnknownProvider
 from ostler.pool.keys import TransportKey, canonical_cwd
 from ostler.pool.launch import Launch, launch, spare_of
@@ -27,7 +27,7 @@ SEAT_BYTES = 8 << 20
 PROCESS_BYTES = 256 << 20
 
 
-class Catalogue:
+class LaunchCache:
     """Every key that was ever asked for, as the present settings make it."""
 
     def __init__(self, settings: PoolSettings, providers: Mapping[str, Provider], environ: Mapping[str, str]) -> None:
@@ -59,7 +59,7 @@ class Catalogue:
             known = self._launches[key] = self.build(key)
         return known
 
-    def made(self, key: TransportKey) -> bool:
+    def is_current(self, key: TransportKey) -> bool:
         """Whether `launch` has nothing to read, and says what the present settings say."""
         return key in self._launches and key not in self._stale
 
@@ -129,9 +129,9 @@ def traits_of(known: Launch, *, private: bool) -> Traits:
     """A provider's declaration in the words of the core. A private process serves one session, whatever it could."""
     provider = known.provider
     ends = provider.close is not CloseVerb.NONE
-    alone = private or provider.sharing.value != Sharing.SESSIONS.value
+    alone = private or provider.sharing.value != CoreSharing.SESSIONS.value
     return Traits(
-        sharing=Sharing.NONE if private else Sharing(provider.sharing.value),
+        sharing=CoreSharing.NONE if private else CoreSharing(provider.sharing.value),
         seats_per_process=1 if alone else provider.seats_per_process,
         # Where nothing ends a session, the dead ones are what weighs; the living are no reason to move anybody.
         recycle_after_seats=provider.recycle_after if ends else None,

@@ -25,7 +25,7 @@ class BadReply(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AgentCall:
     """A request to the agent."""
 
     method: str
@@ -33,7 +33,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class AgentNotification:
     """A notification to the agent."""
 
     method: str
@@ -82,14 +82,14 @@ class ToolWanted:
 
 
 @dataclass(slots=True)
-class Refused:
+class RefusedRequest:
     """A server request that gets an error."""
 
     fault: RpcFault
 
 
-Wanted: TypeAlias = PermissionWanted | ToolWanted | Refused
-Told: TypeAlias = tuple[str, AgentEvent]
+AgentRequest: TypeAlias = PermissionWanted | ToolWanted | RefusedRequest
+SessionUpdate: TypeAlias = tuple[str, AgentEvent]
 """Which session, and what happened there."""
 
 
@@ -104,37 +104,37 @@ class Codec(Protocol):
     def stale(self) -> int:
         """Events that named an earlier turn and were dropped; 0 for ever in a dialect whose events name no turn."""
 
-    def hello(self) -> Call:
+    def hello(self) -> AgentCall:
         """The first request."""
 
     def welcomed(self, result: Any) -> AgentInfo:
         """Read its answer; `BadReply` when this is not an agent of this dialect."""
 
-    def greetings(self) -> Sequence[Notice]:
+    def greetings(self) -> Sequence[AgentNotification]:
         """What is sent after the first answer."""
 
-    def open(self, order: SeatOrder) -> Call:
+    def open(self, order: SeatOrder) -> AgentCall:
         """Make a session."""
 
-    def unearth(self, session_id: str) -> Sequence[Call]:
+    def unearth(self, session_id: str) -> Sequence[AgentCall]:
         """What may have to come before a load; an error in answer means that it did not have to."""
 
-    def load(self, session_id: str, order: SeatOrder) -> Call:
+    def load(self, session_id: str, order: SeatOrder) -> AgentCall:
         """Bring a session of an earlier process back."""
 
     def opened(self, result: Any, session_id: str | None = None) -> Opened:
         """Read the answer to `open`, or to `load` of that session."""
 
-    def recite(self, session_id: str, turns: int) -> Sequence[Call]:
+    def recent_turns(self, session_id: str, turns: int) -> Sequence[AgentCall]:
         """What to ask for the last turns of a loaded session; empty where the load itself repeats the conversation."""
 
     def recited(self, result: Any) -> Sequence[AgentEvent]:
         """Read the answer: what was said in them, the oldest first."""
 
-    def set_mode(self, session_id: str, mode: str) -> Sequence[Call]:
+    def set_mode(self, session_id: str, mode: str) -> Sequence[AgentCall]:
         """Put a session into a mode; empty where the dialect has none."""
 
-    def prompt(self, session_id: str, parts: Sequence[PromptPart], level: Level | None = None) -> Call:
+    def prompt(self, session_id: str, parts: Sequence[PromptPart], level: Level | None = None) -> AgentCall:
         """Start a turn. `level`: what the agent may do in it, for dialects that say so with each turn."""
 
     def replied(self, session_id: str, result: Any) -> Finished | None:
@@ -143,22 +143,22 @@ class Codec(Protocol):
     def failed(self, session_id: str, fault: RpcFault) -> None:
         """The prompt was answered with an error: no turn runs."""
 
-    def cancel(self, session_id: str) -> Call | Notice | None:
+    def cancel(self, session_id: str) -> AgentCall | AgentNotification | None:
         """End the running turn; None while the agent's turn is not yet to be cancelled: asked again at each event."""
 
-    def close(self, session_id: str, *, offered: bool) -> Sequence[Call]:
+    def close(self, session_id: str, *, offered: bool) -> Sequence[AgentCall]:
         """End the session for good; empty when the agent has no way to."""
 
     def forget(self, session_id: str) -> None:
         """Remember nothing of it."""
 
-    def probe(self) -> Call:
+    def probe(self) -> AgentCall:
         """A question that costs the agent nothing; any answer proves that it lives."""
 
-    def told(self, method: str, params: JsonObject) -> Told | None:
+    def session_update(self, method: str, params: JsonObject) -> SessionUpdate | None:
         """Read a notification; None when it concerns no session."""
 
-    def wanted(self, method: str, params: JsonObject) -> Wanted:
+    def wanted(self, method: str, params: JsonObject) -> AgentRequest:
         """Read a request of the agent."""
 
     def carries(self, method: str) -> bool:

@@ -6,21 +6,21 @@ two sessions of one process.
 """
 
 from ostler.pool.gate import OpenGate, StartGate
-from ostler.pool.looks import Looks
+from ostler.pool.looks import BlockingProbe
 from ostler.pool.process.folder import Descriptor
 from ostler.pool.provider import Provider
-from ostler.pool.shelf import Shelf
+from ostler.pool.shelf import RecordArchive
 
 
-class Commons:
+class PerHome:
     """One of each for each (provider, HOME)."""
 
     def __init__(self) -> None:
-        self.folders: Looks[Descriptor] = Looks()
+        self.folders: BlockingProbe[Descriptor] = BlockingProbe()
         """The opening of working directories, for all of them: a dead disk takes only so many threads."""
         self._opens: dict[tuple[str, str], OpenGate] = {}
         self._starts: dict[tuple[str, str], StartGate] = {}
-        self._shelves: dict[tuple[str, str], Shelf] = {}
+        self._shelves: dict[tuple[str, str], RecordArchive] = {}
 
     def opens(self, provider: Provider, home: str) -> OpenGate:
         """The gate of this provider's sessions on this HOME."""
@@ -30,6 +30,6 @@ class Commons:
         """The gate of its processes."""
         return self._starts.setdefault((provider.name, home), StartGate(used=not provider.first_start_alone))
 
-    def shelf(self, provider: Provider, home: str) -> Shelf:
+    def archive(self, provider: Provider, home: str) -> RecordArchive:
         """Where the records go that nobody needs now."""
-        return self._shelves.setdefault((provider.name, home), Shelf(provider.records, home))
+        return self._shelves.setdefault((provider.name, home), RecordArchive(provider.records, home))

@@ -13,15 +13,15 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ostler.pool.codec import Call, Notice
+from ostler.pool.codec import AgentCall, AgentNotification
 from ostler.pool.errors import AgentFault, AgentSilent, AgentStartFailed, Phase, TransportLost
 from ostler.pool.launch import Launch
-from ostler.pool.looks import Looks
+from ostler.pool.looks import BlockingProbe
 from ostler.pool.process.environment import secret_values
 from ostler.pool.process.errors import StdinClosed
 from ostler.pool.process.exit import Exit
 from ostler.pool.process.folder import Descriptor
-from ostler.pool.process.keeper import Keeper
+from ostler.pool.process.keeper import ProcessSupervisor
 from ostler.pool.process.process import AgentProcess, enter
 from ostler.wire.json import JsonObject
 from ostler.wire.redaction import Redaction
@@ -64,7 +64,7 @@ class Pending:
         self.fail = fail
 
 
-class Connection:
+class AgentConnection:
     """Made unconnected; `start` gives it its process. Is the process's listener."""
 
     def __init__(self, launch: Launch, receiver: Receiver, *, versioned: bool) -> None:
@@ -82,7 +82,7 @@ class Connection:
         self.sample = ""
         """The first thing on stdout that was no message; what a wrong program has to say for itself."""
 
-    async def start(self, keeper: Keeper, folders: Looks[Descriptor]) -> None:
+    async def start(self, keeper: ProcessSupervisor, folders: BlockingProbe[Descriptor]) -> None:
         """Start the process. Raises `StartError`."""
         command = self._launch.command
         with await enter(command, folders) as folder:
@@ -168,7 +168,7 @@ class Connection:
             shortage=shortage,
         )
 
-    def call(self, call: Call, pending: Pending) -> int:
+    def call(self, call: AgentCall, pending: Pending) -> int:
         """Send a request. The answer, or the death, is told to `pending`; the id serves `forget`."""
         if self.ended:
             raise self.lost(pending.phase)
@@ -182,7 +182,7 @@ class Connection:
 
     async def ask(
         self,
-        call: Call,
+        call: AgentCall,
         *,
         deadline: float,
         phase: Phase,
@@ -222,11 +222,11 @@ class Connection:
         finally:
             self._peer.forget(call_id)
 
-    def tell(self, said: Call | Notice) -> None:
+    def tell(self, said: AgentCall | AgentNotification) -> None:
         """Send something whose answer nobody needs. Nothing happens when the process is gone."""
         if self.ended:
             return
-        if isinstance(said, Notice):
+        if isinstance(said, AgentNotification):
             self._write(self._peer.notify(said.method, said.params))
         else:
             self.call(said, Pending(said.method, Phase.IDLE, _ignore_answer, _ignore_death))

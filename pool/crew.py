@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 
-class Crew:
+class TaskOwner:
     """Tasks of one owner, on one loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_death: Callable[[str, BaseException], None]) -> None:

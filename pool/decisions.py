@@ -14,7 +14,7 @@ GRANTED = "granted"
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ClaimDecision:
     """One claim. Seconds; `answer` is `granted` or the kind of the refusal."""
 
     at: float
@@ -33,14 +33,14 @@ class Decision:
 
 
 @dataclass
-class Decisions:
+class RecentClaims:
     """By key."""
 
     per_key: int = PER_KEY
     keys: int = KEYS
-    _rings: OrderedDict[Hashable, deque[Decision]] = field(default_factory=OrderedDict)
+    _rings: OrderedDict[Hashable, deque[ClaimDecision]] = field(default_factory=OrderedDict)
 
-    def record(self, key: Hashable, decision: Decision) -> None:
+    def record(self, key: Hashable, decision: ClaimDecision) -> None:
         """One more."""
         ring = self._rings.get(key)
         if ring is None:
@@ -50,6 +50,6 @@ class Decisions:
             self._rings.popitem(last=False)
         ring.append(decision)
 
-    def of(self, key: Hashable) -> tuple[Decision, ...]:
+    def of(self, key: Hashable) -> tuple[ClaimDecision, ...]:
         """The newest first."""
         return tuple(reversed(self._rings.get(key, ())))

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from ostler.pool.errors import BadDirectory
-from ostler.pool.looks import PATIENCE, Looks, NoLook
+from ostler.pool.looks import PATIENCE, BlockingProbe, ProbeFailed
 
 FRESH: Final = 5.0
 KEPT: Final = 4096
@@ -30,7 +30,7 @@ class Directories:
         self._look = look
         self._clock = clock
         self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()
-        self._looks: Looks[str] = Looks()
+        self._looks: BlockingProbe[str] = BlockingProbe()
 
     @property
     def idle(self) -> bool:
@@ -44,7 +44,7 @@ class Directories:
             return None
         found, since = known
         if self._clock() - since >= FRESH and not self._looks.looking(path):
-            with suppress(NoLook):  # no thread to be had: the old answer stands, and the next claim tries again
+            with suppress(ProbeFailed):  # no thread to be had: the old answer stands, and the next claim tries again
                 self._looks.begin(path, partial(self._look, path), partial(self._learn, path))
         return found
 
@@ -63,7 +63,7 @@ class Directories:
     async def _ask(self, path: str, patience: float) -> str:
         try:
             return await self._looks.find(path, partial(self._look, path), patience, partial(self._learn, path))
-        except NoLook as error:
+        except ProbeFailed as error:
             raise BadDirectory(path, error.why) from error
         except BadDirectory as error:
             raise error.again() from error  # one of each waiter's own

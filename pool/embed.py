@@ -17,14 +17,14 @@ from functools import partial
 from pathlib import Path
 
 from ostler.pool import providers as known_providers
-from ostler.pool.commons import Commons
+from ostler.pool.commons import PerHome
 from ostler.pool.configuration import PoolSettings
 from ostler.pool.flag import pool_enabled
 from ostler.pool.observer import Observer
 from ostler.pool.permission import deny
 from ostler.pool.pool import TransportPool
 from ostler.pool.ports import PermissionPolicy, ToolPort
-from ostler.pool.process.keeper import Keeper
+from ostler.pool.process.keeper import ProcessSupervisor
 from ostler.pool.provider import Provider
 from ostler.pool.transport import Transport
 
@@ -51,12 +51,12 @@ async def open_pool(
     given = dict(os.environ if environ is None else environ)
     configured = settings or PoolSettings()
     effective = replace(configured, enabled=pool_enabled(given, configured=configured.enabled))
-    keeper = await Keeper.open(runtime_dir or default_runtime_dir(given), secrets.token_hex(8))
+    keeper = await ProcessSupervisor.open(runtime_dir or default_runtime_dir(given), secrets.token_hex(8))
     try:
         pool = TransportPool(
             effective,
             providers=known_providers.load() if providers is None else providers,
-            start_transport=partial(Transport.start, keeper=keeper, commons=Commons()),
+            start_transport=partial(Transport.start, keeper=keeper, commons=PerHome()),
             environ=given,
             tool_port=tool_port,
             policy=policy,

@@ -18,24 +18,24 @@ from types import MappingProxyType
 from typing import Any
 
 from ostler.metrics.loops import Loops
-from ostler.pool.catalogue import Catalogue
+from ostler.pool.catalogue import LaunchCache
 from ostler.pool.core import actions, events
 from ostler.pool.core.machine import PoolCore
 from ostler.pool.core.settings import Limits
 from ostler.pool.core.values import ClaimId, Counted, LeaseId
-from ostler.pool.crew import Crew
+from ostler.pool.crew import TaskOwner
 from ostler.pool.errors import PoolClosed, PoolError
-from ostler.pool.lease import Tenure
-from ostler.pool.makings import Makings
+from ostler.pool.lease import LeaseState
+from ostler.pool.makings import LaunchRefresh
 from ostler.pool.observer import Observer
 from ostler.pool.ports import PermissionPolicy, ToolPort
-from ostler.pool.roster import Chair, PoolKey, Roster, Running, SeatPolicy, pool_key
-from ostler.pool.stablehand import SeatWish, Stablehand, StartTransport
+from ostler.pool.roster import LiveObjects, LiveProcess, LiveSeat, PoolKey, SeatPolicy, pool_key
+from ostler.pool.stablehand import ActionRunner, SeatWish, StartTransport
 
 log = logging.getLogger(__name__)
 TICK_AGAIN = 1.0
 """Seconds until the next tick after one that failed."""
-Answer = actions.Grant | actions.Refuse
+ClaimAnswer = actions.Grant | actions.Refuse
 # What an operator should see without looking for it. A death has its own warning, by the transport that died.
 LEVELS = MappingProxyType(
     {
@@ -53,7 +53,7 @@ class Ground:
     """What an engine stands on once it is started."""
 
     loop: asyncio.AbstractEventLoop
-    crew: Crew
+    crew: TaskOwner
 
 
 class Engine:
@@ -63,7 +63,7 @@ class Engine:
         self,
         limits: Limits,
         *,
-        catalogue: Catalogue,
+        catalogue: LaunchCache,
         start_transport: StartTransport,
         tool_port: ToolPort | None,
         house_policy: PermissionPolicy,
@@ -73,7 +73,7 @@ class Engine:
         loops: Loops,
     ) -> None:
         self.core = PoolCore(limits)
-        self.roster = Roster()
+        self.roster = LiveObjects()
         self._catalogue = catalogue
         self._observer = observer
         self._clock = clock
@@ -81,7 +81,7 @@ class Engine:
         self._ticks = loops.add("the pool's clock")
         self._house_policy = house_policy
         self._wishes: dict[str, SeatWish] = {}
-        self._hand = Stablehand(
+        self._hand = ActionRunner(
             roster=self.roster,
             tell=self.tell,
             start=start_transport,
@@ -91,10 +91,10 @@ class Engine:
             clock=clock,
             chance=chance,
         )
-        self.makings = Makings(catalogue, self.core, self.tell)
-        self._waiting: dict[ClaimId, asyncio.Future[Answer]] = {}
-        self._early: dict[ClaimId, Answer] = {}
-        self._inbox: deque[events.Event] = deque()
+        self.makings = LaunchRefresh(catalogue, self.core, self.tell)
+        self._waiting: dict[ClaimId, asyncio.Future[ClaimAnswer]] = {}
+        self._early: dict[ClaimId, ClaimAnswer] = {}
+        self._inbox: deque[events.CoreEvent] = deque()
         self._pumping = False
         self._closed = False
         self._empty = asyncio.Event()
@@ -114,14 +114,14 @@ class Engine:
             actions.Probe: self._probe,
             actions.WakeAt: self._wake_at,
             actions.ForgetKey: self._forget_key,
-            actions.Note: self._note,
+            actions.Notable: self._note,
         }
 
     # --- life ---
 
     def start(self, loop: asyncio.AbstractEventLoop, *, watch_every: float) -> None:
         """Bind to a loop."""
-        self._ground = Ground(loop, Crew(loop, self._work_died))
+        self._ground = Ground(loop, TaskOwner(loop, self._work_died))
         self._watch_every = watch_every
         # Apart: a file system that does not answer holds up the one, and memory is watched all the same.
         self.work(self._watch_memory(), "memory watch")
@@ -185,11 +185,11 @@ class Engine:
         """Let every shared process end when its sessions have moved, and keep none warm."""
         for key in self.makings.known():
             if not key.private:
-                self.tell(events.Cool(key))
+                self.tell(events.StopWarming(key))
 
     # --- events in ---
 
-    def tell(self, event: events.Event) -> None:
+    def tell(self, event: events.CoreEvent) -> None:
         """Let the core decide, and do what it says."""
         self._inbox.append(event)
         if self._pumping:
@@ -225,7 +225,7 @@ class Engine:
         if wish.resume is not None:
             self._wishes.pop(wish.id, None)
 
-    def release(self, tenure: Tenure) -> None:
+    def release(self, tenure: LeaseState) -> None:
         """The holder is done."""
         tenure.moved.set()
         if self.roster.tenures.pop(tenure.lease, None) is not None:
@@ -236,19 +236,19 @@ class Engine:
         if self._closed:
             raise PoolClosed
 
-    def order(self, event: events.Event) -> None:
+    def order(self, event: events.CoreEvent) -> None:
         """Tell the core an operator's wish. Raises `PoolClosed`."""
         self.require_open()
         self.tell(event)
 
-    def ask(self, claim: events.Claim) -> "Answer | asyncio.Future[Answer]":
+    def ask(self, claim: events.Claim) -> "ClaimAnswer | asyncio.Future[ClaimAnswer]":
         """Put a claim before the core. A warm pool answers at once, without a turn of the loop."""
         self.require_open()
         self.tell(claim)
         early = self._early.pop(claim.claim, None)
         if early is not None:
             return early
-        future: asyncio.Future[Answer] = self._bound.loop.create_future()
+        future: asyncio.Future[ClaimAnswer] = self._bound.loop.create_future()
         self._waiting[claim.claim] = future
         return future
 
@@ -263,7 +263,7 @@ class Engine:
 
     def _start_slot(self, action: actions.StartSlot) -> None:
         key = pool_key(action.key)
-        if (unmade := self.makings.unmade(key)) is not None:
+        if (unmade := self.makings.failed(key)) is not None:
             self._hand.not_launched(action.slot, key, unmade)
             return
         try:
@@ -271,7 +271,7 @@ class Engine:
         except (PoolError, ValueError) as error:
             self._hand.not_launched(action.slot, key, error)
             return
-        running = Running(action.slot, key, made, self._clock())
+        running = LiveProcess(action.slot, key, made, self._clock())
         self.roster.slots[action.slot] = running
         running.task = self.work(self._hand.start_slot(running), f"start {action.slot}")
         # Cancelled before its first step, the work never runs and tells nothing: the slot would close for ever.
@@ -294,7 +294,7 @@ class Engine:
             self.work(self._hand.stop_slot(running, hard=action.hard), f"stop {action.slot}")
 
     def _open_seat(self, action: actions.OpenSeat) -> None:
-        chair = Chair(action.seat, action.slot, action.tools, SeatPolicy(self._house_policy), self._clock())
+        chair = LiveSeat(action.seat, action.slot, action.tools, SeatPolicy(self._house_policy), self._clock())
         self.roster.chairs[action.seat] = chair
         self.work(self._hand.open_seat(chair), f"open {action.seat}")
 
@@ -310,9 +310,9 @@ class Engine:
         if action.seat is not None:
             chair = self.roster.chairs[action.seat]
             running = self.roster.slots[action.slot]
-            if chair.session is not None and not running.heard:
+            if chair.session is not None and not running.has_answered:
                 chair.session.on_answer(partial(self._heard, running, action.lease))
-            self.roster.tenures[action.lease] = Tenure(
+            self.roster.tenures[action.lease] = LeaseState(
                 lease=action.lease,
                 claim=action.claim,
                 generation=action.generation,
@@ -323,15 +323,15 @@ class Engine:
             )
         self._answer(action)
 
-    def _heard(self, running: Running, lease: LeaseId) -> None:
+    def _heard(self, running: LiveProcess, lease: LeaseId) -> None:
         # Whoever heard the end of a turn without an answer may have released its seat by now. Then the core hears of
         # nothing, so the next to sit there is still to be listened to.
         if lease not in self.roster.tenures:
             return
-        running.heard = True
+        running.has_answered = True
         self.tell(events.Answered(lease))
 
-    def _answer(self, action: Answer) -> None:
+    def _answer(self, action: ClaimAnswer) -> None:
         future = self._waiting.pop(action.claim, None)
         if future is None:
             self._early[action.claim] = action
@@ -355,7 +355,7 @@ class Engine:
                 tenure.lost = lost or PoolError(action.text or f"the process was ended: {action.cause.value}")
                 tenure.moved.set()
 
-    def _leave_chair(self, chair: Chair) -> None:
+    def _leave_chair(self, chair: LiveSeat) -> None:
         chair.unwanted = True
         if chair.ready_at is None:
             return  # its open is under way, and closes it
@@ -387,7 +387,7 @@ class Engine:
         self.makings.forget(key)
         self.roster.failures.pop(key, None)
 
-    def _note(self, action: actions.Note) -> None:
+    def _note(self, action: actions.Notable) -> None:
         provider = "" if action.key is None else pool_key(action.key).key.provider
         cause = "" if action.cause is None else action.cause.value
         self._observer.noted(provider, action.what.value, cause)

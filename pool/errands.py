@@ -18,10 +18,10 @@ from ostler.pool.roster import PoolKey
 
 log = logging.getLogger(__name__)
 
-Order: TypeAlias = Callable[[PoolKey], events.Event]
+DeferredOrder: TypeAlias = Callable[[PoolKey], events.CoreEvent]
 
 
-class Errands:
+class DeferredOrders:
     """Of one pool. `learn` makes a key known to the core, or says why it cannot be."""
 
     def __init__(
@@ -30,9 +30,9 @@ class Errands:
         self._engine = engine
         self._learn = learn
         self._observer = observer
-        self._waiting: dict[TransportKey, list[Order]] = {}
+        self._waiting: dict[TransportKey, list[DeferredOrder]] = {}
 
-    def run(self, key: TransportKey, order: Order) -> None:
+    def run(self, key: TransportKey, order: DeferredOrder) -> None:
         """Have it carried out."""
         known = PoolKey(key)
         if key in self._waiting:
@@ -57,10 +57,10 @@ class Errands:
         for order in orders:
             self._order(known, order)
 
-    def _order(self, key: TransportKey, order: Order) -> None:
+    def _order(self, key: TransportKey, order: DeferredOrder) -> None:
         event = order(PoolKey(key))
         self._engine.order(event)
-        if not isinstance(event, events.Warm | events.Hint):
+        if not isinstance(event, events.KeepWarm | events.Hint):
             for known in self._engine.makings.known_as(key):
                 if known.owner is not None:
                     self._engine.order(order(known))

@@ -18,7 +18,7 @@ from ostler.pool.errors import PoolError
 from ostler.wire.json import JsonObject
 
 
-class Reason(StrEnum):
+class StopReason(StrEnum):
     """Why a turn ended."""
 
     DONE = "done"
@@ -178,7 +178,7 @@ class Finished:
     """The end of the turn. `detail` says what went wrong for FAILED, `cause` is the error behind it; `usage` where the
     agent reported it."""
 
-    reason: Reason
+    reason: StopReason
     detail: str = ""
     usage: Usage | None = None
     cause: PoolError | None = None

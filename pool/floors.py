@@ -12,12 +12,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 
-from ostler.pool.catalogue import Catalogue
+from ostler.pool.catalogue import LaunchCache
 from ostler.pool.configuration import WarmKey
 from ostler.pool.core import events
 from ostler.pool.engine import Engine
 from ostler.pool.keys import TransportKey
-from ostler.pool.looks import PATIENCE, NoLook
+from ostler.pool.looks import PATIENCE, ProbeFailed
 from ostler.pool.observer import Observer
 from ostler.pool.roster import PoolKey
 from ostler.pool.stablehand import SeatWish
@@ -27,10 +27,10 @@ Floor = tuple[PoolKey, SeatWish]
 Canonical = Callable[[TransportKey, float], Awaitable[TransportKey]]
 
 
-class Floors:
+class WarmKeys:
     """Of one pool. `canonical` finds the pool's own name of a key within so many seconds."""
 
-    def __init__(self, engine: Engine, catalogue: Catalogue, canonical: Canonical, observer: Observer) -> None:
+    def __init__(self, engine: Engine, catalogue: LaunchCache, canonical: Canonical, observer: Observer) -> None:
         self._engine = engine
         self._catalogue = catalogue
         self._canonical = canonical
@@ -54,8 +54,8 @@ class Floors:
     def give_again(self) -> None:
         """The keys were cooled for another reason than their making: they keep their floors."""
         for (key, seat), (seats, _) in self._given.items():
-            if self._engine.makings.knows(key) and self._engine.makings.unmade(key) is None:
-                self._engine.tell(events.Warm(key, self._engine.remember(seat), seats))
+            if self._engine.makings.knows(key) and self._engine.makings.failed(key) is None:
+                self._engine.tell(events.KeepWarm(key, self._engine.remember(seat), seats))
 
     async def try_again(self) -> None:
         """What could not be given may be by now."""
@@ -69,7 +69,7 @@ class Floors:
     async def _give(self, warm: WarmKey, edition: int) -> None:
         try:
             key = PoolKey(await self._canonical(warm.key, PATIENCE))
-            unmade = self._engine.makings.unmade(key) is not None
+            unmade = self._engine.makings.failed(key) is not None
             await self._engine.makings.prepare(key, PATIENCE)
             if edition != self._catalogue.edition:
                 return  # whoever brought the newer settings does the same with them
@@ -89,17 +89,17 @@ class Floors:
         # A key that could not be made meanwhile was cooled: it has its floor still and keeps nothing warm. After new
         # settings it is said in any case: who made the key anew in between may have been quicker than this look.
         if seats != before or cooled or said != edition:
-            self._engine.tell(events.Warm(key, self._engine.remember(seat), seats))
+            self._engine.tell(events.KeepWarm(key, self._engine.remember(seat), seats))
 
     def _take_away(self, edition: int) -> None:
         for key, seat in [floor for floor, (_, said) in self._given.items() if said != edition]:
             del self._given[key, seat]
             if self._engine.makings.knows(key):
-                self._engine.tell(events.Warm(key, seat.id, 0))
+                self._engine.tell(events.KeepWarm(key, seat.id, 0))
 
     def _stays_cold(self, warm: WarmKey, error: Exception) -> None:
         floor = self._found.get(warm)
-        if floor in self._given and isinstance(error.__cause__, NoLook):
+        if floor in self._given and isinstance(error.__cause__, ProbeFailed):
             # Nobody knows better: what cannot be looked at for the moment stays as it is.
             self._given[floor] = self._given[floor][0], self._catalogue.edition
         if self._cold.get(warm) == str(error):

@@ -16,12 +16,12 @@ from typing import Any, Self, TypeVar
 
 from ostler.pool.errors import PoolClosed
 from ostler.pool.events import Finished, TurnEvent
-from ostler.pool.turn import Turn
+from ostler.pool.turn import AgentTurn
 
 Result = TypeVar("Result")
 
 
-class Home:
+class OwnerLoop:
     """Bound once, to the loop the pool was started on."""
 
     __slots__ = ("_away", "_closed", "_door", "_loop")
@@ -128,15 +128,15 @@ class Home:
         return future
 
 
-class Crossing:
+class LoopHandover:
     """A turn on its way to somebody who is not at home and may be gone before it gets there: then it is left at once,
     since nobody has it who could. Both sides of it are played at home, so neither can miss the other."""
 
     def __init__(self) -> None:
-        self._turn: Turn | None = None
+        self._turn: AgentTurn | None = None
         self._given_up = False
 
-    async def begin(self, starting: Callable[[], Coroutine[Any, Any, Turn]]) -> Turn:
+    async def begin(self, starting: Callable[[], Coroutine[Any, Any, AgentTurn]]) -> AgentTurn:
         """Start it."""
         turn = self._turn = await starting()
         if self._given_up:
@@ -150,11 +150,11 @@ class Crossing:
             self._turn.leave()
 
 
-class AwayTurn:
+class RemoteTurn:
     """A turn in the hands of somebody who is not at home. To its consumer it is as the `Turn`: iterated once, and
     cancelled when it is left early."""
 
-    def __init__(self, home: Home, turn: Turn) -> None:
+    def __init__(self, home: OwnerLoop, turn: AgentTurn) -> None:
         self._home = home
         self._turn = turn
 
@@ -172,7 +172,7 @@ class AwayTurn:
         self._home.post(self._turn.leave)
 
 
-class CarriedTurn(AwayTurn):
+class ForeignLoopTurn(RemoteTurn):
     """On another loop than the pool's. Leaving `async with turn:` cancels it at once; else its iterator does when it is
     dropped."""
 

@@ -25,7 +25,7 @@ from ostler.pool.logins import logins, missing_login
 from ostler.pool.process.command import Command
 from ostler.pool.process.environment import build_environment
 from ostler.pool.prompt import PlainText
-from ostler.pool.provider import Approval, CodecName, Provider, ToolChannel, Wanted
+from ostler.pool.provider import Approval, CodecName, Provider, ProviderNeeds, ToolChannel
 from ostler.pool.settings import BadSetting, ProviderSettings
 
 DEFAULT_MODEL = "default"
@@ -91,7 +91,7 @@ def launch(
         environ, passed=(*provider.pass_env, *provider.credentials, *settings.pass_env), extra={"HOME": home}
     )
     program = _program(provider, settings, settings.env.get("PATH", base["PATH"]))
-    recipe = provider.arguments(Wanted(model_of(key), settings.approval))
+    recipe = provider.arguments(ProviderNeeds(model_of(key), settings.approval))
     cache = {} if settings.cache is None else {"NODE_COMPILE_CACHE": settings.cache}
     env = {**base, **cache, **provider.fixed_env, **recipe.env, **settings.env}
     command = Command(

@@ -17,13 +17,13 @@ from typing import Self
 
 from ostler.pool.core.values import ClaimId, LeaseId, SeatId, SlotId
 from ostler.pool.errors import LeaseEnded, PoolError
-from ostler.pool.home import CarriedTurn, Crossing, Home
+from ostler.pool.home import ForeignLoopTurn, LoopHandover, OwnerLoop
 from ostler.pool.keys import TransportKey
 from ostler.pool.ports import ToolTicket
 from ostler.pool.prompt import PromptPart, TextPart
 from ostler.pool.provider import Level
 from ostler.pool.session import AgentSession
-from ostler.pool.turn import Turn
+from ostler.pool.turn import AgentTurn
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Waited:
 
 
 @dataclass(eq=False)
-class Tenure:
+class LeaseState:
     """What the pool keeps of a lease while it is held; shared with the handle, which must not be kept alive by it."""
 
     lease: LeaseId
@@ -62,7 +62,7 @@ class Lease:
 
     def __init__(
         self,
-        tenure: Tenure,
+        tenure: LeaseState,
         *,
         session: AgentSession,
         pid: int,
@@ -72,9 +72,9 @@ class Lease:
         miss: str,
         waited: Waited,
         restored: bool,
-        home: Home,
-        release: Callable[[Tenure], None],
-        dropped: Callable[[Tenure], None],
+        home: OwnerLoop,
+        release: Callable[[LeaseState], None],
+        dropped: Callable[[LeaseState], None],
     ) -> None:
         self._tenure = tenure
         self._home = home
@@ -118,7 +118,9 @@ class Lease:
         """Returns when the seat should be left, because it was lost or is to be moved; or when it was released."""
         await self._home.run(self._tenure.moved.wait())
 
-    async def prompt(self, prompt: str | Sequence[PromptPart], *, level: Level | None = None) -> Turn | CarriedTurn:
+    async def prompt(
+        self, prompt: str | Sequence[PromptPart], *, level: Level | None = None
+    ) -> AgentTurn | ForeignLoopTurn:
         """Start a turn on the seat's session; its events may be awaited on the loop that asked.
 
         `level`: what the agent may do in this turn, where a process that asks can be told so with each turn; None: as
@@ -127,15 +129,15 @@ class Lease:
         """
         if self._home.here:
             return await self.begin(prompt, level)
-        crossing = Crossing()
+        crossing = LoopHandover()
         try:
             turn = await self._home.run(crossing.begin(lambda: self.begin(prompt, level)))
         except asyncio.CancelledError:
             self._home.post(crossing.give_up)
             raise
-        return CarriedTurn(self._home, turn)
+        return ForeignLoopTurn(self._home, turn)
 
-    async def begin(self, prompt: str | Sequence[PromptPart], level: Level | None = None) -> Turn:
+    async def begin(self, prompt: str | Sequence[PromptPart], level: Level | None = None) -> AgentTurn:
         """As `prompt`, on the pool's own loop only."""
         if self.released:
             raise LeaseEnded(self.key, self.id)

@@ -22,7 +22,7 @@ PATIENCE: Final = 10.0
 Found = TypeVar("Found")
 
 
-class NoLook(Exception):
+class ProbeFailed(Exception):
     """What was asked of the disk could not be asked, or was not answered in time. `why` says which."""
 
     def __init__(self, why: str) -> None:
@@ -30,7 +30,7 @@ class NoLook(Exception):
         self.why = why
 
 
-class Looks(Generic[Found]):
+class BlockingProbe(Generic[Found]):
     """Looks of one kind, on one loop."""
 
     def __init__(self) -> None:
@@ -61,12 +61,12 @@ class Looks(Generic[Found]):
         if look is not None:
             return look
         if (crowd := self._crowd(place)) is not None:
-            raise NoLook(f"{crowd} have not come back; is a disk dead?")
+            raise ProbeFailed(f"{crowd} have not come back; is a disk dead?")
         look = asyncio.get_running_loop().create_future()
         try:
             threading.Thread(target=_look, args=(look, work), name=f"look at {name}", daemon=True).start()
         except RuntimeError as error:
-            raise NoLook(f"it could not be looked at: {error}") from error
+            raise ProbeFailed(f"it could not be looked at: {error}") from error
         # Not before it has begun: a look that nobody makes would be waited for by all who ask for the name.
         self._under_way[name], self._places[name] = look, place
         # In a context of its own: what the first claimer carries must not live on in the look.
@@ -90,7 +90,7 @@ class Looks(Generic[Found]):
         look = self.begin(name, work, learn, place)
         await _wait_for(look, until - loop.time())
         if not look.done():
-            raise NoLook(f"its file system did not answer within {patience:.3g} s")
+            raise ProbeFailed(f"its file system did not answer within {patience:.3g} s")
         return look.result()
 
     def _crowd(self, place: Hashable) -> str | None:

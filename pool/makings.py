@@ -16,30 +16,30 @@ from collections.abc import Callable, Coroutine, Hashable, Iterable
 from functools import partial
 from typing import Any
 
-from ostler.pool.catalogue import Catalogue
+from ostler.pool.catalogue import LaunchCache
 from ostler.pool.core import events
 from ostler.pool.core.machine import PoolCore
 from ostler.pool.core.values import KeySpec
 from ostler.pool.errors import AgentStartFailed, Phase, PoolError
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch import Launch
-from ostler.pool.looks import PATIENCE, Looks, NoLook
+from ostler.pool.looks import PATIENCE, BlockingProbe, ProbeFailed
 from ostler.pool.roster import PoolKey
 
 log = logging.getLogger(__name__)
 
 
-class Makings:
+class LaunchRefresh:
     """Between the catalogue and the core of one pool."""
 
-    def __init__(self, catalogue: Catalogue, core: PoolCore, tell: Callable[[events.Event], None]) -> None:
+    def __init__(self, catalogue: LaunchCache, core: PoolCore, tell: Callable[[events.CoreEvent], None]) -> None:
         self._catalogue = catalogue
         self._core = core
         self._tell = tell
         self._specs: dict[PoolKey, KeySpec] = {}
         self._variants: dict[TransportKey, dict[PoolKey, None]] = {}
-        self._builds: Looks[Launch] = Looks()
-        self._unmade: dict[PoolKey, PoolError | ValueError] = {}
+        self._builds: BlockingProbe[Launch] = BlockingProbe()
+        self._failed: dict[PoolKey, PoolError | ValueError] = {}
 
     def knows(self, key: PoolKey) -> bool:
         """Whether the core was told of the key, so that it is canonical."""
@@ -49,14 +49,14 @@ class Makings:
         """Every key that the core was told of."""
         return list(self._specs)
 
-    def unmade(self, key: PoolKey) -> PoolError | ValueError | None:
+    def failed(self, key: PoolKey) -> PoolError | ValueError | None:
         """Why nothing can be made of a key under the present settings."""
-        return self._unmade.get(key)
+        return self._failed.get(key)
 
     def forget(self, key: PoolKey) -> None:
         """The core dropped the key."""
         self._specs.pop(key, None)
-        self._unmade.pop(key, None)
+        self._failed.pop(key, None)
         known = self._variants.get(key.key, {})
         known.pop(key, None)
         # For everybody, for one owner and for one session alone it is one launch: another may still be started of it.
@@ -66,17 +66,17 @@ class Makings:
 
     def register(self, key: PoolKey) -> None:
         """Make sure the core knows the key. Raises what the catalogue raises, and `SettingsError`."""
-        if key not in self._specs or key in self._unmade:
+        if key not in self._specs or key in self._failed:
             self._tell_spec(key, self._catalogue.spec(key))
 
     async def prepare(self, key: PoolKey, patience: float) -> None:
         """Have the key's files read on a thread where nobody has under the present settings, so that `register` has
         none to read. What comes of a known key is told to the core. Raises what `register` raises."""
-        while not self._catalogue.made(key.key):
+        while not self._catalogue.is_current(key.key):
             edition = self._catalogue.edition
             try:
                 fresh = await self._build(key, patience)
-            except NoLook as error:
+            except ProbeFailed as error:
                 raise self._unread(key, error, patience) from error
             except (PoolError, ValueError) as error:
                 if edition != self._catalogue.edition:
@@ -91,7 +91,7 @@ class Makings:
         """Why nothing can be made of the key as the world is now; empty where nothing is in the way. Keeps nothing."""
         try:
             await self._build(key, patience)
-        except NoLook as error:
+        except ProbeFailed as error:
             return f"the files it is made of could not be read: {error.why}"
         except AgentStartFailed as error:
             return error.why
@@ -105,7 +105,7 @@ class Makings:
         place = self._catalogue.place(key.key)
         return self._builds.find(name, partial(self._catalogue.build, key.key), patience, place=place)
 
-    def _unread(self, key: PoolKey, error: NoLook, patience: float) -> AgentStartFailed:
+    def _unread(self, key: PoolKey, error: ProbeFailed, patience: float) -> AgentStartFailed:
         why = f"the files it is made of could not be read: {error.why}"
         return AgentStartFailed(
             provider=key.key.provider, phase=Phase.SPAWN, command=(), why=why, waited=min(patience, PATIENCE)
@@ -130,11 +130,11 @@ class Makings:
     async def _look_at_place(self, keys: Iterable[PoolKey], *, stale: bool) -> None:
         """One key after the other, to take no look from a claim; where one is not answered, none would be."""
         for key in keys:
-            if stale and self._catalogue.made(key.key):
+            if stale and self._catalogue.is_current(key.key):
                 continue
             try:
                 await self._look_anew(key)
-            except NoLook as error:
+            except ProbeFailed as error:
                 log.warning("cannot look at the making of %s, nor of any key beside it: %s", key, error)
                 return
 
@@ -147,7 +147,7 @@ class Makings:
                 self._take(fresh)
         except (PoolError, ValueError) as error:
             log.warning("%s cannot be started as configured now: %s", key, error)
-            if edition == self._catalogue.edition and not self._catalogue.made(key.key):
+            if edition == self._catalogue.edition and not self._catalogue.is_current(key.key):
                 self._unmake(key, error)
         except (OSError, RuntimeError) as error:
             # A folder that may not be read, for instance: whatever it is, the next look comes.
@@ -162,11 +162,11 @@ class Makings:
     def _unmake(self, key: PoolKey, error: PoolError | ValueError) -> None:
         """What is up was made of settings that hold no more: nothing is started of them again."""
         self._catalogue.forget(key.key)
-        unmade = [one for one in self.known_as(key.key) if one not in self._unmade]
+        unmade = [one for one in self.known_as(key.key) if one not in self._failed]
         # Before the core hears of any of them: what it starts in answer would be read on the loop.
-        self._unmade.update(dict.fromkeys(unmade, error))
+        self._failed.update(dict.fromkeys(unmade, error))
         for one in unmade:
-            self._tell(events.Cool(one))
+            self._tell(events.StopWarming(one))
 
     def known_as(self, key: TransportKey) -> list[PoolKey]:
         """For everybody, for one owner and for one session alone, as far as the core was told of them."""
@@ -179,4 +179,4 @@ class Makings:
             self._specs[key] = spec
             self._variants.setdefault(key.key, {})[key] = None
             self._tell(events.KeyRegistered(key, spec))
-        self._unmade.pop(key, None)
+        self._failed.pop(key, None)

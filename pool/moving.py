@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 
-class Moving:
+class SessionTransfers:
     """Of one pool."""
 
     def __init__(self) -> None:

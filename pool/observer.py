@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ParamSpec, Protocol
 
-from ostler.metrics.words import Words
+from ostler.metrics.words import LabelWords
 from ostler.pool.keys import TransportKey
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class Counts:
     opens: Counter[tuple[str, str]] = field(default_factory=Counter)
     notes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     drops: Counter[tuple[str, str]] = field(default_factory=Counter)
-    models: Words = field(default_factory=lambda: Words(MODELS))
+    models: LabelWords = field(default_factory=lambda: LabelWords(MODELS))
 
     def claimed(self, key: TransportKey, warmth: str, miss: str, waited: float) -> None:
         del waited

@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ostler.pool.codec import BadReply, Call, Opened
+from ostler.pool.codec import AgentCall, BadReply, Opened
 from ostler.pool.errors import (
     AgentFault,
     AgentSilent,
@@ -100,7 +100,7 @@ class Opening:
             await self._exchange(Phase.SESSION_LOAD, call, register)
         except BaseException:
             self._host.leave(memo.session_id)
-            self._host.see_off(self._host.put_away(session))
+            self._host.run_closing_task(self._host.put_away(session))
             raise
         try:
             await self._hear_out(session, memo)
@@ -127,7 +127,7 @@ class Opening:
             for event in codec.recited(result):
                 session.receive(event)
 
-        for call in codec.recite(session.id, 1 + memo.said.since):
+        for call in codec.recent_turns(session.id, 1 + memo.said.since):
             try:
                 await connection.ask(
                     call, deadline=self._deadlines.session_load, phase=Phase.SESSION_LOAD, at_once=tell
@@ -146,7 +146,7 @@ class Opening:
             raise UnknownSession(provider=self._provider.name, session_id=session.id)
         raise RecordIncomplete(provider=self._provider.name, session_id=session.id)
 
-    async def _exchange(self, phase: Phase, call: Call, register: Callable[[Any], None]) -> None:
+    async def _exchange(self, phase: Phase, call: AgentCall, register: Callable[[Any], None]) -> None:
         deadlines, connection = self._deadlines, self._host.connection
         deadline = deadlines.session_open if phase is Phase.SESSION_OPEN else deadlines.session_load
         if self._order.ticket is not None:
@@ -164,7 +164,7 @@ class Opening:
                 raise connection.failure(phase, str(error), self._loop.time() - began) from error
         self._made()
 
-    def _refused(self, phase: Phase, fault: AgentFault, waited: float, call: Call) -> PoolError:
+    def _refused(self, phase: Phase, fault: AgentFault, waited: float, call: AgentCall) -> PoolError:
         if phase is Phase.SESSION_LOAD and fault.code in self._provider.faults.unknown_session:
             named = call.params.get("sessionId") or call.params.get("threadId")
             return UnknownSession(provider=self._provider.name, session_id=str(named))

@@ -28,7 +28,7 @@ class SeatOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class LastTexts:
     """The last prompt that had words and came to a good end."""
 
     end: str = field(default="", repr=False)
@@ -49,5 +49,5 @@ class SessionMemo:
     cwd: str
     opened_at: float
     last_turn_at: float
-    said: Said = Said()
+    said: LastTexts = LastTexts()
     """What the agent must know of it."""

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from ostler.pool.events import PermissionAsked, PermissionOption
 from ostler.pool.ports import PermissionChoice, PermissionPolicy
 
-Person = Callable[[str, PermissionAsked], Awaitable[str | None]]
+AskPerson = Callable[[str, PermissionAsked], Awaitable[str | None]]
 """Shows a request to somebody who decides; the id of an option, or None to cancel."""
 
 YES = ("allow_once", "allow_always")
@@ -39,7 +39,7 @@ async def deny(_session_id: str, asked: PermissionAsked) -> PermissionChoice:
     return PermissionChoice(first_of(NO, asked.options), "deny")
 
 
-def ask(person: Person, *, deadline: float) -> PermissionPolicy:
+def ask(person: AskPerson, *, deadline: float) -> PermissionPolicy:
     """Let a person decide within `deadline` seconds."""
     if deadline <= 0:
         raise ValueError(f"a person needs time to answer: the deadline must be above 0 s, not {deadline}")

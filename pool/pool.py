@@ -20,21 +20,21 @@ from types import TracebackType
 from typing import Self
 
 from ostler.metrics.loops import Loops
-from ostler.pool.catalogue import Catalogue, placed
+from ostler.pool.catalogue import LaunchCache, placed
 from ostler.pool.configuration import PoolSettings, Share
 from ostler.pool.core import events
 from ostler.pool.core.actions import Grant, Refuse
 from ostler.pool.core.reasons import reasons
 from ostler.pool.core.values import LeaseId, SeatId, SettingsError, SlotId
-from ostler.pool.decisions import GRANTED, PER_KEY, Decision, Decisions
+from ostler.pool.decisions import GRANTED, PER_KEY, ClaimDecision, RecentClaims
 from ostler.pool.directories import Directories
 from ostler.pool.engine import Engine
-from ostler.pool.errands import Errands, Order
+from ostler.pool.errands import DeferredOrder, DeferredOrders
 from ostler.pool.errors import AgentStartFailed, NoToolPort
-from ostler.pool.floors import Floors
-from ostler.pool.home import Home
+from ostler.pool.floors import WarmKeys
+from ostler.pool.home import OwnerLoop
 from ostler.pool.keys import TransportKey
-from ostler.pool.lease import Lease, Tenure, Waited
+from ostler.pool.lease import Lease, LeaseState, Waited
 from ostler.pool.looks import PATIENCE
 from ostler.pool.observer import Counts, Guarded, Observer
 from ostler.pool.order import SessionMemo
@@ -42,7 +42,7 @@ from ostler.pool.permission import deny
 from ostler.pool.ports import PermissionPolicy, ToolOffer, ToolPort, Tools, ToolSet
 from ostler.pool.provider import Provider
 from ostler.pool.refusals import refusal_error
-from ostler.pool.roster import Chair, PoolKey, Running, UnderWay
+from ostler.pool.roster import LiveProcess, LiveSeat, PoolKey, UnderWay
 from ostler.pool.snapshot import PoolSnapshot, snapshot
 from ostler.pool.stablehand import SeatWish, StartTransport
 from ostler.pool.transport import Transport
@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class LeaseRequest:
     """One call of `lease`, as it is carried from the first try to the fallback."""
 
     key: TransportKey
@@ -87,13 +87,13 @@ class TransportPool:
         self._settings = settings
         self._loops = Loops() if loops is None else loops
         self._observer = Guarded(Counts() if observer is None else observer)
-        self._catalogue = Catalogue(settings, providers, environ)
+        self._catalogue = LaunchCache(settings, providers, environ)
         self._directories = Directories(self._catalogue.look, clock)
         self._clock = clock
         self._tool_port = tool_port
         self._claim_ids = itertools.count(1)
-        self._decisions = Decisions()
-        self.home = Home()
+        self._decisions = RecentClaims()
+        self.home = OwnerLoop()
         self._closing: asyncio.Task[None] | None = None
         self._engine = Engine(
             settings.limits,
@@ -106,8 +106,8 @@ class TransportPool:
             chance=chance,
             loops=self._loops,
         )
-        self._errands = Errands(self._engine, self._learn, self._observer)
-        self._floors = Floors(self._engine, self._catalogue, self._canonical, self._observer)
+        self._errands = DeferredOrders(self._engine, self._learn, self._observer)
+        self._floors = WarmKeys(self._engine, self._catalogue, self._canonical, self._observer)
 
     # --- life ---
 
@@ -148,9 +148,9 @@ class TransportPool:
 
     async def get(self, key: TransportKey, *, deadline: float | None = None) -> Transport:
         """The shared process of a key, started if need be. The same key, the same object."""
-        return await self.home.run(self._get(Wish(key, SeatWish(), "", self._until(deadline), None, None)))
+        return await self.home.run(self._get(LeaseRequest(key, SeatWish(), "", self._until(deadline), None, None)))
 
-    async def _get(self, wish: Wish) -> Transport:
+    async def _get(self, wish: LeaseRequest) -> Transport:
         known = PoolKey(await self._canonical(wish.key, wish.deadline - self._clock()))
         while True:
             await self._make(known, wish)
@@ -187,7 +187,7 @@ class TransportPool:
         """
         wanted, offer = self._wanted(key, tools)
         seat = SeatWish(wanted) if resume is None else SeatWish(wanted, resume, next(self._claim_ids))
-        wish = Wish(key, seat, owner, self._until(deadline), parent, policy, offer, tool_context, process_owner)
+        wish = LeaseRequest(key, seat, owner, self._until(deadline), parent, policy, offer, tool_context, process_owner)
         return await self.home.run(self._lease(wish))
 
     def _wanted(self, key: TransportKey, tools: ToolSet | Tools | None) -> tuple[ToolSet | None, ToolOffer | None]:
@@ -201,7 +201,7 @@ class TransportPool:
         offer = self._tool_port.offer(tools)
         return ToolSet(tuple(offer.definitions)), offer
 
-    async def _lease(self, wish: Wish) -> Lease:
+    async def _lease(self, wish: LeaseRequest) -> Lease:
         known = await self._canonical(wish.key, wish.deadline - self._clock())
         if known is not wish.key:
             wish = replace(wish, key=known)
@@ -221,10 +221,10 @@ class TransportPool:
             self._observer.noted(wish.key.provider, "fallback", error.phase.value)
         return await self._seat(wish, PoolKey(wish.key, private=True), "fallback")
 
-    def _shared_key(self, wish: Wish) -> PoolKey:
+    def _shared_key(self, wish: LeaseRequest) -> PoolKey:
         return PoolKey(wish.key, owner=wish.process_owner if self._settings.share is Share.OWNER else None)
 
-    async def _seat(self, wish: Wish, key: PoolKey, warmth: str | None) -> Lease:
+    async def _seat(self, wish: LeaseRequest, key: PoolKey, warmth: str | None) -> Lease:
         try:
             while True:
                 await self._make(key, wish)
@@ -237,12 +237,12 @@ class TransportPool:
         finally:
             self._engine.forget_resume(wish.seat)
 
-    async def _make(self, key: PoolKey, wish: Wish) -> None:
+    async def _make(self, key: PoolKey, wish: LeaseRequest) -> None:
         """Before each try, also a later one: a reload may have come between the two."""
         await self._engine.makings.prepare(key, max(0.0, wish.deadline - self._clock()))
         self._engine.makings.register(key)
 
-    async def _claim(self, key: PoolKey, tools: str | None, wish: Wish) -> Grant:
+    async def _claim(self, key: PoolKey, tools: str | None, wish: LeaseRequest) -> Grant:
         claim = next(self._claim_ids)
         parent = None if wish.parent is None else LeaseId(wish.parent)
         learn = wish.seat.resume is None and not key.private
@@ -255,12 +255,14 @@ class TransportPool:
                 raise
         if isinstance(answer, Refuse):
             self._observer.refused(key.key, answer.kind.value)
-            refused = Decision(self._clock(), answer.kind.value, queue=answer.waited, text=answer.text)
+            refused = ClaimDecision(self._clock(), answer.kind.value, queue=answer.waited, text=answer.text)
             self._decisions.record(key, refused)
             raise refusal_error(answer, key, self._engine.failure(key))
         return answer
 
-    def _hand_over(self, grant: Grant, wish: Wish, key: PoolKey, asked: float, warmth: str | None) -> Lease | None:
+    def _hand_over(
+        self, grant: Grant, wish: LeaseRequest, key: PoolKey, asked: float, warmth: str | None
+    ) -> Lease | None:
         """Turn a grant into a lease; None when the process died between the two and nothing was lost but time."""
         roster = self._engine.roster
         tenure, chair = roster.tenures.get(grant.lease), roster.chairs.get(grant.seat or SeatId(0))
@@ -277,7 +279,7 @@ class TransportPool:
         waited = waited_for(asked, self._clock(), roster.slots[grant.slot], chair)
         self._observer.claimed(key.key, named, grant.miss.value, waited.total)
         split = (waited.queue, waited.spawn, waited.session_new)
-        self._decisions.record(key, Decision(self._clock(), GRANTED, named, grant.miss.value, *split))
+        self._decisions.record(key, ClaimDecision(self._clock(), GRANTED, named, grant.miss.value, *split))
         return Lease(
             tenure,
             session=chair.session,
@@ -293,14 +295,14 @@ class TransportPool:
             dropped=self._dropped,
         )
 
-    def _release(self, tenure: Tenure) -> None:
+    def _release(self, tenure: LeaseState) -> None:
         self.home.tell(self._engine.release, tenure)
 
-    def _dropped(self, tenure: Tenure) -> None:
+    def _dropped(self, tenure: LeaseState) -> None:
         """Called by the collector, on whatever thread and in the midst of whatever it runs: nothing is done here."""
         self.home.post(self._take_back, tenure)
 
-    def _take_back(self, tenure: Tenure) -> None:
+    def _take_back(self, tenure: LeaseState) -> None:
         log.warning("a lease of %s was dropped without a release; releasing it", tenure.key)
         self._observer.noted(tenure.key.provider, "dropped_lease", "")
         self._engine.release(tenure)
@@ -332,7 +334,7 @@ class TransportPool:
         if seats < 0:
             raise SettingsError(f"{key}: to keep {seats} seats warm means nothing")
         wish = SeatWish(self._wanted(key, tools)[0])
-        self._order(key, lambda known: events.Warm(known, self._engine.remember(wish), seats))
+        self._order(key, lambda known: events.KeepWarm(known, self._engine.remember(wish), seats))
 
     def hint(self, key: TransportKey, tools: ToolSet | Tools | None = None) -> None:
         """A session with this key is likely to go on soon: have a seat ready for a while. Nobody shares: nothing."""
@@ -362,7 +364,7 @@ class TransportPool:
 
     def cool(self, key: TransportKey) -> None:
         """As `drain`, and nothing is kept warm for the key, whatever was learned of it, until somebody asks again."""
-        self._order(key, events.Cool)
+        self._order(key, events.StopWarming)
 
     def reconnect(self, key: TransportKey) -> None:
         """Forget the key's start failures: the cause is mended."""
@@ -437,7 +439,7 @@ class TransportPool:
 
     # --- loops ---
 
-    def _order(self, key: TransportKey, order: Order) -> None:
+    def _order(self, key: TransportKey, order: DeferredOrder) -> None:
         self._engine.require_open()
         self._errands.run(self._seen(key), order)
 
@@ -453,7 +455,7 @@ class TransportPool:
         return self._clock() + (self._settings.claim_deadline if deadline is None else deadline)
 
 
-def waited_for(asked: float, granted: float, running: Running, chair: Chair) -> Waited:
+def waited_for(asked: float, granted: float, running: LiveProcess, chair: LiveSeat) -> Waited:
     """Split a claim's wait into its own share of the process start and of the session open, and the rest."""
     process_up = asked if running.ready_at is None else max(asked, min(running.ready_at, granted))
     opening = max(process_up, chair.begun)

@@ -55,7 +55,7 @@ class ToolOffer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ToolIdentity:
     """A process that cannot be mistaken for a later one with the same pid."""
 
     pid: int
@@ -63,7 +63,7 @@ class Identity:
     """Clock ticks since boot, field 22 of /proc/<pid>/stat."""
 
 
-class RelayCommand(Protocol):
+class RelayLaunch(Protocol):
     """What an agent launches as its stdio tool server. The token is in `env` only."""
 
     @property
@@ -120,7 +120,7 @@ class ToolTicket(Protocol):
     @property
     def token(self) -> str: ...
     @property
-    def relay(self) -> RelayCommand: ...
+    def relay(self) -> RelayLaunch: ...
     @property
     def definitions(self) -> Sequence[JsonObject]: ...
 

@@ -203,7 +203,7 @@ class FaultReading:
     """Those of them after which the agent goes on with the turn unseen: nobody prompts that session again."""
 
 
-class Finder(Protocol):
+class CommandFinder(Protocol):
     """Looks for programs on the PATH that the child will have."""
 
     def program(self, name: str, *, install: str) -> str:
@@ -218,7 +218,7 @@ class Finder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ProviderNeeds:
     """What a process is wanted for."""
 
     model: str | None
@@ -233,12 +233,12 @@ class Recipe:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-Find = Callable[[Finder], tuple[str, ...]]
+Find = Callable[[CommandFinder], tuple[str, ...]]
 """Where the program is; a setting may say it instead, the arguments stay the provider's."""
-Arguments = Callable[[Wanted], Recipe]
+Arguments = Callable[[ProviderNeeds], Recipe]
 
 
-def no_arguments(_wanted: Wanted) -> Recipe:
+def no_arguments(_wanted: ProviderNeeds) -> Recipe:
     """For agents that need none."""
     return Recipe()
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 from re import Pattern
 
 from ostler.pool.events import AgentEvent, Other, Text, ToolStarted, UserText
-from ostler.pool.order import Said
+from ostler.pool.order import LastTexts
 from ostler.pool.prompt import PromptPart, TextPart
 
 WORDS = frozenset({Text, ToolStarted})
@@ -56,14 +56,14 @@ def squeezed(text: str, most: int) -> str:
     return "".join(text[-most:].split())
 
 
-class LastSaid:
+class LastPrompt:
     """What was said last in a session that is in use."""
 
     __slots__ = ("_asked", "said", "wordless")
 
-    def __init__(self, said: Said) -> None:
+    def __init__(self, said: LastTexts) -> None:
         self.said = said
-        self._asked: Said | None = None
+        self._asked: LastTexts | None = None
         """What is to be looked for from the end of this turn on; None: what was to be looked for before."""
         self.wordless = True
         """No word of an answer has come yet."""
@@ -72,9 +72,9 @@ class LastSaid:
         """A prompt was sent."""
         self.wordless, self._asked = True, None
         if is_command(parts):
-            self._asked = Said()
+            self._asked = LastTexts()
         elif end := end_of(parts):
-            self._asked = Said(end, all(type(part) is TextPart for part in parts))
+            self._asked = LastTexts(end, all(type(part) is TextPart for part in parts))
 
     def end(self, *, well: bool) -> None:
         """Its turn is over."""
@@ -84,12 +84,12 @@ class LastSaid:
             self.said = replace(self.said, since=self.said.since + 1)
 
 
-class Recital:
+class ReplayCheck:
     """One load's."""
 
     __slots__ = ("_answered", "_asking", "_behind", "_noise", "_run", "_said", "recalled")
 
-    def __init__(self, said: Said, noise: Pattern[str] | None) -> None:
+    def __init__(self, said: LastTexts, noise: Pattern[str] | None) -> None:
         """`noise` matches what the agent says in the user's name."""
         self.recalled = 0
         """Events of the conversation."""
@@ -111,7 +111,7 @@ class Recital:
         found = self._behind is not None and self._behind <= NOTES * said.since
         return found and (self._answered or not said.answered)
 
-    def hear(self, event: AgentEvent) -> None:
+    def record(self, event: AgentEvent) -> None:
         """The next event."""
         if type(event) is UserText:
             if self._noise is None or not self._noise.match(event.text):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from ostler.pool.core.actions import Refuse
-from ostler.pool.core.values import Census, Refusal
+from ostler.pool.core.values import PoolCensus, RefusalKind
 from ostler.pool.errors import (
     AgentStartFailed,
     BreakerOpen,
@@ -22,7 +22,7 @@ class ForgottenKey(AssertionError):
     """A claim for a key that was not registered: the shell broke the core's rules."""
 
 
-def census_text(census: Census) -> str:
+def census_text(census: PoolCensus) -> str:
     """The pool in one line."""
     budget = "" if census.memory_budget is None else f" of {census.memory_budget >> 20}"
     return (
@@ -38,7 +38,7 @@ def refusal_error(refuse: Refuse, key: PoolKey, failure: PoolError | None) -> Po
 
     The core's own timeouts and errors without a type leave an older one standing, which had another cause.
     """
-    told = refuse.kind in (Refusal.START_FAILED, Refusal.OPEN_FAILED)
+    told = refuse.kind in (RefusalKind.START_FAILED, RefusalKind.OPEN_FAILED)
     if failure is not None and told and str(failure) == refuse.text:
         return failure.again()
     return ROWS[refuse.kind](refuse, key)
@@ -49,7 +49,7 @@ def _closed(_refuse: Refuse, _key: PoolKey) -> PoolError:
 
 
 def _failed(refuse: Refuse, key: PoolKey) -> PoolError:
-    phase = Phase.SESSION_OPEN if refuse.kind is Refusal.OPEN_FAILED else Phase.SPAWN
+    phase = Phase.SESSION_OPEN if refuse.kind is RefusalKind.OPEN_FAILED else Phase.SPAWN
     return AgentStartFailed(provider=key.key.provider, phase=phase, command=(), why=refuse.text, waited=refuse.waited)
 
 
@@ -80,15 +80,15 @@ def _forgotten(_refuse: Refuse, key: PoolKey) -> PoolError:
     raise ForgottenKey(f"{key} was claimed without being registered")
 
 
-ROWS: Mapping[Refusal, Callable[[Refuse, PoolKey], PoolError]] = MappingProxyType(
+ROWS: Mapping[RefusalKind, Callable[[Refuse, PoolKey], PoolError]] = MappingProxyType(
     {
-        Refusal.CLOSED: _closed,
-        Refusal.START_FAILED: _failed,
-        Refusal.OPEN_FAILED: _failed,
-        Refusal.BREAKER_OPEN: _breaker_open,
-        Refusal.PAUSED: _paused,
-        Refusal.DEADLOCK: _deadlock,
-        Refusal.SATURATED: _saturated,
-        Refusal.UNKNOWN_KEY: _forgotten,
+        RefusalKind.CLOSED: _closed,
+        RefusalKind.START_FAILED: _failed,
+        RefusalKind.OPEN_FAILED: _failed,
+        RefusalKind.BREAKER_OPEN: _breaker_open,
+        RefusalKind.PAUSED: _paused,
+        RefusalKind.DEADLOCK: _deadlock,
+        RefusalKind.SATURATED: _saturated,
+        RefusalKind.UNKNOWN_KEY: _forgotten,
     }
 )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from ostler.pool.codec import Codec, PermissionWanted, ToolWanted
-from ostler.pool.connection import Connection
+from ostler.pool.connection import AgentConnection
 from ostler.pool.events import AgentEvent, PermissionAnswered
 from ostler.pool.order import SeatOrder
 from ostler.pool.ports import PermissionChoice
@@ -23,11 +23,11 @@ TOO_MANY_REQUESTS = -32005
 """-32000 to -32099 are the implementation's own."""
 
 
-class Asked(Protocol):
+class PendingAgentRequest(Protocol):
     """What requests need of their transport."""
 
     codec: Codec
-    connection: Connection
+    connection: AgentConnection
 
     def hold(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]": ...
 
@@ -36,7 +36,13 @@ class OpenRequests:
     """One session's."""
 
     def __init__(
-        self, host: Asked, session_id: str, order: SeatOrder, announce: Callable[[AgentEvent], None], *, limit: int
+        self,
+        host: PendingAgentRequest,
+        session_id: str,
+        order: SeatOrder,
+        announce: Callable[[AgentEvent], None],
+        *,
+        limit: int,
     ) -> None:
         self._limit = limit
         self._host = host

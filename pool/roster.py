@@ -15,7 +15,7 @@ from ostler.pool.errors import PoolError
 from ostler.pool.events import PermissionAsked
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch import Launch
-from ostler.pool.lease import Tenure
+from ostler.pool.lease import LeaseState
 from ostler.pool.ports import PermissionChoice, PermissionPolicy, ToolTicket
 from ostler.pool.session import AgentSession
 from ostler.pool.transport import Transport
@@ -52,7 +52,7 @@ class SeatPolicy:
 
 
 @dataclass(eq=False)
-class Running:
+class LiveProcess:
     """One slot: a process that starts, runs, or is being stopped."""
 
     slot: SlotId
@@ -66,7 +66,7 @@ class Running:
     ready_at: float | None = None
     memory: int = 0
     stopping: bool = False
-    heard: bool = False
+    has_answered: bool = False
     """It has answered somebody."""
 
     def adopt(self, key: PoolKey) -> None:
@@ -78,7 +78,7 @@ class Running:
 
 
 @dataclass(eq=False)
-class Chair:
+class LiveSeat:
     """One seat: an agent session that opens, waits, serves, or is being closed."""
 
     seat: SeatId
@@ -108,7 +108,7 @@ class Failure:
         object.__setattr__(self, "error", self.error.alone())
 
 
-class Work(Enum):
+class WorkKind(Enum):
     """What takes its time."""
 
     START = "start"
@@ -120,17 +120,17 @@ class UnderWay:
     """A start or an open that has not ended yet."""
 
     provider: str
-    work: Work
+    work: WorkKind
     seconds: float
 
 
 @dataclass
-class Roster:
+class LiveObjects:
     """Everything that lives, by id."""
 
-    slots: dict[SlotId, Running] = field(default_factory=dict)
-    chairs: dict[SeatId, Chair] = field(default_factory=dict)
-    tenures: dict[LeaseId, Tenure] = field(default_factory=dict)
+    slots: dict[SlotId, LiveProcess] = field(default_factory=dict)
+    chairs: dict[SeatId, LiveSeat] = field(default_factory=dict)
+    tenures: dict[LeaseId, LeaseState] = field(default_factory=dict)
     failures: dict[PoolKey, Failure] = field(default_factory=dict)
     """By key, typed: what a refusal of the core quotes."""
 
@@ -150,12 +150,12 @@ class Roster:
     def under_way(self, now: float) -> list[UnderWay]:
         """Whatever is being started or opened, and is still wanted."""
         starts = [
-            UnderWay(one.key.key.provider, Work.START, now - one.begun)
+            UnderWay(one.key.key.provider, WorkKind.START, now - one.begun)
             for one in self.slots.values()
             if one.transport is None and not one.stopping
         ]
         opens = [
-            UnderWay(self.slots[one.slot].key.key.provider, Work.OPEN, now - one.begun)
+            UnderWay(self.slots[one.slot].key.key.provider, WorkKind.OPEN, now - one.begun)
             for one in self.chairs.values()
             if one.ready_at is None and not one.unwanted and one.slot in self.slots
         ]

@@ -19,7 +19,7 @@ from contextvars import Context
 from typing import Any, Protocol, TypeVar
 
 from ostler.pool.codec import Codec, PermissionWanted, ToolWanted
-from ostler.pool.connection import Connection, Pending
+from ostler.pool.connection import AgentConnection, Pending
 from ostler.pool.errors import (
     AgentFault,
     AgentSilent,
@@ -31,15 +31,15 @@ from ostler.pool.errors import (
     TransportLost,
     UnknownSession,
 )
-from ostler.pool.events import AgentEvent, Finished, PermissionAsked, Reason, Text, Thought, ToolStarted
+from ostler.pool.events import AgentEvent, Finished, PermissionAsked, StopReason, Text, Thought, ToolStarted
 from ostler.pool.launch import Launch
-from ostler.pool.order import Said, SeatOrder, SessionMemo
+from ostler.pool.order import LastTexts, SeatOrder, SessionMemo
 from ostler.pool.prompt import PromptCapabilities, PromptPart, check_prompt
 from ostler.pool.provider import Level
-from ostler.pool.recital import WORDS, LastSaid, Recital
+from ostler.pool.recital import WORDS, LastPrompt, ReplayCheck
 from ostler.pool.requests import OpenRequests
 from ostler.pool.settings import REPLAY_AT_MOST
-from ostler.pool.turn import Turn
+from ostler.pool.turn import AgentTurn
 from ostler.wire.rpc import RpcFault, RpcId
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ QUIET_AT_MOST = 1.0
 MORE_QUIET = 5
 """Times the quiet after which a replay is over, as long as what was said last was not among it: on a busy machine an
 agent may pause, or begin late."""
-WELL = frozenset({Reason.DONE, Reason.LIMIT})
+WELL = frozenset({StopReason.DONE, StopReason.LIMIT})
 """Ends after which an agent has the prompt and its answer on record."""
 ANSWERS = frozenset({Text, Thought, ToolStarted, PermissionAsked})
 """With these an answer begins; agents say other things before they have asked their model."""
@@ -62,14 +62,14 @@ class Host(Protocol):
 
     launch: Launch
     codec: Codec
-    connection: Connection
+    connection: AgentConnection
     late: int
 
     @property
     def capabilities(self) -> PromptCapabilities: ...
     def wall(self) -> float: ...
     def hold(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]": ...
-    def see_off(self, goodbye: Coroutine[Any, Any, T]) -> "asyncio.Task[T]": ...
+    def run_closing_task(self, goodbye: Coroutine[Any, Any, T]) -> "asyncio.Task[T]": ...
     async def wait_lost(self) -> TransportLost: ...
     async def end_session(self, session: "AgentSession") -> bool: ...
 
@@ -84,18 +84,18 @@ class AgentSession:
         self.model: str | None = None
         self.late = 0
         """Events that belonged to no running turn."""
-        self.adrift = False
+        self.abandoned_mid_turn = False
         """Its agent was still in a turn when it was given up, and may go on with it unseen."""
         self._host = host
         self._loop = asyncio.get_running_loop()
         self._provider = host.launch.provider
         self._deadlines = host.launch.settings.deadlines
         self._loading = memo is not None
-        said = memo.said if memo else Said()
-        self._recital = Recital(said, self._provider.replays_noise)
+        said = memo.said if memo else LastTexts()
+        self._recital = ReplayCheck(said, self._provider.replays_noise)
         self._told_at = 0.0
         """When it last repeated something."""
-        self._turn: Turn | None = None
+        self._turn: AgentTurn | None = None
         self._sent = False
         self._cancel_said = False
         self._call_id = 0
@@ -107,8 +107,8 @@ class AgentSession:
         self._requests = OpenRequests(host, session_id, order, self._announce, limit=host.launch.settings.open_requests)
         self._opened_at = memo.opened_at if memo else host.wall()
         self._last_turn_at = memo.last_turn_at if memo else self._opened_at
-        self._last = LastSaid(said)
-        self._unheard = False
+        self._last = LastPrompt(said)
+        self._replay_unchecked = False
         """Whether there is still something to be noted of the beginning of an answer."""
 
     @property
@@ -122,7 +122,7 @@ class AgentSession:
         return self._sealed
 
     @property
-    def turn(self) -> Turn | None:
+    def turn(self) -> AgentTurn | None:
         """The running turn: running for the agent, even if its consumer is done with it."""
         return self._turn
 
@@ -143,9 +143,9 @@ class AgentSession:
 
     def on_answer(self, listener: Callable[[], None]) -> None:
         """Called once, soon after the next answer has begun or its turn is over without one."""
-        self._unanswered, self._unheard = listener, True
+        self._unanswered, self._replay_unchecked = listener, True
 
-    async def prompt(self, parts: Sequence[PromptPart], level: Level | None = None) -> Turn:
+    async def prompt(self, parts: Sequence[PromptPart], level: Level | None = None) -> AgentTurn:
         """Send a prompt.
 
         Raises `SessionBusy`, `SessionEnded`, `PromptTooLarge`, `PromptUnsupported` (nothing was sent), `BadDirectory`
@@ -155,7 +155,7 @@ class AgentSession:
         self._require_free()
         parts = self._host.launch.plain.all(parts)
         check_prompt(parts, self._provider, self._host.capabilities)
-        turn = self._turn = Turn(self._stop)
+        turn = self._turn = AgentTurn(self._stop)
         self._sent = self._cancel_said = False
         try:
             await require_in_place(self.order)
@@ -164,11 +164,11 @@ class AgentSession:
             await self._require_living()
             self.require_good()
             if turn.cancelling:
-                self._release(turn, Finished(Reason.CANCELLED))
+                self._release(turn, Finished(StopReason.CANCELLED))
             else:
                 self._send(turn, parts, level)
         except BaseException as error:
-            self._release(turn, Finished(Reason.FAILED, str(error)))
+            self._release(turn, Finished(StopReason.FAILED, str(error)))
             raise
         return turn
 
@@ -184,7 +184,7 @@ class AgentSession:
         Idempotent."""
         if self._closing is None:
             # The host's task: neither a caller that gives up nor the end of the transport cuts it.
-            self._closing = self._host.see_off(self._close())
+            self._closing = self._host.run_closing_task(self._close())
         return await asyncio.shield(self._closing)
 
     # What the transport delivers.
@@ -200,11 +200,11 @@ class AgentSession:
             return
         elif not turn.put(event):
             why = "the consumer is too slow: more waits for it than may be held; the turn was cancelled"
-            self._give_up(turn, Finished(Reason.FAILED, why))
+            self._give_up(turn, Finished(StopReason.FAILED, why))
         elif turn.cancelling and not self._cancel_said:
             # The cancel came before the agent's turn could be cancelled; it may be so from this event on.
             self._tell_cancel()
-        elif self._unheard:
+        elif self._replay_unchecked:
             self._note_beginning(type(event))
 
     def permission(self, request_id: RpcId, wanted: PermissionWanted) -> None:
@@ -238,7 +238,7 @@ class AgentSession:
 
     def die(self, lost: TransportLost) -> None:
         """The process is gone."""
-        self.seal(str(lost), Finished(Reason.FAILED, str(lost), cause=lost))
+        self.seal(str(lost), Finished(StopReason.FAILED, str(lost), cause=lost))
 
     def seal(self, why: str, end: Finished | None = None) -> None:
         """No prompt any more. A running turn ends now."""
@@ -246,8 +246,8 @@ class AgentSession:
             self._sealed = why
         turn = self._turn
         if turn is not None:
-            self.adrift = self._sent
-            self._release(turn, end or Finished(Reason.CANCELLED if turn.cancelling else Reason.FAILED, why))
+            self.abandoned_mid_turn = self._sent
+            self._release(turn, end or Finished(StopReason.CANCELLED if turn.cancelling else StopReason.FAILED, why))
         self._requests.drop_calls()
 
     # The turn.
@@ -282,7 +282,7 @@ class AgentSession:
         while (wait := min(self._quiet_until, latest) - self._loop.time()) > 0:  # noqa: ASYNC110 (see above)
             await asyncio.sleep(wait)
 
-    def _send(self, turn: Turn, parts: Sequence[PromptPart], level: Level | None) -> None:
+    def _send(self, turn: AgentTurn, parts: Sequence[PromptPart], level: Level | None) -> None:
         def settle(result: Any, fault: RpcFault | None) -> None:
             if self._turn is turn:
                 self._answered(turn, result, fault)
@@ -291,13 +291,13 @@ class AgentSession:
             """The transport tells every session of the death, turns included."""
 
         self._last.ask(parts)
-        self._unheard = True
+        self._replay_unchecked = True
         call = self._host.codec.prompt(self.id, parts, level)
         self._call_id = self._host.connection.call(call, Pending(call.method, Phase.PROMPT, settle, fail))
         self._sent = True
         self._watch(turn, turn.count, 0)
 
-    def _answered(self, turn: Turn, result: Any, fault: RpcFault | None) -> None:
+    def _answered(self, turn: AgentTurn, result: Any, fault: RpcFault | None) -> None:
         if fault is not None:
             self._host.codec.failed(self.id, fault)
             self._settle(turn, self._read_fault(turn, fault))
@@ -308,20 +308,20 @@ class AgentSession:
         elif turn.cancelling and not self._cancel_said:
             self._tell_cancel()
 
-    def _read_fault(self, turn: Turn, fault: RpcFault) -> Finished:
+    def _read_fault(self, turn: AgentTurn, fault: RpcFault) -> Finished:
         reading = self._provider.faults
         message = self._host.connection.described(fault)
         if turn.cancelling and fault.code in reading.cancelled:
             if fault.code in reading.spoiled:
                 self._sealed = self._sealed or "the agent went on with a cancelled turn"
-            return Finished(Reason.CANCELLED)
+            return Finished(StopReason.CANCELLED)
         cause: PoolError = AgentFault(provider=self._provider.name, method="prompt", code=fault.code, message=message)
         if fault.code in reading.unknown_session and reading.session_words.search(message):
             cause = UnknownSession(provider=self._provider.name, session_id=self.id)
             self._sealed = self._sealed or str(cause)
-        return Finished(Reason.FAILED, str(cause), cause=cause)
+        return Finished(StopReason.FAILED, str(cause), cause=cause)
 
-    def _settle(self, turn: Turn, finished: Finished) -> None:
+    def _settle(self, turn: AgentTurn, finished: Finished) -> None:
         """The agent's turn is over; some agents send its last updates a little later."""
         late = self._provider.late_updates
         if late and finished.cause is None:
@@ -329,7 +329,7 @@ class AgentSession:
         else:
             self._release(turn, finished)
 
-    def _release(self, turn: Turn, finished: Finished) -> None:
+    def _release(self, turn: AgentTurn, finished: Finished) -> None:
         """The session is free again; the consumer gets its end."""
         if self._turn is not turn:
             return
@@ -354,14 +354,14 @@ class AgentSession:
             self._last.wordless = False
         if self._unanswered is not None and kind in ANSWERS:
             self._tell_answered(self._unanswered)
-        self._unheard = self._last.wordless or self._unanswered is not None
+        self._replay_unchecked = self._last.wordless or self._unanswered is not None
 
     def _tell_answered(self, listener: Callable[[], None]) -> None:
         """Behind whoever takes these words: they are not to wait for what follows. In a context of nobody."""
         self._unanswered = None
         self._loop.call_soon(listener, context=Context())
 
-    def _stop(self, turn: Turn) -> None:
+    def _stop(self, turn: AgentTurn) -> None:
         """`Turn.cancel` was called, or its consumer left."""
         if self._turn is not turn:
             return
@@ -377,19 +377,19 @@ class AgentSession:
             self._cancel_said = True
             self._host.connection.tell(said)
 
-    def _lose_patience(self, turn: Turn) -> None:
+    def _lose_patience(self, turn: AgentTurn) -> None:
         if self._turn is turn:
             grace = self._deadlines.cancel_grace
             self.seal(f"the agent did not end the turn within {grace:.1f} s after it was cancelled")
 
-    def _give_up(self, turn: Turn, finished: Finished) -> None:
+    def _give_up(self, turn: AgentTurn, finished: Finished) -> None:
         """The consumer's end now; the agent's when it has stopped."""
         turn.end(finished)
         if not turn.cancelling:
             turn.cancelling = True
             self._stop(turn)
 
-    def _watch(self, turn: Turn, seen: int, silent: int) -> None:
+    def _watch(self, turn: AgentTurn, seen: int, silent: int) -> None:
         """Look for a sign of life every quarter of the limit."""
         if self._turn is not turn:
             return
@@ -398,7 +398,7 @@ class AgentSession:
             silent = 0
         elif silent >= SILENCE_TICKS:
             cause = AgentSilent(provider=self._provider.name, method="prompt", waited=limit)
-            self._give_up(turn, Finished(Reason.FAILED, str(cause), cause=cause))
+            self._give_up(turn, Finished(StopReason.FAILED, str(cause), cause=cause))
             return
         step = limit / SILENCE_TICKS
         self._timers = [timer for timer in self._timers if timer.when() > self._loop.time()]
@@ -417,7 +417,7 @@ class AgentSession:
                 self._quiet_until = self._loop.time() + self._provider.cancel_quiet
             return
         self._told_at = self._loop.time()
-        self._recital.hear(event)
+        self._recital.record(event)
 
     async def _close(self) -> bool:
         turn = self._turn

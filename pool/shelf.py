@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakValueDictionary
 
-from ostler.pool.looks import Looks, NoLook
-from ostler.pool.moving import Moving
+from ostler.pool.looks import BlockingProbe, ProbeFailed
+from ostler.pool.moving import SessionTransfers
 from ostler.pool.provider import Records
 
 log = logging.getLogger(__name__)
@@ -44,15 +44,15 @@ class Holder(Protocol):
     id: str
 
 
-class Shelf:
+class RecordArchive:
     """Of one provider on one HOME."""
 
     def __init__(self, records: Records | None, home: str) -> None:
         self._records = records
         self._home = home
         self._holders: WeakValueDictionary[str, Holder] = WeakValueDictionary()
-        self._moving = Moving()
-        self._looks: Looks[list[str]] = Looks()
+        self._moving = SessionTransfers()
+        self._looks: BlockingProbe[list[str]] = BlockingProbe()
 
     async def put_away(self, holder: Holder, patience: float) -> None:
         """Out of the agent's sight. It must not write to it any more."""
@@ -75,7 +75,7 @@ class Shelf:
             try:
                 # Named by the holder's own work, for nobody joins another one's.
                 left = await self._looks.find(work, work, patience, place=self._home)
-            except (NoLook, OSError) as error:  # HOME itself, for instance: no reason to end the open of a session
+            except (ProbeFailed, OSError) as error:  # HOME itself, for instance: no reason to end the open of a session
                 left = [str(error)]
         for why in left:
             log.warning("a record of session %s below %s was not moved: %s", session_id, self._home, why)

@@ -31,15 +31,15 @@ from ostler.pool.errors import (
     UnknownSession,
 )
 from ostler.pool.launch import Launch
-from ostler.pool.looks import Looks
-from ostler.pool.moving import Moving
+from ostler.pool.looks import BlockingProbe
+from ostler.pool.moving import SessionTransfers
 from ostler.pool.observer import Observer
 from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.ports import ToolPort, ToolSet, ToolTicket
 from ostler.pool.process.errors import Blind, Survivors
 from ostler.pool.process.folder import Descriptor, Folder
 from ostler.pool.provider import CloseVerb
-from ostler.pool.roster import Chair, Failure, PoolKey, Roster, Running
+from ostler.pool.roster import Failure, LiveObjects, LiveProcess, LiveSeat, PoolKey
 from ostler.pool.session import AgentSession, require_in_place
 from ostler.pool.transport import Transport
 
@@ -70,20 +70,20 @@ class SeatWish:
 class SeatNotOpened(PoolError):
     """By the time the work began there was nothing left to open the seat on, or nobody to open it for."""
 
-    def __init__(self, chair: Chair) -> None:
+    def __init__(self, chair: LiveSeat) -> None:
         super().__init__(f"seat {chair.seat} was not opened: the process of slot {chair.slot} or its claimer went away")
         self.seat = chair.seat
         self.slot = chair.slot
 
 
-class Stablehand:
+class ActionRunner:
     """The work of one pool."""
 
     def __init__(
         self,
         *,
-        roster: Roster,
-        tell: Callable[[events.Event], None],
+        roster: LiveObjects,
+        tell: Callable[[events.CoreEvent], None],
         start: StartTransport,
         wishes: Mapping[str, SeatWish],
         tool_port: ToolPort | None,
@@ -100,8 +100,8 @@ class Stablehand:
         self._clock = clock
         self._chance = chance
         self._told_unkeyed: set[str] = set()
-        self._moving = Moving()
-        self._looks: Looks[Descriptor] = Looks()
+        self._moving = SessionTransfers()
+        self._looks: BlockingProbe[Descriptor] = BlockingProbe()
         self._folders: dict[str, Folder] = {}
 
     def not_launched(self, slot: SlotId, key: PoolKey, error: PoolError | ValueError) -> None:
@@ -112,7 +112,7 @@ class Stablehand:
         self._tell(events.SlotStartFailed(slot, Phase.SPAWN.value, str(error), self._chance(), retryable=False))
         self._tell(events.SlotGone(slot))
 
-    async def start_slot(self, running: Running) -> None:
+    async def start_slot(self, running: LiveProcess) -> None:
         """Start the process of a slot."""
         provider = running.launch.provider.name
         self._tell_unkeyed(running.launch)
@@ -123,7 +123,7 @@ class Stablehand:
             if not isinstance(error, PoolError):
                 raise
             return
-        running.end = transport.entrust()
+        running.end = transport.take_ownership()
         if running.stopping:
             await self._end(running, running.end, hard=True)
             return
@@ -141,12 +141,12 @@ class Stablehand:
             self._told_unkeyed.add(provider.name)
             log.warning("%s: %s; %s", provider.name, launch.unkeyed, provider.advice())
 
-    def start_over(self, running: Running) -> None:
+    def start_over(self, running: LiveProcess) -> None:
         """The work of the start has ended, or was cancelled before it began; without a process the slot is gone."""
         if running.transport is None:
             self._gone(running)
 
-    def _report_failed_start(self, running: Running, error: BaseException) -> None:
+    def _report_failed_start(self, running: LiveProcess, error: BaseException) -> None:
         phase = error.phase.value if isinstance(error, AgentStartFailed) else "spawn"
         if not running.stopping:
             if isinstance(error, PoolError):
@@ -164,7 +164,7 @@ class Stablehand:
             )
         self._gone(running)
 
-    def _tell_death(self, running: Running, lost: TransportLost, *, ours: bool) -> None:
+    def _tell_death(self, running: LiveProcess, lost: TransportLost, *, ours: bool) -> None:
         """`ours`: a session was ended, and with it the process, as the provider declares. That is no failure, unless
         the session was still being opened: then the report of the open is also the report of this end."""
         if running.stopping:
@@ -175,12 +175,12 @@ class Stablehand:
         elif not self._roster.opens_on(running.slot):
             self._tell(events.SlotSpent(running.slot))
 
-    async def stop_slot(self, running: Running, *, hard: bool) -> None:
+    async def stop_slot(self, running: LiveProcess, *, hard: bool) -> None:
         """End a process that had started."""
         if running.end is not None:
             await self._end(running, running.end, hard=hard)
 
-    async def _end(self, running: Running, end: Callable[[bool], Awaitable[None]], *, hard: bool) -> None:
+    async def _end(self, running: LiveProcess, end: Callable[[bool], Awaitable[None]], *, hard: bool) -> None:
         try:
             await end(hard)
         except (Survivors, Blind) as error:
@@ -191,7 +191,7 @@ class Stablehand:
         finally:
             self._gone(running)
 
-    def _gone(self, running: Running) -> None:
+    def _gone(self, running: LiveProcess) -> None:
         if self._roster.slots.pop(running.slot, None) is not None:
             # In the step that takes the process out of the books, so that whoever adds the living ones counts it once.
             for kind, count in running.transport.dropped.items() if running.transport else ():
@@ -199,7 +199,7 @@ class Stablehand:
             self._close_unused_folders()
             self._tell(events.SlotGone(running.slot))
 
-    async def open_seat(self, chair: Chair) -> None:
+    async def open_seat(self, chair: LiveSeat) -> None:
         """Open an agent session on a running process."""
         running = self._roster.slots.get(chair.slot)
         wish = self._wishes.get(chair.tools)
@@ -225,14 +225,14 @@ class Stablehand:
                 return
         self._tell(events.SeatOpened(chair.seat))
 
-    async def _wait_for(self, session_id: str, chair: Chair, patience: float) -> None:
+    async def _wait_for(self, session_id: str, chair: LiveSeat, patience: float) -> None:
         if self._moving.is_under_way(session_id):
             self._tell_made(chair)  # its agent is not asked yet, and others are not to wait for that
             await self._moving.settled(session_id, patience)
             if chair.unwanted:
                 raise SeatNotOpened(chair)
 
-    def _tell_made(self, chair: Chair) -> None:
+    def _tell_made(self, chair: LiveSeat) -> None:
         """Once. What a seat asks its agent after that (a load that had to wait, an open after a load that is not
         believed) is kept in its turn by the agent's gate alone."""
         if not chair.made:
@@ -240,7 +240,7 @@ class Stablehand:
             if not chair.unwanted:
                 self._tell(events.SeatMade(chair.seat))
 
-    def _tell_broken(self, chair: Chair) -> None:
+    def _tell_broken(self, chair: LiveSeat) -> None:
         """The relay is gone for good. That of an agent which has ended is no news: its end takes its seats along."""
         chair.relay_gone = True
         running = self._roster.slots.get(chair.slot)
@@ -249,7 +249,9 @@ class Stablehand:
         if chair.ready_at is not None and not chair.unwanted:
             self._tell(events.SeatBroken(chair.seat))
 
-    def _report_failed_open(self, chair: Chair, running: Running | None, error: BaseException, *, clean: bool) -> None:
+    def _report_failed_open(
+        self, chair: LiveSeat, running: LiveProcess | None, error: BaseException, *, clean: bool
+    ) -> None:
         self._roster.chairs.pop(chair.seat, None)
         self._close_unused_folders()
         if running is not None:
@@ -266,7 +268,7 @@ class Stablehand:
         # The core closes what was opening, and there is nothing left that could answer it later.
         self._tell(events.SeatClosed(chair.seat, clean))
 
-    async def _enter(self, transport: Transport, chair: Chair, wish: SeatWish, cwd: str) -> None:
+    async def _enter(self, transport: Transport, chair: LiveSeat, wish: SeatWish, cwd: str) -> None:
         if wish.resume is not None:
             memo, made = wish.resume, partial(self._tell_made, chair)
             try:
@@ -292,7 +294,7 @@ class Stablehand:
     async def _sit(
         self,
         transport: Transport,
-        chair: Chair,
+        chair: LiveSeat,
         wish: SeatWish,
         cwd: str,
         enter: Callable[[SeatOrder], Awaitable[AgentSession]],
@@ -340,7 +342,7 @@ class Stablehand:
             raise
 
     async def _require_relay(
-        self, transport: Transport, chair: Chair, ticket: ToolTicket, session: AgentSession
+        self, transport: Transport, chair: LiveSeat, ticket: ToolTicket, session: AgentSession
     ) -> None:
         """A relay that came, listed its tools and died before we look would only be missed by its first call."""
         ticket.on_gone(lambda: self._tell_broken(chair))
@@ -350,7 +352,7 @@ class Stablehand:
             why = "the agent connected to its tools and lost them at once; did its tool relay die?"
             raise transport.connection.failure(Phase.TOOLS, why, waited)
 
-    async def close_seat(self, chair: Chair) -> None:
+    async def close_seat(self, chair: LiveSeat) -> None:
         """End a seat: nothing can be called with its ticket from here on."""
         self._roster.chairs.pop(chair.seat, None)
         clean = False
@@ -367,7 +369,7 @@ class Stablehand:
             # Also when a ticket fails, which is somebody else's code: the core holds the place until it is told.
             self._tell(events.SeatClosed(chair.seat, clean))
 
-    def _never_closes(self, chair: Chair) -> bool:
+    def _never_closes(self, chair: LiveSeat) -> bool:
         running = self._roster.slots.get(chair.slot)
         return running is not None and running.launch.provider.close is CloseVerb.NONE
 
@@ -377,7 +379,7 @@ class Stablehand:
         alive = transport is not None and await transport.probe()
         self._tell(events.ProbeAnswered(slot) if alive else events.ProbeMissed(slot))
 
-    async def weigh_slot(self, running: Running) -> None:
+    async def weigh_slot(self, running: LiveProcess) -> None:
         """Measure the memory of a process tree."""
         if running.transport is not None:
             before = self._roster.seated(running.slot)

@@ -9,8 +9,8 @@ Rules:
 
 from dataclasses import replace
 
-from ostler.pool.codec import AgentInfo, Notice
-from ostler.pool.connection import Connection
+from ostler.pool.codec import AgentInfo, AgentNotification
+from ostler.pool.connection import AgentConnection
 from ostler.pool.errors import ToolChannelMissing
 from ostler.pool.launch import Launch
 from ostler.pool.order import SeatOrder
@@ -20,10 +20,10 @@ from ostler.wire.json import JsonObject
 from ostler.wire.rpc import INVALID_PARAMS, RpcFault, RpcId
 
 
-class Toolway:
+class ToolChannelRouter:
     """One process's."""
 
-    def __init__(self, launch: Launch, connection: Connection) -> None:
+    def __init__(self, launch: Launch, connection: AgentConnection) -> None:
         self._launch = launch
         self._connection = connection
         self._pipe: McpPipe | None = None
@@ -69,7 +69,7 @@ class Toolway:
             self._pipe.close()
 
     def _tell(self, method: str, params: JsonObject) -> None:
-        self._connection.tell(Notice(method, params))
+        self._connection.tell(AgentNotification(method, params))
 
     def _missing(self, why: str) -> ToolChannelMissing:
         return ToolChannelMissing(provider=self._launch.provider.name, channel=self._launch.channel.value, why=why)

@@ -21,8 +21,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ostler.pool.codec import AgentInfo, BadReply, PermissionWanted, ToolWanted
-from ostler.pool.commons import Commons
-from ostler.pool.connection import Connection
+from ostler.pool.commons import PerHome
+from ostler.pool.connection import AgentConnection
 from ostler.pool.errors import (
     AgentFault,
     AgentSilent,
@@ -37,15 +37,15 @@ from ostler.pool.keys import TransportKey
 from ostler.pool.launch import Launch
 from ostler.pool.opening import Opening, check_load, nothing
 from ostler.pool.order import SeatOrder, SessionMemo
-from ostler.pool.ports import Identity, ToolTicket
+from ostler.pool.ports import ToolIdentity, ToolTicket
 from ostler.pool.process.errors import ProcessError, ResourcesExhausted, StartError
-from ostler.pool.process.keeper import Keeper
+from ostler.pool.process.keeper import ProcessSupervisor
 from ostler.pool.process.ladder import StopDeadlines
 from ostler.pool.process.tree import TreeMemory
 from ostler.pool.prompt import PromptCapabilities
 from ostler.pool.provider import CloseVerb, Provider
 from ostler.pool.session import AgentSession
-from ostler.pool.toolway import Toolway
+from ostler.pool.toolway import ToolChannelRouter
 from ostler.wire.json import JsonObject
 from ostler.wire.rpc import INVALID_PARAMS, RpcFault, RpcId
 
@@ -60,10 +60,10 @@ HARD = StopDeadlines(eof=0, terminate=0)
 class Transport:
     """Made by `start`."""
 
-    def __init__(self, launch: Launch, *, commons: Commons, wall: Callable[[], float] = time.time) -> None:
+    def __init__(self, launch: Launch, *, commons: PerHome, wall: Callable[[], float] = time.time) -> None:
         self.launch = launch
         self.codec = launch.codec()
-        self.connection = Connection(launch, self, versioned=self.codec.versioned)
+        self.connection = AgentConnection(launch, self, versioned=self.codec.versioned)
         self.info = AgentInfo("", "")
         self.opened = 0
         """Sessions opened or loaded so far; what `recycle_after` counts."""
@@ -74,14 +74,14 @@ class Transport:
         """Updates and requests for sessions that we do not hold."""
         self.late = 0
         """Updates of sessions that had no running turn."""
-        self._shelf = commons.shelf(launch.provider, launch.command.env.get("HOME", launch.home))
-        self._toolway = Toolway(launch, self.connection)
+        self._archive = commons.archive(launch.provider, launch.command.env.get("HOME", launch.home))
+        self._toolway = ToolChannelRouter(launch, self.connection)
         self._gate = commons.opens(launch.provider, launch.home)
         self._wall = wall
         self._sessions: dict[str, AgentSession] = {}
         self._opening = 0
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._goodbyes: set[asyncio.Task[Any]] = set()
+        self._closing_tasks: set[asyncio.Task[Any]] = set()
         self._lost: TransportLost | None = None
         self._gone = asyncio.Event()
         self._listeners: list[Callable[[TransportLost], None]] = []
@@ -91,7 +91,7 @@ class Transport:
 
     @classmethod
     async def start(
-        cls, launch: Launch, *, keeper: Keeper, commons: Commons, wall: Callable[[], float] = time.time
+        cls, launch: Launch, *, keeper: ProcessSupervisor, commons: PerHome, wall: Callable[[], float] = time.time
     ) -> "Transport":
         """Start the process and shake hands, or raise `AgentStartFailed` within `deadlines.start` of its turn,
         with nothing left."""
@@ -128,10 +128,10 @@ class Transport:
         return self.connection.pid
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ToolIdentity:
         """The process, so that it cannot be mistaken for a later one of the same pid."""
         found = self.connection.process.identity
-        return Identity(found.pid, found.start)
+        return ToolIdentity(found.pid, found.start)
 
     @property
     def capabilities(self) -> PromptCapabilities:
@@ -207,7 +207,7 @@ class Transport:
         """Of the whole process tree."""
         return await asyncio.get_running_loop().run_in_executor(None, self.connection.process.memory)
 
-    def entrust(self) -> Callable[[bool], Awaitable[None]]:
+    def take_ownership(self) -> Callable[[bool], Awaitable[None]]:
         """Share the process: from here on only the returned call ends it (True: hard), and `close` is refused."""
         self._shared = True
         return self._end
@@ -223,14 +223,14 @@ class Transport:
         self._closing = True
         try:
             if self.connection.started:
-                if not hard and self._goodbyes:
+                if not hard and self._closing_tasks:
                     # A close that comes in the same step as the stop is in here already: the pool orders it first.
-                    await asyncio.wait(self._goodbyes, timeout=self.launch.settings.deadlines.close)
+                    await asyncio.wait(self._closing_tasks, timeout=self.launch.settings.deadlines.close)
                 process = self.connection.process
                 await (process.stop(HARD) if hard else process.stop())
-                if self._goodbyes:
+                if self._closing_tasks:
                     # What it left behind is being put away.
-                    await asyncio.wait(self._goodbyes, timeout=self.launch.settings.deadlines.close)
+                    await asyncio.wait(self._closing_tasks, timeout=self.launch.settings.deadlines.close)
         finally:
             tasks = [task for task in self._tasks if task is not asyncio.current_task()]
             for task in tasks:
@@ -241,7 +241,7 @@ class Transport:
 
     def notified(self, method: str, params: JsonObject) -> None:
         """The hot path: one event to one session."""
-        told = self.codec.told(method, params)
+        told = self.codec.session_update(method, params)
         if told is None:
             if self.codec.carries(method):
                 self._toolway.notice(method, params)
@@ -294,7 +294,7 @@ class Transport:
         )
         for session in list(self._sessions.values()):
             session.die(self.connection.lost(Phase.IDLE if session.turn is None else Phase.PROMPT))
-            self.see_off(self.put_away(session))
+            self.run_closing_task(self.put_away(session))
         self._sessions.clear()
         self._toolway.close()
         self._gone.set()
@@ -315,11 +315,11 @@ class Transport:
         task.add_done_callback(self._drop)
         return task
 
-    def see_off(self, goodbye: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+    def run_closing_task(self, goodbye: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Own the end of a session. It is waited for when the process is ended, not cut like what `hold` owns."""
         task = asyncio.get_running_loop().create_task(goodbye, context=Context())
-        self._goodbyes.add(task)
-        task.add_done_callback(self._goodbyes.discard)
+        self._closing_tasks.add(task)
+        task.add_done_callback(self._closing_tasks.discard)
         return task
 
     def enter(self, session: AgentSession) -> None:
@@ -349,17 +349,17 @@ class Transport:
             return True  # it went with its process
         self.codec.forget(session.id)
         ended = await self._let_go(session)
-        if not session.adrift:
+        if not session.abandoned_mid_turn:
             await self.put_away(session)
         return ended
 
     async def put_away(self, session: AgentSession) -> None:
         """The record of a session that this process will write nothing to any more."""
-        await self._shelf.put_away(session, self.launch.settings.deadlines.close)
+        await self._archive.put_away(session, self.launch.settings.deadlines.close)
 
     async def take_back(self, session: AgentSession) -> None:
         """The record of a session that is to be loaded."""
-        await self._shelf.take_back(session, self.launch.settings.deadlines.close)
+        await self._archive.take_back(session, self.launch.settings.deadlines.close)
 
     async def _let_go(self, session: AgentSession) -> bool:
         if self.connection.stopping:

@@ -39,7 +39,7 @@ SMALL = 256
 """What an event without a long text costs."""
 
 
-class Ear:
+class EventCallback:
     """A consumer that is told of events where it waits for the one that it does not take."""
 
     __slots__ = ("_context", "_loop", "called", "last", "take")
@@ -59,18 +59,18 @@ class Ear:
             self._loop.call_soon(tell, context=self._context)
 
 
-class Turn:
+class AgentTurn:
     """Made by `AgentSession.prompt`. `put` and `end` are its session's side, the rest is the consumer's."""
 
     __slots__ = ("_backlog", "_cancel", "_ear", "_end", "_iterated", "_left", "_over", "_waiter", "cancelling", "count")
 
-    def __init__(self, cancel: Callable[["Turn"], None]) -> None:
+    def __init__(self, cancel: Callable[["AgentTurn"], None]) -> None:
         self._cancel = cancel
         self._backlog: Backlog[TurnEvent] = Backlog(soft=SOFT, budget=BUDGET, weigh=weigh, joins=joins, gather=gather)
         self._end: Finished | None = None
         self._over = asyncio.Event()
         self._waiter: asyncio.Future[None] | None = None
-        self._ear: Ear | None = None
+        self._ear: EventCallback | None = None
         self._iterated = False
         self._left = False
         self.cancelling = False
@@ -119,14 +119,14 @@ class Turn:
         self._over.set()
         self._wake()
 
-    async def hear(self, take: Callable[[TurnEvent], bool]) -> TurnEvent:
+    async def deliver_to(self, take: Callable[[TurnEvent], bool]) -> TurnEvent:
         """Give `take` the events as they come, until it answers False to one, or the end has come: that is returned.
 
         Nothing is lost between two calls. What `take` raises is raised here.
         """
         if self._iterated or self._ear is not None:
             raise RuntimeError("a turn has one consumer")
-        ear = self._ear = Ear(take)
+        ear = self._ear = EventCallback(take)
         try:
             self._tell()
             return await ear.last

@@ -17,7 +17,7 @@ from bench._pool.crowd import apart
 from bench._pool.ground import Ground, House, first_text, open_house
 from bench.measure import Report
 from ostler.pool import Lease, Limits, PoolSettings, TransportKey, WarmKey
-from ostler.pool.events import Finished, Reason, Text
+from ostler.pool.events import Finished, StopReason, Text
 from ostler.pool.prompt import TextPart
 from ostler.wire.transcript import build_transcript
 
@@ -92,7 +92,7 @@ async def one(ground: Ground, report: Report, key: TransportKey) -> None:
         began = perf_counter()
         os.kill(pids.pop(), signal.SIGKILL)
         ends = await asyncio.gather(*(turn.ended() for turn in turns))
-        lost = sum(isinstance(end, Finished) and end.reason is Reason.FAILED for end in ends)
+        lost = sum(isinstance(end, Finished) and end.reason is StopReason.FAILED for end in ends)
         answers = await asyncio.gather(*(talk.recall(house, key) for talk in talks))
         took = perf_counter() - began
         whole = sum(talk.word in answer for talk, answer in zip(talks, answers, strict=True))

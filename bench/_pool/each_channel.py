@@ -20,12 +20,12 @@ from ostler.bridge.channels.http import HttpChannel
 from ostler.bridge.channels.http_app import HttpSettings
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
-from ostler.pool.commons import Commons
+from ostler.pool.commons import PerHome
 from ostler.pool.errors import PoolError
 from ostler.pool.launch import launch
 from ostler.pool.order import SeatOrder
 from ostler.pool.permission import allow
-from ostler.pool.process import Keeper
+from ostler.pool.process import ProcessSupervisor
 from ostler.pool.provider import Provider, Sharing, ToolChannel
 from ostler.pool.providers import load
 from ostler.pool.transport import Transport
@@ -44,13 +44,13 @@ class Yard:
 
     ground: Ground
     bridge: Bridge
-    keeper: Keeper
+    keeper: ProcessSupervisor
 
     async def start(self, provider: Provider, channel: ToolChannel) -> Transport:
         settings = self.ground.settings()
         args = (*settings.args, *FLAGS.get(provider.name, ()))
         plan = launch(provider, replace(settings, args=args, tool_channel=channel), self.ground.key, os.environ)
-        return await Transport.start(plan, keeper=self.keeper, commons=Commons())
+        return await Transport.start(plan, keeper=self.keeper, commons=PerHome())
 
     async def open(self, transport: Transport, number: int) -> float:
         """Milliseconds until a session has its tools."""
@@ -75,7 +75,7 @@ async def yard_of(ground: Ground) -> AsyncIterator[Yard]:
     bridge = Bridge(BridgeSettings(data_directory=ground.folder), http=door)
     await bridge.start()
     await door.start()
-    keeper = await Keeper.open(ground.folder / "run", "bench")
+    keeper = await ProcessSupervisor.open(ground.folder / "run", "bench")
     try:
         yield Yard(ground, bridge, keeper)
     finally:

@@ -21,12 +21,12 @@ from dataclasses import replace
 from bench._pool.ground import GEMINI, Ground
 from bench._pool.stage import stage
 from bench.measure import Report, ratio
-from ostler.pool.commons import Commons
+from ostler.pool.commons import PerHome
 from ostler.pool.errors import PoolError
 from ostler.pool.launch import Launch, launch
 from ostler.pool.order import SeatOrder
 from ostler.pool.permission import allow
-from ostler.pool.process import Keeper
+from ostler.pool.process import ProcessSupervisor
 from ostler.pool.provider import Provider
 from ostler.pool.providers import load
 from ostler.pool.transport import Transport
@@ -77,17 +77,17 @@ def node_version(path: str) -> tuple[int, ...]:
     return tuple(int(part) for part in told.strip().removeprefix("v").split(".")[:2])
 
 
-async def start_time(plan: Launch, keeper: Keeper) -> float:
+async def start_time(plan: Launch, keeper: ProcessSupervisor) -> float:
     """Milliseconds from spawn to the answered handshake."""
     began = time.perf_counter()
-    transport = await Transport.start(plan, keeper=keeper, commons=Commons())
+    transport = await Transport.start(plan, keeper=keeper, commons=PerHome())
     took = time.perf_counter() - began
     # Politely: Node writes its compile cache when it leaves.
     await transport.close()
     return took * 1000
 
 
-async def starts(report: Report, ground: Ground, keeper: Keeper) -> None:
+async def starts(report: Report, ground: Ground, keeper: ProcessSupervisor) -> None:
     """One agent's rows."""
     ways = plans(ground)
     samples: dict[str, list[float]] = {way: [] for way in ways}
@@ -112,14 +112,14 @@ async def at_once(transport: Transport, order: SeatOrder) -> None:
     await asyncio.gather(*(transport.open(order) for _ in range(PARALLEL)))
 
 
-async def compare_opens(report: Report, ground: Ground, keeper: Keeper) -> None:
+async def compare_opens(report: Report, ground: Ground, keeper: ProcessSupervisor) -> None:
     """Eight at once take what eight in a row take; every other process opens them the other way round first."""
     found: dict[str, list[float]] = {"in a row": [], "at once": []}
     ways = {"in a row": in_a_row, "at once": at_once}
     plan = plans(ground)["ours"]
     order = SeatOrder(plan.key.cwd, allow)
     for turn in range(2 if ground.quick else OPENING_ROUNDS):
-        transport = await Transport.start(plan, keeper=keeper, commons=Commons())
+        transport = await Transport.start(plan, keeper=keeper, commons=PerHome())
         await transport.open(order)
         for way in ways if turn % 2 else reversed(ways):
             began = time.perf_counter()
@@ -137,7 +137,7 @@ async def every_one(grounds: list[Ground], report: Report) -> None:
     measured = 0
     for ground in grounds:
         began = time.monotonic()
-        keeper = await Keeper.open(ground.folder / "run", "bench")
+        keeper = await ProcessSupervisor.open(ground.folder / "run", "bench")
         try:
             await starts(report, ground, keeper)
             if ground.provider == GEMINI:

@@ -14,8 +14,8 @@ import itertools
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from ostler.bridge.conversation import Conversation
-from ostler.bridge.doors import Tell
+from ostler.bridge.conversation import McpClient
+from ostler.bridge.doors import ChannelListener
 from ostler.bridge.errors import NotBound
 from ostler.bridge.mcp import REFUSAL_CODES, is_request_id
 from ostler.bridge.session_binding import SessionBinding
@@ -27,21 +27,21 @@ CONNECTION_LIMIT: Final = 16
 ASKED_LIMIT: Final = 1024
 REQUEST_CANCELLED: Final = -32800  # ACP's own
 
-Outcome: TypeAlias = JsonObject | RpcFault
-Answer: TypeAlias = Callable[[Outcome], None]
+AcpOutcome: TypeAlias = JsonObject | RpcFault
+AcpAnswer: TypeAlias = Callable[[AcpOutcome], None]
 """Called once."""
 
 
 class AcpConnection:
     """One `mcp/connect`: an outlet that knows which answer belongs to which outer request."""
 
-    def __init__(self, name: str, binding: SessionBinding, tell: Tell) -> None:
+    def __init__(self, name: str, binding: SessionBinding, tell: ChannelListener) -> None:
         self._name = name
         self._tell = tell
-        self._asked: dict[int, tuple[object, Answer]] = {}
+        self._asked: dict[int, tuple[object, AcpAnswer]] = {}
         self._inner: dict[object, int] = {}
         self._numbers = itertools.count(1)
-        self.conversation: Conversation = binding.conversation()
+        self.conversation: McpClient = binding.conversation()
         self.conversation.connect(self, resumed=True)
 
     @property
@@ -49,7 +49,7 @@ class AcpConnection:
         """What we hand over is the transport's to bound."""
         return 0
 
-    def request(self, outer: object, method: str, params: object, answer: Answer) -> None:
+    def request(self, outer: object, method: str, params: object, answer: AcpAnswer) -> None:
         if len(self._asked) >= ASKED_LIMIT:
             answer(RpcFault(INVALID_REQUEST, f"{ASKED_LIMIT} requests are waiting for an answer"))
             return
@@ -82,14 +82,14 @@ class AcpConnection:
             self._receive({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": inner}})
             self._settle(inner, RpcFault(REQUEST_CANCELLED, "the call was cancelled"))
 
-    def _settle(self, inner: int, outcome: Outcome) -> None:
+    def _settle(self, inner: int, outcome: AcpOutcome) -> None:
         outer, answer = self._asked.pop(inner, (None, None))
         if answer is not None:
             self._inner.pop(outer, None)
             answer(outcome)
 
     def close(self) -> None:
-        self.conversation.abandon()
+        self.conversation.discard()
         for inner in tuple(self._asked):
             self._settle(inner, _not_bound())
 
@@ -98,7 +98,7 @@ class AcpConnection:
 
 
 class AcpChannel:
-    def __init__(self, tell: Tell, *, name: str = "ostler", ids: TokenSource = secret_token) -> None:
+    def __init__(self, tell: ChannelListener, *, name: str = "ostler", ids: TokenSource = secret_token) -> None:
         self._tell = tell
         self._name = name
         self._ids = ids
@@ -113,7 +113,7 @@ class AcpChannel:
         self._declared[server] = binding
         return {"type": "acp", "name": self._name, "serverId": server}
 
-    def request(self, outer: object, method: str, params: JsonObject, answer: Answer) -> None:
+    def request(self, outer: object, method: str, params: JsonObject, answer: AcpAnswer) -> None:
         """A request of the agent whose method begins with `mcp/`; `outer` is its JSON-RPC id."""
         match method:
             case "mcp/connect":
@@ -137,7 +137,7 @@ class AcpChannel:
             self._disconnect({"connectionId": name})
         self._declared.clear()
 
-    def _connect(self, params: JsonObject) -> Outcome:
+    def _connect(self, params: JsonObject) -> AcpOutcome:
         binding = self._declared.get(str(params.get("serverId")))
         if binding is None or self._open(binding) >= CONNECTION_LIMIT:
             return _not_bound()
@@ -149,7 +149,7 @@ class AcpChannel:
         """Counted for each session: one that opens all it can takes nothing from the others."""
         return sum(owner is binding for owner, _ in self._connections.values())
 
-    def _message(self, outer: object, params: JsonObject, answer: Answer) -> None:
+    def _message(self, outer: object, params: JsonObject, answer: AcpAnswer) -> None:
         connection, inner = self._connection(params), params.get("method")
         if connection is None:
             answer(_not_bound())
@@ -158,7 +158,7 @@ class AcpChannel:
         else:
             connection.request(outer, inner, params.get("params"), answer)
 
-    def _disconnect(self, params: JsonObject) -> Outcome:
+    def _disconnect(self, params: JsonObject) -> AcpOutcome:
         _, connection = self._connections.pop(str(params.get("connectionId")), (None, None))
         if connection is None:
             return _not_bound()

@@ -15,7 +15,7 @@ from typing import Final, cast
 import uvicorn
 
 from ostler.bridge.channels.http_app import HttpApp, HttpSettings
-from ostler.bridge.channels.http_door import HttpDoor
+from ostler.bridge.channels.http_door import UnauthenticatedConnections
 from ostler.bridge.doors import HttpServerEntry
 from ostler.bridge.errors import BridgeError
 from ostler.bridge.session_binding import SessionBinding
@@ -121,7 +121,9 @@ def _address(listener: socket.socket) -> str:
 
 
 def _config(app: HttpApp, settings: HttpSettings) -> uvicorn.Config:
-    door = partial(HttpDoor, connection_limit=settings.connection_limit, head_deadline=settings.head_deadline)
+    door = partial(
+        UnauthenticatedConnections, connection_limit=settings.connection_limit, head_deadline=settings.head_deadline
+    )
     return uvicorn.Config(
         app,
         http=cast("type[asyncio.Protocol]", door),  # it is called, never asked whether it is a class

@@ -16,18 +16,18 @@ from ostler.bridge.channels.http_request import (
     EVENTS,
     JSON,
     SESSION,
+    AsgiSend,
+    HttpMessage,
+    HttpRefusal,
     HttpRequest,
-    Message,
     Receive,
-    Refusal,
     Scope,
-    Send,
     not_bound,
     refusal,
 )
-from ostler.bridge.channels.http_session import HttpSession, Place
+from ostler.bridge.channels.http_session import HttpClientSlot, HttpSession
 from ostler.bridge.channels.http_stateless import check, is_stateless, status_of
-from ostler.bridge.channels.http_stream import Exchange, Stream
+from ostler.bridge.channels.http_stream import HttpExchange, Stream
 from ostler.bridge.mcp import Fault, fault_frame, is_request_id, messages_of
 from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.tokens import TokenSource, digest, secret_token
@@ -37,8 +37,8 @@ from ostler.wire.rpc import RpcId
 METHODS = "GET, POST, DELETE"
 
 Lost: TypeAlias = Callable[[], None]
-Status: TypeAlias = Callable[[bytes], int]
-Work: TypeAlias = Coroutine[object, object, None]
+HttpStatus: TypeAlias = Callable[[bytes], int]
+HttpWork: TypeAlias = Coroutine[object, object, None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class HttpApp:
         self._settings = settings
         self._tokens = tokens
         self._key = secrets.token_bytes(32)
-        self._places: dict[bytes, Place] = {}
+        self._places: dict[bytes, HttpClientSlot] = {}
         self.refused = 0
 
     @property
@@ -99,7 +99,7 @@ class HttpApp:
         Raises `BindingRevoked`."""
         token = self._tokens()
         key = self._digest(token)
-        place = Place(binding, self._settings.sessions_per_binding)
+        place = HttpClientSlot(binding, self._settings.sessions_per_binding)
 
         def forget() -> None:
             del self._places[key]
@@ -114,15 +114,15 @@ class HttpApp:
         for place in self._places.values():
             place.end()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: AsgiSend) -> None:
         if scope["type"] != "http":
             raise NotImplementedError(f"only http is served, not {scope['type']}")
         try:
             await self._serve(HttpRequest.of(scope), receive, send)
-        except Refusal as refused:
+        except HttpRefusal as refused:
             await _respond(send, refused.status, refused.body, refused.headers)
 
-    async def _serve(self, request: HttpRequest, receive: Receive, send: Send) -> None:
+    async def _serve(self, request: HttpRequest, receive: Receive, send: AsgiSend) -> None:
         request.require_this_machine()
         place = self._place(request)
         if request.path != self._settings.path:
@@ -136,9 +136,9 @@ class HttpApp:
                 self._delete(request, place)
                 await _respond(send, 204)
             case _:
-                raise Refusal(405, b"", {"allow": METHODS})
+                raise HttpRefusal(405, b"", {"allow": METHODS})
 
-    def _place(self, request: HttpRequest) -> Place:
+    def _place(self, request: HttpRequest) -> HttpClientSlot:
         place = self._places.get(self._digest(request.bearer))
         if place is None:
             self.refused += 1
@@ -148,7 +148,7 @@ class HttpApp:
     def _digest(self, token: str) -> bytes:
         return digest(self._key, token.encode())
 
-    async def _post(self, request: HttpRequest, place: Place, receive: Receive, send: Send) -> None:
+    async def _post(self, request: HttpRequest, place: HttpClientSlot, receive: Receive, send: AsgiSend) -> None:
         request.require_json()
         try:
             async with asyncio.timeout(self._settings.body_deadline):
@@ -165,7 +165,7 @@ class HttpApp:
             await self._post_in(_session(request, place), posted, receive, send)
 
     async def _post_alone(
-        self, request: HttpRequest, place: Place, posted: Posted, receive: Receive, send: Send
+        self, request: HttpRequest, place: HttpClientSlot, posted: Posted, receive: Receive, send: AsgiSend
     ) -> None:
         if not posted.alone:
             raise refusal(400, "one message in one request")
@@ -173,14 +173,14 @@ class HttpApp:
         exchange = place.exchange(posted.frame)
         await self._finish(exchange, receive, send, status=status_of, lost=exchange.abandon)
 
-    async def _shake_hands(self, place: Place, posted: Posted, send: Send) -> None:
+    async def _shake_hands(self, place: HttpClientSlot, posted: Posted, send: AsgiSend) -> None:
         if not posted.alone:
             raise refusal(400, "initialize comes alone")
         name = secrets.token_hex(16)
         answers = place.open(name).answers(posted.frame)
         await _respond(send, 200, b"".join(answers), {"content-type": JSON, SESSION: name})
 
-    async def _post_in(self, session: HttpSession, posted: Posted, receive: Receive, send: Send) -> None:
+    async def _post_in(self, session: HttpSession, posted: Posted, receive: Receive, send: AsgiSend) -> None:
         if not any("method" in each and "id" in each for each in posted.messages):
             session.notify(posted.frame)
             await _respond(send, 202)
@@ -191,14 +191,14 @@ class HttpApp:
             status = _always_ok if posted.alone else None
             await self._finish(exchange, receive, send, status=status, lost=exchange.drop)
 
-    async def _get(self, request: HttpRequest, place: Place, receive: Receive, send: Send) -> None:
+    async def _get(self, request: HttpRequest, place: HttpClientSlot, receive: Receive, send: AsgiSend) -> None:
         request.require_known_version()
         if not request.accepts(EVENTS):
             raise refusal(406, f"accept {EVENTS}")
         stream = _session(request, place).mailbox.open()
         await self._stream(stream, receive, send, lost=stream.drop)
 
-    def _delete(self, request: HttpRequest, place: Place) -> None:
+    def _delete(self, request: HttpRequest, place: HttpClientSlot) -> None:
         request.require_known_version()
         if request.session is None or not place.close(request.session):
             raise refusal(404, "no such session")
@@ -218,7 +218,7 @@ class HttpApp:
                 return b"".join(parts)
 
     async def _finish(
-        self, exchange: Exchange, receive: Receive, send: Send, *, status: Status | None, lost: Lost
+        self, exchange: HttpExchange, receive: Receive, send: AsgiSend, *, status: HttpStatus | None, lost: Lost
     ) -> None:
         """`status` is that of a single answer; a batch has none, and always is a stream."""
         stream = exchange.stream
@@ -229,12 +229,12 @@ class HttpApp:
         else:
             await self._stream(stream, receive, send, lost=lost)
 
-    async def _stream(self, stream: Stream, receive: Receive, send: Send, *, lost: Lost) -> None:
+    async def _stream(self, stream: Stream, receive: Receive, send: AsgiSend, *, lost: Lost) -> None:
         await send(_head(200, {"content-type": EVENTS, "cache-control": "no-cache"}))
         await _watched(receive, self._events(stream, send), lost)
         await send({"type": "http.response.body", "body": b""})
 
-    async def _events(self, stream: Stream, send: Send) -> None:
+    async def _events(self, stream: Stream, send: AsgiSend) -> None:
         # A comment first: some clients take an answer for lost until its first bytes are there.
         news = b": here\n\n"
         while True:
@@ -246,7 +246,7 @@ class HttpApp:
             news = b"".join(b"event: message\ndata: %b\n" % frame for frame in frames) or b": still here\n\n"
 
 
-async def _watched(receive: Receive, work: Work, lost: Lost) -> None:
+async def _watched(receive: Receive, work: HttpWork, lost: Lost) -> None:
     """`work`, while somebody looks whether the client is still there: a raw ASGI server tells nobody else."""
     async with asyncio.TaskGroup() as group:
         watch = group.create_task(_watch(receive, lost))
@@ -266,14 +266,14 @@ def _posted(body: bytes) -> Posted:
     try:
         return Posted(body, messages_of(body))
     except Fault as fault:
-        raise Refusal(400, fault_frame(None, fault.code, fault.message, fault.data)) from fault
+        raise HttpRefusal(400, fault_frame(None, fault.code, fault.message, fault.data)) from fault
 
 
 def _always_ok(_answer: bytes) -> int:
     return 200
 
 
-def _session(request: HttpRequest, place: Place) -> HttpSession:
+def _session(request: HttpRequest, place: HttpClientSlot) -> HttpSession:
     if request.session is None:
         raise refusal(400, f"the header {SESSION} is missing; call initialize first")
     session = place.session(request.session)
@@ -282,12 +282,12 @@ def _session(request: HttpRequest, place: Place) -> HttpSession:
     return session
 
 
-async def _respond(send: Send, status: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> None:
+async def _respond(send: AsgiSend, status: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> None:
     kind = {"content-type": JSON} if body else {}
     await send(_head(status, {**kind, **(headers or {}), "content-length": str(len(body))}))
     await send({"type": "http.response.body", "body": body})
 
 
-def _head(status: int, headers: Mapping[str, str]) -> Message:
+def _head(status: int, headers: Mapping[str, str]) -> HttpMessage:
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]
     return {"type": "http.response.start", "status": status, "headers": raw}

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 logger.setLevel(logging.ERROR)
 
 
-class HttpDoor(HttpConnection):
+class UnauthenticatedConnections(HttpConnection):
     def __init__(self, *, connection_limit: int, head_deadline: float, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
         self.logger = logger
@@ -39,7 +39,7 @@ class HttpDoor(HttpConnection):
         self._born = self.loop.time()
         self._silence = self.loop.call_later(self._head_deadline, self._look)
         if len(self.connections) > self._connection_limit:
-            doors = [each for each in self.connections if isinstance(each, HttpDoor)]
+            doors = [each for each in self.connections if isinstance(each, UnauthenticatedConnections)]
             oldest = min((each for each in doors if each.is_guest), key=lambda each: each._born)
             oldest.shut()
 

@@ -22,9 +22,9 @@ from ostler.wire.json import JsonObject
 from ostler.wire.rpc import INVALID_REQUEST, RpcId
 
 Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
+HttpMessage: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[HttpMessage]]
+AsgiSend: TypeAlias = Callable[[HttpMessage], Awaitable[None]]
 
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
@@ -34,7 +34,7 @@ _LOOPBACK = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?\Z", re.
 _DECIDING: Final = frozenset({"host", "origin", "authorization", SESSION, "mcp-protocol-version", "content-type"})
 
 
-class Refusal(Exception):
+class HttpRefusal(Exception):
     """The request ends here."""
 
     def __init__(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
@@ -51,12 +51,12 @@ def refusal(
     code: int = INVALID_REQUEST,
     data: JsonObject | None = None,
     request_id: RpcId = None,
-) -> Refusal:
-    return Refusal(status, fault_frame(request_id, code, message, data))
+) -> HttpRefusal:
+    return HttpRefusal(status, fault_frame(request_id, code, message, data))
 
 
-def not_bound() -> Refusal:
-    return Refusal(401, refusal_frame(None, NotBound()), {"www-authenticate": "Bearer"})
+def not_bound() -> HttpRefusal:
+    return HttpRefusal(401, refusal_frame(None, NotBound()), {"www-authenticate": "Bearer"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ end with the binding. Every request has a conversation of its own that begins wi
 whatever a call says leaves on the response of the request that began it.
 """
 
-from ostler.bridge.channels.http_stream import Exchange, Exchanges, Mailbox
+from ostler.bridge.channels.http_stream import Exchanges, HttpExchange, Mailbox
 from ostler.bridge.session_binding import SessionBinding
 
 
@@ -31,7 +31,7 @@ class HttpSession:
         for exchange in self.exchanges:
             exchange.receive(frame)
 
-    def exchange(self, frame: bytes) -> Exchange:
+    def exchange(self, frame: bytes) -> HttpExchange:
         conversation = self._binding.conversation()
         agreed, session = self.main.session, conversation.session
         session.version, session.initialized, session.level = agreed.version, agreed.initialized, agreed.level
@@ -42,7 +42,7 @@ class HttpSession:
         self.exchanges.abandon()
 
 
-class Place:
+class HttpClientSlot:
     """A binding and its HTTP clients."""
 
     __slots__ = ("_limit", "_sessions", "_stateless", "binding")
@@ -71,7 +71,7 @@ class Place:
         session.end()
         return True
 
-    def exchange(self, frame: bytes) -> Exchange:
+    def exchange(self, frame: bytes) -> HttpExchange:
         """One request that brings its own protocol version, and leaves nothing behind."""
         return self._stateless.begin(self.binding.conversation(), frame)
 

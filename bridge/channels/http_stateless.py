@@ -7,7 +7,7 @@ import base64
 import binascii
 from typing import Final
 
-from ostler.bridge.channels.http_request import HttpRequest, Refusal, refusal
+from ostler.bridge.channels.http_request import HttpRefusal, HttpRequest, refusal
 from ostler.bridge.mcp import STATELESS_VERSION, UNSUPPORTED_VERSION, VERSION_KEY, is_request_id
 from ostler.wire.json import JsonObject, decode
 from ostler.wire.rpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, RpcId
@@ -68,7 +68,7 @@ def _meta(message: JsonObject) -> JsonObject:
     return meta if isinstance(meta, dict) else {}
 
 
-def _fault(code: int, text: str, ident: RpcId) -> Refusal:
+def _fault(code: int, text: str, ident: RpcId) -> HttpRefusal:
     return refusal(STATUS[code], text, code=code, request_id=ident)
 
 

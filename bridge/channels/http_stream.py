@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from ostler.bridge.conversation import Conversation
+from ostler.bridge.conversation import McpClient
 
 
 class Stream:
@@ -59,12 +59,12 @@ class Stream:
         return frames
 
 
-class Exchange:
+class HttpExchange:
     """One POST with requests: their answers, and what their calls have to say, on this response and no other."""
 
     __slots__ = ("_on_ended", "conversation", "stream")
 
-    def __init__(self, conversation: Conversation, on_ended: Callable[["Exchange"], None]) -> None:
+    def __init__(self, conversation: McpClient, on_ended: Callable[["HttpExchange"], None]) -> None:
         self.conversation = conversation
         self.stream = Stream()
         self._on_ended = on_ended
@@ -105,7 +105,7 @@ class Exchange:
     def abandon(self) -> None:
         """Its client is gone for good, and its calls with it."""
         self.stream.drop()
-        self.conversation.abandon()
+        self.conversation.discard()
         self._on_ended(self)
 
 
@@ -116,16 +116,16 @@ class Exchanges:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._under_way: dict[Exchange, None] = {}
+        self._under_way: dict[HttpExchange, None] = {}
 
-    def __iter__(self) -> Iterator[Exchange]:
+    def __iter__(self) -> Iterator[HttpExchange]:
         return iter(tuple(self._under_way))
 
     def __len__(self) -> int:
         return len(self._under_way)
 
-    def begin(self, conversation: Conversation, frame: bytes) -> Exchange:
-        exchange = Exchange(conversation, self._ended)
+    def begin(self, conversation: McpClient, frame: bytes) -> HttpExchange:
+        exchange = HttpExchange(conversation, self._ended)
         self._under_way[exchange] = None
         exchange.receive(frame)
         for oldest in [each for each in self._under_way if each.listening][: -self._limit]:
@@ -136,7 +136,7 @@ class Exchanges:
         for exchange in self:
             exchange.abandon()
 
-    def _ended(self, exchange: Exchange) -> None:
+    def _ended(self, exchange: HttpExchange) -> None:
         self._under_way.pop(exchange, None)
 
 
@@ -165,7 +165,7 @@ class Mailbox:
         else:
             self._missed = frame
 
-    def answers(self, conversation: Conversation, frame: bytes) -> list[bytes]:
+    def answers(self, conversation: McpClient, frame: bytes) -> list[bytes]:
         """What a request that needs no call is answered."""
         answers: list[bytes] = []
         self._answers = answers

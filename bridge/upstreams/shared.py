@@ -16,7 +16,7 @@ from ostler.bridge.offer import Offer, combined
 from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.upstreams.remote import Connect, default_connect
 from ostler.bridge.upstreams.settings import UpstreamSettings
-from ostler.bridge.upstreams.upstream import Hands, Upstream
+from ostler.bridge.upstreams.upstream import Upstream, UpstreamDeps
 from ostler.metrics.loops import Loops
 from ostler.wire.json import JsonObject
 
@@ -100,7 +100,9 @@ class Upstreams:
             each.check()
         self._settings = tuple(settings)
         watched = Loops() if loops is None else loops
-        self._hands = Hands(connect or default_connect(settings[0].name), clock, draw, watched) if settings else None
+        self._hands = (
+            UpstreamDeps(connect or default_connect(settings[0].name), clock, draw, watched) if settings else None
+        )
         self._shared = [self._made(each) for each in settings if not each.per_session]
         self._own: set[Upstream] = set()
 

@@ -29,7 +29,7 @@ CALM: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class UpstreamDeps:
     """What a supervisor needs of the world."""
 
     connect: Connect
@@ -40,7 +40,7 @@ class Hands:
 
 
 class Upstream:
-    def __init__(self, settings: UpstreamSettings, hands: Hands, restarts: Restarts | None = None) -> None:
+    def __init__(self, settings: UpstreamSettings, hands: UpstreamDeps, restarts: Restarts | None = None) -> None:
         self.settings = settings
         self.definitions: tuple[JsonObject, ...] = ()
         self.starts = 0

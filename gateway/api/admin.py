@@ -18,8 +18,8 @@ from starlette.responses import Response, StreamingResponse
 from ostler.gateway.api.answers import SSE, document
 from ostler.gateway.api.body import read_object
 from ostler.gateway.api.errors import ApiError, bad, invalid
-from ostler.gateway.api.routes import Endpoint, Row
-from ostler.gateway.console.board import Board, Watch
+from ostler.gateway.api.routes import Endpoint, RouteSpec
+from ostler.gateway.console.board import StatusView, Watch
 from ostler.gateway.console.errors import ConsoleError
 from ostler.gateway.console.operator import Done, Named, Operator
 from ostler.pool.errors import BadDirectory, PoolClosed, PoolError
@@ -61,31 +61,31 @@ class ProcessBody(Struct, kw_only=True, forbid_unknown_fields=True):
 class Admin:
     """The routes."""
 
-    def __init__(self, board: Board, operator: Operator) -> None:
+    def __init__(self, board: StatusView, operator: Operator) -> None:
         self._board = board
         self._operator = operator
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[RouteSpec]:
         """Every route, and what its body looks like."""
         do = self._operator
         return [
-            Row("GET", "/admin/pool", typed(self.show), "What the pool holds, and the last turns"),
-            Row("GET", "/admin/pool/why", typed(self.why), "Why a key is as warm as it is", query=("key", "cwd")),
-            Row("GET", "/admin/events", typed(self.events), "The state, whenever it changes",
+            RouteSpec("GET", "/admin/pool", typed(self.show), "What the pool holds, and the last turns"),
+            RouteSpec("GET", "/admin/pool/why", typed(self.why), "Why a key is as warm as it is", query=("key", "cwd")),
+            RouteSpec("GET", "/admin/events", typed(self.events), "The state, whenever it changes",
                 answers="text/event-stream"),
-            Row("POST", "/admin/pool/warm", order(WarmBody, lambda b: do.warm(Named(b.key, b.cwd), b.seats)),
+            RouteSpec("POST", "/admin/pool/warm", order(WarmBody, lambda b: do.warm(Named(b.key, b.cwd), b.seats)),
                 "Keep seats of a key ready", WarmBody),
-            Row("POST", "/admin/pool/pause", order(ScopeBody, lambda b: do.pause(scope(b))),
+            RouteSpec("POST", "/admin/pool/pause", order(ScopeBody, lambda b: do.pause(scope(b))),
                 "Let claims of a key, or all claims, wait", ScopeBody),
-            Row("POST", "/admin/pool/resume", order(ScopeBody, lambda b: do.resume(scope(b))),
+            RouteSpec("POST", "/admin/pool/resume", order(ScopeBody, lambda b: do.resume(scope(b))),
                 "Take a pause back", ScopeBody),
-            Row("POST", "/admin/pool/drain", order(KeyBody, lambda b: do.drain(Named(b.key, b.cwd))),
+            RouteSpec("POST", "/admin/pool/drain", order(KeyBody, lambda b: do.drain(Named(b.key, b.cwd))),
                 "Let the processes of a key end when their sessions have moved", KeyBody),
-            Row("POST", "/admin/pool/reconnect", order(KeyBody, lambda b: do.reconnect(Named(b.key, b.cwd))),
+            RouteSpec("POST", "/admin/pool/reconnect", order(KeyBody, lambda b: do.reconnect(Named(b.key, b.cwd))),
                 "Forget the start failures of a key", KeyBody),
-            Row("POST", "/admin/pool/recycle", order(ProcessBody, lambda b: do.recycle(b.process)),
+            RouteSpec("POST", "/admin/pool/recycle", order(ProcessBody, lambda b: do.recycle(b.process)),
                 "Replace one process", ProcessBody),
-            Row("POST", "/admin/pool/kill", order(ProcessBody, lambda b: do.kill(b.process)),
+            RouteSpec("POST", "/admin/pool/kill", order(ProcessBody, lambda b: do.kill(b.process)),
                 "End one process now", ProcessBody),
         ]  # fmt: skip
 

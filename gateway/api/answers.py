@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from ostler.gateway.api.errors import ApiError, bad
 from ostler.gateway.api.keys import Caller
-from ostler.gateway.api.limits import Place
+from ostler.gateway.api.limits import RequestSlot
 from ostler.wire.json import JsonObject
 
 SESSION_HEADER = "x-ostler-session-id"
@@ -25,10 +25,10 @@ def caller_of(request: Request) -> Caller:
     return caller
 
 
-def place_of(request: Request) -> Place:
+def place_of(request: Request) -> RequestSlot:
     """Its place among those that its key may have at work."""
     place = request.state.place
-    if not isinstance(place, Place):
+    if not isinstance(place, RequestSlot):
         raise TypeError("a request came in without passing the door")
     return place
 
@@ -53,7 +53,7 @@ def number(text: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPage:
     """Which part of a list is asked for."""
 
     limit: int
@@ -62,7 +62,7 @@ class Page:
     after: str | None
 
 
-def page_of(request: Request) -> Page:
+def page_of(request: Request) -> ListPage:
     """As the API pages: `order`, `after`, `limit`."""
     query = request.query_params
     limit = number(query.get("limit", "20"))
@@ -71,10 +71,10 @@ def page_of(request: Request) -> Page:
     order = query.get("order", "desc")
     if order not in ("asc", "desc"):
         raise bad("order must be asc or desc", "order")
-    return Page(limit, order == "desc", query.get("after"))
+    return ListPage(limit, order == "desc", query.get("after"))
 
 
-def paged(listed: list[JsonObject], wanted: Page) -> JsonObject:
+def paged(listed: list[JsonObject], wanted: ListPage) -> JsonObject:
     """A page, of what begins with it: one entry more than it holds says that there is more."""
     data = listed[: wanted.limit]
     return {

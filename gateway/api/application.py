@@ -13,15 +13,15 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from ostler.gateway.api.body import ResponseBody
-from ostler.gateway.api.chat import Chat
+from ostler.gateway.api.chat import ChatCompletions
 from ostler.gateway.api.chat_body import ChatBody
-from ostler.gateway.api.conversations import Change, Conversations, NewConversation, NewItems
+from ostler.gateway.api.conversations import Change, ConversationRoutes, NewConversation, NewItems
 from ostler.gateway.api.errors import ApiError, on_http_exception, reply, translated
-from ostler.gateway.api.health import Health
+from ostler.gateway.api.health import HealthRoutes
 from ostler.gateway.api.models import ModelList
 from ostler.gateway.api.openapi import Documents
-from ostler.gateway.api.responses import Responses
-from ostler.gateway.api.routes import AnyText, Endpoint, Row
+from ostler.gateway.api.responses import ResponseRoutes
+from ostler.gateway.api.routes import AnyText, Endpoint, RouteSpec
 from ostler.gateway.api.sessions import NewMessageBody, SessionRoutes
 from ostler.gateway.errors import GatewayError
 
@@ -33,58 +33,58 @@ KEY = "/v1/sessions/{key:any}"
 
 
 def table(
-    responses: Responses,
-    chat: Chat,
+    responses: ResponseRoutes,
+    chat: ChatCompletions,
     *,
-    conversations: Conversations,
+    conversations: ConversationRoutes,
     sessions: SessionRoutes,
     models: ModelList,
-    health: Health,
-) -> list[Row]:
+    health: HealthRoutes,
+) -> list[RouteSpec]:
     """Every route."""
     one = "/v1/responses/{id}"
     return [
-        Row("POST", "/v1/responses", responses.create, "Ask an agent", ResponseBody),
-        Row(
+        RouteSpec("POST", "/v1/responses", responses.create, "Ask an agent", ResponseBody),
+        RouteSpec(
             "GET",
             one,
             responses.retrieve,
             "Read a response, or the rest of its stream",
             query=("stream", "starting_after"),
         ),
-        Row("DELETE", one, responses.delete, "Delete a response, or erase what only it led to", query=("erase",)),
-        Row("POST", f"{one}/cancel", responses.cancel, "Stop a response that is being made"),
-        Row("GET", f"{one}/input_items", responses.input_items, "What a response was made from", query=PAGED),
-        Row(
+        RouteSpec("DELETE", one, responses.delete, "Delete a response, or erase what only it led to", query=("erase",)),
+        RouteSpec("POST", f"{one}/cancel", responses.cancel, "Stop a response that is being made"),
+        RouteSpec("GET", f"{one}/input_items", responses.input_items, "What a response was made from", query=PAGED),
+        RouteSpec(
             "POST", "/v1/chat/completions", chat.create, "Ask an agent, bringing the whole conversation along", ChatBody
         ),
-        Row("POST", "/v1/conversations", conversations.create, "Make a conversation", NewConversation),
-        Row("GET", f"{SLUG}/items/{{item}}", conversations.item, "Read one item of a conversation"),
-        Row("GET", f"{SLUG}/items", conversations.items, "What was said in a conversation", query=PAGED),
-        Row("POST", f"{SLUG}/items", conversations.add_items, "Add items to a conversation", NewItems),
-        Row("GET", SLUG, conversations.retrieve, "Read a conversation"),
-        Row("POST", SLUG, conversations.update, "Change the metadata of a conversation", Change),
-        Row("DELETE", SLUG, conversations.delete, "Forget a conversation's name, or erase it", query=("erase",)),
-        Row("POST", f"{KEY}/messages", sessions.say, "Say something, or give a slash command", NewMessageBody),
-        Row(
+        RouteSpec("POST", "/v1/conversations", conversations.create, "Make a conversation", NewConversation),
+        RouteSpec("GET", f"{SLUG}/items/{{item}}", conversations.item, "Read one item of a conversation"),
+        RouteSpec("GET", f"{SLUG}/items", conversations.items, "What was said in a conversation", query=PAGED),
+        RouteSpec("POST", f"{SLUG}/items", conversations.add_items, "Add items to a conversation", NewItems),
+        RouteSpec("GET", SLUG, conversations.retrieve, "Read a conversation"),
+        RouteSpec("POST", SLUG, conversations.update, "Change the metadata of a conversation", Change),
+        RouteSpec("DELETE", SLUG, conversations.delete, "Forget a conversation's name, or erase it", query=("erase",)),
+        RouteSpec("POST", f"{KEY}/messages", sessions.say, "Say something, or give a slash command", NewMessageBody),
+        RouteSpec(
             "GET",
             f"{KEY}/messages",
             sessions.messages,
             "What was said in a session; with stream=true the answer that is being given",
             query=(*PAGED, "stream"),
         ),
-        Row(
+        RouteSpec(
             "GET",
             "/v1/sessions",
             sessions.all,
             "Sessions, the last active first; with q what was said in them",
             query=("limit", "offset", "platform", "chat", "live", "q"),
         ),
-        Row("GET", KEY, sessions.one, "The session that a key leads to"),
-        Row("GET", "/v1/models", models.all, "The models this key may use"),
-        Row("GET", "/v1/models/{name:path}", models.one, "One model"),
-        Row("GET", "/healthz", health.alive, "Alive", open=True),
-        Row("GET", "/readyz", health.ready, "Able to start agents", open=True),
+        RouteSpec("GET", KEY, sessions.one, "The session that a key leads to"),
+        RouteSpec("GET", "/v1/models", models.all, "The models this key may use"),
+        RouteSpec("GET", "/v1/models/{name:path}", models.one, "One model"),
+        RouteSpec("GET", "/healthz", health.alive, "Alive", open=True),
+        RouteSpec("GET", "/readyz", health.ready, "Able to start agents", open=True),
     ]
 
 
@@ -103,7 +103,7 @@ class EncodedRoute(Route):
         return match, found
 
 
-def application(rows: Sequence[Row], version: str) -> Starlette:
+def application(rows: Sequence[RouteSpec], version: str) -> Starlette:
     """The routes, and their documents."""
     register_url_convertor("any", AnyText())
     documents = Documents(rows, version)

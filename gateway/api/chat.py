@@ -12,20 +12,20 @@ from ostler.gateway.api.chat_body import ChatBody, as_response_body, chat_body
 from ostler.gateway.api.chat_writer import ChatWriter, told_again
 from ostler.gateway.api.errors import of_outcome, reply
 from ostler.gateway.api.feed import Feed
-from ostler.gateway.api.intake import Intake, Prepared
+from ostler.gateway.api.intake import Prepared, RequestPreparer
 from ostler.gateway.api.items import check_count
-from ostler.gateway.api.repeats import NAMING, Held, Repeat, Repeats, session_of, whole
+from ostler.gateway.api.repeats import NAMING, Held, IdempotentAnswers, Repeat, session_of, whole
 from ostler.gateway.api.streaming import EventStream
 from ostler.gateway.records import IdempotencyRecord
-from ostler.gateway.sessions.outcome import Outcome, Status
+from ostler.gateway.sessions.outcome import TurnOutcome, TurnStatus
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.turn import Turn
 
 
-class Chat:
+class ChatCompletions:
     """One per gateway."""
 
-    def __init__(self, sessions: Sessions, intake: Intake, repeats: Repeats) -> None:
+    def __init__(self, sessions: Sessions, intake: RequestPreparer, repeats: IdempotentAnswers) -> None:
         self._sessions = sessions
         self._intake = intake
         self._repeats = repeats
@@ -54,8 +54,8 @@ class Chat:
                 self._repeats.hold(repeat, writer.feed, prepared.session_id, turn)
             return self._stream(writer.feed, prepared.session_id, None if staying else turn)
         await self._repeats.audience(repeat).attend(request, writer.done, None if staying else turn)
-        outcome = writer.outcome or Outcome(Status.FAILED)
-        if outcome.status is Status.FAILED:
+        outcome = writer.outcome or TurnOutcome(TurnStatus.FAILED)
+        if outcome.status is TurnStatus.FAILED:
             return reply(of_outcome(outcome), {SESSION_HEADER: prepared.session_id})
         return document(writer.document(), prepared.session_id)
 

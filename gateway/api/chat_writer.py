@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 
 from ostler.gateway.api.errors import envelope, of_outcome
 from ostler.gateway.api.feed import Feed
-from ostler.gateway.api.frames import Mould, chunk, chunks_of
+from ostler.gateway.api.frames import FrameTemplate, chunk, chunks_of
 from ostler.gateway.api.repeats import is_answer
 from ostler.gateway.api.resource import usage_of
 from ostler.gateway.records import IdempotencyRecord, ResponseRecord
 from ostler.gateway.sessions.calls import AskedCall
-from ostler.gateway.sessions.outcome import Outcome, Status
-from ostler.gateway.sessions.scribe import Kept
+from ostler.gateway.sessions.outcome import TurnOutcome, TurnStatus
+from ostler.gateway.sessions.scribe import StoredAnswer
 from ostler.pool.events import Text, Thought, TurnEvent, Usage
 from ostler.wire.json import JsonObject
 
@@ -40,7 +40,7 @@ class ChatWriter:
         self.session_id = session_id
         self.feed = feed
         self.done = asyncio.Event()
-        self.outcome: Outcome | None = None
+        self.outcome: TurnOutcome | None = None
         self._head: JsonObject = {"id": completion_id, "created": created, "model": model}
         self._read = read
         self._include_usage = include_usage
@@ -51,7 +51,7 @@ class ChatWriter:
         self._texts: list[str] = []
         self._calls: list[JsonObject] = []
         self._usage: Usage | None = None
-        self._moulds: dict[str, Mould] = {}
+        self._moulds: dict[str, FrameTemplate] = {}
         """By the field of the message that the text is."""
 
     def begin(self) -> ResponseRecord | None:
@@ -76,19 +76,19 @@ class ChatWriter:
             case _:
                 return
 
-    def close(self, outcome: Outcome, calls: Sequence[AskedCall]) -> Kept:
+    def close(self, outcome: TurnOutcome, calls: Sequence[AskedCall]) -> StoredAnswer:
         """The message is whole."""
         self.outcome = outcome
         self._calls = [call_entry(call) for call in calls]
-        return Kept(items_of("".join(self._texts), calls), answer=self._kept(outcome))
+        return StoredAnswer(items_of("".join(self._texts), calls), answer=self._kept(outcome))
 
     def publish(self) -> None:
         """Tell the client."""
-        outcome = self.outcome or Outcome(Status.FAILED)
-        if outcome.status is Status.FAILED:
+        outcome = self.outcome or TurnOutcome(TurnStatus.FAILED)
+        if outcome.status is TurnStatus.FAILED:
             self._write(chunk(envelope(of_outcome(outcome))))
         else:
-            if outcome.status is Status.COMPLETED and not self._calls:
+            if outcome.status is TurnStatus.COMPLETED and not self._calls:
                 self._said("".join(self._texts))
             self._finish()
         if self.feed is not None:
@@ -105,10 +105,10 @@ class ChatWriter:
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._reason()}
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._counts()}
 
-    def _kept(self, outcome: Outcome) -> IdempotencyRecord | None:
+    def _kept(self, outcome: TurnOutcome) -> IdempotencyRecord | None:
         if self._answer is None or not is_answer(outcome, heard=self._heard):
             return None
-        if outcome.status is not Status.FAILED:
+        if outcome.status is not TurnStatus.FAILED:
             return self._answer(200, self.document())
         error = of_outcome(outcome)
         return self._answer(error.status, envelope(error))
@@ -124,7 +124,7 @@ class ChatWriter:
     def _reason(self) -> str:
         if self._calls:
             return "tool_calls"
-        if self.outcome is None or self.outcome.status is Status.COMPLETED:
+        if self.outcome is None or self.outcome.status is TurnStatus.COMPLETED:
             return "stop"
         return "content_filter" if self.outcome.reason == "content_filter" else "length"
 
@@ -143,7 +143,7 @@ class ChatWriter:
             return
         if name not in self._moulds:
             self._moulds[name] = chunks_of(self._whole(delta_of({name: ""})), name)
-        self.feed.pour(self._moulds[name], piece)
+        self.feed.append_delta(self._moulds[name], piece)
 
     def _chunk(self, delta: JsonObject, reason: str | None = None) -> None:
         self._frame(delta_of(delta, reason))

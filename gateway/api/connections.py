@@ -17,7 +17,7 @@ from ostler.gateway.api.errors import ApiError
 Connection = TypeVar("Connection", bound=Hashable)
 
 
-class Phase(Enum):
+class ConnectionPhase(Enum):
     """What a connection is about."""
 
     IDLE = "idle"
@@ -27,7 +27,7 @@ class Phase(Enum):
     ANSWERED = "answered"
 
 
-GIVEN_UP = (Phase.IDLE, Phase.RECEIVING)
+GIVEN_UP = (ConnectionPhase.IDLE, ConnectionPhase.RECEIVING)
 """In this order."""
 
 
@@ -46,9 +46,11 @@ class Connections(Generic[Connection]):
         self.limit = limit
         self.evicted = 0
         self.refused = 0
-        self._places: dict[Connection, tuple[str, Phase]] = {}
+        self._places: dict[Connection, tuple[str, ConnectionPhase]] = {}
         self._of_peer: Counter[str] = Counter()
-        self._in_phase: dict[Phase, dict[str, dict[Connection, None]]] = {phase: {} for phase in Phase}
+        self._in_phase: dict[ConnectionPhase, dict[str, dict[Connection, None]]] = {
+            phase: {} for phase in ConnectionPhase
+        }
         """By address, in the order in which they came into the phase."""
 
     def __len__(self) -> int:
@@ -64,10 +66,10 @@ class Connections(Generic[Connection]):
             self.refused += 1
             raise TooManyConnections(self.limit)
         self._of_peer[peer] += 1
-        self._enter(connection, peer, Phase.IDLE)
+        self._enter(connection, peer, ConnectionPhase.IDLE)
         return victim
 
-    def turn(self, connection: Connection, phase: Phase) -> None:
+    def turn(self, connection: Connection, phase: ConnectionPhase) -> None:
         """It is about something else now. Nothing happens for one that is not counted any more."""
         place = self._places.get(connection)
         if place is not None and place[1] is not phase:
@@ -90,11 +92,11 @@ class Connections(Generic[Connection]):
                 return next(iter(peers[max(peers, key=self._of_peer.__getitem__)]))
         return None
 
-    def _enter(self, connection: Connection, peer: str, phase: Phase) -> None:
+    def _enter(self, connection: Connection, peer: str, phase: ConnectionPhase) -> None:
         self._places[connection] = peer, phase
         self._in_phase[phase].setdefault(peer, {})[connection] = None
 
-    def _take_out(self, connection: Connection, peer: str, phase: Phase) -> None:
+    def _take_out(self, connection: Connection, peer: str, phase: ConnectionPhase) -> None:
         there = self._in_phase[phase][peer]
         del there[connection]
         if not there:

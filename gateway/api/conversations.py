@@ -46,7 +46,7 @@ class NewItems(Struct, kw_only=True):
     items: Annotated[list[dict[str, Any]], Meta(min_length=1, max_length=ITEMS_AT_ONCE)]
 
 
-class Conversations:
+class ConversationRoutes:
     """One per gateway."""
 
     def __init__(self, store: Store, ids: Ids, eraser: Eraser) -> None:

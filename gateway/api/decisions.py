@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from ostler.gateway.api.errors import ApiError
 from ostler.gateway.records import ParkedCall, ParkState
-from ostler.gateway.sessions.ask import Output
+from ostler.gateway.sessions.ask import CallOutput
 from ostler.gateway.sessions.sessions import Sessions
 
 KIND = "mcp_approval_response"
@@ -31,14 +31,14 @@ class Settled(ApiError):
         self.approval_id = approval_id
 
 
-class Decisions:
+class PermissionAnswers:
     """Knows what was asked."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
         self._store = sessions.house.store
 
-    async def check(self, outputs: Sequence[Output], owner: str) -> None:
+    async def check(self, outputs: Sequence[CallOutput], owner: str) -> None:
         """Raise `Settled` where one of them comes too late. What is unknown is somebody else's to refuse."""
         for name in decided(outputs):
             asked = await self._of_owner(name, owner)
@@ -47,7 +47,7 @@ class Decisions:
             if asked.state != ParkState.WAITING or self._sessions.settled(asked.session_id, name):
                 raise Settled(name)
 
-    async def claim(self, outputs: Sequence[Output], owner: str) -> None:
+    async def claim(self, outputs: Sequence[CallOutput], owner: str) -> None:
         """Take them into a new turn. Of two who bring the same answer one raises `Settled`."""
         words = {output.call_id: output.text for output in outputs}
         for name in decided(outputs):
@@ -63,12 +63,12 @@ class Decisions:
         return asked if session is not None and (session.owner or "") == owner else None
 
     @staticmethod
-    def refuse(outputs: Sequence[Output]) -> None:
+    def refuse(outputs: Sequence[CallOutput]) -> None:
         """The turn that waited a moment ago waits no more: raise `Settled` if it was for one of these."""
         for name in decided(outputs):
             raise Settled(name)
 
 
-def decided(outputs: Sequence[Output]) -> list[str]:
+def decided(outputs: Sequence[CallOutput]) -> list[str]:
     """The questions that are answered."""
     return [output.call_id for output in outputs if output.item.get("type") == KIND]

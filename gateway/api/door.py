@@ -22,8 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ostler.gateway.api.bounded import VALUES, BodyTooLarge, bounded
 from ostler.gateway.api.errors import ApiError, reply
-from ostler.gateway.api.keys import Caller, Ring, digest, host_names
-from ostler.gateway.api.limits import Limits, Place, TooManyRequests
+from ostler.gateway.api.keys import Caller, KeySource, digest, host_names
+from ostler.gateway.api.limits import CallerLimits, RequestSlot, TooManyRequests
 from ostler.gateway.api.origin import SAFE, is_from_browser, is_from_foreign_page
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
@@ -61,7 +61,7 @@ HEADERS = (
 Headers = dict[bytes, bytes]
 
 
-class Entrance(Protocol):
+class LoginCheck(Protocol):
     """Where people without a key in their hand come in."""
 
     def guest(self, scope: Scope, headers: Headers) -> Caller | None:
@@ -71,21 +71,21 @@ class Entrance(Protocol):
         """What they are shown who may not come in."""
 
 
-class Door:
+class AuthMiddleware:
     """Wraps the application."""
 
     def __init__(
         self,
         app: ASGIApp,
         *,
-        ring: Ring,
+        ring: KeySource,
         allowed_hosts: Sequence[str],
         cors_origins: Sequence[str],
         body_limit: int,
         body_timeout: float,
         body_values: int = VALUES,
         clock: Callable[[], float],
-        entrance: Entrance | None = None,
+        entrance: LoginCheck | None = None,
         scrape_token: str | None = None,
         commanded: bool = False,
         forms: Collection[str] | None = None,
@@ -103,8 +103,8 @@ class Door:
         self._body_timeout = body_timeout
         self._body_values = body_values
         self._clock = clock
-        self._limits = Limits()
-        self._looks = Limits(at_least=LOOKS_PER_MINUTE)
+        self._limits = CallerLimits()
+        self._looks = CallerLimits(at_least=LOOKS_PER_MINUTE)
         self._forms = forms
         self._commanded = commanded
 
@@ -131,7 +131,7 @@ class Door:
         await self._serve(scope, self._bounded(receive), outward, caller)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
-        place = Place(self._limits, caller, self._clock())
+        place = RequestSlot(self._limits, caller, self._clock())
         scope["state"] = {**scope.get("state", {}), "caller": caller, "place": place}
         if scope["method"] not in METERED or CANCEL.fullmatch(scope["path"]):
             await self._look(scope, receive, send, caller)

@@ -10,9 +10,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ostler.gateway.errors import CallsAnswered, GatewayError, Refused, StoreBusy, StoreError
+from ostler.gateway.errors import CallsAnswered, GatewayError, RequestRefused, StoreBusy, StoreError
 from ostler.gateway.sessions.errors import Draining, SessionQueueFull
-from ostler.gateway.sessions.outcome import Outcome
+from ostler.gateway.sessions.outcome import TurnOutcome
 from ostler.wire.redaction import redacted
 
 SECONDS_TO_RETRY = 1
@@ -103,7 +103,7 @@ def translated(error: Exception) -> ApiError:
             status, code = 429, "rate_limit_exceeded"
         case StoreError():
             status, code = 503, "storage_error"
-        case Refused():
+        case RequestRefused():
             status, code, retry = 400, "invalid_request", None
         case _:
             return ApiError(500, "the gateway failed; its log says why", code="internal_error")
@@ -117,7 +117,7 @@ def invalid(error: msgspec.ValidationError) -> ApiError:
     return bad(f"{param}: {said}" if at and param else str(error), param, "invalid_value")
 
 
-def of_outcome(outcome: Outcome) -> ApiError:
+def of_outcome(outcome: TurnOutcome) -> ApiError:
     """A turn that failed before its agent heard anything, or for a caller who has no other word for failure."""
     status, code = CODED.get(outcome.code, (502, outcome.code or "agent_error"))
     retry = max(SECONDS_TO_RETRY, math.ceil(outcome.retry_after)) if status in (429, 503) else None

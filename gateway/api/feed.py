@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol, Self
 
-from ostler.gateway.api.frames import Mould
+from ostler.gateway.api.frames import FrameTemplate
 
 KEEPALIVE = b": keepalive\n\n"
 AT_ONCE = 512
@@ -22,7 +22,7 @@ PIECE = 72
 """Bytes that a piece takes besides its characters."""
 
 
-class Road(Protocol):
+class FastPath(Protocol):
     """The way to a client that is being answered."""
 
     def free(self) -> bool:
@@ -38,7 +38,7 @@ class Feed:
     def __init__(self) -> None:
         self._events: list[bytes | str] = []
         """Frames, and pieces that are still to become one."""
-        self._moulds: list[Mould] = []
+        self._moulds: list[FrameTemplate] = []
         self._poured: list[int] = []
         """From which event on each mould is the one of the pieces."""
         self._readers: set[Reader] = set()
@@ -54,7 +54,7 @@ class Feed:
         self.size += len(frame)
         self._wake()
 
-    def pour(self, mould: Mould, piece: str) -> None:
+    def append_delta(self, mould: FrameTemplate, piece: str) -> None:
         """One more event, that is the next piece of a text."""
         if not self._moulds or self._moulds[-1] is not mould:
             self._moulds.append(mould)
@@ -103,7 +103,7 @@ class Feed:
         """It has enough. Idempotent."""
         self._readers.discard(reader)
 
-    def _mould(self, number: int) -> Mould:
+    def _mould(self, number: int) -> FrameTemplate:
         return self._moulds[bisect_right(self._poured, number) - 1]
 
     def _wake(self) -> None:
@@ -126,7 +126,7 @@ class Reader:
         self._since = 0.0
         self._called = False
         """Whether it is going to send."""
-        self.road: Road | None = None
+        self.road: FastPath | None = None
 
     def __aiter__(self) -> Self:
         return self
@@ -172,7 +172,7 @@ class Reader:
         self._waiter = loop.create_future()
         return await self._waiter
 
-    def _send(self, road: Road, waiter: "asyncio.Future[bool]") -> None:
+    def _send(self, road: FastPath, waiter: "asyncio.Future[bool]") -> None:
         """What has come, from here; or let whoever waits do it: also where this fails, so that it fails there."""
         self._called = False
         if waiter.done():

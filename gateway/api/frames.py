@@ -10,7 +10,7 @@ import orjson
 
 from ostler.wire.json import JsonObject
 
-Mould = Callable[[int, str], bytes]
+FrameTemplate = Callable[[int, str], bytes]
 """The number of an event and its piece make a frame."""
 
 
@@ -25,18 +25,18 @@ def chunk(document: JsonObject) -> bytes:
     return b"data: %b\n\n" % orjson.dumps(document)
 
 
-def frames_of(kind: str, fields: JsonObject, name: str) -> Mould:
+def frames_of(kind: str, fields: JsonObject, name: str) -> FrameTemplate:
     """As `frame` with one field more, `name`, that is another one each time."""
     before, after = around({**fields, name: ""}, name)
     head = b'event: %b\ndata: {"type":"%b","sequence_number":' % (kind.encode(), kind.encode())
 
-    def cast(number: int, piece: str) -> bytes:
+    def render(number: int, piece: str) -> bytes:
         return b"%b%d,%b%b%b\n\n" % (head, number, before[1:], orjson.dumps(piece), after)
 
-    return cast
+    return render
 
 
-def chunks_of(document: JsonObject, name: str) -> Mould:
+def chunks_of(document: JsonObject, name: str) -> FrameTemplate:
     """As `chunk` of the document, in which `name` stands once and empty."""
     before, after = around(document, name)
 

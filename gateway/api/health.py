@@ -8,7 +8,7 @@ from ostler.gateway.readiness import Readiness
 from ostler.gateway.sessions.sessions import Sessions
 
 
-class Health:
+class HealthRoutes:
     """Two questions."""
 
     def __init__(self, sessions: Sessions, readiness: Readiness) -> None:

@@ -6,30 +6,30 @@ from typing import NoReturn
 
 from ostler.gateway import continuity
 from ostler.gateway.api.body import ResponseBody
-from ostler.gateway.api.decisions import Decisions, decided
+from ostler.gateway.api.decisions import PermissionAnswers, decided
 from ostler.gateway.api.errors import bad
 from ostler.gateway.api.feed import Feed
-from ostler.gateway.api.items import Conversation, check_count, named, read_input
+from ostler.gateway.api.items import InputConversation, check_count, named, read_input
 from ostler.gateway.api.keys import Caller
-from ostler.gateway.api.prefixes import Ending, Prefixes, digest_of
+from ostler.gateway.api.prefixes import ConversationEnd, Prefixes, digest_of
 from ostler.gateway.api.references import resolved
 from ostler.gateway.api.repeats import Repeat
 from ostler.gateway.api.resource import Heading
 from ostler.gateway.api.slash import Obeyed, Slash, write_down
-from ostler.gateway.api.target import Finder, Target
+from ostler.gateway.api.target import SessionFinder, Target
 from ostler.gateway.api.wants import Places, functions_of
 from ostler.gateway.api.writer import ResponseWriter
 from ostler.gateway.errors import CallsAnswered
 from ostler.gateway.records import UNSTORED, ParkState, Role
-from ostler.gateway.sessions.ask import Ask, Entry, Line, Output
+from ostler.gateway.sessions.ask import Ask, CallOutput, Entry, HistoryLine
 from ostler.gateway.sessions.errors import Draining
 from ostler.gateway.sessions.permits import NAME as PERMISSIONS
-from ostler.gateway.sessions.permits import Rule
+from ostler.gateway.sessions.permits import PermissionRule
 from ostler.gateway.sessions.prompt import told_entries
-from ostler.gateway.sessions.scribe import Scribe
+from ostler.gateway.sessions.scribe import AnswerSink
 from ostler.gateway.sessions.session import Reserved, Session
 from ostler.gateway.sessions.sessions import Sessions
-from ostler.gateway.sessions.timings import Timings
+from ostler.gateway.sessions.timings import TurnTimings
 from ostler.gateway.sessions.turn import Turn
 from ostler.pool.keys import TransportKey
 from ostler.pool.prompt import PromptPart, TextPart
@@ -53,7 +53,7 @@ class Prepared:
     items: tuple[JsonObject, ...]
     """What came in, as `input_items` lists it."""
     ask: Ask
-    outputs: tuple[Output, ...] = ()
+    outputs: tuple[CallOutput, ...] = ()
     """Results for a turn that is parked here and now."""
     resumes: str | None = None
     """The session that waits for them."""
@@ -75,13 +75,13 @@ class Prepared:
         return len(self.ask.text) + sum(len(text) for _, text, _ in self.ask.preface)
 
 
-class Intake:
+class RequestPreparer:
     """Knows the places and the sessions."""
 
     def __init__(
         self,
         sessions: Sessions,
-        finder: Finder,
+        finder: SessionFinder,
         places: Places,
         prefixes: Prefixes,
         slash: Slash | None = None,
@@ -94,7 +94,7 @@ class Intake:
         self._slash = slash
         self._prefixes = prefixes
         self._finder = finder
-        self._decisions = Decisions(sessions)
+        self._decisions = PermissionAnswers(sessions)
         self._places = places
         self._ids = sessions.house.ids
 
@@ -134,8 +134,8 @@ class Intake:
         wish, kept = (body.metadata or {}).get(PERMISSIONS), target.kept(PERMISSIONS)
         rule = self._places.rule(key, caller, wish, kept)
         ask = replace(self._ask(body, said, key), hands_over=True, rule=rule, named=tuple(known.items()))
-        if resends and rule is Rule.ASK:
-            ask = replace(ask, rule=Rule.DENY)
+        if resends and rule is PermissionRule.ASK:
+            ask = replace(ask, rule=PermissionRule.DENY)
         items = tuple(input_items(said))
         told = whole(said) if stateless(body) else None
         prepared = Prepared(body, caller, model, waiting or "", target.slug, items, ask, told=told)
@@ -162,14 +162,14 @@ class Intake:
         return await known(target.session.id, ids) if ids and target.session is not None else ()
 
     def _obeyed(
-        self, obeyed: Obeyed, body: ResponseBody, said: Conversation, target: Target, caller: Caller
+        self, obeyed: Obeyed, body: ResponseBody, said: InputConversation, target: Target, caller: Caller
     ) -> Prepared:
         """The answer to a command: its reply, or what the agent says to the question it asks."""
         model = body.model or f"{obeyed.ask.key.provider}/{obeyed.ask.key.model}"
         items = tuple(input_items(said))
         return Prepared(body, caller, model, obeyed.session_id, target.slug, items, obeyed.ask, reply=obeyed.text)
 
-    async def _warm(self, prepared: Prepared, said: Conversation) -> Prepared | None:
+    async def _warm(self, prepared: Prepared, said: InputConversation) -> Prepared | None:
         """The session that holds what this client resends, if there is one that has not gone on since."""
         if prepared.told is None or not said.entries or not said.question:
             return None
@@ -187,7 +187,7 @@ class Intake:
         """The client will come back with this conversation."""
         if prepared.told is not None:
             entries = [*prepared.told, (str(Role.ASSISTANT), answer, {})]
-            held = Ending(prepared.session_id, answer_id)
+            held = ConversationEnd(prepared.session_id, answer_id)
             self._prefixes.learn(prepared.caller.name, digest_of(seed(prepared.ask), entries), held)
 
     def writer(
@@ -223,7 +223,7 @@ class Intake:
             said=lambda text: self.learn(prepared, answer_id, text),
         )
 
-    def begin(self, prepared: Prepared, turn_id: str, writer: Scribe) -> Turn:
+    def begin(self, prepared: Prepared, turn_id: str, writer: AnswerSink) -> Turn:
         """Give it to its session."""
         ask = prepared.ask
         if prepared.reply is not None:
@@ -244,19 +244,19 @@ class Intake:
             session.fill(place, None)
             raise
 
-    def _recite(self, prepared: Prepared, reply: str, turn_id: str, writer: Scribe) -> Turn:
+    def _recite(self, prepared: Prepared, reply: str, turn_id: str, writer: AnswerSink) -> Turn:
         """A turn without an agent: what a command said, written down as any answer is."""
         house = self._sessions.house
-        turn = Turn(turn_id, prepared.ask, writer, Timings(house.clock))
+        turn = Turn(turn_id, prepared.ask, writer, TurnTimings(house.clock))
         work = write_down(house.store, turn, prepared.session_id, prepared.caller.name, reply)
         house.crew.start(work, f"reply {turn_id}")
         return turn
 
-    def _ask(self, body: ResponseBody, said: Conversation, key: TransportKey) -> Ask:
+    def _ask(self, body: ResponseBody, said: InputConversation, key: TransportKey) -> Ask:
         functions = functions_of(body.tools, body.tool_choice)
         told = [text for text in (body.instructions, *said.instructions) if text]
         parts: tuple[PromptPart, ...] = tuple(said.parts)
-        history: tuple[Line, ...] | None = None
+        history: tuple[HistoryLine, ...] | None = None
         if body.conversation_history is not None:
             history = tuple(told_entries(brought(body.conversation_history, self._ids.make)))
         ask = Ask(
@@ -274,7 +274,7 @@ class Intake:
         )
         return ask if said.question else replayed(ask, said)
 
-    def _waiting(self, said: Conversation, target: Target, caller: Caller) -> str | None:
+    def _waiting(self, said: InputConversation, target: Target, caller: Caller) -> str | None:
         """The session whose turn waits for these results."""
         if not said.outputs or said.question:
             return None
@@ -284,7 +284,7 @@ class Intake:
         self._sessions.check_outputs(session, [output.call_id for output in said.outputs])
         return session
 
-    async def _check_outputs(self, said: Conversation, target: Target) -> dict[str, str]:
+    async def _check_outputs(self, said: InputConversation, target: Target) -> dict[str, str]:
         """Results must belong to a call that somebody knows: this request, or the stored conversation, where it has no
         result yet. The names of those that the conversation knows."""
         asked = named_calls(said)
@@ -320,7 +320,7 @@ def stateless(body: ResponseBody) -> bool:
     return body.conversation is None and body.previous_response_id is None and body.conversation_history is None
 
 
-def whole(said: Conversation) -> tuple[Entry, ...]:
+def whole(said: InputConversation) -> tuple[Entry, ...]:
     """Everything that was said up to the answer."""
     results = [(str(Role.TOOL), output.text, output.item) for output in said.outputs]
     question: list[Entry] = [(str(Role.USER), said.text, {})] if said.question else []
@@ -342,7 +342,7 @@ def check(body: ResponseBody) -> None:
         raise bad("a background response must be stored, or nobody could ever read it: leave store out", "background")
 
 
-def replayed(ask: Ask, said: Conversation) -> Ask:
+def replayed(ask: Ask, said: InputConversation) -> Ask:
     """The turn that waited for these results is gone: a new one gets them as part of the conversation."""
     results = [(str(Role.TOOL), output.text, output.item) for output in said.outputs]
     settled = {*named_calls(said), *decided(said.outputs)}
@@ -350,7 +350,7 @@ def replayed(ask: Ask, said: Conversation) -> Ask:
     return replace(ask, parts=(TextPart(GO_ON),), text="", items=(), preface=(*ask.preface, *results), answers=answers)
 
 
-def named_calls(said: Conversation) -> set[str]:
+def named_calls(said: InputConversation) -> set[str]:
     """The calls and questions that the request itself brings along."""
     named = (item.get(ASKED.get(item.get("type", ""), "")) for _, _, item in said.entries)
     return {ident for ident in named if isinstance(ident, str)}
@@ -361,7 +361,7 @@ def brought(history: list[JsonObject], new_id: Callable[[str], str]) -> tuple[En
     return whole(read_input([{"type": "message", **item} for item in history], new_id))
 
 
-def input_items(said: Conversation) -> list[JsonObject]:
+def input_items(said: InputConversation) -> list[JsonObject]:
     """Everything that came in, in order."""
     return [*(item for _, _, item in said.entries), *(output.item for output in said.outputs), *said.question]
 

@@ -13,20 +13,20 @@ from typing import Any
 from ostler.gateway.api.content import parts_of, words_of
 from ostler.gateway.api.errors import bad
 from ostler.gateway.records import NewMessage, Role
-from ostler.gateway.sessions.ask import Entry, Output
+from ostler.gateway.sessions.ask import CallOutput, Entry
 from ostler.pool.prompt import PromptPart
 from ostler.wire.json import JsonObject
 
 
 @dataclass
-class Conversation:
+class InputConversation:
     """The input of one request."""
 
     entries: list[Entry] = field(default_factory=list)
     """Messages before the question, in order."""
     question: list[JsonObject] = field(default_factory=list)
     parts: list[PromptPart] = field(default_factory=list)
-    outputs: list[Output] = field(default_factory=list)
+    outputs: list[CallOutput] = field(default_factory=list)
     """Results at the end of the input, with no question after them."""
     instructions: list[str] = field(default_factory=list)
     thoughts: list[Entry] = field(default_factory=list)
@@ -53,7 +53,7 @@ def check_count(given: object, limit: int, param: str = "input") -> None:
         raise bad(text + advice, param, "array_above_max_length")
 
 
-class Names:
+class ItemNames:
     """The ids of one input's items: their own; a new one where there is none, or another item has the same."""
 
     def __init__(self, new_id: Callable[[str], str], taken: Iterable[str]) -> None:
@@ -76,23 +76,23 @@ def named(given: str | Sequence[JsonObject]) -> list[str]:
 
 def read_input(
     given: str | Sequence[JsonObject], new_id: Callable[[str], str], taken: Iterable[str] = ()
-) -> Conversation:
+) -> InputConversation:
     """Sort the items. Ids are given to those that have none, or one that is `taken`."""
     items = [{"type": "message", "role": "user", "content": given}] if isinstance(given, str) else given
-    found, names = Conversation(), Names(new_id, taken)
+    found, names = InputConversation(), ItemNames(new_id, taken)
     for place, item in enumerate(items):
         add(found, item, f"input[{place}]", names)
     return found
 
 
-def messages_of(said: Conversation, response_id: str | None = None) -> list[NewMessage]:
+def messages_of(said: InputConversation, response_id: str | None = None) -> list[NewMessage]:
     """Items as messages of a transcript, in order; of the request that a response answers, where there is one."""
     results = [(Role.TOOL, output.text, output.item) for output in said.outputs]
     asked = [NewMessage(Role.USER, said.question, said.text, response_id)] if said.question else []
     return [*(NewMessage(role, [item], text, response_id) for role, text, item in [*said.entries, *results]), *asked]
 
 
-def add(found: Conversation, item: JsonObject, param: str, names: Names) -> None:
+def add(found: InputConversation, item: JsonObject, param: str, names: ItemNames) -> None:
     """One more item."""
     kind = item.get("type", "message")
     match kind:
@@ -120,7 +120,7 @@ def add(found: Conversation, item: JsonObject, param: str, names: Names) -> None
             raise bad(f"{param}: an input item of type {kind!r} is not supported", f"{param}.type", "unsupported_item")
 
 
-def add_message(found: Conversation, item: JsonObject, param: str, names: Names) -> None:
+def add_message(found: InputConversation, item: JsonObject, param: str, names: ItemNames) -> None:
     """A message of somebody."""
     role, parts = item.get("role"), parts_of(item.get("content"), f"{param}.content")
     if role in ("system", "developer"):
@@ -141,7 +141,7 @@ def add_message(found: Conversation, item: JsonObject, param: str, names: Names)
     found.parts += parts
 
 
-def stored_message(item: JsonObject, role: str, names: Names) -> JsonObject:
+def stored_message(item: JsonObject, role: str, names: ItemNames) -> JsonObject:
     """The message as the API lists it."""
     content = item.get("content")
     kind = "input_text" if role == "user" else "output_text"
@@ -162,7 +162,7 @@ def word(item: JsonObject, name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def settle(found: Conversation) -> None:
+def settle(found: InputConversation) -> None:
     """What was taken for the question is followed by something else, so it is part of the conversation before it."""
     if found.outputs:
         answer_first(found)
@@ -175,13 +175,13 @@ def settle(found: Conversation) -> None:
     think(found)
 
 
-def think(found: Conversation) -> None:
+def think(found: InputConversation) -> None:
     """Reasoning stands before what it led to."""
     found.entries += found.thoughts
     found.thoughts = []
 
 
-def answer_first(found: Conversation) -> None:
+def answer_first(found: InputConversation) -> None:
     """Results that are followed by something belong to the conversation before it."""
     found.entries += [(Role.TOOL, output.text, output.item) for output in found.outputs]
     found.outputs = []
@@ -192,7 +192,7 @@ def merged(messages: Sequence[JsonObject]) -> list[Any]:
     return [part for message in messages for part in message["content"]]
 
 
-def output_of(item: JsonObject, param: str, names: Names) -> Output:
+def output_of(item: JsonObject, param: str, names: ItemNames) -> CallOutput:
     """The result of a call."""
     call_id, output = item.get("call_id"), item.get("output")
     if not isinstance(call_id, str) or not call_id:
@@ -201,10 +201,10 @@ def output_of(item: JsonObject, param: str, names: Names) -> Output:
         raise bad(f"{param}.output must be a string or a list of content parts", f"{param}.output")
     parts = parts_of(output, f"{param}.output")
     stored = {**item, "id": names.of(item, "fco"), "status": word(item, "status") or "completed"}
-    return Output(call_id, words_of(parts), stored, [{"type": "text", "text": words_of(parts)}])
+    return CallOutput(call_id, words_of(parts), stored, [{"type": "text", "text": words_of(parts)}])
 
 
-def decision_of(item: JsonObject, param: str, names: Names) -> Output:
+def decision_of(item: JsonObject, param: str, names: ItemNames) -> CallOutput:
     """The answer to a question for permission."""
     asked, approve, reason = item.get("approval_request_id"), item.get("approve"), item.get("reason")
     if not isinstance(asked, str) or not asked:
@@ -215,4 +215,4 @@ def decision_of(item: JsonObject, param: str, names: Names) -> Output:
     words = "permission refused" if not approve else "permission granted" + (" for this session" if always else "")
     text = f"{words}: {reason}" if isinstance(reason, str) and reason else words
     stored = {**item, "id": names.of(item, "mcprr")}
-    return Output(asked, text, stored, [{"type": "text", "text": text}], refused=not approve, always=always)
+    return CallOutput(asked, text, stored, [{"type": "text", "text": text}], refused=not approve, always=always)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from ostler.gateway.api.keys import Caller, KeyRing
 from ostler.gateway.config.errors import ConfigError
 from ostler.metrics.loops import Loops
-from ostler.pool.crew import Crew
+from ostler.pool.crew import TaskOwner
 
 READS_WITHIN = 60.0
 """Seconds after which a file of keys that is not read counts as stuck: a key that was taken away may still open."""
@@ -29,7 +29,7 @@ class Keys:
         self,
         ring: KeyRing,
         read: Callable[[], KeyRing],
-        crew: Crew,
+        crew: TaskOwner,
         *,
         changed: Callable[[KeyRing], None],
         ignored: Callable[[], list[str]] = list,

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.settings import AuthSettings
-from ostler.gateway.sessions.permits import Rule
+from ostler.gateway.sessions.permits import PermissionRule
 
 SHORTEST = 16
 DEFAULT = "default"
@@ -30,7 +30,7 @@ class Caller:
     per_minute: int = 6000
     admin: bool = False
     """Whether it may see and take up every session on chat faces, and see and steer the pool."""
-    rule: Rule | None = None
+    rule: PermissionRule | None = None
     """What an agent hears that asks for permission; None: what is said for the model."""
 
     def may_use(self, model: str) -> bool:
@@ -72,7 +72,7 @@ class KeyRing:
         return found
 
 
-class Ring(Protocol):
+class KeySource(Protocol):
     """The keys in force."""
 
     @property
@@ -102,7 +102,7 @@ def key_ring(settings: AuthSettings) -> KeyRing:
             key.concurrency or settings.concurrency,
             key.per_minute or settings.per_minute,
             key.admin,
-            None if key.permissions is None else Rule(key.permissions),
+            None if key.permissions is None else PermissionRule(key.permissions),
         )
         entries.append((bytes.fromhex(key.sha256), caller))
     # Without keys whoever gets in may run agents already; to steer them is no more than that.

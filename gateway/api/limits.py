@@ -18,7 +18,7 @@ class TooManyRequests(ApiError):
 
 
 @dataclass
-class Meter:
+class RateMeter:
     """A token bucket and a count."""
 
     level: float
@@ -27,11 +27,11 @@ class Meter:
 
 
 @dataclass
-class Limits:
+class CallerLimits:
     """One meter for each key; as many as there are keys. `at_least`: requests that any key may make in a minute."""
 
     at_least: int = 0
-    meters: dict[str, Meter] = field(default_factory=dict)
+    meters: dict[str, RateMeter] = field(default_factory=dict)
 
     def spend(self, caller: Caller, now: float) -> None:
         """Count a request. Raises `TooManyRequests` where it is one too many in a minute."""
@@ -55,10 +55,10 @@ class Limits:
         """One less."""
         self.meters[caller.name].running -= 1
 
-    def _meter(self, caller: Caller, now: float) -> Meter:
+    def _meter(self, caller: Caller, now: float) -> RateMeter:
         meter = self.meters.get(caller.name)
         if meter is None:
-            meter = self.meters[caller.name] = Meter(self._most(caller), now)
+            meter = self.meters[caller.name] = RateMeter(self._most(caller), now)
         return meter
 
     def _most(self, caller: Caller) -> float:
@@ -66,10 +66,10 @@ class Limits:
 
 
 @dataclass
-class Place:
+class RequestSlot:
     """A request's place among those that its key may have at work. It is the door's to give back, whoever took it."""
 
-    limits: Limits
+    limits: CallerLimits
     caller: Caller
     now: float
     taken: bool = False

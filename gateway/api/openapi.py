@@ -14,7 +14,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ostler.gateway.api.routes import Row
+from ostler.gateway.api.routes import RouteSpec
 from ostler.wire.json import JsonObject
 
 REF = "#/components/schemas/{name}"
@@ -66,7 +66,7 @@ pre {{ overflow: auto; background: #8881; padding: 1rem }}
 class Documents:
     """Both documents, made when first asked for: most gateways never are, and each start would pay for it."""
 
-    def __init__(self, rows: Sequence[Row], version: str) -> None:
+    def __init__(self, rows: Sequence[RouteSpec], version: str) -> None:
         self._rows, self._version = rows, version
 
     @cached_property
@@ -90,7 +90,7 @@ class Documents:
         return Response(self._page, media_type="text/html; charset=utf-8")
 
 
-def openapi(rows: Sequence[Row], version: str) -> JsonObject:
+def openapi(rows: Sequence[RouteSpec], version: str) -> JsonObject:
     """The document."""
     kinds = [row.body for row in rows if row.body is not None]
     _, schemas = msgspec.json.schema_components(kinds, ref_template=REF)
@@ -109,7 +109,7 @@ def openapi(rows: Sequence[Row], version: str) -> JsonObject:
     }
 
 
-def operation(row: Row) -> JsonObject:
+def operation(row: RouteSpec) -> JsonObject:
     """One route."""
     wrong = {"description": "what is wrong and what to do", "content": json_of({"$ref": REF.format(name="Error")})}
     said: JsonObject = {"type": "object"} if row.answers == "application/json" else {"type": "string"}
@@ -126,7 +126,7 @@ def operation(row: Row) -> JsonObject:
     return described if row.open else {**described, "security": [{"key": []}, {}]}
 
 
-def operation_id(row: Row) -> str:
+def operation_id(row: RouteSpec) -> str:
     """`get_v1_responses_id`"""
     return re.sub(r"\W+", "_", f"{row.method.lower()}{row.bare_path}").strip("_")
 
@@ -147,12 +147,12 @@ def json_of(schema: JsonObject) -> JsonObject:
     return {"application/json": {"schema": schema}}
 
 
-def page(rows: Sequence[Row], document: JsonObject) -> str:
+def page(rows: Sequence[RouteSpec], document: JsonObject) -> str:
     """For people."""
     return PAGE.format(rows="\n".join(section(row, document) for row in rows))
 
 
-def section(row: Row, document: JsonObject) -> str:
+def section(row: RouteSpec, document: JsonObject) -> str:
     """One route, with its body's schema to unfold."""
     path = row.bare_path
     head = f"<code>{row.method} {html.escape(path)}</code> {html.escape(row.summary)}"

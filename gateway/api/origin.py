@@ -10,13 +10,13 @@ Rules:
 
 from starlette.types import Scope
 
-Headers = dict[bytes, bytes]
+OriginHeaders = dict[bytes, bytes]
 PORTS = {"http": "80", "https": "443"}
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing, so that a page may cause them by a mere link."""
 
 
-def is_from_own_page(scope: Scope, headers: Headers) -> bool:
+def is_from_own_page(scope: Scope, headers: OriginHeaders) -> bool:
     """Whether a page that this server served sends the request."""
     site = headers.get(b"sec-fetch-site")
     if site is not None:
@@ -26,7 +26,7 @@ def is_from_own_page(scope: Scope, headers: Headers) -> bool:
     return bool(host) and spelled(origin) == spelled(f"{scope.get('scheme', 'http')}://{host}")
 
 
-def is_from_foreign_page(scope: Scope, headers: Headers) -> bool:
+def is_from_foreign_page(scope: Scope, headers: OriginHeaders) -> bool:
     """Whether a browser sends the request for a page of somebody else's, or may do so.
 
     A person who follows a link or types an address sends no `Origin`: for methods that change nothing that is no page.
@@ -37,7 +37,7 @@ def is_from_foreign_page(scope: Scope, headers: Headers) -> bool:
     return not is_from_own_page(scope, headers)
 
 
-def is_from_browser(headers: Headers) -> bool:
+def is_from_browser(headers: OriginHeaders) -> bool:
     """Whether a browser sends the request, as far as it says so."""
     return b"origin" in headers or b"sec-fetch-site" in headers
 

@@ -34,7 +34,7 @@ from ostler.pool.events import (
 from ostler.wire.json import JsonObject
 
 Emit = Callable[[str, JsonObject], None]
-Begin = Callable[[str, JsonObject], Callable[[str], None]]
+BeginItem = Callable[[str, JsonObject], Callable[[str], None]]
 """A text begins: what each `delta` of it is called, what it says besides. Returned is who takes the pieces."""
 ASKER = "agent"
 """Who asks for permission: nothing of the outside, the agent itself."""
@@ -55,10 +55,12 @@ class Growing:
     pieces: list[str] = field(default_factory=list)
 
 
-class Output:
+class OutputBuilder:
     """The output of one response while it grows."""
 
-    def __init__(self, emit: Emit, begin: Begin, new_id: Callable[[str], str], own_functions: Sequence[str]) -> None:
+    def __init__(
+        self, emit: Emit, begin: BeginItem, new_id: Callable[[str], str], own_functions: Sequence[str]
+    ) -> None:
         self.items: list[JsonObject] = []
         self.usage: Usage | None = None
         self.written = 0

@@ -14,12 +14,12 @@ import orjson
 
 from ostler.gateway.sessions.ask import Entry
 
-Known = tuple[str, str]
+KnownPrefix = tuple[str, str]
 """(owner, digest)"""
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ConversationEnd:
     """A session, as it was at the end of one of its answers."""
 
     session_id: str
@@ -31,16 +31,16 @@ class Prefixes:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._sessions: OrderedDict[Known, Ending] = OrderedDict()
+        self._sessions: OrderedDict[KnownPrefix, ConversationEnd] = OrderedDict()
 
-    def learn(self, owner: str, digest: str, ending: Ending) -> None:
+    def learn(self, owner: str, digest: str, ending: ConversationEnd) -> None:
         """This session held exactly this conversation when that answer ended."""
         self._sessions[owner, digest] = ending
         self._sessions.move_to_end((owner, digest))
         if len(self._sessions) > self._most:
             self._sessions.popitem(last=False)
 
-    def find(self, owner: str, digest: str) -> Ending | None:
+    def find(self, owner: str, digest: str) -> ConversationEnd | None:
         """Who held it."""
         return self._sessions.get((owner, digest))
 

@@ -9,7 +9,7 @@ import asyncio
 
 from starlette.requests import Request
 
-from ostler.gateway.sessions.outcome import Stop
+from ostler.gateway.sessions.outcome import StopCause
 from ostler.gateway.sessions.turn import Turn
 
 WATCH = "a client that waits for an answer"
@@ -39,4 +39,4 @@ class Audience:
             continue
         self._there -= 1
         if not self._there and self._turn is not None:
-            self._turn.stop(Stop.DISCONNECT)
+            self._turn.stop(StopCause.DISCONNECT)

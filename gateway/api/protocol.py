@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from ostler.bridge.channels.uvicorn_internals import STATUS_LINE, HttpConnection, RequestResponseCycle, ServerState
-from ostler.gateway.api.connections import Connections, Phase, TooManyConnections
+from ostler.gateway.api.connections import ConnectionPhase, Connections, TooManyConnections
 from ostler.gateway.api.door import HEADERS
 from ostler.gateway.api.errors import ApiError, envelope
 from ostler.gateway.api.road import lay_road
@@ -81,7 +81,7 @@ class JsonHttp(HttpConnection):
         """Where its listener counts its connections; None: they are as many as there are."""
         return self.server_state.open if isinstance(self.server_state, ListenerState) else None
 
-    def _turn(self, phase: Phase) -> None:
+    def _turn(self, phase: ConnectionPhase) -> None:
         if self._counted is not None:
             self._counted.turn(self, phase)
 
@@ -170,7 +170,7 @@ class JsonHttp(HttpConnection):
         super().on_headers_complete()
         self.heading, self.bare = False, 0
         if self.answered is self.cycle:  # not behind one that is being answered
-            self._turn(Phase.RECEIVING)
+            self._turn(ConnectionPhase.RECEIVING)
         self._have_head()
 
     def request_begins(self, cycle: RequestResponseCycle) -> None:
@@ -188,13 +188,13 @@ class JsonHttp(HttpConnection):
         super().on_message_complete()
         self.heading, self.bare = True, 0
         if self.answered is not None and not self.answered.response_complete:
-            self._turn(Phase.ANSWERED)
+            self._turn(ConnectionPhase.ANSWERED)
 
     def on_response_complete(self) -> None:
         """An answer is over, and the next request that waits begins."""
         waiting = bool(self.pipeline)
         super().on_response_complete()
-        self._turn(Phase.ANSWERED if waiting else Phase.IDLE)
+        self._turn(ConnectionPhase.ANSWERED if waiting else ConnectionPhase.IDLE)
 
     def _expect_head(self) -> None:
         """Within the time that an idle connection has; a byte now and then buys no more of it."""

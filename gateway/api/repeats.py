@@ -25,7 +25,7 @@ from ostler.gateway.api.errors import ApiError, bad
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.presence import Audience
 from ostler.gateway.records import IdempotencyRecord
-from ostler.gateway.sessions.outcome import Outcome, Status
+from ostler.gateway.sessions.outcome import TurnOutcome, TurnStatus
 from ostler.gateway.sessions.turn import Turn
 from ostler.gateway.store import Store
 from ostler.wire.json import JsonObject
@@ -63,7 +63,7 @@ class Held:
 
 
 @dataclass(eq=False, slots=True)
-class Running:
+class RunningAnswer:
     """A first request."""
 
     repeat: Repeat
@@ -74,12 +74,12 @@ class Running:
     audience: Audience = field(default_factory=Audience)
 
 
-class Repeats:
+class IdempotentAnswers:
     """Answers by key."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._running: dict[tuple[str, str], Running] = {}
+        self._running: dict[tuple[str, str], RunningAnswer] = {}
 
     async def read(self, request: Request, owner: str) -> Repeat | None:
         """The header of a request, if it has one."""
@@ -102,7 +102,7 @@ class Repeats:
             # A stream that was stopped is left to its end: who comes now need not share the fate of who left.
             if not await running.audience.attend(request, running.news if held is None else running.over):
                 raise ClientDisconnect  # where the first one has left no answer, none is made for nobody
-        self._running[name] = Running(repeat)
+        self._running[name] = RunningAnswer(repeat)
         try:
             found = await self._store.recall(repeat.key, owner=repeat.owner)
             if found is not None:
@@ -152,9 +152,9 @@ def check_same(fingerprint: str, repeat: Repeat) -> None:
         raise ApiError(422, "this Idempotency-Key was used for another request", code="idempotency_key_reused")
 
 
-def is_answer(outcome: Outcome, *, heard: bool) -> bool:
+def is_answer(outcome: TurnOutcome, *, heard: bool) -> bool:
     """Whether this end is what everybody gets who asks with its key."""
-    return outcome.status is Status.COMPLETED or heard
+    return outcome.status is TurnStatus.COMPLETED or heard
 
 
 def whole(known: IdempotencyRecord) -> Response:

@@ -14,13 +14,13 @@ from ostler.gateway.api.frames import frame
 from ostler.gateway.api.output import message, reasoning, text_part
 from ostler.gateway.api.resource import LAST
 from ostler.gateway.records import HELD_INSTRUCTIONS
-from ostler.gateway.sessions.outcome import Status
+from ostler.gateway.sessions.outcome import TurnStatus
 from ostler.wire.json import JsonObject
 
 SHAPE = "ostler_stream"
 """In the body of a stored response: how its stream was cut. Taken out before anybody sees it."""
 OURS = frozenset((SHAPE, HELD_INSTRUCTIONS))
-Event = tuple[str, JsonObject]
+ReplayedEvent = tuple[str, JsonObject]
 
 
 def public(body: JsonObject) -> JsonObject:
@@ -48,7 +48,7 @@ def replay(stored: JsonObject, start: int) -> Feed:
     return feed
 
 
-def all_events(body: JsonObject, shape: JsonObject | None) -> Iterator[Event]:
+def all_events(body: JsonObject, shape: JsonObject | None) -> Iterator[ReplayedEvent]:
     """From created to the end."""
     queued = bool(body.get("background"))
     fresh: JsonObject = {"output": [], "usage": None, "completed_at": None, "error": None, "incomplete_details": None}
@@ -62,10 +62,10 @@ def all_events(body: JsonObject, shape: JsonObject | None) -> Iterator[Event]:
     sizes: Sequence[Sequence[int]] = [()] * len(items) if shape is None else shape["sizes"]
     for index, (item, cuts) in enumerate(zip(items, sizes, strict=True)):
         yield from item_events(index, item, cuts)
-    yield LAST[Status(body["status"])], {"response": body}
+    yield LAST[TurnStatus(body["status"])], {"response": body}
 
 
-def item_events(index: int, item: JsonObject, cuts: Sequence[int]) -> Iterator[Event]:
+def item_events(index: int, item: JsonObject, cuts: Sequence[int]) -> Iterator[ReplayedEvent]:
     """One item: added, filled, done."""
     place: JsonObject = {"item_id": item.get("id"), "output_index": index}
     match item.get("type"):
@@ -86,7 +86,7 @@ def item_events(index: int, item: JsonObject, cuts: Sequence[int]) -> Iterator[E
     yield "response.output_item.done", {"output_index": index, "item": item}
 
 
-def message_events(place: JsonObject, text: str, cuts: Sequence[int]) -> Iterator[Event]:
+def message_events(place: JsonObject, text: str, cuts: Sequence[int]) -> Iterator[ReplayedEvent]:
     """The text of a message."""
     yield "response.content_part.added", {**place, "part": text_part("")}
     for piece in pieces(text, cuts):
@@ -95,7 +95,7 @@ def message_events(place: JsonObject, text: str, cuts: Sequence[int]) -> Iterato
     yield "response.content_part.done", {**place, "part": text_part(text)}
 
 
-def summary_events(place: JsonObject, text: str, cuts: Sequence[int]) -> Iterator[Event]:
+def summary_events(place: JsonObject, text: str, cuts: Sequence[int]) -> Iterator[ReplayedEvent]:
     """The text of a thought, or of what the agent did."""
     yield "response.reasoning_summary_part.added", {**place, "part": {"type": "summary_text", "text": ""}}
     for piece in pieces(text, cuts):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ostler.gateway.api.body import FunctionTool, ResponseBody
-from ostler.gateway.sessions.outcome import Outcome, Status
+from ostler.gateway.sessions.outcome import TurnOutcome, TurnStatus
 from ostler.pool.events import Usage
 from ostler.wire.json import JsonObject
 
@@ -16,10 +16,10 @@ CHARACTERS_PER_TOKEN = 4
 RATE_LIMITED = frozenset({"pool_saturated"})
 AUTO = "auto"
 LAST = {
-    Status.COMPLETED: "response.completed",
-    Status.INCOMPLETE: "response.incomplete",
-    Status.CANCELLED: "response.incomplete",
-    Status.FAILED: "response.failed",
+    TurnStatus.COMPLETED: "response.completed",
+    TurnStatus.INCOMPLETE: "response.incomplete",
+    TurnStatus.CANCELLED: "response.incomplete",
+    TurnStatus.FAILED: "response.failed",
 }
 """The event that ends the stream of a response with this status."""
 FILTERED = "content_filter"
@@ -95,15 +95,15 @@ def reasoning_echo(given: dict[str, Any] | None) -> JsonObject:
     return {"effort": (given or {}).get("effort"), "summary": (given or {}).get("summary")}
 
 
-def conclude(document: JsonObject, outcome: Outcome, usage: JsonObject, now: int, error_text: str) -> None:
+def conclude(document: JsonObject, outcome: TurnOutcome, usage: JsonObject, now: int, error_text: str) -> None:
     """Write the end into the resource."""
     document["status"] = outcome.status.value
     document["usage"] = usage
     # An answer that could not be stored is concluded twice.
-    document["completed_at"] = now if outcome.status is Status.COMPLETED else None
-    if outcome.status is Status.INCOMPLETE:
+    document["completed_at"] = now if outcome.status is TurnStatus.COMPLETED else None
+    if outcome.status is TurnStatus.INCOMPLETE:
         document["incomplete_details"] = incomplete(outcome.reason)
-    elif outcome.status is Status.FAILED:
+    elif outcome.status is TurnStatus.FAILED:
         code = "rate_limit_exceeded" if outcome.code in RATE_LIMITED else "server_error"
         document["error"] = {"code": code, "message": error_text}
 

@@ -29,16 +29,16 @@ from ostler.gateway.api.answers import (
 from ostler.gateway.api.body import ResponseBody, read_json, response_body
 from ostler.gateway.api.errors import ApiError, bad, missing, of_outcome, reply
 from ostler.gateway.api.feed import Feed, Feeds
-from ostler.gateway.api.intake import Intake
+from ostler.gateway.api.intake import RequestPreparer
 from ostler.gateway.api.keys import Caller
-from ostler.gateway.api.repeats import Held, Repeat, Repeats, session_of, whole
+from ostler.gateway.api.repeats import Held, IdempotentAnswers, Repeat, session_of, whole
 from ostler.gateway.api.replay import ended, public, replay
 from ostler.gateway.api.streaming import EventStream
 from ostler.gateway.api.writer import ResponseWriter
 from ostler.gateway.errors import GatewayError
 from ostler.gateway.records import IdempotencyRecord, ResponseRecord
 from ostler.gateway.sessions.erasing import Eraser
-from ostler.gateway.sessions.outcome import Status, Stop
+from ostler.gateway.sessions.outcome import StopCause, TurnStatus
 from ostler.gateway.sessions.sessions import Sessions
 from ostler.gateway.sessions.turn import Turn
 
@@ -55,10 +55,12 @@ class Live:
         return entry[1] if entry is not None and entry[0] == owner else None
 
 
-class Responses:
+class ResponseRoutes:
     """One per gateway."""
 
-    def __init__(self, sessions: Sessions, intake: Intake, feeds: Feeds, repeats: Repeats, eraser: Eraser) -> None:
+    def __init__(
+        self, sessions: Sessions, intake: RequestPreparer, feeds: Feeds, repeats: IdempotentAnswers, eraser: Eraser
+    ) -> None:
         self._sessions = sessions
         self._eraser = eraser
         self._intake = intake
@@ -96,7 +98,7 @@ class Responses:
         response_id, owner = request.path_params["id"], caller_of(request).name
         turn = self._live.find(response_id, owner)
         if turn is not None:
-            turn.stop(Stop.CLIENT)
+            turn.stop(StopCause.CLIENT)
             await turn.over.wait()
         record = await self._store.get_response(response_id, owner=owner) if wants_erasing(request) else None
         if not await self._store.delete_response(response_id, owner=owner):
@@ -109,7 +111,7 @@ class Responses:
         """POST /v1/responses/{id}/cancel"""
         turn = self._live.find(request.path_params["id"], caller_of(request).name)
         if turn is not None:
-            turn.stop(Stop.CLIENT)
+            turn.stop(StopCause.CLIENT)
             await turn.over.wait()
         record = await self._record(request)
         return document(public(record.body), record.session_id)
@@ -145,7 +147,7 @@ class Responses:
             try:
                 promised = await self._promise(writer, repeat)
             except GatewayError:
-                turn.stop(Stop.CLIENT)  # nobody is told of it
+                turn.stop(StopCause.CLIENT)  # nobody is told of it
                 raise
             if not body.stream:
                 return promised
@@ -182,7 +184,7 @@ class Responses:
     def _whole(self, writer: ResponseWriter) -> Response:
         """The finished response."""
         outcome = writer.outcome
-        if outcome is not None and outcome.status is Status.FAILED and not writer.heard:
+        if outcome is not None and outcome.status is TurnStatus.FAILED and not writer.heard:
             return reply(of_outcome(outcome), {SESSION_HEADER: writer.session_id})
         return document(writer.document, writer.session_id)
 

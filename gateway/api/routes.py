@@ -16,7 +16,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RouteSpec:
     """A route."""
 
     method: str

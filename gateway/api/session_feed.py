@@ -2,7 +2,7 @@
 
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.frames import frame, frames_of
-from ostler.gateway.commands.registry import Kind
+from ostler.gateway.commands.registry import CommandKind
 from ostler.wire.json import JsonObject
 
 PREFIX = "session.message."
@@ -21,7 +21,7 @@ class SessionFeed:
         if self.feed is None:
             return
         if mould := TEXTS.get(what):
-            self.feed.pour(mould, fields["text"])
+            self.feed.append_delta(mould, fields["text"])
         else:
             self.feed.write(frame(PREFIX + what, self._number, payload(what, fields)))
         self._number += 1
@@ -58,7 +58,7 @@ def told_again(message: JsonObject) -> Feed:
     """The stream of a message that is answered, from what is kept of it: the same words in one piece."""
     feed = Feed()
     teller = SessionFeed(feed)
-    if message["kind"] == Kind.ANSWER:
+    if message["kind"] == CommandKind.ANSWER:
         teller.tell("started", {"id": message["id"], "session_id": message["session_id"]})
         teller.tell("delta", {"text": message["text"]})
     teller.tell(message["status"], message)

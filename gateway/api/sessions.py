@@ -29,16 +29,16 @@ from ostler.gateway.api.answers import number as whole_number
 from ostler.gateway.api.body import read_json
 from ostler.gateway.api.errors import bad, invalid, missing, of_outcome, reply
 from ostler.gateway.api.feed import Feed
-from ostler.gateway.api.repeats import Held, Repeat, Repeats, is_answer, session_of, whole
+from ostler.gateway.api.repeats import Held, IdempotentAnswers, Repeat, is_answer, session_of, whole
 from ostler.gateway.api.session_feed import Answers, SessionFeed, message_document, told_again
 from ostler.gateway.api.streaming import EventStream
-from ostler.gateway.commands.registry import Kind
-from ostler.gateway.faces.answer import Answer
-from ostler.gateway.faces.face import Face
+from ostler.gateway.commands.registry import CommandKind
+from ostler.gateway.faces.answer import ChatAnswer
+from ostler.gateway.faces.face import ChatFrontend
 from ostler.gateway.faces.keys import checked_key
-from ostler.gateway.faces.message import Asked, Message, Said, Tell
+from ostler.gateway.faces.message import AnswerStarted, ChatMessage, Notice, NoticeCallback
 from ostler.gateway.records import IdempotencyRecord, MessageRecord, SessionQuery, SessionRecord
-from ostler.gateway.sessions.outcome import Outcome, Status
+from ostler.gateway.sessions.outcome import TurnOutcome, TurnStatus
 from ostler.gateway.sessions.turn import Turn
 from ostler.wire.json import JsonObject
 
@@ -56,7 +56,7 @@ class NewMessageBody(Struct, kw_only=True):
 class SessionRoutes:
     """One per gateway."""
 
-    def __init__(self, face: Face, repeats: Repeats) -> None:
+    def __init__(self, face: ChatFrontend, repeats: IdempotentAnswers) -> None:
         self._face = face
         self._repeats = repeats
         self._answers = Answers()
@@ -77,10 +77,10 @@ class SessionRoutes:
             return self._again(known, stream=bool(body.stream))
         listener = SessionFeed(Feed() if body.stream else None)
         kept = None if repeat is None else partial(self._kept, repeat)
-        message = Message(key, body.text, tuple(body.attachments or ()), caller, kept)
+        message = ChatMessage(key, body.text, tuple(body.attachments or ()), caller, kept)
         with self._repeats.beginning(repeat):
             exchange = await self._face.receive(message, self._listener(listener, repeat))
-            if isinstance(exchange, Said):
+            if isinstance(exchange, Notice):
                 return await self._said(exchange, listener, repeat)
         turn = None if staying else exchange.turn
         if listener.feed is None:
@@ -137,10 +137,10 @@ class SessionRoutes:
             raise missing(f"there is no session {text[:100]!r}", "key")
         return session
 
-    def _listener(self, listener: SessionFeed, repeat: Repeat | None) -> Tell:
+    def _listener(self, listener: SessionFeed, repeat: Repeat | None) -> NoticeCallback:
         def tell(what: str, fields: JsonObject) -> None:
-            ends = what in set(Status)
-            listener.tell(what, message_document(Kind.ANSWER, fields) if ends else fields)
+            ends = what in set(TurnStatus)
+            listener.tell(what, message_document(CommandKind.ANSWER, fields) if ends else fields)
             if ends and listener.feed is not None:
                 listener.feed.close()
                 self._answers.end(fields["session_id"], listener.feed)
@@ -149,7 +149,7 @@ class SessionRoutes:
 
         return tell
 
-    async def _said(self, said: Said, listener: SessionFeed, repeat: Repeat | None) -> Response:
+    async def _said(self, said: Notice, listener: SessionFeed, repeat: Repeat | None) -> Response:
         fields = {
             "id": self._house.ids.make("smsg"),
             "created_at": int(self._house.wall()),
@@ -168,11 +168,11 @@ class SessionRoutes:
         listener.feed.close()
         return self._stream(listener.feed, said.session_id, None)
 
-    def _kept(self, repeat: Repeat, answer: Answer) -> IdempotencyRecord | None:
+    def _kept(self, repeat: Repeat, answer: ChatAnswer) -> IdempotencyRecord | None:
         """What a repeated message gets."""
-        if not is_answer(answer.outcome or Outcome(Status.FAILED), heard=answer.heard):
+        if not is_answer(answer.outcome or TurnOutcome(TurnStatus.FAILED), heard=answer.heard):
             return None
-        document = message_document(Kind.ANSWER, answer.document())
+        document = message_document(CommandKind.ANSWER, answer.document())
         return repeat.record(document, answer.session_id, self._house.wall())
 
     def _again(self, known: IdempotencyRecord | Held, *, stream: bool) -> Response:
@@ -184,12 +184,12 @@ class SessionRoutes:
         feed = told_again(orjson.loads(known.body))
         return self._stream(feed, session_of(known), None)
 
-    def _whole(self, asked: Asked) -> Response:
+    def _whole(self, asked: AnswerStarted) -> Response:
         answer = asked.answer
-        outcome = answer.outcome or Outcome(Status.FAILED)
-        if outcome.status is Status.FAILED and not answer.heard:
+        outcome = answer.outcome or TurnOutcome(TurnStatus.FAILED)
+        if outcome.status is TurnStatus.FAILED and not answer.heard:
             return reply(of_outcome(outcome), {SESSION_HEADER: asked.session_id})
-        return document(message_document(Kind.ANSWER, answer.document()), asked.session_id)
+        return document(message_document(CommandKind.ANSWER, answer.document()), asked.session_id)
 
     def _stream(self, feed: Feed, session_id: str | None, turn: Turn | None) -> Response:
         return EventStream(feed, 0, self._house.settings.keepalive, session_id=session_id, turn=turn)

@@ -15,18 +15,18 @@ from dataclasses import dataclass, field
 from ostler.gateway.api.errors import ApiError, bad
 from ostler.gateway.api.items import read_input
 from ostler.gateway.api.keys import Caller
-from ostler.gateway.api.target import PLATFORM, Finder, Target
-from ostler.gateway.commands.registry import Call, Registry, Reply, Words, parse
+from ostler.gateway.api.target import PLATFORM, SessionFinder, Target
+from ostler.gateway.commands.registry import CommandCall, CommandReply, CommandWords, Registry, parse
 from ostler.gateway.continuity import Way
-from ostler.gateway.errors import Refused, StoreError
-from ostler.gateway.faces.conversation import Conversation
-from ostler.gateway.faces.hall import Hall
+from ostler.gateway.errors import RequestRefused, StoreError
+from ostler.gateway.faces.conversation import ChatConversation
+from ostler.gateway.faces.hall import ChatDeps
 from ostler.gateway.faces.keys import SessionKey
-from ostler.gateway.lines import Lines
+from ostler.gateway.lines import KeyedLocks
 from ostler.gateway.records import SessionRecord, TurnCommit
 from ostler.gateway.sessions.ask import Ask
 from ostler.gateway.sessions.faults import fault
-from ostler.gateway.sessions.outcome import Outcome, Status
+from ostler.gateway.sessions.outcome import TurnOutcome, TurnStatus
 from ostler.gateway.sessions.turn import Turn
 from ostler.gateway.store import Store
 from ostler.pool.events import Text
@@ -52,8 +52,8 @@ class Slash:
     """Made once, by `app.py`, where commands are wanted."""
 
     commands: Registry
-    hall: Hall
-    lines: Lines = field(default_factory=Lines)
+    hall: ChatDeps
+    lines: KeyedLocks = field(default_factory=KeyedLocks)
 
     def asks(self, given: str | Sequence[JsonObject]) -> bool:
         """Whether an agent may be put to work by this input: a command that asks none is heard whoever else is."""
@@ -84,26 +84,26 @@ class Slash:
                 await conversation.store.move_conversation(target.slug, led, session.id, owner=caller.name)
         return await self._obeyed(session, reply, conversation)
 
-    async def _obeyed(self, session: SessionRecord, reply: Reply, conversation: Conversation) -> Obeyed:
+    async def _obeyed(self, session: SessionRecord, reply: CommandReply, conversation: ChatConversation) -> Obeyed:
         key = await conversation.transport_key()
         if reply.ask is not None:
             return Obeyed(session.id, reply.ask.ask(key, conversation.rule(key)), None)
         return Obeyed(session.id, Ask(key, (), "", ()), reply.text)
 
-    async def _run(self, words: Words, conversation: Conversation) -> Reply:
+    async def _run(self, words: CommandWords, conversation: ChatConversation) -> CommandReply:
         command = self.commands.find(words.name)
         if command is None:
-            return Reply(self.commands.unknown(words.name))
+            return CommandReply(self.commands.unknown(words.name))
         try:
-            return await command.run(Call(words, conversation, self.commands))
-        except (Refused, ApiError) as error:
-            return Reply(str(error))
+            return await command.run(CommandCall(words, conversation, self.commands))
+        except (RequestRefused, ApiError) as error:
+            return CommandReply(str(error))
 
     async def _forks(self, target: Target) -> bool:
         """Whether the session has gone on since the response that the request names."""
         if target.after is None or target.session is None:
             return False
-        finder = Finder(self.hall.sessions)
+        finder = SessionFinder(self.hall.sessions)
         return await finder.way_on(target.session, target.after, joined=True) is not Way.GO_ON
 
     async def _present(self, target: Target, caller: Caller) -> tuple[SessionRecord | None, str | None]:
@@ -114,26 +114,26 @@ class Slash:
             return target.session, None if target.session is None else target.session.id
         return await store.live_end(row.session_id), row.session_id
 
-    async def _conversation(self, key: SessionKey, session: SessionRecord | None, caller: Caller) -> Conversation:
+    async def _conversation(self, key: SessionKey, session: SessionRecord | None, caller: Caller) -> ChatConversation:
         """The API's conversation as a key that leads to its session, which is all that commands know."""
         if session is not None:
             await self.hall.sessions.house.store.set_route(key.stored, session.id, platform=PLATFORM)
-        return Conversation(self.hall, key, caller, session, session.id if session else None)
+        return ChatConversation(self.hall, key, caller, session, session.id if session else None)
 
 
-def called(parts: Sequence[PromptPart]) -> Words | None:
+def called(parts: Sequence[PromptPart]) -> CommandWords | None:
     """The command that a question is."""
     return parse(parts[0].text) if len(parts) == 1 and isinstance(parts[0], TextPart) else None
 
 
 async def write_down(store: Store, turn: Turn, session_id: str, owner: str, reply: str) -> None:
     """A reply as an answer: durable, then told."""
-    scribe = turn.scribe
+    scribe = turn.sink
     try:
         scribe.begin()
         scribe.started()
         scribe.take(Text(reply))
-        kept = scribe.close(Outcome(Status.COMPLETED), [])
+        kept = scribe.close(TurnOutcome(TurnStatus.COMPLETED), [])
         await store.commit_turn(TurnCommit(session_id, (), kept.response, kept.slug, owner, (), kept.answer))
     except StoreError as error:
         log.error("the reply %s to a command is not stored: %s", turn.id, error)  # noqa: TRY400 - the error says it all

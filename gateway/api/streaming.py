@@ -8,7 +8,7 @@ from starlette.types import Receive, Scope, Send
 from ostler.gateway.api.answers import SESSION_HEADER, SSE
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.road import road_in
-from ostler.gateway.sessions.outcome import Stop
+from ostler.gateway.sessions.outcome import StopCause
 from ostler.gateway.sessions.turn import Turn
 
 
@@ -21,7 +21,7 @@ class EventStream(StreamingResponse):
         super().__init__(self._reader, headers=headers)
         self._feed = feed
         if turn is not None:
-            feed.deserted = partial(turn.stop, Stop.DISCONNECT)
+            feed.deserted = partial(turn.stop, StopCause.DISCONNECT)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Around the whole, and not in the reader: one that is left in the middle is finished by nobody in particular.

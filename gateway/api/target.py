@@ -16,17 +16,17 @@ from typing import Any
 from ostler.gateway import continuity
 from ostler.gateway.api.body import ResponseBody
 from ostler.gateway.api.errors import ApiError, bad, missing
-from ostler.gateway.api.prefixes import Ending
+from ostler.gateway.api.prefixes import ConversationEnd
 from ostler.gateway.continuity import Way
 from ostler.gateway.records import (
     HELD_INSTRUCTIONS,
     ConversationRecord,
     MessageRecord,
     NewSession,
-    Origin,
     ParkState,
     ResponseRecord,
     SessionChange,
+    SessionOrigin,
     SessionRecord,
     new_session_id,
 )
@@ -62,7 +62,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedSession:
     """A session that exists."""
 
     session_id: str
@@ -79,7 +79,7 @@ class InProgress(ApiError):
         self.response_id = response_id
 
 
-class Finder:
+class SessionFinder:
     """Looks sessions up, and makes them."""
 
     def __init__(self, sessions: Sessions) -> None:
@@ -98,7 +98,7 @@ class Finder:
 
     async def open(
         self, target: Target, key: TransportKey, owner: str, *, keep_slug: bool, metadata: JsonObject
-    ) -> Opened:
+    ) -> OpenedSession:
         """The session, which exists from now on."""
         fresh = NewSession(
             new_session_id(self._ids.random_bytes),
@@ -111,20 +111,20 @@ class Finder:
         if target.after is not None and target.session is not None:
             place = await self.place_after(target.session, owner, target.after)
             if place is None:
-                return Opened(await self._fork(target.session, target.after, fresh, metadata))
+                return OpenedSession(await self._fork(target.session, target.after, fresh, metadata))
             try:
                 await self._note(target.session, metadata)
             except BaseException:
                 place[0].fill(place[1], None)
                 raise
-            return Opened(target.session.id, place)
+            return OpenedSession(target.session.id, place)
         if target.session is not None:
             await self._note(target.session, metadata)
-            return Opened(target.session.id)
+            return OpenedSession(target.session.id)
         if target.slug is not None and keep_slug:
             conversation = await self._store.claim_conversation(target.slug, fresh, owner=owner)
-            return Opened(conversation.session_id or fresh.id)
-        return Opened((await self._store.create_session(fresh)).id)
+            return OpenedSession(conversation.session_id or fresh.id)
+        return OpenedSession((await self._store.create_session(fresh)).id)
 
     async def place_after(
         self, session: SessionRecord, owner: str, after: ResponseRecord
@@ -141,7 +141,7 @@ class Finder:
             raise InProgress(after.id)
         return place if way is Way.GO_ON else None
 
-    async def place_behind(self, ending: Ending, owner: str) -> tuple[Session, Reserved] | None:
+    async def place_behind(self, ending: ConversationEnd, owner: str) -> tuple[Session, Reserved] | None:
         """A place in a session that rests, and holds what it held at the end of that answer."""
         at_work = self._sessions.find(ending.session_id)
         if at_work is not None and at_work.busy:
@@ -183,7 +183,7 @@ class Finder:
             if before is None:
                 break
             last, silent = before, before.id not in answers
-        summed_up = session.origin == Origin.COMPRESSION  # there its messages went into the summary
+        summed_up = session.origin == SessionOrigin.COMPRESSION  # there its messages went into the summary
         alone = last.previous_response_id is None and last.slug is None and not summed_up
         return continuity.cut(answers, last.id, begins=silent and alone, running=running), history
 
@@ -198,7 +198,7 @@ class Finder:
         """A child, as the session was when the response ended."""
         child = replace(
             fresh,
-            origin=Origin.BRANCH,
+            origin=SessionOrigin.BRANCH,
             instructions=after.body.get(HELD_INSTRUCTIONS, after.body.get("instructions") or session.instructions),
             metadata={**session.metadata, **metadata},
         )

@@ -11,9 +11,9 @@ import logging
 from dataclasses import replace
 
 from ostler.gateway.api.decisions import decided
-from ostler.gateway.api.items import Conversation, messages_of, named, read_input
+from ostler.gateway.api.items import InputConversation, messages_of, named, read_input
 from ostler.gateway.api.resource import incomplete
-from ostler.gateway.errors import Refused
+from ostler.gateway.errors import RequestRefused
 from ostler.gateway.ids import Ids
 from ostler.gateway.records import ResponseRecord, TurnBegin
 from ostler.gateway.store import Store
@@ -42,13 +42,13 @@ async def keep_question(store: Store, ids: Ids, response: ResponseRecord) -> boo
     )
     try:
         await store.begin_turn(begin)
-    except Refused as refused:
+    except RequestRefused as refused:
         log.warning("the question of response %s is not part of its conversation: %s", response.id, refused)
         return False
     return True
 
 
-def answers_of(said: Conversation) -> dict[str, object]:
+def answers_of(said: InputConversation) -> dict[str, object]:
     """Its results of function calls; decisions were noted when they came."""
     settled = decided(said.outputs)
     return {output.call_id: output.text for output in said.outputs if output.call_id not in settled}

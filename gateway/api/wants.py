@@ -14,7 +14,7 @@ from ostler.gateway.api.errors import ApiError, bad
 from ostler.gateway.api.keys import Caller
 from ostler.gateway.models import Models
 from ostler.gateway.sessions.permits import NAME as PERMISSIONS
-from ostler.gateway.sessions.permits import WIDTH, Permits, Rule, narrowest, not_kept, rule_of
+from ostler.gateway.sessions.permits import WIDTH, PermissionRule, PermissionRules, narrowest, not_kept, rule_of
 from ostler.pool.directories import Directories
 from ostler.pool.errors import BadDirectory
 from ostler.pool.keys import TransportKey, canonical_cwd
@@ -37,7 +37,7 @@ class Places:
     models: Models
     default_cwd: Path
     directories: Directories
-    permits: Permits = field(default_factory=Permits)
+    permits: PermissionRules = field(default_factory=PermissionRules)
 
     async def key(self, model: str, cwd: str | None, caller: Caller) -> TransportKey:
         """The process that shall answer; or the reason why this caller may not have it."""
@@ -50,7 +50,7 @@ class Places:
             raise ApiError(404, text, param="model", code="model_not_found")
         return TransportKey(*found, await self.directory(cwd, caller))
 
-    def rule(self, key: TransportKey, caller: Caller, wish: str | None, kept: str | None) -> Rule:
+    def rule(self, key: TransportKey, caller: Caller, wish: str | None, kept: str | None) -> PermissionRule:
         """What the agent hears when it asks. `wish` is the request's own word, `kept` the one of its session."""
         given = self.permits.rule(key, caller.rule)
         if wish is not None:
@@ -60,7 +60,7 @@ class Places:
             raise ApiError(403, not_kept(key.provider, rule), param="model", code="permissions_not_kept")
         return rule
 
-    def _check_wish(self, given: Rule, wish: str) -> None:
+    def _check_wish(self, given: PermissionRule, wish: str) -> None:
         wished = rule_of(wish)
         if wished is None:
             raise bad(f"metadata.permissions must be one of {', '.join(WIDTH)}", f"metadata.{PERMISSIONS}")

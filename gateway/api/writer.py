@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ostler.gateway.api.feed import Feed
-from ostler.gateway.api.frames import Mould, frame, frames_of
-from ostler.gateway.api.output import Output
+from ostler.gateway.api.frames import FrameTemplate, frame, frames_of
+from ostler.gateway.api.output import OutputBuilder
 from ostler.gateway.api.repeats import Repeat, is_answer
 from ostler.gateway.api.replay import SHAPE
 from ostler.gateway.api.resource import LAST, Heading, conclude, resource, usage_of
 from ostler.gateway.records import ResponseRecord
 from ostler.gateway.sessions.calls import AskedCall
-from ostler.gateway.sessions.outcome import Outcome, Status
-from ostler.gateway.sessions.scribe import Kept
+from ostler.gateway.sessions.outcome import TurnOutcome, TurnStatus
+from ostler.gateway.sessions.scribe import StoredAnswer
 from ostler.pool.events import TurnEvent
 from ostler.wire.json import JsonObject
 from ostler.wire.redaction import redacted
@@ -43,7 +43,7 @@ class ResponseWriter:
     ) -> None:
         self.id = heading.id
         self.document = resource(heading)
-        self.outcome: Outcome | None = None
+        self.outcome: TurnOutcome | None = None
         self.done = asyncio.Event()
         self.heard = False
         """Whether the agent said anything."""
@@ -61,7 +61,7 @@ class ResponseWriter:
         self._final = False
         self._numbers = 0
         self._items = 0
-        self._output = Output(self._emit, self._begin_text, self._item_id, functions)
+        self._output = OutputBuilder(self._emit, self._begin_text, self._item_id, functions)
         self._announced = self._started = False
 
     def queue(self) -> None:
@@ -86,25 +86,25 @@ class ResponseWriter:
         self.heard = True
         self._output.take(event)
 
-    def close(self, outcome: Outcome, calls: Sequence[AskedCall]) -> Kept:
+    def close(self, outcome: TurnOutcome, calls: Sequence[AskedCall]) -> StoredAnswer:
         """The answer is whole; or, when it could not be stored, failed after all."""
-        self._output.finish(calls, complete=outcome.status is Status.COMPLETED)
+        self._output.finish(calls, complete=outcome.status is TurnStatus.COMPLETED)
         self.outcome = outcome
-        self._final = outcome.status is Status.COMPLETED and not calls
+        self._final = outcome.status is TurnStatus.COMPLETED and not calls
         self.document["output"] = self._output.items
         usage = usage_of(outcome.usage or self._output.usage, self._read, self._output.written)
         conclude(self.document, outcome, usage, int(self._wall()), redacted(outcome.message))
         record = self.record()
         repeat = self._repeat if is_answer(outcome, heard=self.heard) else None
         answer = None if repeat is None else repeat.record(self.document, self.session_id, self._wall())
-        return Kept(self._output.items, record, self._slug if record else None, answer)
+        return StoredAnswer(self._output.items, record, self._slug if record else None, answer)
 
     def publish(self) -> None:
         """Tell the client."""
         self._announce()
         if self._final:
             self._said(self._output.text)
-        status = Status(self.document["status"])
+        status = TurnStatus(self.document["status"])
         self._emit(LAST[status], {"response": self.document})
         if self.feed is not None:
             self.feed.close()
@@ -152,8 +152,8 @@ class ResponseWriter:
     def _begin_text(self, kind: str, fields: JsonObject) -> Callable[[str], None]:
         return partial(self._pour, frames_of(kind, fields, "delta"))
 
-    def _pour(self, mould: Mould, piece: str) -> None:
+    def _pour(self, mould: FrameTemplate, piece: str) -> None:
         if self.feed is None:
             return
-        self.feed.pour(mould, piece)
+        self.feed.append_delta(mould, piece)
         self._numbers += 1

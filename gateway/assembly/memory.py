@@ -15,7 +15,7 @@ from ostler.gateway.memory.users import Users
 from ostler.gateway.memory.watch import MemoryWatch
 from ostler.gateway.store import Store
 from ostler.metrics.loops import Loops
-from ostler.pool.crew import Crew
+from ostler.pool.crew import TaskOwner
 
 
 @asynccontextmanager
@@ -31,7 +31,7 @@ async def open_memory(
     """The providers of memory and the worker that tells them what happens; none where memory is switched off."""
     settings = loaded.settings.memory
     home = MemoryHome(loaded.data_dir, settings, wall, Ids(secrets.token_bytes).make)
-    crew = Crew(asyncio.get_running_loop(), log_death)
+    crew = TaskOwner(asyncio.get_running_loop(), log_death)
     providers = load_memory(home, given=given) if settings.enabled else {}
     memories = Memories(providers, Users(store), settings, watch, loops=loops)
     worker = crew.start(memories.work(), "memory")

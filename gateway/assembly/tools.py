@@ -17,7 +17,7 @@ from ostler.gateway.config.check import upstream_settings
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.settings import MemorySettings, Settings
 from ostler.gateway.memory.memories import Memories
-from ostler.gateway.sessions.workshop import NOBODY, SessionContext, ToolSource, Workshop
+from ostler.gateway.sessions.workshop import NOBODY, SessionContext, ToolsetFactory, ToolSource
 from ostler.gateway.tools import load as load_sources
 from ostler.metrics.loops import Loops
 from ostler.pool import configuration as pool_configuration
@@ -53,7 +53,7 @@ async def open_tool_channel(
         await channel.stop()
 
 
-async def usual_tools(workshop: Workshop, memory: MemorySettings) -> tuple[ToolSet | None, ...]:
+async def usual_tools(workshop: ToolsetFactory, memory: MemorySettings) -> tuple[ToolSet | None, ...]:
     """What sessions will ask for, and so what a seat that is kept ready must be opened with: the tools of the OpenAI
     API, and those of chat faces where these have others."""
     api = await workshop.usual(remembered=memory.openai_api)
@@ -82,13 +82,15 @@ def warn_of_strays(sources: Sequence[ToolSource], wanted: Sequence[str]) -> None
 
 
 @asynccontextmanager
-async def open_workshop(settings: Settings, memories: Memories, loops: Loops | None = None) -> AsyncIterator[Workshop]:
+async def open_workshop(
+    settings: Settings, memories: Memories, loops: Loops | None = None
+) -> AsyncIterator[ToolsetFactory]:
     """Our own tools, memory's, and the configured tool servers, which start while the gateway is serving already."""
     sources = load_sources() if settings.tools.own else ()
     warn_of_strays(sources, settings.tools.own)
     servers = upstream_settings(settings)
     if not servers:
-        yield Workshop(sources, wanted=settings.tools.own, of_memory=[memories.source])
+        yield ToolsetFactory(sources, wanted=settings.tools.own, of_memory=[memories.source])
         return
     try:
         upstreams = Upstreams(servers, loops=loops)
@@ -97,6 +99,6 @@ async def open_workshop(settings: Settings, memories: Memories, loops: Loops | N
     for upstream in upstreams.shared:
         upstream.start()
     try:
-        yield Workshop(sources, wanted=settings.tools.own, of_memory=[memories.source], upstreams=upstreams)
+        yield ToolsetFactory(sources, wanted=settings.tools.own, of_memory=[memories.source], upstreams=upstreams)
     finally:
         await upstreams.stop()

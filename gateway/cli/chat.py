@@ -47,9 +47,9 @@ def run(argv: list[str]) -> int:
     import asyncio  # noqa: PLC0415 - `ostler chat --help` needs none of this
 
     from ostler.gateway.interrupts import raised  # noqa: PLC0415 - see above
-    from ostler.gateway.terminal.sitting import Wishes, sit_down  # noqa: PLC0415 - see above
+    from ostler.gateway.terminal.sitting import ChatOptions, sit_down  # noqa: PLC0415 - see above
 
-    wishes = Wishes(given.once, given.lines, given.resume, given.model, given.cwd, given.key, given.url, given.data_dir,
+    wishes = ChatOptions(given.once, given.lines, given.resume, given.model, given.cwd, given.key, given.url, given.data_dir,
                     given.config)  # fmt: skip
     with raised():
         return asyncio.run(sit_down(wishes, os.environ))

@@ -26,7 +26,7 @@ def run(argv: list[str]) -> int:
 
     with importing():
         from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
-        from ostler.gateway.doctor.visit import Instruments, Visit, examine  # noqa: PLC0415 - see above
+        from ostler.gateway.doctor.visit import DoctorDeps, Visit, examine  # noqa: PLC0415 - see above
         from ostler.gateway.doctor.words import report_lines  # noqa: PLC0415 - see above
         from ostler.gateway.interrupts import raised  # noqa: PLC0415 - see above
         from ostler.pool.provider import callings  # noqa: PLC0415 - see above
@@ -49,7 +49,7 @@ def run(argv: list[str]) -> int:
     )
     try:
         with raised():
-            report = asyncio.run(examine(visit, Instruments(time.monotonic, word, tell)))
+            report = asyncio.run(examine(visit, DoctorDeps(time.monotonic, word, tell)))
     except KeyboardInterrupt:
         print("ostler doctor: stopped; what was started is ended", file=sys.stderr)
         raise

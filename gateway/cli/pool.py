@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from ostler.gateway.console.line import AdminLine, NoGateway, OrderRefused
+from ostler.gateway.console.line import AdminClient, NoGateway, OrderRefused
 from ostler.gateway.console.words import headline, state_lines, why_lines
 from ostler.gateway.data_folder import data_folder
 from ostler.gateway.errors import GatewayError
@@ -21,7 +21,7 @@ from ostler.wire.json import JsonObject
 SUMMARY = "show, watch and steer the pool of a running gateway"
 DONE, FAILED, WRONG, NOBODY, REFUSED, UNSURE = range(6)
 
-Verb = Callable[[AdminLine, argparse.Namespace], int]
+PoolVerb = Callable[[AdminClient, argparse.Namespace], int]
 
 
 def run(argv: list[str]) -> int:
@@ -33,10 +33,10 @@ def run(argv: list[str]) -> int:
     return carry_out(options.does, options, "ostler pool")
 
 
-def carry_out(does: Verb, options: argparse.Namespace, name: str) -> int:
+def carry_out(does: PoolVerb, options: argparse.Namespace, name: str) -> int:
     """Run a verb; every way to fail that is an operator's has its code."""
     try:
-        return does(AdminLine(data_folder(options.data_dir, os.environ)), options)
+        return does(AdminClient(data_folder(options.data_dir, os.environ)), options)
     except NoGateway as error:
         return complain(name, error, NOBODY)
     except OrderRefused as error:
@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="ostler pool", description=SUMMARY)
     verbs = top.add_subparsers(required=True, metavar="VERB")
 
-    def verb(name: str, does: Verb, text: str) -> argparse.ArgumentParser:
+    def verb(name: str, does: PoolVerb, text: str) -> argparse.ArgumentParser:
         words = verbs.add_parser(name, parents=[common], help=text, description=text)
         words.set_defaults(does=does, verb=name)
         return words
@@ -106,12 +106,12 @@ def sure(words: argparse.ArgumentParser) -> None:
 # --- looking ---
 
 
-def show(line: AdminLine, options: argparse.Namespace) -> int:
+def show(line: AdminClient, options: argparse.Namespace) -> int:
     say(line.show(), state_lines, options, options.turns)
     return DONE
 
 
-def watch(line: AdminLine, options: argparse.Namespace) -> int:
+def watch(line: AdminClient, options: argparse.Namespace) -> int:
     """Every state; in words only those whose line differs from the last one."""
     last = None
     with until_interrupted():
@@ -130,7 +130,7 @@ def until_interrupted() -> Iterator[None]:
         yield
 
 
-def why(line: AdminLine, options: argparse.Namespace) -> int:
+def why(line: AdminClient, options: argparse.Namespace) -> int:
     say(line.why(options.key, options.cwd), why_lines, options)
     return DONE
 
@@ -138,18 +138,18 @@ def why(line: AdminLine, options: argparse.Namespace) -> int:
 # --- orders ---
 
 
-def order_key(line: AdminLine, options: argparse.Namespace) -> int:
+def order_key(line: AdminClient, options: argparse.Namespace) -> int:
     facts: JsonObject = {name: value for name, value in (("key", options.key), ("cwd", options.cwd)) if value}
     if options.verb == "warm":
         facts["seats"] = options.seats
     return order(line, options, facts, f"{options.verb} {options.key}")
 
 
-def order_process(line: AdminLine, options: argparse.Namespace) -> int:
+def order_process(line: AdminClient, options: argparse.Namespace) -> int:
     return order(line, options, {"process": options.process}, f"{options.verb} process {options.process}")
 
 
-def order(line: AdminLine, options: argparse.Namespace, facts: JsonObject, what: str) -> int:
+def order(line: AdminClient, options: argparse.Namespace, facts: JsonObject, what: str) -> int:
     """Give it, after a question where it takes something away."""
     if not (vars(options).get("yes", True) or confirmed(what)):
         return complain("ostler pool", GatewayError(f"{what}: not confirmed; nothing was done"), UNSURE)

@@ -14,7 +14,7 @@ from pathlib import Path
 from time import time
 
 from ostler.gateway.data_folder import DATABASE, MIRRORS, data_folder
-from ostler.gateway.errors import GatewayError, UnknownSession
+from ostler.gateway.errors import GatewayError, NoSuchSession
 from ostler.gateway.faces.keys import checked_key
 from ostler.gateway.interrupts import raised
 from ostler.gateway.memory.embedded import FILE as MEMORY
@@ -30,7 +30,7 @@ SUMMARY = "list, show, search, export, import, prune and erase stored sessions"
 DAY = 86_400.0
 PAGE = 500
 
-Verb = Callable[[Store, argparse.Namespace], Awaitable[int]]
+SessionsVerb = Callable[[Store, argparse.Namespace], Awaitable[int]]
 
 
 def run(argv: list[str]) -> int:
@@ -39,7 +39,7 @@ def run(argv: list[str]) -> int:
         options = parser().parse_args(argv)
     except SystemExit as over:
         return int(over.code or 0)
-    verb: Verb = options.verb
+    verb: SessionsVerb = options.verb
     with raised():  # so that the store is closed
         return asyncio.run(with_store(verb, options))
 
@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="ostler sessions", description=SUMMARY)
     verbs = top.add_subparsers(required=True, metavar="VERB")
 
-    def verb(name: str, does: Verb, text: str) -> argparse.ArgumentParser:
+    def verb(name: str, does: SessionsVerb, text: str) -> argparse.ArgumentParser:
         words = verbs.add_parser(name, parents=[common], help=text, description=text)
         words.set_defaults(verb=does)
         return words
@@ -97,7 +97,7 @@ def _add_filters(words: argparse.ArgumentParser) -> None:
     words.add_argument("--limit", type=int, default=50)
 
 
-async def with_store(verb: Verb, options: argparse.Namespace) -> int:
+async def with_store(verb: SessionsVerb, options: argparse.Namespace) -> int:
     """Open the store for one verb."""
     path = data_folder(options.data_dir, os.environ) / DATABASE
     if verb is not import_ and not path.exists():
@@ -247,7 +247,7 @@ async def find(store: Store, name: str) -> SessionRecord:
         return similar[0]
     titled = await store.find_title(name)
     if titled is None:
-        raise UnknownSession(name)
+        raise NoSuchSession(name)
     return titled
 
 

@@ -8,7 +8,7 @@ import shutil
 import sys
 
 from ostler.gateway.cli.pool import DONE, carry_out, common_words, until_interrupted, watch
-from ostler.gateway.console.line import AdminLine
+from ostler.gateway.console.line import AdminClient
 from ostler.gateway.console.words import state_lines
 
 SUMMARY = "live view of the pool of a running gateway"
@@ -27,7 +27,7 @@ def run(argv: list[str]) -> int:
     return carry_out(watch if options.json or not sys.stdout.isatty() else top, options, "ostler top")
 
 
-def top(line: AdminLine, _options: argparse.Namespace) -> int:
+def top(line: AdminClient, _options: argparse.Namespace) -> int:
     """Plain escape sequences: nothing is measured, nothing is coloured, and it starts as fast as `show`."""
     states = line.states()
     first = next(states)  # what can go wrong goes wrong before the screen is taken

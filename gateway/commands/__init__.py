@@ -13,7 +13,7 @@ import pkgutil
 from functools import cache
 from importlib.metadata import entry_points
 
-from ostler.gateway.commands.registry import BadCommand, Command, Registry
+from ostler.gateway.commands.registry import BadCommand, ChatCommand, Registry
 
 GROUP = "ostler.commands"
 NOT_COMMANDS = frozenset({"registry"})
@@ -29,7 +29,7 @@ def load() -> Registry:
     return Registry([*ours, *theirs])
 
 
-def _checked(where: str, found: object) -> Command:
-    if not isinstance(found, Command):
+def _checked(where: str, found: object) -> ChatCommand:
+    if not isinstance(found, ChatCommand):
         raise BadCommand(f"{where} is to be a Command, not {type(found).__name__}")
     return found

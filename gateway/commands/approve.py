@@ -1,12 +1,14 @@
 """`/approve`: let the agent do what it asked for."""
 
-from ostler.gateway.commands.registry import Call, Command, Reply
+from ostler.gateway.commands.registry import ChatCommand, CommandCall, CommandReply
 from ostler.gateway.talk.permission import decide
 
 
-async def run(call: Call) -> Reply:
+async def run(call: CommandCall) -> CommandReply:
     """The oldest question, or the one that is named."""
-    return Reply(decide(call.conversation, call.args, allow=True))
+    return CommandReply(decide(call.conversation, call.args, allow=True))
 
 
-COMMAND = Command("approve", "let the agent do what it asks for", run, usage="[NUMBER | all] [always]", overtakes=True)
+COMMAND = ChatCommand(
+    "approve", "let the agent do what it asks for", run, usage="[NUMBER | all] [always]", overtakes=True
+)

@@ -1,35 +1,35 @@
 """`/branch`: go on in a copy of this session. The original stays as it is and can be resumed."""
 
-from ostler.gateway.commands.registry import Call, Command, Reply
+from ostler.gateway.commands.registry import ChatCommand, CommandCall, CommandReply
 from ostler.gateway.errors import TitleTaken
-from ostler.gateway.records import Origin, SessionQuery, SessionRecord, clean_title
-from ostler.gateway.sessions.witness import Switch
+from ostler.gateway.records import SessionOrigin, SessionQuery, SessionRecord, clean_title
+from ostler.gateway.sessions.witness import SwitchReason
 from ostler.gateway.talk.aim import words_of
 from ostler.gateway.talk.lists import name_of
-from ostler.gateway.talk.quiet import offspring, quiet
+from ostler.gateway.talk.quiet import exclusive, offspring
 
 SUFFIX = "(branch)"
 
 
-async def run(call: Call) -> Reply:
+async def run(call: CommandCall) -> CommandReply:
     """Copy, name, switch. A title that is taken is found out before anything is made."""
     conversation, session = call.conversation, call.conversation.session
     if session is None or not session.message_count:
-        return Reply("There is no history to branch from.")
+        return CommandReply("There is no history to branch from.")
     title = await wanted_title(call, session)
-    async with quiet(conversation, session):
-        child = offspring(conversation, session, Origin.BRANCH)
+    async with exclusive(conversation, session):
+        child = offspring(conversation, session, SessionOrigin.BRANCH)
         await conversation.store.derive_session(session.id, child)
         if title is not None:
             await conversation.store.set_title(child.id, title)
-        branch = await conversation.switch_to(child.id, Switch.BRANCH)
+        branch = await conversation.switch_to(child.id, SwitchReason.BRANCH)
     text = (
         f"You are in a branch now: {name_of(branch)}. The original is kept: /resume {name_of(session)} goes back to it."
     )
-    return Reply(text, ({"type": "session", "id": branch.id, "left": session.id},))
+    return CommandReply(text, ({"type": "session", "id": branch.id, "left": session.id},))
 
 
-async def wanted_title(call: Call, session: SessionRecord) -> str | None:
+async def wanted_title(call: CommandCall, session: SessionRecord) -> str | None:
     """The name that was given; else one after the original, which must not look like its continuation."""
     store, owner = call.conversation.store, session.owner
     if not call.args:
@@ -41,4 +41,4 @@ async def wanted_title(call: Call, session: SessionRecord) -> str | None:
     return title
 
 
-COMMAND = Command("branch", "go on in a copy of this session", run, usage="[TITLE]")
+COMMAND = ChatCommand("branch", "go on in a copy of this session", run, usage="[TITLE]")

@@ -8,13 +8,13 @@ Rules:
 
 from collections.abc import Sequence
 
-from ostler.gateway.commands.registry import Call, Command, Reply
+from ostler.gateway.commands.registry import ChatCommand, CommandCall, CommandReply
 from ostler.gateway.errors import GatewayError, StoreError
-from ostler.gateway.records import EndReason, MessageRecord, NewMessage, Origin, Role, SessionRecord
-from ostler.gateway.sessions.outcome import Outcome, Status
-from ostler.gateway.sessions.witness import Switch
+from ostler.gateway.records import EndReason, MessageRecord, NewMessage, Role, SessionOrigin, SessionRecord
+from ostler.gateway.sessions.outcome import TurnOutcome, TurnStatus
+from ostler.gateway.sessions.witness import SwitchReason
 from ostler.gateway.talk.lists import counted, name_of
-from ostler.gateway.talk.quiet import aside, offspring, quiet
+from ostler.gateway.talk.quiet import aside, exclusive, offspring
 from ostler.gateway.talk.rewinding import FEWEST, Cut, cut
 
 PREVIEW = "--preview"
@@ -26,51 +26,51 @@ HEADING = "[summary of the conversation before]\n"
 KEPT = "This session goes on as it was."
 
 
-async def run(call: Call) -> Reply:
+async def run(call: CommandCall) -> CommandReply:
     """Sum up and switch; or say why not."""
     conversation, session = call.conversation, call.conversation.session
     if call.args not in {"", PREVIEW}:
-        return Reply(f"Use /compress, or /compress {PREVIEW} to see what it would do.")
+        return CommandReply(f"Use /compress, or /compress {PREVIEW} to see what it would do.")
     messages = [] if session is None else await conversation.store.history(session.id)
     parted = cut(messages)
     if session is None or parted is None:
-        return Reply(
+        return CommandReply(
             f"There is too little to compress: {counted(len(messages), 'message')}, at least {FEWEST} are needed."
         )
     if call.args == PREVIEW:
-        return Reply(plan(parted))
-    async with quiet(conversation, session) as live:
+        return CommandReply(plan(parted))
+    async with exclusive(conversation, session) as live:
         messages = await conversation.store.history(session.id)
         parted = cut(messages) or parted
         outcome, summary = await aside(conversation, live, PROMPT)
-        if outcome.status is not Status.COMPLETED or not summary.strip():
-            return Reply(f"Nothing was compressed: {why(outcome)}. {KEPT}")
+        if outcome.status is not TurnStatus.COMPLETED or not summary.strip():
+            return CommandReply(f"Nothing was compressed: {why(outcome)}. {KEPT}")
         try:
             child = await begin_from(call, session, summary, parted.kept, messages[-1].id)
         except StoreError as error:
-            return Reply(f"Nothing was compressed: {error}. {KEPT}")
-        conversation.adopt(child, Switch.COMPRESSION)
+            return CommandReply(f"Nothing was compressed: {error}. {KEPT}")
+        conversation.adopt(child, SwitchReason.COMPRESSION)
     named = await name_child(call, session, child)
     text = f"{counted(len(parted.old), 'message')} summed up; you go on in {named}."
-    return Reply(text, ({"type": "session", "id": child.id, "left": session.id, "summary": summary},))
+    return CommandReply(text, ({"type": "session", "id": child.id, "left": session.id, "summary": summary},))
 
 
 async def begin_from(
-    call: Call, session: SessionRecord, summary: str, kept: Sequence[MessageRecord], behind: int
+    call: CommandCall, session: SessionRecord, summary: str, kept: Sequence[MessageRecord], behind: int
 ) -> SessionRecord:
     """The child, which the key leads to from now on, in one step. What was added `behind` what was summed up stays."""
     item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": summary}]}
     opening = NewMessage(Role.SYSTEM, [item], HEADING + summary.strip())
     return await call.conversation.store.derive_session(
         session.id,
-        offspring(call.conversation, session, Origin.COMPRESSION),
+        offspring(call.conversation, session, SessionOrigin.COMPRESSION),
         messages=[opening, *(message.again() for message in kept)],
         end_parent=EndReason.COMPRESSION,
         behind=behind,
     )
 
 
-async def name_child(call: Call, session: SessionRecord, child: SessionRecord) -> str:
+async def name_child(call: CommandCall, session: SessionRecord, child: SessionRecord) -> str:
     """The next title of the lineage. The session works without it, so a failure is only told."""
     if session.title is None:
         return name_of(child)
@@ -92,11 +92,13 @@ def plan(parted: Cut) -> str:
     )
 
 
-def why(outcome: Outcome) -> str:
+def why(outcome: TurnOutcome) -> str:
     """The agent's reason."""
-    if outcome.status is Status.COMPLETED:
+    if outcome.status is TurnStatus.COMPLETED:
         return "the agent said nothing"
-    return outcome.message or {Status.CANCELLED: "it was stopped"}.get(outcome.status, outcome.reason)
+    return outcome.message or {TurnStatus.CANCELLED: "it was stopped"}.get(outcome.status, outcome.reason)
 
 
-COMMAND = Command("compress", "sum up what was said and go on from the summary", run, usage=f"[{PREVIEW}]", asks=True)
+COMMAND = ChatCommand(
+    "compress", "sum up what was said and go on from the summary", run, usage=f"[{PREVIEW}]", asks=True
+)

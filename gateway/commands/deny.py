@@ -1,12 +1,12 @@
 """`/deny`: do not let the agent do what it asked for. The turn goes on without."""
 
-from ostler.gateway.commands.registry import Call, Command, Reply
+from ostler.gateway.commands.registry import ChatCommand, CommandCall, CommandReply
 from ostler.gateway.talk.permission import decide
 
 
-async def run(call: Call) -> Reply:
+async def run(call: CommandCall) -> CommandReply:
     """The oldest question, or the one that is named."""
-    return Reply(decide(call.conversation, call.args, allow=False))
+    return CommandReply(decide(call.conversation, call.args, allow=False))
 
 
-COMMAND = Command("deny", "do not let the agent do what it asks for", run, usage="[NUMBER | all]", overtakes=True)
+COMMAND = ChatCommand("deny", "do not let the agent do what it asks for", run, usage="[NUMBER | all]", overtakes=True)

@@ -1,21 +1,23 @@
 """`/export`: this session's transcript, to take away."""
 
-from ostler.gateway.commands.registry import Call, Command, Reply
+from ostler.gateway.commands.registry import ChatCommand, CommandCall, CommandReply
 from ostler.gateway.talk.exports import FORMATS
 
 USUAL = "markdown"
 
 
-async def run(call: Call) -> Reply:
+async def run(call: CommandCall) -> CommandReply:
     """The whole of it, in the reply."""
     make = FORMATS.get(call.args.lower() or USUAL)
     if make is None:
-        return Reply(f"Use /export FORMAT with one of {', '.join(FORMATS)}.")
+        return CommandReply(f"Use /export FORMAT with one of {', '.join(FORMATS)}.")
     session = call.conversation.session
     messages = [] if session is None else await call.conversation.store.history(session.id)
     if session is None or not messages:
-        return Reply("Nothing was said in this session yet.")
-    return Reply(make(session, messages))
+        return CommandReply("Nothing was said in this session yet.")
+    return CommandReply(make(session, messages))
 
 
-COMMAND = Command("export", "show the whole transcript, to take away", run, usage="[markdown | jsonl]", overtakes=True)
+COMMAND = ChatCommand(
+    "export", "show the whole transcript, to take away", run, usage="[markdown | jsonl]", overtakes=True
+)

@@ -1,19 +1,19 @@
 """`/model`: which agent and model answers. A change takes effect with the next message; the history goes along."""
 
-from ostler.gateway.commands.registry import Call, Command, Reply
+from ostler.gateway.commands.registry import ChatCommand, CommandCall, CommandReply
 from ostler.gateway.talk.naming import model_named
 
 
-async def run(call: Call) -> Reply:
+async def run(call: CommandCall) -> CommandReply:
     """Show it and what there is, or change it."""
     conversation, models = call.conversation, call.conversation.hall.places.models
     if not call.args:
         key = await conversation.transport_key()
-        return Reply(f"Answered by {key.provider}/{key.model}. There is: {models.offered()}.")
+        return CommandReply(f"Answered by {key.provider}/{key.model}. There is: {models.offered()}.")
     conversation.check_quiet()
     key = await conversation.override(model=model_named(models, call.args))
     name = f"{key.provider}/{key.model}"
-    return Reply(f"Answered by {name} from the next message on.", ({"type": "model", "model": name},))
+    return CommandReply(f"Answered by {name} from the next message on.", ({"type": "model", "model": name},))
 
 
-COMMAND = Command("model", "show or choose the model that answers", run, usage="[MODEL]")
+COMMAND = ChatCommand("model", "show or choose the model that answers", run, usage="[MODEL]")

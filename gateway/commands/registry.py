@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 
-from ostler.gateway.faces.conversation import Conversation
+from ostler.gateway.faces.conversation import ChatConversation
 from ostler.gateway.faces.question import Question
 from ostler.wire.json import JsonObject
 
 CALLED = re.compile(r"/([A-Za-z][A-Za-z0-9_-]*)(?:@\S+)?(?:\s+(.*))?", re.DOTALL)
 
 
-class Kind(StrEnum):
+class CommandKind(StrEnum):
     """What an answer of a face is."""
 
     ANSWER = "answer"
@@ -30,19 +30,19 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class CommandReply:
     """What a command says."""
 
     text: str
     items: tuple[JsonObject, ...] = ()
     """The same for programs, where there is more to say than the text."""
-    kind: Kind = Kind.COMMAND
+    kind: CommandKind = CommandKind.COMMAND
     ask: Question | None = None
     """A question to put to the agent now, in the conversation's session: its answer comes in place of this reply."""
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class CommandWords:
     """A command as somebody wrote it."""
 
     name: str
@@ -52,11 +52,11 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CommandCall:
     """One use of a command."""
 
-    words: Words
-    conversation: Conversation
+    words: CommandWords
+    conversation: ChatConversation
     commands: "Registry"
 
     @property
@@ -66,13 +66,13 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ChatCommand:
     """A slash command. What it refuses it raises, as a `Refused`: the face says it to the person."""
 
     name: str
     summary: str
     """One line for /help."""
-    run: Callable[[Call], Awaitable[Reply]]
+    run: Callable[[CommandCall], Awaitable[CommandReply]]
     usage: str = ""
     """The arguments, as in `[N]`."""
     aliases: tuple[str, ...] = ()
@@ -88,19 +88,19 @@ class BadCommand(TypeError):
 class Registry:
     """All commands."""
 
-    def __init__(self, commands: Iterable[Command]) -> None:
+    def __init__(self, commands: Iterable[ChatCommand]) -> None:
         self._commands = sorted(commands, key=lambda command: command.name)
-        self._names: dict[str, Command] = {}
+        self._names: dict[str, ChatCommand] = {}
         for command in self._commands:
             for name in (command.name, *command.aliases):
                 if name in self._names:
                     raise BadCommand(f"/{name} is offered by two commands")
                 self._names[name] = command
 
-    def __iter__(self) -> Iterator[Command]:
+    def __iter__(self) -> Iterator[ChatCommand]:
         return iter(self._commands)
 
-    def asks(self, words: Words | None) -> bool:
+    def asks(self, words: CommandWords | None) -> bool:
         """Whether an agent may be put to work by this: by text, or by a command that asks."""
         command = None if words is None else self.find(words.name)
         return words is None or (command is not None and command.asks)
@@ -110,7 +110,7 @@ class Registry:
         """Every word that is understood, aliases too."""
         return sorted(self._names)
 
-    def find(self, name: str) -> Command | None:
+    def find(self, name: str) -> ChatCommand | None:
         """The command of this name or alias."""
         return self._names.get(name)
 
@@ -126,7 +126,7 @@ class Registry:
         return f"There is no command /{name}; {hint}/help lists them all. Nothing was sent to the agent."
 
 
-def parse(text: str) -> Words | None:
+def parse(text: str) -> CommandWords | None:
     """The command that a message is; None for text."""
     found = CALLED.fullmatch(text.strip())
-    return None if found is None else Words(found[1].lower(), (found[2] or "").strip())
+    return None if found is None else CommandWords(found[1].lower(), (found[2] or "").strip())

@@ -2,13 +2,13 @@
 
 import logging
 
-from ostler.gateway.commands.registry import Call, Command, Reply
+from ostler.gateway.commands.registry import ChatCommand, CommandCall, CommandReply
 from ostler.gateway.errors import StoreError
 from ostler.gateway.records import EndReason, SessionRecord
-from ostler.gateway.sessions.witness import Switch
+from ostler.gateway.sessions.witness import SwitchReason
 from ostler.gateway.talk.aim import aimed, words_of
 from ostler.gateway.talk.lists import counted, name_of, session_lines
-from ostler.gateway.talk.reach import previews, reach, remember_list, remembered_list
+from ostler.gateway.talk.reach import previews, remember_list, remembered_list, visible_sessions
 
 log = logging.getLogger(__name__)
 MOST = 10
@@ -18,7 +18,7 @@ HINT = (
 )
 
 
-async def run(call: Call) -> Reply:
+async def run(call: CommandCall) -> CommandReply:
     """Switch; or say why not, with nothing changed."""
     conversation, words = call.conversation, words_of(call.args)
     if not words.text:
@@ -27,16 +27,16 @@ async def run(call: Call) -> Reply:
     if listed is None:
         listed = [session.id for session in await titled(call)]
     await conversation.rescued(words.text)
-    target = await aimed(conversation.store, words, reach(conversation), listed)
+    target = await aimed(conversation.store, words, visible_sessions(conversation), listed)
     left = conversation.session
     if left is not None and target.id == left.id:
-        return Reply(f"You are in {name_of(target)} already.", ({"type": "session", "id": target.id},))
-    session = await conversation.switch_to(target.id, Switch.RESUME)
+        return CommandReply(f"You are in {name_of(target)} already.", ({"type": "session", "id": target.id},))
+    session = await conversation.switch_to(target.id, SwitchReason.RESUME)
     text = f"You are back in {name_of(session)}{await holding(call, session)}."
-    return Reply(text, ({"type": "session", "id": session.id, "left": left.id if left else None},))
+    return CommandReply(text, ({"type": "session", "id": session.id, "left": left.id if left else None},))
 
 
-async def holding(call: Call, session: SessionRecord) -> str:
+async def holding(call: CommandCall, session: SessionRecord) -> str:
     """How much of the person is there. The switch is made by now, so what cannot be read is left out."""
     try:
         said = (await call.conversation.store.counts(session.id)).users
@@ -46,13 +46,13 @@ async def holding(call: Call, session: SessionRecord) -> str:
     return f", with {counted(said, 'message')} of yours"
 
 
-async def listing(call: Call) -> Reply:
+async def listing(call: CommandCall) -> CommandReply:
     """What can be resumed by its title."""
     conversation = call.conversation
     found = await titled(call)
     await remember_list(conversation, found)
     if not found:
-        return Reply(HINT)
+        return CommandReply(HINT)
     here = conversation.session
     lines = session_lines(
         found,
@@ -60,13 +60,13 @@ async def listing(call: Call) -> Reply:
         now=conversation.sessions.house.wall(),
         current=here.id if here else None,
     )
-    return Reply("\n".join([*lines, "/resume with a number, a title or an id goes there."]), rows(found))
+    return CommandReply("\n".join([*lines, "/resume with a number, a title or an id goes there."]), rows(found))
 
 
-async def titled(call: Call) -> list[SessionRecord]:
+async def titled(call: CommandCall) -> list[SessionRecord]:
     """The last active first, each conversation once: what was compressed lives on under its next title."""
     conversation = call.conversation
-    found = await conversation.store.list_sessions(reach(conversation, titled=True), limit=LOOKED_AT)
+    found = await conversation.store.list_sessions(visible_sessions(conversation, titled=True), limit=LOOKED_AT)
     return [session for session in found if session.end_reason != EndReason.COMPRESSION][:MOST]
 
 
@@ -75,5 +75,5 @@ def rows(sessions: list[SessionRecord]) -> tuple[dict[str, object], ...]:
     return tuple({"type": "session", "id": session.id, "title": session.title} for session in sessions)
 
 
-COMMAND = Command("resume", "go on with an earlier session; alone, list those with a title", run,
+COMMAND = ChatCommand("resume", "go on with an earlier session; alone, list those with a title", run,
                   usage="[TITLE | ID | NUMBER]")  # fmt: skip

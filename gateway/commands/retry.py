@@ -1,19 +1,19 @@
 """`/retry`: ask the last question once more. The old answer stays stored, out of the conversation."""
 
-from ostler.gateway.commands.registry import Call, Command, Reply
+from ostler.gateway.commands.registry import ChatCommand, CommandCall, CommandReply
 from ostler.gateway.faces.question import question_of
 from ostler.gateway.talk.rewinding import questions
 
 
-async def run(call: Call) -> Reply:
+async def run(call: CommandCall) -> CommandReply:
     """The very same parts. The turn itself puts the old answer away, before the agent hears the question."""
     conversation = call.conversation
     conversation.check_quiet()
     session = conversation.session
     asked = questions(await conversation.store.history(session.id)) if session is not None else []
     if not asked:
-        return Reply("There is no question to ask again.")
-    return Reply("", ask=question_of(asked[-1]))
+        return CommandReply("There is no question to ask again.")
+    return CommandReply("", ask=question_of(asked[-1]))
 
 
-COMMAND = Command("retry", "ask the last question once more", run, asks=True)
+COMMAND = ChatCommand("retry", "ask the last question once more", run, asks=True)

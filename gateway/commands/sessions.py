@@ -1,22 +1,22 @@
 """`/sessions`: the sessions of this place, the last active first; with words, where they were said."""
 
-from ostler.gateway.commands.registry import Call, Command, Reply
+from ostler.gateway.commands.registry import ChatCommand, CommandCall, CommandReply
 from ostler.gateway.records import SearchHit
 from ostler.gateway.talk.lists import LINE, session_lines, short
-from ostler.gateway.talk.reach import previews, reach, remember_list
+from ostler.gateway.talk.reach import previews, remember_list, visible_sessions
 
 MOST = 20
 
 
-async def run(call: Call) -> Reply:
+async def run(call: CommandCall) -> CommandReply:
     """All, or a search."""
     conversation, here = call.conversation, call.conversation.session
     if call.args:
         return await search(call)
-    found = await conversation.store.list_sessions(reach(conversation), limit=MOST)
+    found = await conversation.store.list_sessions(visible_sessions(conversation), limit=MOST)
     await remember_list(conversation, found)
     if not found:
-        return Reply("There are no sessions here yet.")
+        return CommandReply("There are no sessions here yet.")
     lines = session_lines(
         found,
         await previews(conversation, found),
@@ -24,16 +24,16 @@ async def run(call: Call) -> Reply:
         current=here.id if here else None,
     )
     items = tuple({"type": "session", "id": session.id, "title": session.title} for session in found)
-    return Reply("\n".join([*lines, "/resume with a number goes there."]), items)
+    return CommandReply("\n".join([*lines, "/resume with a number goes there."]), items)
 
 
-async def search(call: Call) -> Reply:
+async def search(call: CommandCall) -> CommandReply:
     """Messages with these words. What was taken back is not found, what was summarised is."""
-    hits = await call.conversation.store.search(call.args, reach(call.conversation), limit=MOST)
+    hits = await call.conversation.store.search(call.args, visible_sessions(call.conversation), limit=MOST)
     if not hits:
-        return Reply(f"Nothing is found for {short(call.args, 100)!r}.")
+        return CommandReply(f"Nothing is found for {short(call.args, 100)!r}.")
     items = tuple({"type": "hit", "session": hit.session_id, "message": hit.message_id} for hit in hits)
-    return Reply("\n".join(map(hit_line, hits)), items)
+    return CommandReply("\n".join(map(hit_line, hits)), items)
 
 
 def hit_line(hit: SearchHit) -> str:
@@ -41,4 +41,6 @@ def hit_line(hit: SearchHit) -> str:
     return f"{hit.title or hit.session_id}, {hit.role}: {short(hit.snippet, LINE)}"
 
 
-COMMAND = Command("sessions", "list the sessions of this place, or search them", run, usage="[WORDS]", overtakes=True)
+COMMAND = ChatCommand(
+    "sessions", "list the sessions of this place, or search them", run, usage="[WORDS]", overtakes=True
+)

@@ -1,11 +1,11 @@
 """`/status`: where this conversation stands."""
 
-from ostler.gateway.commands.registry import Call, Command, Reply
+from ostler.gateway.commands.registry import ChatCommand, CommandCall, CommandReply
 from ostler.gateway.talk.lists import ago, counted
 from ostler.wire.json import JsonObject
 
 
-async def run(call: Call) -> Reply:
+async def run(call: CommandCall) -> CommandReply:
     """Session, model, what runs."""
     conversation = call.conversation
     key = await conversation.transport_key()
@@ -13,7 +13,7 @@ async def run(call: Call) -> Reply:
     facts: JsonObject = {"model": f"{key.provider}/{key.model}", "cwd": key.cwd, "busy": conversation.busy}
     lines = [f"Model: {key.provider}/{key.model}", f"Directory: {key.cwd}"]
     if session is None:
-        return Reply(
+        return CommandReply(
             "\n".join(["No session yet: the next message begins one.", *lines]), ({"type": "status", **facts},)
         )
     counts = await conversation.store.counts(session.id)
@@ -27,14 +27,14 @@ async def run(call: Call) -> Reply:
         f"Agent: {'at work' if conversation.busy else 'seated' if seated else 'at rest'}",
         *waiting(call),
     ]
-    return Reply("\n".join(lines), ({"type": "status", **facts},))
+    return CommandReply("\n".join(lines), ({"type": "status", **facts},))
 
 
-def waiting(call: Call) -> list[str]:
+def waiting(call: CommandCall) -> list[str]:
     """What the agent waits for."""
     at_work = call.conversation.at_work
     asked = at_work.pending_permissions() if at_work else []
     return [f"Waits for permission: {permission.title} (/approve, /approve always or /deny)" for permission in asked]
 
 
-COMMAND = Command("status", "show where this conversation stands", run, overtakes=True)
+COMMAND = ChatCommand("status", "show where this conversation stands", run, overtakes=True)

@@ -1,11 +1,11 @@
 """`/stop`: end the running turn. What was said until then is kept, and the session goes on."""
 
-from ostler.gateway.commands.registry import Call, Command, Reply
+from ostler.gateway.commands.registry import ChatCommand, CommandCall, CommandReply
 
 
-async def run(call: Call) -> Reply:
+async def run(call: CommandCall) -> CommandReply:
     """Only this conversation's turn, and those that wait behind it."""
-    return Reply("Stopped." if call.conversation.stop() else "Nothing is running.")
+    return CommandReply("Stopped." if call.conversation.stop() else "Nothing is running.")
 
 
-COMMAND = Command("stop", "end the running turn", run, overtakes=True)
+COMMAND = ChatCommand("stop", "end the running turn", run, overtakes=True)

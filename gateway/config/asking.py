@@ -16,7 +16,7 @@ from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.processes import sections_by_name
 from ostler.gateway.config.settings import Settings
 from ostler.gateway.models import Models
-from ostler.gateway.sessions.permits import Permits, Rule, not_kept, rule_of
+from ostler.gateway.sessions.permits import PermissionRule, PermissionRules, not_kept, rule_of
 from ostler.pool.configuration import PoolSettings
 from ostler.pool.keys import TransportKey
 from ostler.pool.provider import Approval, Provider
@@ -41,25 +41,29 @@ def said_by_operator(settings: Settings, models: Models) -> frozenset[str]:
     return frozenset(name for name, section in sections.items() if section.approval is not None)
 
 
-def permits_of(settings: Settings, models: Models, wanted: PoolSettings, providers: Mapping[str, Provider]) -> Permits:
+def permits_of(
+    settings: Settings, models: Models, wanted: PoolSettings, providers: Mapping[str, Provider]
+) -> PermissionRules:
     """What agents may do. A provider may be called as people call it."""
-    rules: dict[str, Rule] = {}
+    rules: dict[str, PermissionRule] = {}
     for pattern, word in settings.pool.model_permissions.items():
         called, slash, model = models.aliases.get(pattern, pattern).partition("/")
-        rules[f"{models.providers.get(called, called)}{slash}{model}"] = Rule(word)
+        rules[f"{models.providers.get(called, called)}{slash}{model}"] = PermissionRule(word)
     said = said_by_operator(settings, models)
     asking = frozenset(
         name
         for name, each in wanted.providers.items()
-        if each.approval is not Approval.AUTO and (name in said or Rule.DENY in providers[name].levels)
+        if each.approval is not Approval.AUTO and (name in said or PermissionRule.DENY in providers[name].levels)
     )
-    return Permits(Rule(settings.pool.permissions), rules, settings.pool.permission_deadline, asking=asking)
+    return PermissionRules(
+        PermissionRule(settings.pool.permissions), rules, settings.pool.permission_deadline, asking=asking
+    )
 
 
-def check_levels(settings: Settings, models: Models, permits: Permits) -> None:
+def check_levels(settings: Settings, models: Models, permits: PermissionRules) -> None:
     """Refuse a default model that nobody could use."""
     found = models.resolve(models.default)
-    if found is None or any(rule_of(key.permissions) is Rule.AUTO for key in settings.auth.keys):
+    if found is None or any(rule_of(key.permissions) is PermissionRule.AUTO for key in settings.auth.keys):
         return
     key = TransportKey(*found, "/")
     rule = permits.rule(key)
@@ -67,7 +71,7 @@ def check_levels(settings: Settings, models: Models, permits: Permits) -> None:
         raise ConfigError("gateway.default_model", not_kept(key.provider, rule))
 
 
-def notes(settings: Settings, models: Models, permits: Permits) -> list[str]:
+def notes(settings: Settings, models: Models, permits: PermissionRules) -> list[str]:
     """What an operator should know of the levels in force, a line each."""
     said = {"permissions": permits.house.value, **{name: rule.value for name, rule in permits.models.items()}}
     lines = [", ".join(f"{name}: {word}" for name, word in said.items()) + f" ({MEANINGS[permits.house]})"]
@@ -82,8 +86,8 @@ def notes(settings: Settings, models: Models, permits: Permits) -> list[str]:
 
 
 MEANINGS = {
-    Rule.DENY: "what needs permission is refused",
-    Rule.ASK: "a person is asked before agents act",
-    Rule.WORKSPACE: "agents edit files in their directory; beyond that a person is asked, or the answer is no",
-    Rule.AUTO: "agents do everything unasked",
+    PermissionRule.DENY: "what needs permission is refused",
+    PermissionRule.ASK: "a person is asked before agents act",
+    PermissionRule.WORKSPACE: "agents edit files in their directory; beyond that a person is asked, or the answer is no",
+    PermissionRule.AUTO: "agents do everything unasked",
 }

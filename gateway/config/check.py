@@ -16,7 +16,7 @@ from ostler.gateway.log import checked as check_log
 from ostler.gateway.memory import check as check_memory
 from ostler.gateway.models import Models
 from ostler.gateway.resets.policies import policies_of
-from ostler.pool.catalogue import PROCESS_BYTES, Catalogue
+from ostler.pool.catalogue import PROCESS_BYTES, LaunchCache
 from ostler.pool.configuration import PoolSettings
 from ostler.pool.errors import AgentStartFailed
 from ostler.pool.keys import TransportKey
@@ -125,7 +125,7 @@ def default_trouble(models: Models, pool: PoolSettings, cwd: Path, environ: Mapp
     if found is None:
         return ""
     try:
-        Catalogue(pool, load(), environ).build(TransportKey(*found, str(cwd)))
+        LaunchCache(pool, load(), environ).build(TransportKey(*found, str(cwd)))
     except AgentStartFailed as error:
         return error.why
     except BadSetting as error:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from ostler.gateway.config.errors import ConfigError, UnknownKey, UnknownVariable
+from ostler.gateway.config.errors import ConfigError, UnknownSettingKey, UnknownVariable
 from ostler.gateway.config.settings import Settings
 from ostler.pool.flag import VARIABLE as POOL_FLAG
 from ostler.pool.process.reaper.kin import MARKER
@@ -94,7 +94,7 @@ def kind_of(words: Sequence[str], place: str) -> Any:
         if is_table(kind):
             fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
             if word not in fields:
-                raise UnknownKey(place, ".".join(words[: depth + 1]), list(fields))
+                raise UnknownSettingKey(place, ".".join(words[: depth + 1]), list(fields))
             kind = fields[word]
         elif get_origin(kind) is dict:
             kind = get_args(kind)[1]

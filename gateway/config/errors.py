@@ -14,7 +14,7 @@ class ConfigError(GatewayError):
         self.why = why
 
 
-class UnknownKey(ConfigError):
+class UnknownSettingKey(ConfigError):
     """A key nobody reads is a typo, and a typo that is accepted is a setting that silently does not hold."""
 
     def __init__(self, place: str, key: str, known: list[str]) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from ostler.gateway.config.environment import CONFIG, Given, from_environment
-from ostler.gateway.config.errors import ConfigError, UnknownKey
+from ostler.gateway.config.errors import ConfigError, UnknownSettingKey
 from ostler.gateway.config.key_file import key_file, keys_of, read_document
 from ostler.gateway.config.settings import CHOICES, RULES, AuthSettings, KeySettings, Settings
 from ostler.gateway.data_folder import data_folder, usable
@@ -138,7 +138,7 @@ def check_keys(value: Any, kind: Any, place: str, prefix: str) -> None:
         fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
         for name, part in value.items():
             if name not in fields:
-                raise UnknownKey(place, f"{prefix}{name}", list(fields))
+                raise UnknownSettingKey(place, f"{prefix}{name}", list(fields))
             check_keys(part, fields[name], place, f"{prefix}{name}.")
     elif isinstance(value, dict) and get_origin(kind) is dict:
         for name, part in value.items():

@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 Seconds = Annotated[float, Meta(gt=0, le=7 * 86_400.0)]
 Age = Annotated[float, Meta(gt=0, le=3660 * 86_400.0)]
 Hour = Annotated[int, Meta(ge=0, le=23)]
-Count = Annotated[int, Meta(gt=0)]
+PositiveInt = Annotated[int, Meta(gt=0)]
 Amount = Annotated[int, Meta(ge=0, le=2**62)]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 
@@ -43,12 +43,12 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """0 takes a free one."""
     uds: str | None = None
     """A unix socket to listen on instead of host and port."""
-    body_limit: Count = 10 * 1024 * 1024
+    body_limit: PositiveInt = 10 * 1024 * 1024
     """Bytes of a request's body; more is 413."""
-    body_values: Count = 100_000
+    body_values: PositiveInt = 100_000
     """JSON values (objects, arrays, texts, numbers) of a request's body; more is 413. 10 MiB hold 5 million tiny ones,
     which stop everybody for seconds."""
-    items_max: Count = 4_000
+    items_max: PositiveInt = 4_000
     """Input items, messages and content parts of one request together; more is 400. Longer conversations are kept
     here: name a `conversation` or a `previous_response_id` and send what is new."""
     body_timeout: Seconds = 30.0
@@ -58,24 +58,24 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     default_cwd: str | None = None
     """Where agents work when a request names no directory; it must be there. None: `work/` in the data folder, which is
     made."""
-    responses_max: Count = 10_000
+    responses_max: PositiveInt = 10_000
     """Stored responses that can be read again or gone on from; the oldest give way."""
-    seats_max: Count = 64
+    seats_max: PositiveInt = 64
     """Seats that sessions hold; of those between two turns the least recently used is given back first."""
     seat_idle: Seconds = 900.0
     """A session without a turn for so long gives its seat back; its next turn takes another, with its history."""
-    sessions_max: Count = 10_000
+    sessions_max: PositiveInt = 10_000
     """Sessions kept in memory; the rest are read from the store when they are asked for."""
-    queue_max: Count = 16
+    queue_max: PositiveInt = 16
     """Turns that may wait for one session; one more is 429."""
     turn_inactivity: Seconds = 900.0
     """A turn without any event for so long is failed; waiting for a tool or a permission does not count."""
     turn_limit: Seconds | None = None
     """An optional wall clock for a whole turn."""
-    answer_room: Count = 64 * 1024 * 1024
+    answer_room: PositiveInt = 64 * 1024 * 1024
     """About how many bytes of memory one answer may take, its text counted four times; then its turn is stopped and the
     answer incomplete."""
-    answer_items: Count = 10_000
+    answer_items: PositiveInt = 10_000
     """Output items of one answer: messages, thoughts, tool calls, plans, questions. Then its turn is stopped and the
     answer incomplete (`max_output_items`)."""
     client_tool_deadline: Seconds = 600.0
@@ -91,12 +91,12 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """Between comments on a silent stream."""
     client_patience: Seconds = 120.0
     """A client that takes nothing for so long, or is gone without a word, is cut off."""
-    connections_max: Count = 2048
+    connections_max: PositiveInt = 2048
     """HTTP connections at once, and never more than half of the files that the process may open. For one more, the one
     that was idle longest is closed, of the address that has most; where none is idle, the new one gets 503."""
-    stream_replay: Count = 256
+    stream_replay: PositiveInt = 256
     """Ended streams that are kept for clients that come back for the rest."""
-    replay_bytes: Count = 64 * 1024 * 1024
+    replay_bytes: PositiveInt = 64 * 1024 * 1024
     """Bytes that these may take together; the oldest give way."""
     commands_on_openai_api: bool = False
     """Whether slash commands are obeyed on the OpenAI API too, and not only on chat faces."""
@@ -111,26 +111,26 @@ class WarmSettings(Struct, frozen=True, kw_only=True):
     """An alias of `[models]`, or `provider/model`."""
     cwd: str | None = None
     """Where its agents work; None: the default directory."""
-    seats: Count = 1
+    seats: PositiveInt = 1
     """How many seats, each an opened session that nobody has yet."""
 
 
-class PoolSettings(Struct, frozen=True, kw_only=True):
+class PoolSection(Struct, frozen=True, kw_only=True):
     """The processes."""
 
     enabled: bool = True
     """false: every session gets a process of its own. `OSTLER_TRANSPORT_POOL_ENABLED` sets it too, and wins."""
-    max_processes: Count = 8
+    max_processes: PositiveInt = 8
     """Agent processes at once, of all keys together."""
-    max_processes_per_key: Count = 3
+    max_processes_per_key: PositiveInt = 3
     """Of those, how many one (provider, model, directory) may have."""
-    max_queue: Count = 1000
+    max_queue: PositiveInt = 1000
     """Turns that may wait for a seat; one more is 429."""
     idle_after: Seconds = 900.0
     """A process without sessions for so long ends, unless it is kept warm."""
     max_age: Seconds = 6 * 3600.0
     """A process is replaced at about this age; its successor is up before it goes."""
-    memory_budget: Count | None = None
+    memory_budget: PositiveInt | None = None
     """Bytes of memory for all agent processes and what they started, at least 256 MiB: as much as a process counts for
     until it was measured. None: no budget."""
     claim_deadline: Seconds = 120.0
@@ -163,7 +163,7 @@ class PoolSettings(Struct, frozen=True, kw_only=True):
     anything is allowed."""
     permission_deadline: Seconds = 300.0
     """How long a person may take to answer; then the answer is no."""
-    open_requests: Count = 64
+    open_requests: PositiveInt = 64
     """Questions and tool calls of one session's agent that may wait for their answers at once; one more is refused with
     an error that the agent reads. To be raised for agents that run more tools at once."""
 
@@ -217,9 +217,9 @@ class KeySettings(Struct, frozen=True, kw_only=True):
     two."""
     roots: list[str] = field(default_factory=list)
     """Directories that this key's agents may work below; empty: those of `pool.roots`."""
-    concurrency: Count | None = None
+    concurrency: PositiveInt | None = None
     """Requests that it may have running; None: `auth.concurrency`."""
-    per_minute: Count | None = None
+    per_minute: PositiveInt | None = None
     """Requests in a minute; None: `auth.per_minute`."""
 
 
@@ -236,9 +236,9 @@ class AuthSettings(Struct, frozen=True, kw_only=True):
     """Host names besides the loopback ones that a gateway without keys answers to."""
     cors_origins: list[str] = field(default_factory=list)
     """Origins whose pages may call the API from a browser."""
-    concurrency: Count = 64
+    concurrency: PositiveInt = 64
     """Requests that one key may have running."""
-    per_minute: Count = 6000
+    per_minute: PositiveInt = 6000
     """Requests that one key may make in a minute."""
 
 
@@ -265,7 +265,7 @@ class HindsightSettings(Struct, frozen=True, kw_only=True):
     """Its key, if it wants one."""
     bank: str = "ostler"
     """Banks are named after it, one for each user."""
-    retain_every: Count = 3
+    retain_every: PositiveInt = 3
     """Turns of a session that are sent together."""
     timeout: Seconds = 60.0
     """For one request to it."""
@@ -298,7 +298,7 @@ class MemorySettings(Struct, frozen=True, kw_only=True):
     """How long a turn waits for what they recall."""
     drain: Seconds = 5.0
     """How long the end of the gateway waits for what they still have to write down."""
-    recall_chars: Count = 4000
+    recall_chars: PositiveInt = 4000
     """How much of it is put before a message."""
     hindsight: HindsightSettings = field(default_factory=HindsightSettings)
     """For the provider `hindsight`."""
@@ -383,7 +383,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """The whole of it."""
 
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
-    pool: PoolSettings = field(default_factory=PoolSettings)
+    pool: PoolSection = field(default_factory=PoolSection)
     providers: dict[str, ProviderSection] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
     auth: AuthSettings = field(default_factory=AuthSettings)

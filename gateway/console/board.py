@@ -36,7 +36,7 @@ AGING = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Lookout:
+class StatusSources:
     """What is looked at, and by which clocks."""
 
     sessions: Sessions
@@ -47,10 +47,10 @@ class Lookout:
     wall: Callable[[], float]
 
 
-class Board:
+class StatusView:
     """The state, and those who watch it."""
 
-    def __init__(self, lookout: Lookout) -> None:
+    def __init__(self, lookout: StatusSources) -> None:
         self._lookout = lookout
         self._born = lookout.clock()
         self._watchers: WeakSet[Watch] = WeakSet()
@@ -123,7 +123,7 @@ class Board:
 class Watch:
     """One who looks. Made by `Board.watch`."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: StatusView) -> None:
         self._board = board
 
     async def __aiter__(self) -> AsyncIterator[JsonObject]:

@@ -19,10 +19,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ostler.gateway.api.errors import ApiError, reply
 from ostler.gateway.api.keys import Caller
-from ostler.gateway.api.limits import Limits, TooManyRequests
+from ostler.gateway.api.limits import CallerLimits, TooManyRequests
 from ostler.gateway.api.origin import SAFE, is_from_foreign_page, is_from_own_page
-from ostler.gateway.console.guests import COOKIE, HOURS, Guests, cookie_of
-from ostler.gateway.console.shell import Shell
+from ostler.gateway.console.guests import COOKIE, HOURS, BrowserSessions, cookie_of
+from ostler.gateway.console.shell import HtmlPage
 
 PAGES = frozenset({"/", "/status", "/chat"})
 LOGIN = "/login"
@@ -36,11 +36,11 @@ LONGEST = 4096
 class SignIn:
     """The door's `Entrance`."""
 
-    def __init__(self, guests: Guests, shell: Shell, clock: Callable[[], float]) -> None:
+    def __init__(self, guests: BrowserSessions, shell: HtmlPage, clock: Callable[[], float]) -> None:
         self._guests = guests
         self._shell = shell
         self._clock = clock
-        self._wrong: OrderedDict[str, Limits] = OrderedDict()
+        self._wrong: OrderedDict[str, CallerLimits] = OrderedDict()
 
     def guest(self, scope: Scope, headers: dict[bytes, bytes]) -> Caller | None:
         cookie = cookie_of(headers)
@@ -82,7 +82,7 @@ class SignIn:
     def _count_wrong(self, scope: Scope) -> None:
         """One more wrong key from there. Raises `TooManyRequests`."""
         address = network_of(scope)
-        limits = self._wrong.setdefault(address, Limits())
+        limits = self._wrong.setdefault(address, CallerLimits())
         self._wrong.move_to_end(address)
         if len(self._wrong) > ADDRESSES:
             self._wrong.popitem(last=False)

@@ -12,7 +12,7 @@ class ConsoleError(GatewayError):
     code = "invalid_order"
 
 
-class UnknownKey(ConsoleError):
+class UnknownPoolKey(ConsoleError):
     """No such key in the pool."""
 
     status = 404

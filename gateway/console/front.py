@@ -11,7 +11,7 @@ from ostler.gateway.console.pages import PATHS
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
+class PathDispatch:
     """Plain ASGI."""
 
     api: ASGIApp

@@ -17,7 +17,7 @@ from ostler.gateway.api.origin import SAFE
 TOKEN_HEADER = b"x-ostler-csrf"
 
 
-class Gate:
+class OperatorGuard:
     """Wraps the admin application."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:

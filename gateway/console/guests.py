@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ostler.gateway.api.keys import Caller, Ring, digest
+from ostler.gateway.api.keys import Caller, KeySource, digest
 
 HOURS = 12 * 3600.0
 MOST = 256
@@ -17,7 +17,7 @@ COOKIE = "ostler_guest"
 
 
 @dataclass(frozen=True, slots=True)
-class Guest:
+class BrowserSession:
     """The key behind a cookie, by its digest."""
 
     key: bytes
@@ -25,13 +25,13 @@ class Guest:
 
 
 @dataclass
-class Guests:
+class BrowserSessions:
     """Those who are signed in."""
 
-    ring: Ring
+    ring: KeySource
     clock: Callable[[], float]
     token: Callable[[], str]
-    _guests: OrderedDict[bytes, Guest] = field(default_factory=OrderedDict)
+    _guests: OrderedDict[bytes, BrowserSession] = field(default_factory=OrderedDict)
 
     def admit(self, key: str) -> str | None:
         """A new cookie for a valid key."""
@@ -39,7 +39,7 @@ class Guests:
         if self.ring.holder(known) is None:
             return None
         cookie = self.token()
-        self._guests[digest(cookie)] = Guest(known, self.clock() + HOURS)
+        self._guests[digest(cookie)] = BrowserSession(known, self.clock() + HOURS)
         if len(self._guests) > MOST:
             self._guests.popitem(last=False)
         return cookie

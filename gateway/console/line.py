@@ -60,7 +60,7 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-class AdminLine:
+class AdminClient:
     """To the gateway of one data folder."""
 
     def __init__(self, folder: Path) -> None:

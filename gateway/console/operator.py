@@ -14,12 +14,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from ostler.gateway.console.errors import AmbiguousKey, PoolOff, UnknownKey, UnknownModel, UnknownProcess, WrongState
+from ostler.gateway.console.errors import (
+    AmbiguousKey,
+    PoolOff,
+    UnknownModel,
+    UnknownPoolKey,
+    UnknownProcess,
+    WrongState,
+)
 from ostler.gateway.models import Models
 from ostler.pool.core.values import SlotState
 from ostler.pool.errors import BadDirectory
 from ostler.pool.keys import TransportKey
-from ostler.pool.looks import Looks, NoLook
+from ostler.pool.looks import BlockingProbe, ProbeFailed
 from ostler.pool.pool import TransportPool
 from ostler.pool.ports import ToolSet
 from ostler.pool.roster import pool_key
@@ -60,7 +67,7 @@ class Operator:
         self._models = models
         self._work = work
         self._outfits = outfits
-        self._looks: Looks[str] = Looks()
+        self._looks: BlockingProbe[str] = BlockingProbe()
 
     # --- keys ---
 
@@ -106,7 +113,7 @@ class Operator:
         cannot be started."""
         located = await self._located(named)
         if not self._matching(located) and self._models.resolve(located.key) is None:
-            raise UnknownKey(named.key, [str(key) for key in self._keys()])
+            raise UnknownPoolKey(named.key, [str(key) for key in self._keys()])
         key = self._wanted(located)
         trouble = await self._pool.trouble_with(key)
         return replace(self._pool.why(key), trouble=trouble)
@@ -134,14 +141,14 @@ class Operator:
             return Named(name, cwd)
         try:
             return Named(name, await self._looks.find(cwd, partial(one_name, cwd), PATIENCE))
-        except NoLook as error:
+        except ProbeFailed as error:
             raise BadDirectory(cwd, error.why) from error
 
     def _one(self, named: Named) -> TransportKey:
         """A key that the pool holds."""
         found = self._matching(named)
         if not found:
-            raise UnknownKey(named.key, [str(key) for key in self._keys()])
+            raise UnknownPoolKey(named.key, [str(key) for key in self._keys()])
         if len(found) > 1:
             raise AmbiguousKey(named.key, [key.cwd for key in found])
         return found[0]

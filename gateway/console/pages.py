@@ -18,12 +18,12 @@ from ostler.gateway.api.admin import facts_of
 from ostler.gateway.api.answers import SSE, caller_of, document
 from ostler.gateway.api.application import guarded
 from ostler.gateway.api.errors import ApiError, bad, reply
-from ostler.gateway.console.board import Board, Watch
+from ostler.gateway.console.board import StatusView, Watch
 from ostler.gateway.console.entrance import LOGIN, fields
 from ostler.gateway.console.errors import ConsoleError
-from ostler.gateway.console.guests import COOKIE, Guests
+from ostler.gateway.console.guests import COOKIE, BrowserSessions
 from ostler.gateway.console.operator import Done, Named, Operator
-from ostler.gateway.console.shell import Shell
+from ostler.gateway.console.shell import HtmlPage
 from ostler.gateway.console.tags import live, status_body
 from ostler.pool.errors import PoolError
 from ostler.wire.json import JsonObject
@@ -35,7 +35,9 @@ PATHS = ("/", "/status", "/status/events", "/act", "/chat", "/logout", LOGIN)
 class Pages:
     """Four pages and an order."""
 
-    def __init__(self, board: Board, operator: Operator, shell: Shell, token: str, guests: Guests) -> None:
+    def __init__(
+        self, board: StatusView, operator: Operator, shell: HtmlPage, token: str, guests: BrowserSessions
+    ) -> None:
         self._board = board
         self._operator = operator
         self._shell = shell

@@ -15,21 +15,21 @@ NOTHING = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-act
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageAsset:
     """Ready to be sent."""
 
     html: str
     headers: dict[str, str]
 
 
-class Shell:
+class HtmlPage:
     """Reads its parts once."""
 
     def __init__(self) -> None:
         self._style = (HERE / "page.css").read_text(encoding="utf-8")
         self._scripts = {path.stem: path.read_text(encoding="utf-8") for path in HERE.glob("*.js")}
 
-    def page(self, title: str, body: str, *, script: str | None) -> Page:
+    def page(self, title: str, body: str, *, script: str | None) -> PageAsset:
         """The document. `script` names one of the files beside this one."""
         code = "" if script is None else self._scripts[script]
         element = f"<script>{code}</script>" if code else ""
@@ -42,7 +42,9 @@ class Shell:
         allowed = f"; img-src data:; style-src {hashed(self._style)}"
         scripts = f"; script-src {hashed(code)}" if code else ""
         # Not "no-referrer": a browser then sends the forms of its own page with the origin "null".
-        return Page(html, {"content-security-policy": NOTHING + allowed + scripts, "referrer-policy": "same-origin"})
+        return PageAsset(
+            html, {"content-security-policy": NOTHING + allowed + scripts, "referrer-policy": "same-origin"}
+        )
 
 
 def hashed(text: str) -> str:

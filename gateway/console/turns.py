@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ostler.gateway.sessions.outcome import Outcome, Status, Stop
+from ostler.gateway.sessions.outcome import StopCause, TurnOutcome, TurnStatus
 from ostler.gateway.sessions.reports import TurnReport
 from ostler.wire.json import JsonObject
 from ostler.wire.redaction import excerpt
@@ -83,15 +83,18 @@ class RecentTurns:
         if went_wrong(report.outcome):
             self.failures.append(past)
         # A later turn may take a seat, too, where its session had to move: that serves nobody new.
-        if report.timings.first and (report.timings.reached or report.outcome.status is Status.FAILED):
+        if report.timings.first and (report.timings.reached or report.outcome.status is TurnStatus.FAILED):
             self.first_turns["all"] += 1
             self.first_turns["at_once"] += report.timings.reached and report.timings.at_once
 
 
-def went_wrong(outcome: Outcome) -> bool:
+def went_wrong(outcome: TurnOutcome) -> bool:
     """Whether an operator should see it: it failed, or was cut short by something else than its client."""
-    early = outcome.status is Status.INCOMPLETE and outcome.reason not in {Stop.DISCONNECT, Stop.SUPERSEDED}
-    return outcome.status is Status.FAILED or early
+    early = outcome.status is TurnStatus.INCOMPLETE and outcome.reason not in {
+        StopCause.DISCONNECT,
+        StopCause.SUPERSEDED,
+    }
+    return outcome.status is TurnStatus.FAILED or early
 
 
 def past_turn(report: TurnReport, at: float) -> PastTurn:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.session_binding import SessionBinding
-from ostler.gateway.doctor.report import Canary, Finding, Level
+from ostler.gateway.doctor.report import Canary, Finding, Severity
 from ostler.pool.errors import PoolError
-from ostler.pool.events import Finished, Reason, Text
+from ostler.pool.events import Finished, StopReason, Text
 from ostler.pool.lease import Lease
 from ostler.pool.ports import ToolSet
 from ostler.wire.json import JsonObject
@@ -71,7 +71,7 @@ class Bird:
             self.heard.append(str(event))
             if isinstance(event, Text):
                 answer.append(event.text)
-            elif isinstance(event, Finished) and event.reason is not Reason.DONE:
+            elif isinstance(event, Finished) and event.reason is not StopReason.DONE:
                 raise TurnFailed(text, event.detail or event.reason.value)
         self.said.append("".join(answer))
         return self.said[-1]
@@ -108,7 +108,7 @@ async def sing(one: Bird, other: Bird) -> Verdict:
 def leak(what: str) -> Verdict:
     """The worst."""
     fix = "do not share this agent between people: pool.enabled = false, and tell the authors of ostler"
-    return Verdict(Canary.LEAK, (Finding(Level.FAULT, what, fix),))
+    return Verdict(Canary.LEAK, (Finding(Severity.FAULT, what, fix),))
 
 
 def judged(recalled: list[bool], called: list[bool]) -> Verdict:
@@ -118,8 +118,8 @@ def judged(recalled: list[bool], called: list[bool]) -> Verdict:
     found = []
     if not all(called):
         text = "tools do not reach its sessions, or its model did not call one when it was told to"
-        found.append(Finding(Level.WARNING, text, "look at the agent's own rules for tools, and try another model"))
+        found.append(Finding(Severity.WARNING, text, "look at the agent's own rules for tools, and try another model"))
     if not all(recalled):
         text = "its model did not repeat a word it was told two turns before, so nothing is proven of memory"
-        found.append(Finding(Level.WARNING, text, "try another model"))
+        found.append(Finding(Severity.WARNING, text, "try another model"))
     return Verdict(Canary.UNPROVEN, tuple(found))

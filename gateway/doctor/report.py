@@ -9,7 +9,7 @@ from enum import StrEnum
 from ostler.wire.json import JsonObject
 
 
-class Level(StrEnum):
+class Severity(StrEnum):
     """How bad it is."""
 
     NOTE = "note"
@@ -32,7 +32,7 @@ class Canary(StrEnum):
 class Finding:
     """One thing, and what to do about it."""
 
-    level: Level
+    level: Severity
     what: str
     fix: str = ""
 
@@ -61,7 +61,7 @@ class AgentReport:
     @property
     def healthy(self) -> bool:
         """Nothing that must be mended."""
-        return not any(finding.level is Level.FAULT for finding in self.findings)
+        return not any(finding.level is Severity.FAULT for finding in self.findings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Report:
     def healthy(self) -> bool:
         """The exit code."""
         return all(agent.healthy for agent in self.agents) and not any(
-            finding.level is Level.FAULT for finding in self.machine
+            finding.level is Severity.FAULT for finding in self.machine
         )
 
     def as_json(self) -> JsonObject:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from ostler.gateway.doctor.report import Finding, Level
-from ostler.gateway.sessions.permits import Rule, not_kept
+from ostler.gateway.doctor.report import Finding, Severity
+from ostler.gateway.sessions.permits import PermissionRule, not_kept
 from ostler.pool.finder import SCRIPTS
 from ostler.pool.launch import Launch
 from ostler.pool.provider import Approval, Provider
@@ -20,7 +20,7 @@ UP = 6
 """How many folders above a program its package may be described."""
 
 
-def traps(launch: Launch, rule: Rule, *, kept: bool) -> Iterator[Finding]:
+def traps(launch: Launch, rule: PermissionRule, *, kept: bool) -> Iterator[Finding]:
     """Everything that can be known before a start."""
     yield from overridden(launch)
     yield from launcher(launch)
@@ -36,7 +36,7 @@ def overridden(launch: Launch) -> Iterator[Finding]:
         found = launch.command.env.get(name)
         if found != wanted:
             yield Finding(
-                Level.FAULT,
+                Severity.FAULT,
                 f"{name} is set to {found!r}; this agent is only fit for a pool with {wanted!r} (a relaunched agent is "
                 "two processes and ignores signals, an untrusted folder loses its tools without a word)",
                 f"remove {name} from [providers.{launch.provider.name}.env]",
@@ -48,7 +48,7 @@ def launcher(launch: Launch) -> Iterator[Finding]:
     program = Path(launch.command.argv[0]).resolve()
     if program.suffix in SCRIPTS:
         yield Finding(
-            Level.WARNING,
+            Severity.WARNING,
             f"{launch.command.argv[0]} is a launcher, and the program behind it was not found",
             f"install it again ({launch.provider.install}), or name the program itself in "
             f"providers.{launch.provider.name}.command",
@@ -58,7 +58,7 @@ def launcher(launch: Launch) -> Iterator[Finding]:
 def keys(launch: Launch) -> Iterator[Finding]:
     """A handshake succeeds without a key; the first session does not."""
     if launch.unkeyed:
-        yield Finding(Level.FAULT, launch.unkeyed, launch.provider.advice())
+        yield Finding(Severity.FAULT, launch.unkeyed, launch.provider.advice())
 
 
 def home(launch: Launch) -> Iterator[Finding]:
@@ -66,48 +66,48 @@ def home(launch: Launch) -> Iterator[Finding]:
     place = Path(launch.home)
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         yield Finding(
-            Level.FAULT,
+            Severity.FAULT,
             f"its HOME {launch.home} is no directory that can be written to",
             f"set providers.{launch.provider.name}.home to one that can",
         )
 
 
-def approval(launch: Launch, rule: Rule, *, kept: bool) -> Iterator[Finding]:
+def approval(launch: Launch, rule: PermissionRule, *, kept: bool) -> Iterator[Finding]:
     """What it may do, whether it can be held to that, and whether anybody answers yes."""
     mode, name = launch.settings.approval, launch.provider.name
     if not kept:
-        yield Finding(Level.WARNING, not_kept(name, rule), f'set pool.model_permissions = {{"{name}/*" = "auto"}}')
-    if mode is Approval.ASK and rule is Rule.DENY:
+        yield Finding(Severity.WARNING, not_kept(name, rule), f'set pool.model_permissions = {{"{name}/*" = "auto"}}')
+    if mode is Approval.ASK and rule is PermissionRule.DENY:
         yield Finding(
-            Level.WARNING,
+            Severity.WARNING,
             "it asks before it acts, and every question is answered with no",
             'set pool.permissions to "workspace", "ask" or "auto"',
         )
     if mode is Approval.AGENT:
         yield Finding(
-            Level.WARNING,
+            Severity.WARNING,
             "its own configuration decides what it asks for: it may refuse its tools, or wait for a person",
             f'set providers.{name}.approval to "ask" or "auto"',
         )
 
 
-def deeds(provider: Provider, rule: Rule) -> Finding:
+def deeds(provider: Provider, rule: PermissionRule) -> Finding:
     """What becomes of its deeds at the level in force."""
     found = provider.levels.get(rule)
     if found is None:
-        return Finding(Level.NOTE, f"permission level {rule.value}")
+        return Finding(Severity.NOTE, f"permission level {rule.value}")
     told = ", ".join(f"{name.replace('_', ' ')} {deed}" for name, deed in asdict(found).items())
-    return Finding(Level.NOTE, f"permission level {rule.value}: {told}")
+    return Finding(Severity.NOTE, f"permission level {rule.value}: {told}")
 
 
 def declared(launch: Launch) -> Iterator[Finding]:
     """What is true of the agent itself, and good to know."""
     provider = launch.provider
     if not provider.shared:
-        yield Finding(Level.NOTE, "its sessions cannot share a process: each costs a whole one")
+        yield Finding(Severity.NOTE, "its sessions cannot share a process: each costs a whole one")
     if provider.tokens_in_argv:
         yield Finding(
-            Level.NOTE, "it shows its sessions' tokens in the arguments of a child, where users of this machine read"
+            Severity.NOTE, "it shows its sessions' tokens in the arguments of a child, where users of this machine read"
         )
 
 

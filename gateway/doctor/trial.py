@@ -15,9 +15,9 @@ from ostler.bridge.errors import BridgeError
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
 from ostler.gateway.doctor.canary import TOOLS, Bird, sing
-from ostler.gateway.doctor.report import AgentReport, Finding, Level
+from ostler.gateway.doctor.report import AgentReport, Finding, Severity
 from ostler.pool.configuration import PoolSettings
-from ostler.pool.connection import STDERR_LINES, Connection
+from ostler.pool.connection import STDERR_LINES, AgentConnection
 from ostler.pool.embed import open_pool
 from ostler.pool.errors import PoolError
 from ostler.pool.keys import TransportKey
@@ -42,12 +42,12 @@ class Bench:
 
 
 @dataclass(slots=True)
-class Progress:
+class TrialProgress:
     """How far a trial has come: what is known by then is told, however it ends."""
 
     report: AgentReport
     doing: str = ""
-    connection: Connection | None = None
+    connection: AgentConnection | None = None
     """With the agent, once it is up."""
 
     def begin(self, doing: str, bench: Bench, known: str = "") -> None:
@@ -64,17 +64,17 @@ class Progress:
 
 async def try_agent(report: AgentReport, bench: Bench) -> AgentReport:
     """The report, with what the trial found."""
-    progress = Progress(report)
+    progress = TrialProgress(report)
     try:
         async with asyncio.timeout(bench.patience), stage(bench) as pool:
             await measure(pool, progress, bench)
     except TimeoutError:
         text = f"it was not done within {bench.patience:.0f} s, while {progress.doing}{progress.last_words}"
         fix = "see whether its key and model are good and try it by hand; --patience gives it longer"
-        return worse(progress.report, Finding(Level.FAULT, text, fix))
+        return worse(progress.report, Finding(Severity.FAULT, text, fix))
     except (PoolError, BridgeError) as error:
         fix = "mend what the message names, then run this again"
-        return worse(progress.report, Finding(Level.FAULT, str(error), fix))
+        return worse(progress.report, Finding(Severity.FAULT, str(error), fix))
     return progress.report
 
 
@@ -93,7 +93,7 @@ async def stage(bench: Bench) -> AsyncIterator[TransportPool]:
         await bridge.stop()
 
 
-async def measure(pool: TransportPool, progress: Progress, bench: Bench) -> None:
+async def measure(pool: TransportPool, progress: TrialProgress, bench: Bench) -> None:
     """Start, open twice, ask."""
     report = progress.report
     work = bench.folder / "work"
@@ -126,7 +126,7 @@ async def heard(birds: tuple[Bird, Bird], report: AgentReport, bench: Bench) -> 
     try:
         verdict = await sing(*birds)
     except (PoolError, BridgeError) as error:
-        return worse(report, Finding(Level.FAULT, str(error), "mend what the message names"))
+        return worse(report, Finding(Severity.FAULT, str(error), "mend what the message names"))
     turns = sum(len(bird.said) for bird in birds)
     spent = (bench.clock() - began) / max(1, turns) * MILLISECONDS
     return replace(

@@ -9,7 +9,7 @@ from ostler.gateway.config.asking import permits_of
 from ostler.gateway.config.check import check, models_of
 from ostler.gateway.config.load import Loaded
 from ostler.gateway.doctor.machine import machine
-from ostler.gateway.doctor.report import AgentReport, Finding, Level, Report
+from ostler.gateway.doctor.report import AgentReport, Finding, Report, Severity
 from ostler.gateway.doctor.traps import deeds, packaged_version, traps
 from ostler.gateway.doctor.trial import Bench, try_agent, worse
 from ostler.pool.configuration import PoolSettings
@@ -36,7 +36,7 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class Instruments:
+class DoctorDeps:
     """What comes from outside: a clock, words that nobody can guess, and somebody who hears of progress."""
 
     clock: Callable[[], float]
@@ -44,7 +44,7 @@ class Instruments:
     tell: Callable[[str, str], None]
 
 
-async def examine(visit: Visit, instruments: Instruments) -> Report:
+async def examine(visit: Visit, instruments: DoctorDeps) -> Report:
     """Everything."""
     loaded = visit.loaded
     models, checked = check(loaded.settings, loaded.data_dir)
@@ -77,7 +77,7 @@ def without_cache(pool: PoolSettings) -> PoolSettings:
 
 
 async def examine_agent(
-    visit: Visit, instruments: Instruments, pool: PoolSettings, provider: Provider, blank: AgentReport
+    visit: Visit, instruments: DoctorDeps, pool: PoolSettings, provider: Provider, blank: AgentReport
 ) -> AgentReport:
     """One of them."""
     with tempfile.TemporaryDirectory(prefix="ostler-doctor-") as place:
@@ -103,10 +103,10 @@ def look(blank: AgentReport, provider: Provider, pool: PoolSettings, folder: Pat
     try:
         made = launch(provider, settings, TransportKey(provider.name, blank.model, str(folder)), visit.environ)
     except AgentStartFailed as error:
-        level = Level.FAULT if blank.wanted else Level.NOTE
+        level = Severity.FAULT if blank.wanted else Severity.NOTE
         return worse(blank, Finding(level, error.why, provider.install))
     except BadSetting as error:
-        return worse(blank, Finding(Level.FAULT, str(error), f"mend [providers.{provider.name}]"))
+        return worse(blank, Finding(Severity.FAULT, str(error), f"mend [providers.{provider.name}]"))
     program = " ".join(made.command.argv[:2]) if len(made.command.argv) > 1 else made.command.argv[0]
     permits = permits_of(visit.loaded.settings, models_of(visit.loaded.settings), pool, load_providers())
     rule = permits.rule(made.key)
@@ -119,4 +119,4 @@ def aged(report: AgentReport) -> AgentReport:
     if not (report.measured and report.version) or report.version.startswith(report.measured):
         return report
     text = f"version {report.version} was never measured, {report.measured} was: what is declared of it may be wrong"
-    return worse(report, Finding(Level.NOTE, text, "trust the canary above; report what differs"))
+    return worse(report, Finding(Severity.NOTE, text, "trust the canary above; report what differs"))

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from ostler.gateway.console.amounts import milliseconds
 from ostler.gateway.console.words import table
-from ostler.gateway.doctor.report import AgentReport, Canary, Finding, Level, Report
+from ostler.gateway.doctor.report import AgentReport, Canary, Finding, Report, Severity
 
 HEADS = ("AGENT", "VERSION", "START", "SESSION", "2ND SESSION", "TURN", "CANARY", "VERDICT")
-MARKS = {Level.NOTE: "note", Level.WARNING: "WARNING", Level.FAULT: "FAULT"}
+MARKS = {Severity.NOTE: "note", Severity.WARNING: "WARNING", Severity.FAULT: "FAULT"}
 
 
 def report_lines(report: Report) -> list[str]:
@@ -38,7 +38,7 @@ def verdict(agent: AgentReport) -> str:
         return "MISSING" if agent.wanted else "not installed"
     if not agent.healthy:
         return "FAULT"
-    return "warnings" if any(finding.level is Level.WARNING for finding in agent.findings) else "good"
+    return "warnings" if any(finding.level is Severity.WARNING for finding in agent.findings) else "good"
 
 
 def finding_lines(where: str, findings: Sequence[Finding]) -> list[str]:

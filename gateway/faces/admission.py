@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from ostler.gateway.api.keys import Caller
 from ostler.gateway.errors import RouteMoved
-from ostler.gateway.faces.conversation import Conversation
-from ostler.gateway.faces.hall import Hall
+from ostler.gateway.faces.conversation import ChatConversation
+from ostler.gateway.faces.hall import ChatDeps
 from ostler.gateway.faces.keys import SessionKey
 from ostler.gateway.records import EndReason, SessionRecord
 
@@ -28,41 +28,41 @@ TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class AdmittedMessage:
     """A conversation with a live session."""
 
-    conversation: Conversation
+    conversation: ChatConversation
     session: SessionRecord
 
 
 class Admission:
     """The way in for messages and commands."""
 
-    def __init__(self, hall: Hall) -> None:
+    def __init__(self, hall: ChatDeps) -> None:
         self._hall = hall
         self._store = hall.sessions.house.store
         self._wall = hall.sessions.house.wall
 
-    async def look(self, key: SessionKey, caller: Caller) -> Conversation:
+    async def look(self, key: SessionKey, caller: Caller) -> ChatConversation:
         """The conversation as it is: nothing begins and nothing is reset."""
         route = await self._store.recover_route(key.stored, platform=key.platform)
         if route is None:
-            return Conversation(self._hall, key, caller, None, None)
+            return ChatConversation(self._hall, key, caller, None, None)
         found = await self._store.get_session(route.session_id)
         live = found if found is not None and found.live else None
-        conversation = Conversation(self._hall, key, caller, live, route.session_id)
+        conversation = ChatConversation(self._hall, key, caller, live, route.session_id)
         if live is not None:
             await conversation.heal(live.id)
         return conversation
 
-    async def admit(self, key: SessionKey, caller: Caller) -> Admitted:
+    async def admit(self, key: SessionKey, caller: Caller) -> AdmittedMessage:
         """The session that a message belongs to, which is there and alive."""
         for last_try in (False,) * (TRIES - 1) + (True,):
             conversation = await self.look(key, caller)
             session = conversation.session
             reason = None if session is None else self._verdict(session, conversation)
             if session is not None and reason is None:
-                return Admitted(conversation, session)
+                return AdmittedMessage(conversation, session)
             try:
                 return await self._begin(conversation, reason)
             except RouteMoved:
@@ -70,12 +70,12 @@ class Admission:
                     raise
         raise AssertionError("the last try returns or raises")
 
-    def _verdict(self, session: SessionRecord, conversation: Conversation) -> EndReason | None:
+    def _verdict(self, session: SessionRecord, conversation: ChatConversation) -> EndReason | None:
         if conversation.busy:
             return None
         return self._hall.policies.of(conversation.platform).verdict(session.last_active_at, self._wall())
 
-    async def _begin(self, conversation: Conversation, reason: EndReason | None) -> Admitted:
+    async def _begin(self, conversation: ChatConversation, reason: EndReason | None) -> AdmittedMessage:
         """A new session, in place of the one that has ended or ends now."""
         await self._hall.places.key(self._hall.places.models.default, None, conversation.caller)
         old = conversation.session
@@ -83,9 +83,11 @@ class Admission:
             old = await self._store.get_session(conversation.routed)
         fresh = await conversation.start_over(reason or EndReason.RESET)
         conversation.notices += self._notices(conversation, old, reason)
-        return Admitted(conversation, fresh)
+        return AdmittedMessage(conversation, fresh)
 
-    def _notices(self, conversation: Conversation, old: SessionRecord | None, reason: EndReason | None) -> list[str]:
+    def _notices(
+        self, conversation: ChatConversation, old: SessionRecord | None, reason: EndReason | None
+    ) -> list[str]:
         """What became of the old session, where its person did not do it and would miss something."""
         why = EXPIRED.get(reason or (old.end_reason if old else None) or "")
         if old is None or why is None or not old.message_count:

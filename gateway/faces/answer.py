@@ -9,13 +9,13 @@ Rules:
 import asyncio
 from collections.abc import Callable, Sequence
 
-from ostler.gateway.api.output import Output
+from ostler.gateway.api.output import OutputBuilder
 from ostler.gateway.api.resource import usage_of
 from ostler.gateway.records import IdempotencyRecord, ResponseRecord
 from ostler.gateway.sessions.calls import AskedCall
 from ostler.gateway.sessions.host_events import PermissionPending
-from ostler.gateway.sessions.outcome import Outcome, Status
-from ostler.gateway.sessions.scribe import Kept
+from ostler.gateway.sessions.outcome import TurnOutcome, TurnStatus
+from ostler.gateway.sessions.scribe import StoredAnswer
 from ostler.pool.events import TurnEvent
 from ostler.wire.json import JsonObject
 from ostler.wire.redaction import redacted
@@ -23,7 +23,7 @@ from ostler.wire.redaction import redacted
 TEXTS = {"response.output_text.delta": "delta", "response.reasoning_summary_text.delta": "thought"}
 
 
-class Answer:
+class ChatAnswer:
     """One answer to one message."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Answer:
         *,
         notices: Sequence[str] = (),
         read: int = 0,
-        kept: Callable[["Answer"], IdempotencyRecord | None] | None = None,
+        kept: Callable[["ChatAnswer"], IdempotencyRecord | None] | None = None,
     ) -> None:
         """`kept`: what of the answer is stored for those who ask the same again."""
         self.id = message_id
@@ -43,14 +43,14 @@ class Answer:
         self.created_at = created_at
         self.notices = [notice_item(text) for text in notices]
         self.done = asyncio.Event()
-        self.outcome: Outcome | None = None
+        self.outcome: TurnOutcome | None = None
         self.heard = False
         """Whether the agent said anything."""
         self._tell = tell
         self._kept = kept
         self._read = read
         self._count = 0
-        self._output = Output(self._pass_on, self._begin_text, self._item_id, ())
+        self._output = OutputBuilder(self._pass_on, self._begin_text, self._item_id, ())
 
     @property
     def text(self) -> str:
@@ -79,11 +79,11 @@ class Answer:
             self._tell("permission", event.question)
         self._output.take(event)
 
-    def close(self, outcome: Outcome, calls: Sequence[AskedCall]) -> Kept:
+    def close(self, outcome: TurnOutcome, calls: Sequence[AskedCall]) -> StoredAnswer:
         """The answer is whole; or, when it could not be stored, failed after all."""
-        self._output.finish(calls, complete=outcome.status is Status.COMPLETED)
+        self._output.finish(calls, complete=outcome.status is TurnStatus.COMPLETED)
         self.outcome = outcome
-        return Kept(tuple(self._output.items), answer=None if self._kept is None else self._kept(self))
+        return StoredAnswer(tuple(self._output.items), answer=None if self._kept is None else self._kept(self))
 
     def publish(self) -> None:
         """Tell the listener."""
@@ -91,13 +91,13 @@ class Answer:
         self.done.set()
 
     @property
-    def status(self) -> Status:
+    def status(self) -> TurnStatus:
         """How it ended."""
-        return Status.INCOMPLETE if self.outcome is None else self.outcome.status
+        return TurnStatus.INCOMPLETE if self.outcome is None else self.outcome.status
 
     def document(self) -> JsonObject:
         """The whole of it, without what a protocol puts around it."""
-        outcome = self.outcome or Outcome(Status.INCOMPLETE)
+        outcome = self.outcome or TurnOutcome(TurnStatus.INCOMPLETE)
         usage = usage_of(outcome.usage or self._output.usage, self._read, self._output.written)
         whole: JsonObject = {
             "id": self.id,
@@ -108,9 +108,9 @@ class Answer:
             "items": self.items,
             "usage": usage,
         }
-        if outcome.status is Status.INCOMPLETE:
+        if outcome.status is TurnStatus.INCOMPLETE:
             whole["incomplete_details"] = {"reason": outcome.reason}
-        elif outcome.status is Status.FAILED:
+        elif outcome.status is TurnStatus.FAILED:
             whole["error"] = {"code": outcome.code, "message": redacted(outcome.message)}
         return whole
 

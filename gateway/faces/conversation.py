@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ostler.gateway.api.keys import Caller
 from ostler.gateway.faces.errors import Busy
-from ostler.gateway.faces.hall import Hall
+from ostler.gateway.faces.hall import ChatDeps
 from ostler.gateway.faces.keys import SessionKey
 from ostler.gateway.records import (
     EXPIRIES,
@@ -26,23 +26,23 @@ from ostler.gateway.records import (
     new_session_id,
 )
 from ostler.gateway.sessions.mirrors import Mirrors, told
-from ostler.gateway.sessions.outcome import Stop
+from ostler.gateway.sessions.outcome import StopCause
 from ostler.gateway.sessions.permits import NAME as PERMISSIONS
-from ostler.gateway.sessions.permits import Rule
+from ostler.gateway.sessions.permits import PermissionRule
 from ostler.gateway.sessions.session import Session
 from ostler.gateway.sessions.sessions import Sessions
-from ostler.gateway.sessions.witness import Switch, Witness
+from ostler.gateway.sessions.witness import ConversationObserver, SwitchReason
 from ostler.gateway.store import Store
 from ostler.pool.keys import TransportKey
 
 log = logging.getLogger(__name__)
 
 
-class Conversation:
+class ChatConversation:
     """One key, for the time of one message or command. Made by `Admission`."""
 
     def __init__(
-        self, hall: Hall, key: SessionKey, caller: Caller, session: SessionRecord | None, routed: str | None
+        self, hall: ChatDeps, key: SessionKey, caller: Caller, session: SessionRecord | None, routed: str | None
     ) -> None:
         self.hall = hall
         self.key = key
@@ -80,9 +80,9 @@ class Conversation:
         return self.hall.sessions
 
     @property
-    def witness(self) -> Witness:
+    def observer(self) -> ConversationObserver:
         """Who is told."""
-        return self.hall.sessions.house.witness
+        return self.hall.sessions.house.observer
 
     @property
     def mirrors(self) -> Mirrors:
@@ -112,14 +112,14 @@ class Conversation:
         at_work = self.at_work
         if at_work is None or not at_work.busy:
             return False
-        at_work.stop_all(Stop.CLIENT)
+        at_work.stop_all(StopCause.CLIENT)
         return True
 
     # --- which session it is ---
 
     async def start_over(self, ends: EndReason = EndReason.RESET) -> SessionRecord:
         """Leave everything behind. The session that begins has no model, directory or title of the old one."""
-        return await self.switch_to(self.fresh(), Switch.NEW, ends)
+        return await self.switch_to(self.fresh(), SwitchReason.NEW, ends)
 
     async def begun(self) -> SessionRecord:
         """The session; where there is none, a new one."""
@@ -147,7 +147,7 @@ class Conversation:
         return await self.store.get_session(session_id)
 
     async def switch_to(
-        self, target: NewSession | str, reason: Switch, ends: EndReason = EndReason.SWITCH
+        self, target: NewSession | str, reason: SwitchReason, ends: EndReason = EndReason.SWITCH
     ) -> SessionRecord:
         """Write to this session from now on: one to be made, or one that is there and lives again."""
         left = self.session
@@ -164,18 +164,18 @@ class Conversation:
             platform=self.platform,
         )
         # Read before: once the step is done nothing may fail any more, or it would be done by halves.
-        transcript = await self.store.history(left.id) if left is not None and reason is Switch.NEW else None
+        transcript = await self.store.history(left.id) if left is not None and reason is SwitchReason.NEW else None
         session = await self.store.switch_route(switch)
         if left is not None and transcript is not None:
-            self._tell(left.id, lambda: self.witness.session_ended(left.id, transcript))
+            self._tell(left.id, lambda: self.observer.session_ended(left.id, transcript))
         self._moved(session, reason)
         return session
 
-    def adopt(self, session: SessionRecord, reason: Switch) -> None:
+    def adopt(self, session: SessionRecord, reason: SwitchReason) -> None:
         """The store leads the key there already (a compression does that in its own step): leave the old one."""
         self._moved(session, reason)
 
-    def _moved(self, session: SessionRecord, reason: Switch) -> None:
+    def _moved(self, session: SessionRecord, reason: SwitchReason) -> None:
         left, self.session, parent = self.session, session, self.routed or ""
         log.debug("conversation %s: session %s follows %s (%s)", self.key, session.id, parent or "nothing", reason)
         self.routed = session.id
@@ -184,7 +184,7 @@ class Conversation:
             at_work.retire()
         self.mirrors.grew(session.id)
         if parent:
-            switched = self.witness.session_switched
+            switched = self.observer.session_switched
             self._tell(session.id, lambda: switched(session.id, parent_id=parent, reason=reason))
 
     @staticmethod
@@ -218,7 +218,7 @@ class Conversation:
         await self.rewritten()
         if self.session is not None:
             session_id = self.session.id
-            self._tell(session_id, lambda: self.witness.session_rewound(session_id))
+            self._tell(session_id, lambda: self.observer.session_rewound(session_id))
 
     # --- how it is answered ---
 
@@ -228,7 +228,7 @@ class Conversation:
         model = (session.model if session else None) or places.models.default
         return await places.key(model, session.cwd if session else None, self.caller)
 
-    def rule(self, key: TransportKey) -> Rule:
+    def rule(self, key: TransportKey) -> PermissionRule:
         """What its agent hears that asks for permission: a person is here to be asked."""
         kept = self.session.metadata.get(PERMISSIONS) if self.session else None
         return self.hall.places.rule(key, self.caller, None, kept if isinstance(kept, str) else None)

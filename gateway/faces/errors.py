@@ -1,9 +1,9 @@
 """What a chat face can say no with. Nothing was changed."""
 
-from ostler.gateway.errors import Refused
+from ostler.gateway.errors import RequestRefused
 
 
-class BadKey(Refused):
+class BadKey(RequestRefused):
     """A session key that cannot be one."""
 
     def __init__(self, why: str) -> None:
@@ -11,14 +11,14 @@ class BadKey(Refused):
         super().__init__(f"not a session key: {why}")
 
 
-class EmptyMessage(Refused):
+class EmptyMessage(RequestRefused):
     """Nothing was said."""
 
     def __init__(self) -> None:
         super().__init__("the message is empty: send a text, an attachment, or both")
 
 
-class Busy(Refused):
+class Busy(RequestRefused):
     """A turn runs, and what was asked for would change what the turn is about."""
 
     def __init__(self, session_id: str) -> None:

@@ -12,32 +12,40 @@ Rules:
 from dataclasses import dataclass
 
 from ostler.gateway.api.errors import ApiError
-from ostler.gateway.commands.registry import Call, Command, Kind, Registry, Reply, Words, parse
-from ostler.gateway.errors import Refused
+from ostler.gateway.commands.registry import (
+    ChatCommand,
+    CommandCall,
+    CommandKind,
+    CommandReply,
+    CommandWords,
+    Registry,
+    parse,
+)
+from ostler.gateway.errors import RequestRefused
 from ostler.gateway.faces.admission import Admission
-from ostler.gateway.faces.answer import Answer, notice_item
-from ostler.gateway.faces.conversation import Conversation
-from ostler.gateway.faces.hall import Hall
-from ostler.gateway.faces.message import Asked, Exchange, Message, Said, Tell
+from ostler.gateway.faces.answer import ChatAnswer, notice_item
+from ostler.gateway.faces.conversation import ChatConversation
+from ostler.gateway.faces.hall import ChatDeps
+from ostler.gateway.faces.message import AnswerStarted, ChatMessage, ChatResult, Notice, NoticeCallback
 from ostler.gateway.faces.question import Question, question
-from ostler.gateway.lines import Lines
+from ostler.gateway.lines import KeyedLocks
 from ostler.gateway.sessions.ask import Ask
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class ChatFrontend:
     """What a face of any kind speaks to. Made once, by `app.py`."""
 
-    hall: Hall
+    hall: ChatDeps
     commands: Registry
     admission: Admission
-    lines: Lines
+    lines: KeyedLocks
 
     def asks(self, text: str) -> bool:
         """Whether an agent may be put to work by this message."""
         return self.commands.asks(parse(text))
 
-    async def receive(self, message: Message, tell: Tell) -> Exchange:
+    async def receive(self, message: ChatMessage, tell: NoticeCallback) -> ChatResult:
         """Take a message. `tell` hears how the answer grows, if there is one."""
         words = parse(message.text)
         if words is not None:
@@ -49,22 +57,24 @@ class Face:
             ask = await self._addressed(admitted.conversation, asked)
             return self._ask(admitted.conversation, ask, message, tell)
 
-    async def _called(self, message: Message, words: Words, tell: Tell) -> Exchange:
+    async def _called(self, message: ChatMessage, words: CommandWords, tell: NoticeCallback) -> ChatResult:
         command = self.commands.find(words.name)
         if command is None:
-            return Said(Kind.NOTICE, None, self.commands.unknown(words.name))
+            return Notice(CommandKind.NOTICE, None, self.commands.unknown(words.name))
         if command.overtakes:
             return await self._run(message, words, command, tell)
         self.hall.sessions.check_open()
         async with self.lines.stand(message.key.stored):
             return await self._run(message, words, command, tell)
 
-    async def _run(self, message: Message, words: Words, command: Command, tell: Tell) -> Exchange:
+    async def _run(
+        self, message: ChatMessage, words: CommandWords, command: ChatCommand, tell: NoticeCallback
+    ) -> ChatResult:
         conversation = await self.admission.look(message.key, message.caller)
         try:
-            reply = await command.run(Call(words, conversation, self.commands))
-        except (Refused, ApiError) as error:
-            reply = Reply(str(error))
+            reply = await command.run(CommandCall(words, conversation, self.commands))
+        except (RequestRefused, ApiError) as error:
+            reply = CommandReply(str(error))
         if reply.ask is not None:
             await conversation.begun()
             conversation.notices += [reply.text] if reply.text else []
@@ -72,14 +82,16 @@ class Face:
             return self._ask(conversation, ask, message, tell)
         session, notices = conversation.session, conversation.notices
         items = (*(notice_item(text) for text in notices), *reply.items)
-        return Said(reply.kind, None if session is None else session.id, "\n\n".join([*notices, reply.text]), items)
+        return Notice(reply.kind, None if session is None else session.id, "\n\n".join([*notices, reply.text]), items)
 
-    async def _addressed(self, conversation: Conversation, asked: Question) -> Ask:
+    async def _addressed(self, conversation: ChatConversation, asked: Question) -> Ask:
         """To whom the question goes, and what its agent may do."""
         key = await conversation.transport_key()
         return asked.ask(key, conversation.rule(key))
 
-    def _ask(self, conversation: Conversation, ask: Ask, message: Message, tell: Tell) -> Asked:
+    def _ask(
+        self, conversation: ChatConversation, ask: Ask, message: ChatMessage, tell: NoticeCallback
+    ) -> AnswerStarted:
         """Queue the turn. Nothing is awaited from here on, so that turns stand in the order of their messages."""
         sessions, session = self.hall.sessions, conversation.session
         if session is None:
@@ -87,6 +99,6 @@ class Face:
         house = sessions.house
         told, read = conversation.notices, len(ask.text)
         name, now, kept = house.ids.make("smsg"), int(house.wall()), message.kept
-        answer = Answer(name, session.id, now, tell, notices=told, read=read, kept=kept)
+        answer = ChatAnswer(name, session.id, now, tell, notices=told, read=read, kept=kept)
         turn = sessions.start(sessions.of(session.id, session.owner or ""), ask, answer.id, answer)
-        return Asked(session.id, turn, answer)
+        return AnswerStarted(session.id, turn, answer)

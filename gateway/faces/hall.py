@@ -8,7 +8,7 @@ from ostler.gateway.sessions.sessions import Sessions
 
 
 @dataclass(frozen=True, slots=True)
-class Hall:
+class ChatDeps:
     """Made once, by `app.py`."""
 
     sessions: Sessions

@@ -21,7 +21,7 @@ DERIVED = re.compile(r"([a-z][a-z0-9_-]{0,31}):(?:direct|group|thread):.+")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChatPlace:
     """Where a platform says that a message was written."""
 
     platform: str
@@ -57,7 +57,7 @@ class SessionKey:
         return self.text
 
 
-def key_of(place: Place, owner: str = "") -> SessionKey:
+def key_of(place: ChatPlace, owner: str = "") -> SessionKey:
     """The key of a place."""
     chat, user, thread = (quoted(part) for part in (place.chat, place.user, place.thread))
     if thread:

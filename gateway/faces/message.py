@@ -4,45 +4,45 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ostler.gateway.api.keys import Caller
-from ostler.gateway.commands.registry import Kind
-from ostler.gateway.faces.answer import Answer
+from ostler.gateway.commands.registry import CommandKind
+from ostler.gateway.faces.answer import ChatAnswer
 from ostler.gateway.faces.keys import SessionKey
 from ostler.gateway.records import IdempotencyRecord
 from ostler.gateway.sessions.turn import Turn
 from ostler.wire.json import JsonObject
 
-Tell = Callable[[str, JsonObject], None]
+NoticeCallback = Callable[[str, JsonObject], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ChatMessage:
     """One message of a person."""
 
     key: SessionKey
     text: str
     attachments: tuple[JsonObject, ...] = ()
     caller: Caller = field(default_factory=Caller)
-    kept: Callable[[Answer], IdempotencyRecord | None] | None = None
+    kept: Callable[[ChatAnswer], IdempotencyRecord | None] | None = None
     """What of the answer is stored for those who send the same message again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Notice:
     """What the gateway says by itself."""
 
-    kind: Kind
+    kind: CommandKind
     session_id: str | None
     text: str
     items: tuple[JsonObject, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AnswerStarted:
     """The agent is at it: `answer` grows until its `done` is set."""
 
     session_id: str
     turn: Turn
-    answer: Answer
+    answer: ChatAnswer
 
 
-Exchange = Said | Asked
+ChatResult = Notice | AnswerStarted

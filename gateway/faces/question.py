@@ -11,7 +11,7 @@ from ostler.gateway.api.content import parts_of, words_of
 from ostler.gateway.faces.errors import EmptyMessage
 from ostler.gateway.records import MessageRecord
 from ostler.gateway.sessions.ask import Ask
-from ostler.gateway.sessions.permits import Rule
+from ostler.gateway.sessions.permits import PermissionRule
 from ostler.pool.keys import TransportKey
 from ostler.pool.prompt import PromptPart
 from ostler.wire.json import JsonObject
@@ -28,7 +28,7 @@ class Question:
     stored: int | None = None
     """The id of the message that it is, where it is asked once more."""
 
-    def ask(self, key: TransportKey, rule: Rule) -> Ask:
+    def ask(self, key: TransportKey, rule: PermissionRule) -> Ask:
         """For a session, to be answered by this process."""
         return Ask(key, self.parts, self.text, self.items, again=self.stored, rule=rule)
 

@@ -26,7 +26,7 @@ SEATS = ("leased", "parked", "opening")
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class LevelReader:
     """Reads what lives."""
 
     instruments: Instruments

@@ -9,33 +9,33 @@ from typing import Self, TypeAlias
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from starlette.types import ASGIApp
 
-from ostler.gateway.api.routes import Row
+from ostler.gateway.api.routes import RouteSpec
 from ostler.gateway.config.settings import Settings
 from ostler.gateway.errors import StoreBusy, StoreCorrupt, StoreDiskFault, StoreFull, StoreLocked, StoreReadOnly
-from ostler.gateway.gauges.census import Census
+from ostler.gateway.gauges.census import LevelReader
 from ostler.gateway.gauges.lag import LoopLag
 from ostler.gateway.gauges.memory import MemoryGauges
 from ostler.gateway.gauges.pool import PoolGauges
-from ostler.gateway.gauges.requests import Meter
+from ostler.gateway.gauges.requests import RequestMetrics
 from ostler.gateway.gauges.scrape import Scrape
 from ostler.gateway.gauges.store import StoreGauges
 from ostler.gateway.gauges.turns import TurnGauges
 from ostler.gateway.memory.watch import MemoryWatch
-from ostler.gateway.memory.watch import NoWatch as NoMemoryWatch
+from ostler.gateway.memory.watch import NoMemoryWatch as NoMemoryWatch
 from ostler.gateway.models import Models
 from ostler.gateway.release import version
 from ostler.gateway.sessions.reports import NoTurnObserver, TurnObserver
-from ostler.gateway.stores.watch import NoWatch as NoStoreWatch
+from ostler.gateway.stores.watch import NoStoreWatch as NoStoreWatch
 from ostler.gateway.stores.watch import StoreWatch
 from ostler.metrics.instruments import Instruments
 from ostler.metrics.loops import Loops
-from ostler.metrics.shelf import Shelf
+from ostler.metrics.shelf import MetricRegistry
 from ostler.pool.observer import Counts, Observer
 
 STORE_FAULTS = (StoreBusy, StoreCorrupt, StoreDiskFault, StoreFull, StoreLocked, StoreReadOnly)
 
 
-class Silence:
+class NoGauges:
     """Nothing is counted and nothing shown."""
 
     pool: Observer
@@ -50,13 +50,13 @@ class Silence:
     @contextmanager
     def reading(
         self,
-        census: Callable[..., Census],  # noqa: ARG002 - nothing is read
+        census: Callable[..., LevelReader],  # noqa: ARG002 - nothing is read
         loops: Loops | None = None,  # noqa: ARG002 - nothing is measured
     ) -> Iterator[None]:
         """Nothing is read."""
         yield
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[RouteSpec]:
         """No route."""
         return []
 
@@ -78,7 +78,7 @@ class Gauges:
     @classmethod
     def open(cls, registry: CollectorRegistry, settings: Settings, models: Models) -> Self:
         """Declare everything in this registry."""
-        shelf = Shelf(registry)
+        shelf = MetricRegistry(registry)
         for theirs in (ProcessCollector, PlatformCollector, GCCollector):
             theirs(registry=shelf.others)
         instruments = Instruments(shelf)
@@ -103,7 +103,7 @@ class Gauges:
         )
 
     @contextmanager
-    def reading(self, census: Callable[..., Census], loops: Loops | None = None) -> Iterator[None]:
+    def reading(self, census: Callable[..., LevelReader], loops: Loops | None = None) -> Iterator[None]:
         """While the gateway lives: levels are read at each scrape, and the loop is asked how late it is."""
         self.instruments.shelf.before_scrape(census(instruments=self.instruments, gauges=self.pool).refresh)
         lag = LoopLag(self.instruments.gateway.lag.of(), loops=loops)
@@ -113,18 +113,18 @@ class Gauges:
         finally:
             lag.stop()
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[RouteSpec]:
         """The routes that show them."""
         return [Scrape(self.instruments.shelf).row()]
 
     def around(self, app: ASGIApp) -> ASGIApp:
         """The application, its requests counted."""
-        return Meter(app, self.instruments.gateway)
+        return RequestMetrics(app, self.instruments.gateway)
 
 
-MakeGauges: TypeAlias = Callable[[CollectorRegistry, Settings, Models], Gauges | Silence]
+MakeGauges: TypeAlias = Callable[[CollectorRegistry, Settings, Models], Gauges | NoGauges]
 
 
-def open_gauges(registry: CollectorRegistry, settings: Settings, models: Models) -> Gauges | Silence:
+def open_gauges(registry: CollectorRegistry, settings: Settings, models: Models) -> Gauges | NoGauges:
     """What the settings ask for."""
-    return Gauges.open(registry, settings, models) if settings.metrics.enabled else Silence()
+    return Gauges.open(registry, settings, models) if settings.metrics.enabled else NoGauges()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ostler.gateway.memory.watch import Recalled, Told
+from ostler.gateway.memory.watch import BackgroundResult, Recalled
 from ostler.metrics.instruments import MemoryInstruments
 
 
@@ -15,7 +15,7 @@ class MemoryGauges:
     def recalled(self, memory: str, outcome: Recalled, seconds: float) -> None:
         self.into.prefetch.of(memory, outcome.value).observe(seconds)
 
-    def told(self, memory: str, call: str, outcome: Told, lag: float) -> None:
+    def told(self, memory: str, call: str, outcome: BackgroundResult, lag: float) -> None:
         self.into.calls.of(memory, call, outcome.value).add()
-        if outcome is not Told.LOST:
+        if outcome is not BackgroundResult.LOST:
             self.into.lag.of(memory).observe(lag)

@@ -14,7 +14,7 @@ EVENTS = b"text/event-stream"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-class Meter:
+class RequestMetrics:
     """Wraps the application."""
 
     def __init__(self, app: ASGIApp, into: GatewayInstruments, clock: Callable[[], float] = time.monotonic) -> None:

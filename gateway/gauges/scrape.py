@@ -10,8 +10,8 @@ import asyncio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ostler.gateway.api.routes import Row
-from ostler.metrics.shelf import Shelf
+from ostler.gateway.api.routes import RouteSpec
+from ostler.metrics.shelf import MetricRegistry
 
 PATH = "/metrics"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -21,7 +21,7 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 class Scrape:
     """The route."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: MetricRegistry) -> None:
         self._shelf = shelf
 
     async def metrics(self, request: Request) -> Response:
@@ -34,6 +34,6 @@ class Scrape:
             await asyncio.sleep(0)
         return Response("".join(pieces), headers={"content-type": OPENMETRICS if openmetrics else TEXT})
 
-    def row(self) -> Row:
+    def row(self) -> RouteSpec:
         """Its place in the table of routes."""
-        return Row("GET", PATH, self.metrics, "What is counted, for Prometheus", answers="text/plain")
+        return RouteSpec("GET", PATH, self.metrics, "What is counted, for Prometheus", answers="text/plain")

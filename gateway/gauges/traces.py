@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.release import version
 from ostler.gateway.sessions.reports import NoTurnObserver, TurnObserver, TurnReport
-from ostler.gateway.sessions.timings import Timings
+from ostler.gateway.sessions.timings import TurnTimings
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -26,7 +26,7 @@ EXTRA = (
     "opentelemetry is not installed: "
     "pip install 'opentelemetry-exporter-otlp-proto-http>=1.30' 'opentelemetry-sdk>=1.30'"
 )
-Line = tuple[str, float, float]
+TurnSpanLine = tuple[str, float, float]
 
 
 class TurnTraces:
@@ -69,7 +69,7 @@ def facts(report: TurnReport) -> dict[str, str | int | float | bool]:
     }
 
 
-def lines(timings: Timings) -> Iterator[Line]:
+def lines(timings: TurnTimings) -> Iterator[TurnSpanLine]:
     """The lines of a turn that were reached, each from the mark before it to its own; the last one to the end."""
     end = timings.asked if timings.ended is None else timings.ended
     marks = (

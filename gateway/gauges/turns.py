@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ostler.gateway.sessions.outcome import Outcome, Status
+from ostler.gateway.sessions.outcome import TurnOutcome, TurnStatus
 from ostler.gateway.sessions.reports import TurnReport
 from ostler.metrics.instruments import PoolInstruments, TurnInstruments
 from ostler.pool.keys import TransportKey
@@ -24,7 +24,7 @@ class TurnGauges:
         key, timings, outcome = report.key, report.timings, report.outcome
         provider, transport = key.provider, timings.transport
         self.turns.turns.of(provider, transport, outcome.status.value).add()
-        if outcome.status is Status.FAILED:
+        if outcome.status is TurnStatus.FAILED:
             self.turns.failures.of(provider, outcome.code).add()
         if report.left_out:
             self.turns.cut.of(provider).add()
@@ -39,7 +39,7 @@ class TurnGauges:
             if seconds or phase not in SOMETIMES:
                 phases.of(provider, transport, phase).observe(seconds, report.turn_id)
 
-    def _count_tokens(self, key: TransportKey, outcome: Outcome) -> None:
+    def _count_tokens(self, key: TransportKey, outcome: TurnOutcome) -> None:
         usage = outcome.usage
         if usage is None:
             return

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Final
 
 from ostler.bridge.tool import Tool, ToolError, tool
-from ostler.gateway.memory.notebook import Kind, Note, Notebook, meaningful
+from ostler.gateway.memory.notebook import Notebook, NoteKind, StoredNote, meaningful
 from ostler.gateway.memory.provider import MemoryHome, MemoryProvider, Spoken
 from ostler.wire.json import JsonObject
 
@@ -101,7 +101,7 @@ class EmbeddedMemory(MemoryProvider):
             """Write down a fact about the user or their work, to be known in later conversations."""
             if not fact.strip():
                 raise ToolError("there is nothing to remember")
-            number = self._book.keep(Kind.FACT, fact, session_id=session_id, user=user)
+            number = self._book.keep(NoteKind.FACT, fact, session_id=session_id, user=user)
             return f"remembered as note {number}"
 
         @tool(timeout=10)
@@ -121,21 +121,21 @@ class EmbeddedMemory(MemoryProvider):
 
     def _hear(self, text: str, session_id: str, user: str) -> None:
         if len(meaningful(text)) >= FEWEST_WORDS:
-            self._book.keep(Kind.SAYING, text, session_id=session_id, user=user)
+            self._book.keep(NoteKind.SAYING, text, session_id=session_id, user=user)
 
 
-def line_of(note: Note) -> str:
+def line_of(note: StoredNote) -> str:
     """For the prompt: one line."""
     words = " ".join(note.text.split())
-    return words if note.kind == Kind.FACT else f"(said on {day_of(note)}) {words}"
+    return words if note.kind == NoteKind.FACT else f"(said on {day_of(note)}) {words}"
 
 
-def told(note: Note) -> JsonObject:
+def told(note: StoredNote) -> JsonObject:
     """For the agent."""
     return {"note": note.id, "kind": note.kind, "on": day_of(note), "text": note.text}
 
 
-def day_of(note: Note) -> str:
+def day_of(note: StoredNote) -> str:
     return datetime.fromtimestamp(note.created_at, UTC).date().isoformat()
 
 

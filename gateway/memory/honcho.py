@@ -34,7 +34,7 @@ RETRIES: Final = 1
 T = TypeVar("T")
 
 
-class Kept(Generic[T]):
+class RecentlyKept(Generic[T]):
     """The most recently kept things by name; for several threads."""
 
     def __init__(self) -> None:
@@ -65,10 +65,10 @@ class HonchoMemory(MemoryProvider):
         self._settings = home.settings.honcho
         self._client: Honcho | None = None
         self._http: httpx.Client | None = None
-        self._peers: Kept[Peer] = Kept()
-        self._sessions: Kept[Session] = Kept()
-        self._fetched: Kept[str] = Kept()
-        self._parents: Kept[str] = Kept()
+        self._peers: RecentlyKept[Peer] = RecentlyKept()
+        self._sessions: RecentlyKept[Session] = RecentlyKept()
+        self._fetched: RecentlyKept[str] = RecentlyKept()
+        self._parents: RecentlyKept[str] = RecentlyKept()
 
     def initialize(self) -> None:
         import httpx  # noqa: PLC0415 - comes with an optional library

@@ -24,7 +24,7 @@ from weakref import WeakValueDictionary
 
 from ostler.bridge.threads import Threads
 from ostler.gateway.memory.provider import MemoryProvider
-from ostler.gateway.memory.watch import MemoryWatch, Recalled, Told
+from ostler.gateway.memory.watch import BackgroundResult, MemoryWatch, Recalled
 from ostler.metrics.loops import Loops
 from ostler.wire.redaction import excerpt
 
@@ -36,7 +36,7 @@ MOST_WAITING: Final = 1000
 READERS: Final = 4
 ERROR_LIMIT: Final = 500
 
-Work: TypeAlias = Callable[[MemoryProvider, str], object]
+ProviderWork: TypeAlias = Callable[[MemoryProvider, str], object]
 """A call of the provider for a user."""
 
 
@@ -48,19 +48,19 @@ def begun() -> "Future[None]":
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
-class Errand:
+class ProviderCall:
     """One call on its way to the provider."""
 
     what: str
     session_id: str
-    work: Work
+    work: ProviderWork
     happened: float
     """By the clock of the lane."""
     user: str = ""
     done: "Future[None]" = field(default_factory=begun)
 
 
-class Lane:
+class ProviderWorker:
     """Made by `Memories`, used on its loop."""
 
     def __init__(
@@ -77,9 +77,9 @@ class Lane:
         self.provider = provider
         self._watch = watch
         self._clock = clock
-        self._inbox: SimpleQueue[Errand | None] = SimpleQueue()
-        self._opening = Errand("initialize", "", lambda provider, _: provider.initialize(), clock())
-        self._switches: WeakValueDictionary[str, Errand] = WeakValueDictionary()
+        self._inbox: SimpleQueue[ProviderCall | None] = SimpleQueue()
+        self._opening = ProviderCall("initialize", "", lambda provider, _: provider.initialize(), clock())
+        self._switches: WeakValueDictionary[str, ProviderCall] = WeakValueDictionary()
         """By session, switches that the provider does not know of yet: they are gone from here when it does."""
         self._readers = Threads(READERS)
         self._broken = False
@@ -100,11 +100,11 @@ class Lane:
         """Errands that are not done, the running one among them."""
         return self._posted - self._done
 
-    def expect(self, errand: Errand) -> None:
+    def expect(self, errand: ProviderCall) -> None:
         """A switch that will be posted: prefetches for its session come after it."""
         self._switches[errand.session_id] = errand
 
-    async def deliver(self, errand: Errand) -> None:
+    async def deliver(self, errand: ProviderCall) -> None:
         """Post it, and wait until it is done as long as the provider keeps up."""
         behind = self.undone > 0
         self.post(errand)
@@ -116,18 +116,18 @@ class Lane:
         except TimeoutError:
             log.debug("memory %s is slow with %s; the others go ahead", self.name, errand.what)
 
-    def post(self, errand: Errand) -> None:
+    def post(self, errand: ProviderCall) -> None:
         """To be done after all that was posted before."""
         if self.undone >= MOST_WAITING:
             log.warning("memory %s: %s is lost behind %d other calls", self.name, named(errand), self.undone)
-            self._watch.told(self.name, errand.what, Told.LOST, 0.0)
+            self._watch.told(self.name, errand.what, BackgroundResult.LOST, 0.0)
             errand.done.set_result(None)
             return
         self._put(errand)
 
     async def prefetch(self, question: str, session_id: str, user: str, deadline: float) -> str:
         """What it knows, or "" where it fails or takes longer than to this moment of the loop's clock."""
-        if self._broken or self._readers.left:
+        if self._broken or self._readers.abandoned:
             self._watch.recalled(self.name, Recalled.SKIPPED, 0.0)
             return ""
         began, outcome, found = self._clock(), Recalled.FAILED, ""
@@ -150,7 +150,7 @@ class Lane:
 
     async def close(self) -> None:
         """Do what is left, then let the provider close, then end the thread."""
-        last = Errand("close", "", lambda provider, _: provider.close(), self._clock())
+        last = ProviderCall("close", "", lambda provider, _: provider.close(), self._clock())
         self._put(last)
         self._inbox.put(None)
         await asyncio.wrap_future(last.done)
@@ -160,7 +160,7 @@ class Lane:
         self._abandoned = True
         self._inbox.put(None)
 
-    def _put(self, errand: Errand) -> None:
+    def _put(self, errand: ProviderCall) -> None:
         self._posted += 1
         self._inbox.put(errand)
 
@@ -196,12 +196,12 @@ class Lane:
                 # Not kept until the next one comes: `_switches` would go on waiting for nothing.
                 del errand
 
-    def _do(self, errand: Errand) -> None:
-        outcome = Told.FAILED
+    def _do(self, errand: ProviderCall) -> None:
+        outcome = BackgroundResult.FAILED
         try:
             if not self._broken:
                 errand.work(self.provider, errand.user)
-                outcome = Told.DONE
+                outcome = BackgroundResult.DONE
         except BaseException as error:  # noqa: BLE001 - a provider may raise anything, a stray cancellation too; it is logged
             self._broken = errand is self._opening
             self._complain(named(errand), error)
@@ -217,6 +217,6 @@ class Lane:
         log.warning("memory %s: %s %s", self.name, what, excerpt(told, ERROR_LIMIT))
 
 
-def named(errand: Errand) -> str:
+def named(errand: ProviderCall) -> str:
     """For the log."""
     return f"{errand.what} for session {errand.session_id}" if errand.session_id else errand.what

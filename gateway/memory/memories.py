@@ -18,12 +18,12 @@ from typing import TypeAlias
 
 from ostler.bridge.tool import Tool
 from ostler.gateway.config.settings import MemorySettings
-from ostler.gateway.memory.lane import ERROR_LIMIT, Errand, Lane, Work
+from ostler.gateway.memory.lane import ERROR_LIMIT, ProviderCall, ProviderWork, ProviderWorker
 from ostler.gateway.memory.provider import MemoryProvider, Spoken
 from ostler.gateway.memory.users import Users
-from ostler.gateway.memory.watch import MemoryWatch, NoWatch
+from ostler.gateway.memory.watch import MemoryWatch, NoMemoryWatch
 from ostler.gateway.records import MessageRecord
-from ostler.gateway.sessions.witness import Switch
+from ostler.gateway.sessions.witness import SwitchReason
 from ostler.gateway.sessions.workshop import SessionContext
 from ostler.metrics.loops import Loops
 from ostler.wire.json import without_surrogates
@@ -32,7 +32,7 @@ from ostler.wire.redaction import excerpt
 
 log = logging.getLogger("ostler.memory")
 
-News: TypeAlias = list[tuple[Lane, Errand]]
+News: TypeAlias = list[tuple[ProviderWorker, ProviderCall]]
 
 
 class Memories:
@@ -48,9 +48,11 @@ class Memories:
         clock: Callable[[], float] = time.monotonic,
         loops: Loops | None = None,
     ) -> None:
-        watch = NoWatch() if watch is None else watch
+        watch = NoMemoryWatch() if watch is None else watch
         self._loops = Loops() if loops is None else loops
-        self._lanes = [Lane(name, provider, watch, clock, self._loops) for name, provider in providers.items()]
+        self._lanes = [
+            ProviderWorker(name, provider, watch, clock, self._loops) for name, provider in providers.items()
+        ]
         self._clock = clock
         self._users = users
         self._settings = settings
@@ -95,7 +97,7 @@ class Memories:
         spoken = [Spoken(message.role, sound(message.text)) for message in transcript]
         self._tell(session_id, on_session_end=partial(_end, spoken, session_id))
 
-    def session_switched(self, session_id: str, *, parent_id: str, reason: Switch) -> None:
+    def session_switched(self, session_id: str, *, parent_id: str, reason: SwitchReason) -> None:
         """A conversation writes to this session now."""
         self._tell(session_id, on_session_switch=partial(_switch, session_id, parent_id, reason))
 
@@ -127,7 +129,7 @@ class Memories:
                     found[tool.name] = tool
         return list(found.values())
 
-    def _tools_of(self, lane: Lane, session_id: str, user: str) -> Sequence[Tool]:
+    def _tools_of(self, lane: ProviderWorker, session_id: str, user: str) -> Sequence[Tool]:
         if not lane.usable:
             return ()
         try:
@@ -168,11 +170,13 @@ class Memories:
     def _is_mute(self, session_id: str) -> bool:
         return self._closed or not session_id or not self._lanes
 
-    def _tell(self, session_id: str, **steps: Work) -> None:
+    def _tell(self, session_id: str, **steps: ProviderWork) -> None:
         if self._is_mute(session_id):
             return
         now = self._clock()
-        news = [(lane, Errand(what, session_id, work, now)) for what, work in steps.items() for lane in self._lanes]
+        news = [
+            (lane, ProviderCall(what, session_id, work, now)) for what, work in steps.items() for lane in self._lanes
+        ]
         for lane, errand in news:
             if errand.what == "on_session_switch":
                 lane.expect(errand)
@@ -204,8 +208,8 @@ def _erase(session_id: str, provider: MemoryProvider, user: str) -> None:
     provider.on_session_erased(session_id, user=user)
 
 
-def _switch(session_id: str, parent_id: str, reason: Switch, provider: MemoryProvider, user: str) -> None:
-    reset = reason is Switch.NEW
+def _switch(session_id: str, parent_id: str, reason: SwitchReason, provider: MemoryProvider, user: str) -> None:
+    reset = reason is SwitchReason.NEW
     provider.on_session_switch(session_id, parent_session_id=parent_id, reset=reset, reason=reason.value, user=user)
 
 

@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 import apsw
 
-from ostler.gateway.stores.sqlite.connection import Row, all_rows, connect, make_private, run, value
+from ostler.gateway.stores.sqlite.connection import SqlRow, all_rows, connect, make_private, run, value
 
 log = logging.getLogger("ostler.memory")
 
@@ -81,14 +81,14 @@ COMMON_WORDS: Final = (
 COMMON: Final = frozenset(COMMON_WORDS.split())
 
 
-class Kind(StrEnum):
+class NoteKind(StrEnum):
     FACT = "fact"
     SAYING = "saying"
     """Sorts after a fact."""
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class StoredNote:
     id: int
     kind: str
     session_id: str
@@ -102,7 +102,7 @@ class Notebook:
     def __init__(self, path: Path, wall: Callable[[], float], *, most_sayings: int = MOST_SAYINGS) -> None:
         make_private(path)
         self._wall = wall
-        self._most = {Kind.FACT: MOST_FACTS, Kind.SAYING: most_sayings}
+        self._most = {NoteKind.FACT: MOST_FACTS, NoteKind.SAYING: most_sayings}
         self._lock = Lock()
         self._db = connect(path, LOCK_WAIT)
         try:
@@ -115,11 +115,11 @@ class Notebook:
         with self._lock:
             self._db.close()
 
-    def keep(self, kind: Kind, text: str, *, session_id: str, user: str) -> int:
+    def keep(self, kind: NoteKind, text: str, *, session_id: str, user: str) -> int:
         """Write it down; the id of the note, 0 for a saying that was forgotten. What is there keeps its id."""
         text = cleaned(text)
         with self._lock, self._db:
-            if kind is Kind.FACT:
+            if kind is NoteKind.FACT:
                 run(self._db, "DELETE FROM forgotten WHERE user = ? AND digest = ?", (user, digest(text)))
             note = value(self._db, KNOWN, (user, kind, text, digest(text)))
             if note is None:
@@ -128,7 +128,7 @@ class Notebook:
                 run(self._db, MAKE_ROOM, (user, kind, self._most[kind]))
         return int(note)
 
-    def search(self, words: str, *, user: str, limit: int, besides: str = "") -> list[Note]:
+    def search(self, words: str, *, user: str, limit: int, besides: str = "") -> list[StoredNote]:
         """The user's notes that have to do with these words, facts first; not the sayings of the session `besides`."""
         wanted = meaningful(words)
         if not wanted:
@@ -136,8 +136,8 @@ class Notebook:
         match = f"token : {token_of(user)} AND text : ({' OR '.join(quoted(word) for word in wanted)})"
         with self._lock:
             rows = all_rows(self._db, FOUND, (match, user, CANDIDATES))
-        good = [Note(*row[:5]) for row in rows if hits(row) >= needed(row, len(wanted))]
-        return [note for note in good if note.kind == Kind.FACT or note.session_id != besides][:limit]
+        good = [StoredNote(*row[:5]) for row in rows if hits(row) >= needed(row, len(wanted))]
+        return [note for note in good if note.kind == NoteKind.FACT or note.session_id != besides][:limit]
 
     def forget(self, note_id: int, *, user: str) -> bool:
         """Whether the user had such a note."""
@@ -176,7 +176,7 @@ class Notebook:
     def take_back(self, session_id: str) -> None:
         """What was said in a session in passing is not to be held against anybody."""
         with self._lock, self._db:
-            run(self._db, "DELETE FROM notes WHERE session_id = ? AND kind = ?", (session_id, Kind.SAYING))
+            run(self._db, "DELETE FROM notes WHERE session_id = ? AND kind = ?", (session_id, NoteKind.SAYING))
 
 
 def cleaned(text: str) -> str:
@@ -204,11 +204,11 @@ def quoted(word: str) -> str:
     return f'"{word}"'
 
 
-def hits(row: Row) -> int:
+def hits(row: SqlRow) -> int:
     """How many different words a text has in common with the question."""
     return len({found.lower() for found in HIT.findall(row[5])})
 
 
-def needed(row: Row, asked: int) -> int:
+def needed(row: SqlRow, asked: int) -> int:
     """How many it must have to be worth telling."""
-    return 1 if row[1] == Kind.FACT else min(2, asked)
+    return 1 if row[1] == NoteKind.FACT else min(2, asked)

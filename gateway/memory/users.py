@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from ostler.gateway.errors import StoreError
 from ostler.gateway.records import SessionRecord
-from ostler.gateway.store import Sessions
+from ostler.gateway.store import SessionStore
 
 log = logging.getLogger("ostler.memory")
 
@@ -32,7 +32,7 @@ def user_of(session: SessionRecord | None, session_id: str) -> str:
 class Users:
     """The users of sessions: owner and place never change once they are set."""
 
-    def __init__(self, store: Sessions) -> None:
+    def __init__(self, store: SessionStore) -> None:
         self._store = store
         self._known: OrderedDict[str, str] = OrderedDict()
 

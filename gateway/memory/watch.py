@@ -18,7 +18,7 @@ class Recalled(StrEnum):
     """It was not asked: it never came up, or has not come back from an earlier question."""
 
 
-class Told(StrEnum):
+class BackgroundResult(StrEnum):
     """What became of a call that nobody waits for."""
 
     DONE = "done"
@@ -34,15 +34,15 @@ class MemoryWatch(Protocol):
     def recalled(self, memory: str, outcome: Recalled, seconds: float) -> None:
         """A provider was asked what it knows, and its turn waited so long."""
 
-    def told(self, memory: str, call: str, outcome: Told, lag: float) -> None:
+    def told(self, memory: str, call: str, outcome: BackgroundResult, lag: float) -> None:
         """A call is over, so many seconds after what it tells of had happened."""
 
 
-class NoWatch:
+class NoMemoryWatch:
     """Nobody counts."""
 
     def recalled(self, memory: str, outcome: Recalled, seconds: float) -> None:
         """Nobody counts."""
 
-    def told(self, memory: str, call: str, outcome: Told, lag: float) -> None:
+    def told(self, memory: str, call: str, outcome: BackgroundResult, lag: float) -> None:
         """Nobody counts."""

@@ -76,7 +76,7 @@ class Expiry:
         at_work = self._sessions.find(session.id)
         if at_work is not None:
             at_work.retire()
-        self._house.witness.session_ended(session.id, await self._store.history(session.id))
+        self._house.observer.session_ended(session.id, await self._store.history(session.id))
         await self._mark(session.id)
         log.info("session %s is over (%s)", session.id, reason)
         return True

@@ -14,7 +14,7 @@ LOCALTIME = Path("/etc/localtime")
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class PlatformGroup:
     """The platforms that one policy holds for."""
 
     policy: Policy
@@ -34,10 +34,10 @@ class Policies:
         """The one that holds there."""
         return self.platforms.get(platform or "", self.default)
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[PlatformGroup]:
         """Every platform in one of them."""
-        named = [Group(policy, only=name) for name, policy in self.platforms.items()]
-        return [Group(self.default, besides=tuple(self.platforms)), *named]
+        named = [PlatformGroup(policy, only=name) for name, policy in self.platforms.items()]
+        return [PlatformGroup(self.default, besides=tuple(self.platforms)), *named]
 
 
 def policies_of(settings: ResetSettings, environ: Mapping[str, str]) -> Policies:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ostler.gateway.sessions.permits import Rule
+from ostler.gateway.sessions.permits import PermissionRule
 from ostler.pool.keys import TransportKey
 from ostler.pool.prompt import PromptPart
 from ostler.wire.json import JsonObject
 
-Line = tuple[str, str]
+HistoryLine = tuple[str, str]
 """A message of a transcript: role and text."""
 Entry = tuple[str, str, JsonObject]
 """(role, text, item): something that was said, as it came in."""
@@ -26,7 +26,7 @@ class Ask:
     """As it is stored."""
     preface: tuple[Entry, ...] = ()
     """Messages that come with the request and before it, unknown to the session."""
-    history: tuple[Line, ...] | None = None
+    history: tuple[HistoryLine, ...] | None = None
     """The conversation to answer in, instead of the session's own. Nothing of it is stored."""
     instructions: str | None = None
     tools: tuple[JsonObject, ...] = ()
@@ -38,7 +38,7 @@ class Ask:
     """Whether it is a person's question. What the gateway itself asks (for a summary) is nobody's to remember."""
     remembered: bool = True
     """Whether the conversation has a memory: what it recalls, and its tools."""
-    rule: Rule | None = None
+    rule: PermissionRule | None = None
     """What the agent hears when it asks for permission; None: what the house says for the model."""
     hands_over: bool = False
     """Whether a question of the agent ends the present answer, so that the next request brings the decision. Otherwise
@@ -57,7 +57,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class CallOutput:
     """What the client answered to one function call."""
 
     call_id: str

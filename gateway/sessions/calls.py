@@ -48,7 +48,7 @@ class AskedCall:
     """Set where the call is a question for permission."""
 
 
-class Desk:
+class PendingCalls:
     """The parked calls of one turn."""
 
     def __init__(

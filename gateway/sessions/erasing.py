@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from ostler.gateway.sessions.outcome import Stop
+from ostler.gateway.sessions.outcome import StopCause
 from ostler.gateway.sessions.sessions import Sessions
 
 log = logging.getLogger(__name__)
@@ -53,5 +53,5 @@ class Eraser:
         if at_work is None:
             return
         turns = at_work.turns
-        at_work.stop_all(Stop.CLIENT)
+        at_work.stop_all(StopCause.CLIENT)
         await asyncio.gather(*(turn.over.wait() for turn in turns))

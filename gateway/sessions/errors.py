@@ -1,10 +1,10 @@
 """What a session can say no with. Raised before anything was stored or started."""
 
-from ostler.gateway.errors import Refused
+from ostler.gateway.errors import RequestRefused
 from ostler.pool.errors import PoolError
 
 
-class SessionQueueFull(Refused):
+class SessionQueueFull(RequestRefused):
     """So many turns wait for this session that one more would only wait as well."""
 
     def __init__(self, session_id: str, waiting: int) -> None:
@@ -13,14 +13,14 @@ class SessionQueueFull(Refused):
         self.waiting = waiting
 
 
-class Draining(Refused):
+class Draining(RequestRefused):
     """The gateway is about to stop."""
 
     def __init__(self) -> None:
         super().__init__("the gateway is shutting down and takes no new work; try again in a few seconds")
 
 
-class OutputsMissing(Refused):
+class OutputsMissing(RequestRefused):
     """A client answers some of the calls it was handed, and not the others."""
 
     def __init__(self, missing: list[str]) -> None:
@@ -28,7 +28,7 @@ class OutputsMissing(Refused):
         self.missing = missing
 
 
-class SessionBusy(Refused):
+class TurnRunning(RequestRefused):
     """A turn runs or waits, so nothing else may touch the transcript."""
 
     def __init__(self, session_id: str) -> None:
@@ -36,7 +36,7 @@ class SessionBusy(Refused):
         self.session_id = session_id
 
 
-class MovedOn(Refused):
+class MovedOn(RequestRefused):
     """What is to be asked again is no longer the last question."""
 
     def __init__(self, session_id: str) -> None:

@@ -2,7 +2,7 @@
 
 from ostler.gateway.errors import CallsAnswered, ConversationMoved, GatewayError
 from ostler.gateway.sessions.errors import MovedOn
-from ostler.gateway.sessions.outcome import Outcome, failed
+from ostler.gateway.sessions.outcome import TurnOutcome, failed
 from ostler.pool.errors import (
     AgentMissing,
     AgentStartFailed,
@@ -35,7 +35,7 @@ CODES: tuple[tuple[type[PoolError], str], ...] = (
 )
 
 
-def fault(error: PoolError | GatewayError) -> Outcome:
+def fault(error: PoolError | GatewayError) -> TurnOutcome:
     """The outcome of a turn that ended with this error."""
     if isinstance(error, MovedOn | ConversationMoved):
         return failed("conversation_moved", str(error))

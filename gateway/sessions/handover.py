@@ -10,45 +10,45 @@ import asyncio
 from collections.abc import Sequence
 
 from ostler.bridge.calls import CallResult
-from ostler.gateway.sessions.calls import ALWAYS, AskedCall, Desk
-from ostler.gateway.sessions.house import House
-from ostler.gateway.sessions.ledger import Ledger
-from ostler.gateway.sessions.outcome import Outcome, Status, Stop
-from ostler.gateway.sessions.scribe import Nobody
+from ostler.gateway.sessions.calls import ALWAYS, AskedCall, PendingCalls
+from ostler.gateway.sessions.house import SessionDeps
+from ostler.gateway.sessions.ledger import TurnStore
+from ostler.gateway.sessions.outcome import StopCause, TurnOutcome, TurnStatus
+from ostler.gateway.sessions.scribe import DiscardingSink
 from ostler.gateway.sessions.turn import Continuation, Turn
 
 SIGNS_OF_LIFE = 8
 """Per inactivity limit, while the client works on a call."""
 
 
-class Handover:
+class CallHandover:
     """Of one session."""
 
-    def __init__(self, house: House, ledger: Ledger) -> None:
+    def __init__(self, house: SessionDeps, ledger: TurnStore) -> None:
         self._house = house
         self._ledger = ledger
 
     async def to_client(self, turn: Turn) -> None:
         """Give the client the calls that wait, end this answer, and go on with the request that brings the results."""
-        desk = turn.desk
+        desk = turn.pending_calls
         calls = desk.hand_over() if desk is not None else []
         if desk is None or not calls:
             return
         turn.timings.tool_called()
         coming = turn.next = asyncio.get_running_loop().create_future()
-        await self._ledger.close_answer(turn, Outcome(Status.COMPLETED), calls)
-        turn.scribe.publish()
+        await self._ledger.close_answer(turn, TurnOutcome(TurnStatus.COMPLETED), calls)
+        turn.sink.publish()
         came = await self._client(coming, desk, self._patience(calls))
         turn.next = None
         if came is None:
-            turn.scribe = Nobody()
-            if turn.stopped is Stop.DRAIN:  # our next life asks again
+            turn.sink = DiscardingSink()
+            if turn.stopped is StopCause.DRAIN:  # our next life asks again
                 turn.left_open = True
             else:
                 await self._ledger.give_up(calls)
             desk.close("the turn was stopped" if turn.stopped else "the client did not answer in time")
             return
-        turn.scribe = came.scribe
+        turn.sink = came.scribe
         answered = {output.call_id for output in came.outputs}
         await self._ledger.give_up([call for call in calls if call.call_id not in answered])
         await self._ledger.take_results(turn, came)
@@ -58,7 +58,7 @@ class Handover:
         desk.announce()
 
     async def _client(
-        self, coming: "asyncio.Future[Continuation | None]", desk: Desk, patience: float
+        self, coming: "asyncio.Future[Continuation | None]", desk: PendingCalls, patience: float
     ) -> Continuation | None:
         """The client's next request, within the deadline. The agent is waiting for us meanwhile, it is not silent."""
         settings = self._house.settings

@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from ostler.gateway.config.settings import GatewaySettings
 from ostler.gateway.ids import Ids
 from ostler.gateway.sessions.mirrors import Mirrors
-from ostler.gateway.sessions.permits import Permits
+from ostler.gateway.sessions.permits import PermissionRules
 from ostler.gateway.sessions.reports import NoTurnObserver, TurnObserver
-from ostler.gateway.sessions.witness import Witness
-from ostler.gateway.sessions.workshop import Workshop
+from ostler.gateway.sessions.witness import ConversationObserver
+from ostler.gateway.sessions.workshop import ToolsetFactory
 from ostler.gateway.store import Store
-from ostler.pool.crew import Crew
+from ostler.pool.crew import TaskOwner
 from ostler.pool.pool import TransportPool
 from ostler.pool.provider import Provider
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class SessionDeps:
     """Made once, by `app.py`."""
 
     pool: TransportPool
@@ -25,11 +25,11 @@ class House:
     providers: Mapping[str, Provider]
     settings: GatewaySettings
     ids: Ids
-    crew: Crew
+    crew: TaskOwner
     clock: Callable[[], float]
     wall: Callable[[], float]
-    witness: Witness
+    observer: ConversationObserver
     mirrors: Mirrors
-    permits: Permits = field(default_factory=Permits)
-    workshop: Workshop = field(default_factory=Workshop)
+    permits: PermissionRules = field(default_factory=PermissionRules)
+    workshop: ToolsetFactory = field(default_factory=ToolsetFactory)
     turns: TurnObserver = field(default_factory=NoTurnObserver)

@@ -24,24 +24,24 @@ from ostler.gateway.records import (
     TurnBegin,
     TurnCommit,
 )
-from ostler.gateway.sessions.ask import Ask, Line
+from ostler.gateway.sessions.ask import Ask, HistoryLine
 from ostler.gateway.sessions.calls import AskedCall
 from ostler.gateway.sessions.errors import MovedOn
 from ostler.gateway.sessions.faults import fault
-from ostler.gateway.sessions.house import House
-from ostler.gateway.sessions.outcome import Outcome, Status, Stop
+from ostler.gateway.sessions.house import SessionDeps
+from ostler.gateway.sessions.outcome import StopCause, TurnOutcome, TurnStatus
 from ostler.gateway.sessions.prompt import lines_of, told_entries
-from ostler.gateway.sessions.scribe import Kept
+from ostler.gateway.sessions.scribe import StoredAnswer
 from ostler.gateway.sessions.turn import Continuation, Turn
 from ostler.wire.json import JsonObject
 
 log = logging.getLogger(__name__)
 
 
-class Ledger:
+class TurnStore:
     """Of one session."""
 
-    def __init__(self, session_id: str, owner: str, house: House) -> None:
+    def __init__(self, session_id: str, owner: str, house: SessionDeps) -> None:
         self._id = session_id
         self._owner = owner
         self._house = house
@@ -58,13 +58,13 @@ class Ledger:
             return
         held = await self.instructions()
         changed = ask.instructions if ask.instructions not in (None, held) else None
-        begin = TurnBegin(self._id, question_of(ask, turn.answer_id), turn.scribe.begin(), dict(ask.answers), changed)
+        begin = TurnBegin(self._id, question_of(ask, turn.answer_id), turn.sink.begin(), dict(ask.answers), changed)
         ids = await self._begin(turn, begin)
         turn.asked = ids[0]
         turn.undo = TakenBack(self._id, ids, tuple(begin.answers), None if changed is None else held)
         self._instructions = changed or held
 
-    async def history(self, turn: Turn) -> tuple[Line, ...]:
+    async def history(self, turn: Turn) -> tuple[HistoryLine, ...]:
         """What was said before this turn."""
         if turn.ask.history is not None:
             return (*turn.ask.history, *self._brought(turn.ask, []))
@@ -72,7 +72,7 @@ class Ledger:
         turn.timings.first = not said
         return (*lines_of(said, [item for _, _, item in turn.ask.preface]), *self._brought(turn.ask, said))
 
-    async def untold(self, turn: Turn, known: Known | None) -> tuple[Line, ...] | None:
+    async def untold(self, turn: Turn, known: Known | None) -> tuple[HistoryLine, ...] | None:
         """What of it an agent does not know that knows this; None where it knows other things than were said."""
         if known is None or turn.ask.history is not None:
             return None
@@ -86,7 +86,7 @@ class Ledger:
         return (*told, *self._brought(turn.ask, tail))
 
     @staticmethod
-    def _brought(ask: Ask, said: Sequence[MessageRecord]) -> list[Line]:
+    def _brought(ask: Ask, said: Sequence[MessageRecord]) -> list[HistoryLine]:
         """What the request brings along, told after what was said."""
         return told_entries(ask.preface, [item for message in said for item in message.items], dict(ask.named))
 
@@ -97,20 +97,22 @@ class Ledger:
             self._instructions = (record.instructions if record else None) or ""
         return self._instructions
 
-    async def close_answer(self, turn: Turn, outcome: Outcome, calls: Sequence[AskedCall]) -> int | None:
+    async def close_answer(self, turn: Turn, outcome: TurnOutcome, calls: Sequence[AskedCall]) -> int | None:
         """Store the present answer; the id of its last message, 0 for none, None where it could not be stored."""
-        kept = turn.scribe.close(outcome, calls)
+        kept = turn.sink.close(outcome, calls)
         text = turn.text
         turn.answered.append(text)
         turn.said.clear()
         turn.size = turn.items = 0
         turn.streams = None
         response_id = None if kept.response is None else kept.response.id
-        stays = continuity.stays(told=turn.agent is not None, receipt=turn.receipt, drained=turn.stopped is Stop.DRAIN)
+        stays = continuity.stays(
+            told=turn.agent is not None, receipt=turn.receipt, drained=turn.stopped is StopCause.DRAIN
+        )
         if stays and turn.agent is None and turn.asked is None:
             return await self._keep_unasked(turn, kept)
         said = [NewMessage(Role.ASSISTANT, kept.items or message_items(text), text, response_id or turn.answer_id)]
-        silent = turn.ask.again is not None and outcome.status is Status.FAILED and not text
+        silent = turn.ask.again is not None and outcome.status is TurnStatus.FAILED and not text
         commit = TurnCommit(
             self._id,
             said if turn.agent is not None and not (silent or turn.left_open) else (),
@@ -126,7 +128,7 @@ class Ledger:
             ids = await self._store.commit_turn(commit)
         except StoreError as error:
             log.error("the end of turn %s of session %s is not stored: %s", turn.id, self._id, error)  # noqa: TRY400 - the error says it all
-            turn.scribe.close(fault(error), [])
+            turn.sink.close(fault(error), [])
             return None
         turn.own.update(ids)
         self._house.mirrors.grew(self._id)
@@ -134,7 +136,7 @@ class Ledger:
 
     async def take_back(self, turn: Turn) -> None:
         """Out of the conversation with what the agent never heard, unless its client was promised an answer."""
-        drained = turn.stopped is Stop.DRAIN
+        drained = turn.stopped is StopCause.DRAIN
         if turn.undo is None or continuity.stays(told=turn.agent is not None, receipt=turn.receipt, drained=drained):
             return
         self._instructions = None
@@ -144,7 +146,7 @@ class Ledger:
             log.warning("session %s keeps a message that was never sent: %s", self._id, error)
         await self._house.mirrors.rewrite(self._id)
 
-    async def _keep_unasked(self, turn: Turn, kept: Kept) -> int:
+    async def _keep_unasked(self, turn: Turn, kept: StoredAnswer) -> int:
         """A question that the gateway's end took out of the queue: its client has a receipt, so it is not lost."""
         begin = TurnBegin(self._id, question_of(turn.ask, turn.answer_id), kept.response, dict(turn.ask.answers))
         try:
@@ -163,7 +165,7 @@ class Ledger:
         """Store what the client found out, and the beginning of the next answer."""
         messages = [NewMessage(Role.TOOL, [output.item], output.text, turn.answer_id) for output in came.outputs]
         answers = {output.call_id: output.text for output in came.outputs}
-        await self._begin(turn, TurnBegin(self._id, messages, turn.scribe.begin(), answers))
+        await self._begin(turn, TurnBegin(self._id, messages, turn.sink.begin(), answers))
 
     async def give_up(self, calls: Sequence[AskedCall]) -> None:
         """Questions for permission that were settled without their client: it is told so if it answers still."""
@@ -186,13 +188,13 @@ class Ledger:
             await self._house.mirrors.rewrite(self._id)
         turn.asked = message_id
         turn.own.add(message_id)
-        await self._begin(turn, TurnBegin(self._id, (), turn.scribe.begin()))
+        await self._begin(turn, TurnBegin(self._id, (), turn.sink.begin()))
 
     async def _begin(self, turn: Turn, begin: TurnBegin) -> list[int]:
         """Durable, then told."""
         ids = await self._store.begin_turn(begin)
         turn.own.update(ids)
-        turn.scribe.started()
+        turn.sink.started()
         return ids
 
     def _parked(self, calls: Sequence[AskedCall], response_id: str | None) -> list[ParkedCall]:

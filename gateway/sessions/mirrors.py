@@ -13,12 +13,12 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from ostler.gateway.errors import BadSessionId, GatewayError
-from ostler.gateway.lines import Lines
+from ostler.gateway.lines import KeyedLocks
 from ostler.gateway.store import Store
 from ostler.gateway.stores.healing import Healed, heal
 from ostler.gateway.stores.mirror import Mirror
 from ostler.metrics.loops import Loops
-from ostler.pool.crew import Crew
+from ostler.pool.crew import TaskOwner
 
 WHOLE = -1
 """In place of a message id: the file is to be written whole, unless that would make it shorter."""
@@ -30,7 +30,7 @@ class Mirrors:
     """Made once, by `app.py`."""
 
     def __init__(
-        self, store: Store, mirror: Mirror, crew: Crew, *, enabled: bool, most: int, loops: Loops | None = None
+        self, store: Store, mirror: Mirror, crew: TaskOwner, *, enabled: bool, most: int, loops: Loops | None = None
     ) -> None:
         """`most`: sessions of which is remembered how far their mirror is."""
         self._store = store
@@ -39,7 +39,7 @@ class Mirrors:
         self._rounds = (loops or Loops()).add("the writing of mirrors")
         self._enabled = enabled
         self._most = most
-        self._lines = Lines()
+        self._lines = KeyedLocks()
         self._reach: OrderedDict[str, int] = OrderedDict()
         """By session: the last message that its mirror holds."""
         self._grown: OrderedDict[str, None] = OrderedDict()

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ostler.gateway.sessions.errors import Draining
-from ostler.pool.events import Finished, Reason, Usage
+from ostler.pool.events import Finished, StopReason, Usage
 
 RETRY = 5.0
 """Seconds after which a gateway that was restarted may be asked again."""
 
 
-class Status(StrEnum):
+class TurnStatus(StrEnum):
     """The words of the Responses API."""
 
     COMPLETED = "completed"
@@ -19,7 +19,7 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
-class Stop(StrEnum):
+class StopCause(StrEnum):
     """Who asked a running turn to stop, and so what its end is called."""
 
     CLIENT = "cancelled"
@@ -31,14 +31,14 @@ class Stop(StrEnum):
     ITEMS = "max_output_items"
 
 
-TOO_LARGE = (Stop.SIZE, Stop.ITEMS)
+TOO_LARGE = (StopCause.SIZE, StopCause.ITEMS)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TurnOutcome:
     """The end of a turn, or of one answer of it."""
 
-    status: Status
+    status: TurnStatus
     reason: str = ""
     """Why it is incomplete."""
     code: str = ""
@@ -49,40 +49,40 @@ class Outcome:
     """Seconds that the pool gives whoever wants to try again; 0 where it names none."""
 
 
-def failed(code: str, message: str, retry_after: float = 0.0) -> Outcome:
+def failed(code: str, message: str, retry_after: float = 0.0) -> TurnOutcome:
     """A turn that broke."""
-    return Outcome(Status.FAILED, code=code, message=message, retry_after=retry_after)
+    return TurnOutcome(TurnStatus.FAILED, code=code, message=message, retry_after=retry_after)
 
 
-def stopped(stop: Stop, usage: Usage | None = None) -> Outcome:
+def stopped(stop: StopCause, usage: Usage | None = None) -> TurnOutcome:
     """A turn that somebody stopped."""
-    status = Status.CANCELLED if stop is Stop.CLIENT else Status.INCOMPLETE
-    return Outcome(status, reason=stop.value, usage=usage)
+    status = TurnStatus.CANCELLED if stop is StopCause.CLIENT else TurnStatus.INCOMPLETE
+    return TurnOutcome(status, reason=stop.value, usage=usage)
 
 
-def unasked(stop: Stop) -> Outcome:
+def unasked(stop: StopCause) -> TurnOutcome:
     """A turn that was stopped before any agent heard of it. The end of the gateway is a failure then, and worth another
     try: nothing of an answer is there that could be incomplete."""
-    return failed("shutting_down", str(Draining()), RETRY) if stop is Stop.DRAIN else stopped(stop)
+    return failed("shutting_down", str(Draining()), RETRY) if stop is StopCause.DRAIN else stopped(stop)
 
 
-def outcome_of(end: Finished, stop: Stop | None) -> Outcome:
+def outcome_of(end: Finished, stop: StopCause | None) -> TurnOutcome:
     """What the agent's end of a turn means to the client. Stopped because it grew too large it is incomplete, whatever
     its agent says: what came after the stop was dropped."""
     if stop in TOO_LARGE:
         return stopped(stop, end.usage)
     match end.reason:
-        case Reason.DONE:
-            return Outcome(Status.COMPLETED, usage=end.usage)
-        case Reason.LIMIT:
-            return Outcome(Status.INCOMPLETE, reason="max_output_tokens", usage=end.usage)
-        case Reason.REFUSED:
-            return Outcome(Status.INCOMPLETE, reason="content_filter", usage=end.usage)
-        case Reason.CANCELLED:
+        case StopReason.DONE:
+            return TurnOutcome(TurnStatus.COMPLETED, usage=end.usage)
+        case StopReason.LIMIT:
+            return TurnOutcome(TurnStatus.INCOMPLETE, reason="max_output_tokens", usage=end.usage)
+        case StopReason.REFUSED:
+            return TurnOutcome(TurnStatus.INCOMPLETE, reason="content_filter", usage=end.usage)
+        case StopReason.CANCELLED:
             return (
-                Outcome(Status.INCOMPLETE, reason="agent_cancelled", usage=end.usage)
+                TurnOutcome(TurnStatus.INCOMPLETE, reason="agent_cancelled", usage=end.usage)
                 if stop is None
                 else stopped(stop, end.usage)
             )
-        case Reason.FAILED:
+        case StopReason.FAILED:
             return failed("agent_error", end.detail) if stop is None else stopped(stop, end.usage)

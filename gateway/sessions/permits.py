@@ -25,25 +25,25 @@ NAME = "permissions"
 """Of a session's own word in its metadata."""
 
 
-Rule = Level
-WIDTH = {rule: width for width, rule in enumerate(Rule)}
+PermissionRule = Level
+WIDTH = {rule: width for width, rule in enumerate(PermissionRule)}
 
 
-def rule_of(word: object) -> Rule | None:
+def rule_of(word: object) -> PermissionRule | None:
     """The level of this name; None where there is none."""
     try:
-        return Rule(word) if isinstance(word, str) else None
+        return PermissionRule(word) if isinstance(word, str) else None
     except ValueError:
         return None
 
 
-def narrowest(*rules: Rule | None) -> Rule | None:
+def narrowest(*rules: PermissionRule | None) -> PermissionRule | None:
     """The one that lets the least happen; None where nobody said anything."""
     said = [rule for rule in rules if rule is not None]
     return min(said, key=WIDTH.__getitem__, default=None)
 
 
-def not_kept(provider: str, rule: Rule) -> str:
+def not_kept(provider: str, rule: PermissionRule) -> str:
     """Why an agent is refused at a level, and what an operator can do."""
     return (
         f"agents of {provider} cannot be held to the permission level {rule.value!r}: they act without asking, or it "
@@ -53,26 +53,26 @@ def not_kept(provider: str, rule: Rule) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Permits:
+class PermissionRules:
     """The words of the house."""
 
-    house: Rule = Rule.DENY
-    models: Mapping[str, Rule] = field(default_factory=lambda: MappingProxyType({}))
+    house: PermissionRule = PermissionRule.DENY
+    models: Mapping[str, PermissionRule] = field(default_factory=lambda: MappingProxyType({}))
     """By `provider/model`; patterns."""
     deadline: float = 300.0
     """Seconds that a person has to answer; silence is a no."""
     asking: frozenset[str] | None = None
     """The providers whose agents can be held to every level; None: all of them."""
 
-    def rule(self, key: TransportKey, own: Rule | None = None) -> Rule:
+    def rule(self, key: TransportKey, own: PermissionRule | None = None) -> PermissionRule:
         """What holds for this model and whoever has `own` for their key."""
         return narrowest(own, *self._of_model(f"{key.provider}/{key.model}")) or self.house
 
-    def kept(self, key: TransportKey, rule: Rule) -> bool:
+    def kept(self, key: TransportKey, rule: PermissionRule) -> bool:
         """Whether agents of this provider can be held to the rule: one that never asks does as it likes."""
-        return self.asking is None or rule is Rule.AUTO or key.provider in self.asking
+        return self.asking is None or rule is PermissionRule.AUTO or key.provider in self.asking
 
-    def _of_model(self, model: str) -> Iterable[Rule]:
+    def _of_model(self, model: str) -> Iterable[PermissionRule]:
         return (rule for pattern, rule in self.models.items() if fnmatchcase(model, pattern))
 
 

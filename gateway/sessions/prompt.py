@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Self
 
 from ostler.gateway.records import MessageRecord, Role
-from ostler.gateway.sessions.ask import Ask, Entry, Line
+from ostler.gateway.sessions.ask import Ask, Entry, HistoryLine
 from ostler.pool.prompt import PromptPart, TextPart, size_of
 from ostler.pool.provider import Provider
 from ostler.wire.json import JsonObject
@@ -34,7 +34,7 @@ ROLE_LINES = {Role.USER: "user", Role.ASSISTANT: "assistant", Role.TOOL: "tool",
 
 def lines_of(
     messages: Sequence[MessageRecord], coming: Sequence[JsonObject] = (), earlier: Sequence[MessageRecord] = ()
-) -> list[Line]:
+) -> list[HistoryLine]:
     """Stored messages as a transcript. Results of their calls may only be `coming`; calls of their results may stand in
     `earlier` messages, which are not told."""
     said = [item for message in (*earlier, *messages) for item in message.items]
@@ -44,7 +44,7 @@ def lines_of(
 
 def told_entries(
     entries: Sequence[Entry], earlier: Sequence[JsonObject] = (), names: Mapping[str, str] = MappingProxyType({})
-) -> list[Line]:
+) -> list[HistoryLine]:
     """What a request brings along, as a transcript: each item in its place. `names` has functions by call id."""
     calls = Calls.of([*earlier, *(item for _, _, item in entries)], names)
     return [line for role, text, item in entries for line in item_lines(role, text, item, calls)]
@@ -68,7 +68,7 @@ class Calls:
         )
 
 
-def message_lines(message: MessageRecord, calls: Calls) -> list[Line]:
+def message_lines(message: MessageRecord, calls: Calls) -> list[HistoryLine]:
     """A stored message, and the calls it made. Its text stands where its first words stood; what the agent thought
     meanwhile is not told again, unless it is all there is."""
     role, apart = Role(message.role), [item for item in message.items if item.get("type") in ITEMS]
@@ -81,7 +81,7 @@ def message_lines(message: MessageRecord, calls: Calls) -> list[Line]:
     return [(ROLE_LINES[role], message.text), *told]
 
 
-def item_lines(role: str, text: str, item: JsonObject, calls: Calls) -> list[Line]:
+def item_lines(role: str, text: str, item: JsonObject, calls: Calls) -> list[HistoryLine]:
     """One item; `text` is what is said in it. Free text comes last in its line, so that a reader finds its begin."""
     kind, call_id = item.get("type"), item.get("call_id")
     match kind:
@@ -117,7 +117,7 @@ def thought_of(item: JsonObject) -> str:
 
 
 def compose(
-    ask: Ask, before: Sequence[Line], provider: Provider, *, instructions: str | None, recalled: str = ""
+    ask: Ask, before: Sequence[HistoryLine], provider: Provider, *, instructions: str | None, recalled: str = ""
 ) -> tuple[list[PromptPart], int]:
     """The blocks of a prompt, and how many lines of what was said `before` had to be left out."""
     earlier = [*before]
@@ -139,13 +139,13 @@ def cut_note(left_out: int) -> str:
     return f"[the oldest {entries} of this conversation did not fit and can not be seen here]"
 
 
-def fitting(lines: Sequence[Line], body: Sequence[PromptPart], provider: Provider) -> list[Line]:
+def fitting(lines: Sequence[HistoryLine], body: Sequence[PromptPart], provider: Provider) -> list[HistoryLine]:
     """The newest lines that fit beside the body."""
     limit = provider.prompt_limit
     if limit is None:
         return list(lines)
     room = limit.size - sum(map(size_of, body)) - RESERVE
-    kept: list[Line] = []
+    kept: list[HistoryLine] = []
     for role, text in reversed(lines):
         room -= len(text) + len(role) + 8
         if room < 0:

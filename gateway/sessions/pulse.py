@@ -6,7 +6,7 @@ from collections.abc import Callable
 from ostler.bridge.calls import CallResult, Dispatcher, ToolCall
 
 
-class Pulse:
+class KeepAliveDispatcher:
     """A dispatcher that beats as long as a call of it runs."""
 
     def __init__(self, inner: Dispatcher, beat: Callable[[], None], every: float) -> None:

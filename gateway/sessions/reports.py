@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from ostler.gateway.correlation import Origin
-from ostler.gateway.sessions.outcome import Outcome
-from ostler.gateway.sessions.timings import Timings
+from ostler.gateway.correlation import RequestOrigin
+from ostler.gateway.sessions.outcome import TurnOutcome
+from ostler.gateway.sessions.timings import TurnTimings
 from ostler.pool.keys import TransportKey
 
 log = logging.getLogger(__name__)
@@ -26,10 +26,10 @@ class TurnReport:
     session_id: str
     turn_id: str
     key: TransportKey
-    outcome: Outcome
+    outcome: TurnOutcome
     facts: Mapping[str, object]
-    timings: Timings
-    origin: Origin
+    timings: TurnTimings
+    origin: RequestOrigin
     left_out: int = 0
     """Lines of the conversation that did not fit the prompt."""
     owner: str = ""

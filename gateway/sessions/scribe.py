@@ -12,13 +12,13 @@ from typing import Protocol
 
 from ostler.gateway.records import IdempotencyRecord, ResponseRecord
 from ostler.gateway.sessions.calls import AskedCall
-from ostler.gateway.sessions.outcome import Outcome
+from ostler.gateway.sessions.outcome import TurnOutcome
 from ostler.pool.events import TurnEvent
 from ostler.wire.json import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredAnswer:
     """What is stored with the assistant's message."""
 
     items: Sequence[JsonObject] = ()
@@ -28,7 +28,7 @@ class Kept:
     """What a repeated request gets."""
 
 
-class Scribe(Protocol):
+class AnswerSink(Protocol):
     """One answer to one request."""
 
     def begin(self) -> ResponseRecord | None:
@@ -40,14 +40,14 @@ class Scribe(Protocol):
     def take(self, event: TurnEvent) -> None:
         """One more event."""
 
-    def close(self, outcome: Outcome, calls: Sequence[AskedCall]) -> Kept:
+    def close(self, outcome: TurnOutcome, calls: Sequence[AskedCall]) -> StoredAnswer:
         """The answer is over; `calls` wait for the client."""
 
     def publish(self) -> None:
         """The end is durable: tell the client."""
 
 
-class Nobody:
+class DiscardingSink:
     """The scribe of a part of a turn that no client listens to any more."""
 
     def begin(self) -> ResponseRecord | None:
@@ -59,8 +59,8 @@ class Nobody:
     def take(self, event: TurnEvent) -> None:
         """Nobody listens."""
 
-    def close(self, outcome: Outcome, calls: Sequence[AskedCall]) -> Kept:  # noqa: ARG002 - nobody listens
-        return Kept()
+    def close(self, outcome: TurnOutcome, calls: Sequence[AskedCall]) -> StoredAnswer:  # noqa: ARG002 - nobody listens
+        return StoredAnswer()
 
     def publish(self) -> None:
         """Nobody listens."""

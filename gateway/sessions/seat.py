@@ -17,7 +17,7 @@ from ostler.bridge.session_binding import SessionBinding
 from ostler.gateway.continuity import Known
 from ostler.gateway.sessions.ask import Ask
 from ostler.gateway.sessions.errors import SeatLost
-from ostler.pool.core.values import Cause
+from ostler.pool.core.values import RetireReason
 from ostler.pool.lease import Lease
 from ostler.pool.order import SessionMemo
 from ostler.wire.json import JsonObject
@@ -27,7 +27,7 @@ TOLD = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class SessionMemory:
     """What remains of a seat that was given back: enough to ask an agent to load the session again."""
 
     memo: SessionMemo
@@ -41,7 +41,7 @@ class Memory:
 
 
 @dataclass(eq=False)
-class Seat:
+class SessionSeat:
     """A lease in use by one session."""
 
     lease: Lease
@@ -87,7 +87,7 @@ class Seat:
     @property
     def lost_tools(self) -> bool:
         """Whether its agent lives and can reach the tools no more."""
-        return self.lease.move == Cause.TOOLS_LOST.value and self.lease.lost is None
+        return self.lease.move == RetireReason.TOOLS_LOST.value and self.lease.lost is None
 
     @property
     def _binding(self) -> SessionBinding | None:
@@ -99,11 +99,11 @@ class Seat:
             raise TypeError(f"the pool was given a tool port that is no bridge: {type(ticket).__name__}")
         return ticket
 
-    def memory(self) -> Memory | None:
+    def memory(self) -> SessionMemory | None:
         """What to keep when it is given back."""
         if self.known is None:
             return None
-        return Memory(self.lease.session.memo, self.known, self.lease.key.provider, self.tools)
+        return SessionMemory(self.lease.session.memo, self.known, self.lease.key.provider, self.tools)
 
     def release(self) -> None:
         """Give it back. Idempotent."""

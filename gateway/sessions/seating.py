@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 from ostler.bridge.offer import Offer
 from ostler.gateway.continuity import Known
-from ostler.gateway.sessions.house import House
-from ostler.gateway.sessions.outcome import Outcome, Status
-from ostler.gateway.sessions.seat import Memory, Seat
+from ostler.gateway.sessions.house import SessionDeps
+from ostler.gateway.sessions.outcome import TurnOutcome, TurnStatus
+from ostler.gateway.sessions.seat import SessionMemory, SessionSeat
 from ostler.gateway.sessions.turn import Turn
 from ostler.pool.keys import TransportKey
 from ostler.pool.lease import Lease
@@ -30,14 +30,14 @@ PRESSING = 0.05
 """Seconds between looks at whether somebody could make way."""
 
 
-class Seating:
+class SeatManager:
     """Of one session."""
 
     def __init__(
         self,
         session_id: str,
         owner: str,
-        house: House,
+        house: SessionDeps,
         *,
         left: Callable[[], None],
         policy: PermissionPolicy,
@@ -50,11 +50,11 @@ class Seating:
         self._make_way = make_way
         self._left = left
         """Called when the process under the seat is gone or to be replaced."""
-        self._memory: Memory | None = None
+        self._memory: SessionMemory | None = None
         self._watching: asyncio.Task[None] | None = None
         self._lost_tools = False
         """Whether a seat was left because its agent could reach the tools no more, and no turn has told of it yet."""
-        self.seat: Seat | None = None
+        self.seat: SessionSeat | None = None
 
     @property
     def known(self) -> Known | None:
@@ -63,7 +63,7 @@ class Seating:
             return self.seat.known
         return None if self._memory is None else self._memory.known
 
-    async def attach(self, turn: Turn, kit: Offer, context: object, *, current: bool) -> Seat:
+    async def attach(self, turn: Turn, kit: Offer, context: object, *, current: bool) -> SessionSeat:
         """A seat for this turn, with these tools. `current`: what `known` says is all in the transcript still."""
         ask, house, timings = turn.ask, self._house, turn.timings
         tools = tuple(kit.definitions)
@@ -81,7 +81,7 @@ class Seating:
             memory = None
         wanted = ToolSet(tools) if tools else None
         lease = await self._lease(ask.key, wanted, None if memory is None else memory.memo)
-        seat = self.seat = Seat(lease, tools)
+        seat = self.seat = SessionSeat(lease, tools)
         if memory is not None and lease.restored:
             seat.known = memory.known
         timings.waited, timings.pooled, timings.warmth = lease.waited, lease.pooled, lease.warmth
@@ -117,20 +117,20 @@ class Seating:
             if timer is not None:
                 timer.cancel()
 
-    async def _equipped(self, seat: Seat, kit: Offer, context: object) -> bool:
+    async def _equipped(self, seat: SessionSeat, kit: Offer, context: object) -> bool:
         """Whether the agent there has these tools, now that it was told where it can be."""
         if seat.tools == tuple(kit.definitions):
             return True
         news = self._house.providers[seat.lease.key.provider].tool_news
         return news is ToolNews.AT_ONCE and await seat.retell(kit, context)
 
-    def settle(self, turn: Turn, outcome: Outcome, last: int | None) -> None:
+    def settle(self, turn: Turn, outcome: TurnOutcome, last: int | None) -> None:
         """The turn is over: keep the seat if it is still good. `last` is the id of what was stored last."""
         seat = self.seat
         if seat is None:
             return
         keeps = self._house.providers[seat.lease.key.provider].keeps_cancelled_prompts
-        heard = outcome.status is Status.COMPLETED or (outcome.status is not Status.FAILED and keeps)
+        heard = outcome.status is TurnStatus.COMPLETED or (outcome.status is not TurnStatus.FAILED and keeps)
         same = heard and turn.agent is not None and turn.ask.history is None
         known = Known(turn.asked - 1, frozenset(turn.own)) if turn.asked is not None else None
         seat.known = known if same and last else None
@@ -166,7 +166,7 @@ class Seating:
         """Whether there is a session that an agent could load again, or something to tell in the next turn."""
         return self._memory is not None or self._lost_tools
 
-    async def _watch(self, seat: Seat) -> None:
+    async def _watch(self, seat: SessionSeat) -> None:
         await seat.lease.wait_moved()
         if self.seat is seat:
             self._left()

@@ -22,30 +22,30 @@ from ostler.gateway import continuity
 from ostler.gateway.continuity import Queue
 from ostler.gateway.correlation import on_behalf_of
 from ostler.gateway.errors import CallsAnswered, GatewayError
-from ostler.gateway.sessions.ask import Line, Output
-from ostler.gateway.sessions.calls import ALWAYS, Desk, Permission
-from ostler.gateway.sessions.errors import OutputsMissing, SeatLost, SessionBusy, SessionQueueFull
+from ostler.gateway.sessions.ask import CallOutput, HistoryLine
+from ostler.gateway.sessions.calls import ALWAYS, PendingCalls, Permission
+from ostler.gateway.sessions.errors import OutputsMissing, SeatLost, SessionQueueFull, TurnRunning
 from ostler.gateway.sessions.faults import fault
-from ostler.gateway.sessions.handover import SIGNS_OF_LIFE, Handover
+from ostler.gateway.sessions.handover import SIGNS_OF_LIFE, CallHandover
 from ostler.gateway.sessions.host_events import CallsReady, CallsWaiting, HistoryCut, SeatToolsLost
-from ostler.gateway.sessions.house import House
-from ostler.gateway.sessions.ledger import Ledger
-from ostler.gateway.sessions.outcome import Outcome, Status, Stop, failed, outcome_of, stopped, unasked
-from ostler.gateway.sessions.permits import Rule, kind_of, of_function
+from ostler.gateway.sessions.house import SessionDeps
+from ostler.gateway.sessions.ledger import TurnStore
+from ostler.gateway.sessions.outcome import StopCause, TurnOutcome, TurnStatus, failed, outcome_of, stopped, unasked
+from ostler.gateway.sessions.permits import PermissionRule, kind_of, of_function
 from ostler.gateway.sessions.prompt import compose
 from ostler.gateway.sessions.reports import TurnReport
-from ostler.gateway.sessions.scribe import Scribe
-from ostler.gateway.sessions.seat import Seat
-from ostler.gateway.sessions.seating import Seating
+from ostler.gateway.sessions.scribe import AnswerSink
+from ostler.gateway.sessions.seat import SessionSeat
+from ostler.gateway.sessions.seating import SeatManager
 from ostler.gateway.sessions.turn import Continuation, Turn
-from ostler.gateway.sessions.workshop import NOTHING, Outfit, SessionContext
+from ostler.gateway.sessions.workshop import NOTHING, SessionContext, SessionTools
 from ostler.pool.errors import Phase, PoolError, TransportLost
 from ostler.pool.events import Finished, PermissionAsked, TurnEvent
-from ostler.pool.looks import PATIENCE, Looks, NoLook
+from ostler.pool.looks import PATIENCE, BlockingProbe, ProbeFailed
 from ostler.pool.permission import NO, YES, allow, deny, first_of
 from ostler.pool.permission_facts import inside, is_edit, paths_of
 from ostler.pool.ports import PermissionChoice
-from ostler.pool.turn import Turn as AgentTurn
+from ostler.pool.turn import AgentTurn as AgentTurn
 
 log = logging.getLogger(__name__)
 
@@ -64,27 +64,29 @@ class Session:
         self,
         session_id: str,
         owner: str,
-        house: House,
+        house: SessionDeps,
         rested: Callable[["Session"], None],
         make_way: Callable[[], None],
     ) -> None:
         self.id = session_id
         self.owner = owner
-        self.seating = Seating(session_id, owner, house, left=self.release_seat, policy=self.decide, make_way=make_way)
+        self.seating = SeatManager(
+            session_id, owner, house, left=self.release_seat, policy=self.decide, make_way=make_way
+        )
         self.turn: Turn | None = None
         self.retired = False
         """Whether its conversation has left it."""
         self._house = house
-        self._ledger = Ledger(session_id, owner, house)
-        self._handover = Handover(house, self._ledger)
+        self._ledger = TurnStore(session_id, owner, house)
+        self._handover = CallHandover(house, self._ledger)
         self._rested = rested
-        self._outfit: tuple[tuple[str, bool], Outfit] | None = None
+        self._outfit: tuple[tuple[str, bool], SessionTools] | None = None
         """The tools that are not its client's, and the provider they were chosen for."""
         self._offered: tuple[str, ...] = ()
         """Every tool of the running turn, the gateway's own included."""
         self._granted: set[str] = set()
         """Kinds of questions that a person has answered with yes for the whole session."""
-        self._looks: Looks[bool] = Looks()
+        self._looks: BlockingProbe[bool] = BlockingProbe()
         self._queue: deque[Turn | Reserved] = deque()
         self._working = False
         self._leaving = 0
@@ -148,7 +150,7 @@ class Session:
         Nobody waits for that. A turn submitted later, after somebody has gone back to the session, finds it as new.
         """
         self.retired = True
-        self.stop_all(Stop.CLIENT)
+        self.stop_all(StopCause.CLIENT)
         if not self.busy:
             self._rested(self)
 
@@ -163,7 +165,7 @@ class Session:
     def _admit(self, turn: Turn) -> None:
         self.retired = False
         if self.turn is not None and self.turn is not turn and self.turn.parked:
-            self.turn.stop(Stop.SUPERSEDED)
+            self.turn.stop(StopCause.SUPERSEDED)
 
     def _start_work(self) -> None:
         if not self._working:
@@ -174,7 +176,7 @@ class Session:
     async def held(self) -> AsyncIterator[None]:
         """Keep turns away while the transcript is changed; those that come wait. Raises `SessionBusy`."""
         if self.busy:
-            raise SessionBusy(self.id)
+            raise TurnRunning(self.id)
         self._working = True
         try:
             yield
@@ -185,7 +187,7 @@ class Session:
             else:
                 self._rested(self)
 
-    async def aside(self, turn: Turn) -> Outcome:
+    async def aside(self, turn: Turn) -> TurnOutcome:
         """Ask what is no part of the conversation, while the session is held: nothing is stored, and the seat, whose
         agent now knows more than the transcript says, is given back."""
         self.turn = turn
@@ -200,8 +202,8 @@ class Session:
         except (PoolError, GatewayError) as error:
             return fault(error)
         finally:
-            if turn.desk is not None:
-                turn.desk.close("the turn is over")
+            if turn.pending_calls is not None:
+                turn.pending_calls.close("the turn is over")
             self.seating.leave()
             self.turn = None
             turn.over.set()
@@ -209,17 +211,17 @@ class Session:
     def check_outputs(self, call_ids: Sequence[str]) -> None:
         """Raise `OutputsMissing` unless these answer every call the client was handed."""
         turn = self.turn
-        missing = turn.desk.missing(call_ids) if turn is not None and turn.desk is not None else []
+        missing = turn.pending_calls.missing(call_ids) if turn is not None and turn.pending_calls is not None else []
         if missing:
             raise OutputsMissing(missing)
 
-    def resume(self, scribe: Scribe, outputs: Sequence[Output], answer_id: str) -> Turn | None:
+    def resume(self, scribe: AnswerSink, outputs: Sequence[CallOutput], answer_id: str) -> Turn | None:
         """Let the parked turn go on with these results. None: there is none any more, so it must be replayed.
 
         Raises `CallsAnswered` where another request has brought results for one of the calls.
         """
         turn = self.turn
-        desk = None if turn is None else turn.desk
+        desk = None if turn is None else turn.pending_calls
         again = [] if desk is None else [output.call_id for output in outputs if output.call_id in desk.taken]
         if again:
             raise CallsAnswered(again)
@@ -246,13 +248,13 @@ class Session:
     async def decide(self, agent_session: str, asked: PermissionAsked) -> PermissionChoice:
         """The permission policy of every seat of this session: the rule of the turn that runs."""
         turn, permits = self.turn, self._house.permits
-        rule = Rule.DENY if turn is None else turn.ask.rule or permits.rule(turn.ask.key)
+        rule = PermissionRule.DENY if turn is None else turn.ask.rule or permits.rule(turn.ask.key)
         functions = [] if turn is None else [str(each["name"]) for each in turn.ask.tools]
-        if rule is Rule.AUTO or of_function(asked, functions, SERVER_NAME):
+        if rule is PermissionRule.AUTO or of_function(asked, functions, SERVER_NAME):
             return await allow(agent_session, asked)
-        if turn is None or turn.desk is None or rule is Rule.DENY:
+        if turn is None or turn.pending_calls is None or rule is PermissionRule.DENY:
             return await deny(agent_session, asked)
-        if rule is Rule.WORKSPACE:
+        if rule is PermissionRule.WORKSPACE:
             if of_function(asked, self._offered, SERVER_NAME) or await self._stays_inside(asked, str(turn.ask.key.cwd)):
                 return await allow(agent_session, asked)
             if turn.ask.hands_over:
@@ -263,7 +265,7 @@ class Session:
         # Of a question that is handed over, the wait for the client's next request is the deadline (`Handover`).
         with suppress(TimeoutError):
             async with asyncio.timeout(None if turn.ask.hands_over else permits.deadline):
-                said = await turn.desk.permit(asked, hands_over=turn.ask.hands_over)
+                said = await turn.pending_calls.permit(asked, hands_over=turn.ask.hands_over)
         if said is ALWAYS:
             self._granted.add(kind_of(asked))
         yes = said is not None and not said.is_error
@@ -276,10 +278,10 @@ class Session:
         paths = paths_of(asked)
         try:
             return await self._looks.find((cwd, *paths), partial(inside, paths, cwd), PATIENCE, place=cwd)
-        except NoLook:
+        except ProbeFailed:
             return False
 
-    def stop_all(self, reason: Stop) -> None:
+    def stop_all(self, reason: StopCause) -> None:
         """Stop the running turn and those that wait."""
         for turn in [*self._queue, self.turn]:
             if isinstance(turn, Turn):
@@ -308,7 +310,7 @@ class Session:
             finally:
                 turn.over.set()
 
-    async def _answer(self, turn: Turn) -> Outcome:
+    async def _answer(self, turn: Turn) -> TurnOutcome:
         try:
             if (before := turn.stopped) is not None:
                 return unasked(before)
@@ -356,7 +358,9 @@ class Session:
     async def _equip(self, turn: Turn) -> tuple[Offer, SessionContext]:
         """The tools of this turn, and for whom they are called."""
         ask, house = turn.ask, self._house
-        desk = turn.desk = Desk(turn.put, house.ids.make, house.settings.call_gather, parallel=ask.parallel_calls)
+        desk = turn.pending_calls = PendingCalls(
+            turn.put, house.ids.make, house.settings.call_gather, parallel=ask.parallel_calls
+        )
         provider, model, cwd = ask.key.provider, ask.key.model, str(ask.key.cwd)
         facts = SessionFacts(session_id=self.id, cwd=cwd, provider=provider, model=model)
         context = SessionContext(facts, self.owner)
@@ -370,13 +374,13 @@ class Session:
         return kit, context
 
     async def _prompt(
-        self, turn: Turn, seat: Seat, before: Sequence[Line], kit: Offer, context: SessionContext
+        self, turn: Turn, seat: SessionSeat, before: Sequence[HistoryLine], kit: Offer, context: SessionContext
     ) -> AgentTurn:
         """Say what the agent does not know yet, and ask."""
         ask, house, timings = turn.ask, self._house, turn.timings
         wanted = ask.instructions or await self._ledger.instructions()
         untold = wanted if wanted and wanted != seat.instructions else None
-        recalled = await house.witness.recall(self.id, ask.text) if ask.memorable else ""
+        recalled = await house.observer.recall(self.id, ask.text) if ask.memorable else ""
         provider = house.providers[ask.key.provider]
         parts, left_out = compose(ask, before, provider, instructions=untold, recalled=recalled)
         if left_out:
@@ -397,21 +401,21 @@ class Session:
             turn.put(SeatToolsLost())
         return agent
 
-    async def _listen(self, turn: Turn, agent: AgentTurn) -> Outcome:
+    async def _listen(self, turn: Turn, agent: AgentTurn) -> TurnOutcome:
         """Every event, to the end."""
         settings = self._house.settings
         limit, room, items = settings.turn_limit, settings.answer_room, settings.answer_items
-        timer = limit and asyncio.get_running_loop().call_later(limit, turn.stop, Stop.TIME)
+        timer = limit and asyncio.get_running_loop().call_later(limit, turn.stop, StopCause.TIME)
         try:
             async with agent:
-                while not isinstance(event := await agent.hear(partial(passed_on, turn, room, items)), Finished):
+                while not isinstance(event := await agent.deliver_to(partial(passed_on, turn, room, items)), Finished):
                     await self._handover.to_client(turn)
                 return spoken(turn, outcome_of(event, turn.stopped))
         finally:
             if timer:
                 timer.cancel()
 
-    async def _finish(self, turn: Turn, outcome: Outcome) -> None:
+    async def _finish(self, turn: Turn, outcome: TurnOutcome) -> None:
         """The end, once: durable, then told. Whatever fails on the way, the client is not to wait for ever."""
         try:
             await self._sum_up(turn, outcome)
@@ -419,16 +423,16 @@ class Session:
             last = await self._close(turn, outcome)
             try:
                 self.seating.settle(turn, outcome, last)
-                answered = outcome.status is Status.COMPLETED and last is not None and turn.whole
+                answered = outcome.status is TurnStatus.COMPLETED and last is not None and turn.whole
                 if answered and turn.ask.memorable:
-                    self._house.witness.turn_ended(self.id, turn.ask.text, turn.whole)
+                    self._house.observer.turn_ended(self.id, turn.ask.text, turn.whole)
             finally:
-                turn.scribe.publish()
+                turn.sink.publish()
 
-    async def _sum_up(self, turn: Turn, outcome: Outcome) -> None:
+    async def _sum_up(self, turn: Turn, outcome: TurnOutcome) -> None:
         """Report it; what was never asked is no part of the conversation, unless its client was promised an answer."""
-        if turn.desk is not None:
-            turn.desk.close("the turn is over")
+        if turn.pending_calls is not None:
+            turn.pending_calls.close("the turn is over")
         key, timings = turn.ask.key, turn.timings
         facts = timings.report(self.id, turn.id, f"{key.provider}/{key.model}", self.owner)
         report = TurnReport(self.id, turn.id, key, outcome, facts, timings, turn.origin, turn.left_out, self.owner)
@@ -472,29 +476,29 @@ class Session:
 
     async def _turn_away(self, turn: Turn) -> None:
         try:
-            if turn.receipt and turn.stopped is Stop.DRAIN and self.turn is not None:
+            if turn.receipt and turn.stopped is StopCause.DRAIN and self.turn is not None:
                 await self.turn.over.wait()  # its question is stored now, behind what was said before it
-            await self._close(turn, unasked(turn.stopped or Stop.CLIENT))
-            turn.scribe.publish()
+            await self._close(turn, unasked(turn.stopped or StopCause.CLIENT))
+            turn.sink.publish()
         finally:
             turn.over.set()
             self._leaving -= 1
             if not self.busy:
                 self._rested(self)
 
-    async def _close(self, turn: Turn, outcome: Outcome) -> int | None:
+    async def _close(self, turn: Turn, outcome: TurnOutcome) -> int | None:
         """Store the answer. A fault of ours must not leave its client without an end."""
         try:
             return await self._ledger.close_answer(turn, outcome, [])
         except Exception:
             log.exception("the end of turn %s of session %s is not stored by a fault of the gateway", turn.id, self.id)
-            turn.scribe.close(failed("internal_error", "the gateway failed; its log says why"), [])
+            turn.sink.close(failed("internal_error", "the gateway failed; its log says why"), [])
             return None
 
 
-def spoken(turn: Turn, outcome: Outcome) -> Outcome:
+def spoken(turn: Turn, outcome: TurnOutcome) -> TurnOutcome:
     """An agent that ends its turn without a word, a thought or a call has not answered, whatever it says."""
-    if outcome.status is not Status.COMPLETED or turn.answering:
+    if outcome.status is not TurnStatus.COMPLETED or turn.answering:
         return outcome
     text = "the agent ended its turn without a text, a thought or a call; ask again, or look into its own log"
     return replace(failed("empty_answer", text), usage=outcome.usage)
@@ -503,9 +507,9 @@ def spoken(turn: Turn, outcome: Outcome) -> Outcome:
 def passed_on(turn: Turn, room: int, items: int, event: TurnEvent) -> bool:
     """One event to whoever writes the answer down; False where its client gets the calls that wait."""
     if turn.size > room:
-        turn.stop(Stop.SIZE)  # what still comes until the agent has heard of it is dropped
+        turn.stop(StopCause.SIZE)  # what still comes until the agent has heard of it is dropped
     elif turn.items >= items:
-        turn.stop(Stop.ITEMS)
+        turn.stop(StopCause.ITEMS)
     elif type(event) is CallsReady:
         return False
     elif type(event) is not CallsWaiting:

@@ -14,14 +14,14 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 
-from ostler.gateway.sessions.ask import Ask, Output
+from ostler.gateway.sessions.ask import Ask, CallOutput
 from ostler.gateway.sessions.crowding import LOOKING, first_to_go
 from ostler.gateway.sessions.errors import Draining
-from ostler.gateway.sessions.house import House
-from ostler.gateway.sessions.outcome import Stop
-from ostler.gateway.sessions.scribe import Scribe
+from ostler.gateway.sessions.house import SessionDeps
+from ostler.gateway.sessions.outcome import StopCause
+from ostler.gateway.sessions.scribe import AnswerSink
 from ostler.gateway.sessions.session import Reserved, Session
-from ostler.gateway.sessions.timings import Timings
+from ostler.gateway.sessions.timings import TurnTimings
 from ostler.gateway.sessions.turn import Turn
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ LOOK_AGAIN = 0.25
 class Sessions:
     """The table."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: SessionDeps) -> None:
         self.house = house
         self._table: dict[str, Session] = {}
         self._resting: OrderedDict[str, asyncio.TimerHandle] = OrderedDict()
@@ -79,10 +79,12 @@ class Sessions:
         """The session if it is at work or holds a seat."""
         return self._table.get(session_id)
 
-    def start(self, session: Session, ask: Ask, turn_id: str, scribe: Scribe, place: Reserved | None = None) -> Turn:
+    def start(
+        self, session: Session, ask: Ask, turn_id: str, scribe: AnswerSink, place: Reserved | None = None
+    ) -> Turn:
         """Run a turn, or queue it, at its reserved place if it has one. Raises `Draining`, `SessionQueueFull`."""
         self.check_open()
-        turn = Turn(turn_id, ask, scribe, Timings(self.house.clock))
+        turn = Turn(turn_id, ask, scribe, TurnTimings(self.house.clock))
         if place is None:
             session.submit(turn)
         else:
@@ -116,7 +118,7 @@ class Sessions:
             self._at_its_work(session)
             yield
 
-    def resume(self, session_id: str, scribe: Scribe, outputs: list[Output], answer_id: str) -> Turn | None:
+    def resume(self, session_id: str, scribe: AnswerSink, outputs: list[CallOutput], answer_id: str) -> Turn | None:
         """Go on with a parked turn; None where it is no more. Raises `CallsAnswered`."""
         self.check_open()
         session = self._table.get(session_id)
@@ -126,14 +128,19 @@ class Sessions:
         """The session of this owner whose parked turn waits for the result of this call."""
         for session in self._table.values():
             turn = session.turn
-            if turn is not None and turn.parked and turn.desk is not None and call_id in turn.desk.calls:
+            if (
+                turn is not None
+                and turn.parked
+                and turn.pending_calls is not None
+                and call_id in turn.pending_calls.calls
+            ):
                 return session.id if session.owner == owner else None
         return None
 
     def settled(self, session_id: str, call_id: str) -> bool:
         """Whether the turn that runs has asked this and does not wait for the answer any more."""
         session = self._table.get(session_id)
-        desk = None if session is None or session.turn is None else session.turn.desk
+        desk = None if session is None or session.turn is None else session.turn.pending_calls
         return desk is not None and desk.settled(call_id)
 
     def check_outputs(self, session_id: str, call_ids: list[str]) -> None:
@@ -151,7 +158,7 @@ class Sessions:
         """Let running turns end, then stop them, then let everything go."""
         self._draining = True
         if seconds <= 0 or not await self._quiet(seconds):
-            self._stop_all(Stop.DRAIN)
+            self._stop_all(StopCause.DRAIN)
             await self._quiet(patience)
         for session in tuple(self._table.values()):
             self._let_go(session)
@@ -181,9 +188,9 @@ class Sessions:
         """A turn that waits for its client would wait the whole drain for a request that we refuse."""
         for session in self._table.values():
             if session.turn is not None and session.turn.parked:
-                session.turn.stop(Stop.DRAIN)
+                session.turn.stop(StopCause.DRAIN)
 
-    def _stop_all(self, stop: Stop) -> None:
+    def _stop_all(self, stop: StopCause) -> None:
         for session in tuple(self._table.values()):
             session.stop_all(stop)
 

@@ -26,7 +26,7 @@ EVENT = "cold_start_breakdown"
 
 
 @dataclass
-class Timings:
+class TurnTimings:
     """The clock of one turn."""
 
     clock: Callable[[], float]

@@ -10,15 +10,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ostler.gateway.correlation import ORIGIN, Origin
+from ostler.gateway.correlation import ORIGIN, RequestOrigin
 from ostler.gateway.records import TakenBack
-from ostler.gateway.sessions.ask import Ask, Output
-from ostler.gateway.sessions.calls import ALWAYS, GRANTED, REFUSED, Desk, Permission
-from ostler.gateway.sessions.outcome import Stop
-from ostler.gateway.sessions.scribe import Nobody, Scribe
-from ostler.gateway.sessions.timings import Timings
+from ostler.gateway.sessions.ask import Ask, CallOutput
+from ostler.gateway.sessions.calls import ALWAYS, GRANTED, REFUSED, PendingCalls, Permission
+from ostler.gateway.sessions.outcome import StopCause
+from ostler.gateway.sessions.scribe import AnswerSink, DiscardingSink
+from ostler.gateway.sessions.timings import TurnTimings
 from ostler.pool.events import HostEvent, MessageDropped, PermissionAsked, Plan, Text, Thought, ToolStarted, TurnEvent
-from ostler.pool.turn import Turn as AgentTurn
+from ostler.pool.turn import AgentTurn as AgentTurn
 from ostler.pool.turn import weigh
 
 STREAMS = frozenset({Text, Thought})
@@ -34,8 +34,8 @@ COPIES = 4
 class Continuation:
     """The request that brings the results of function calls."""
 
-    scribe: Scribe
-    outputs: Sequence[Output]
+    scribe: AnswerSink
+    outputs: Sequence[CallOutput]
 
 
 @dataclass(eq=False)
@@ -44,8 +44,8 @@ class Turn:
 
     id: str
     ask: Ask
-    scribe: Scribe
-    timings: Timings
+    sink: AnswerSink
+    timings: TurnTimings
     said: list[str] = field(default_factory=list)
     """Pieces of the present answer."""
     answered: list[str] = field(default_factory=list)
@@ -66,11 +66,11 @@ class Turn:
     """Whether its client was told that it will be answered, and waits for nothing."""
     undo: TakenBack | None = None
     """What is to be taken back where its agent is never asked."""
-    desk: Desk | None = None
+    pending_calls: PendingCalls | None = None
     agent: AgentTurn | None = None
     streams: type[TurnEvent] | None = None
     """Text or thought, where the last item is one that grows."""
-    stopped: Stop | None = None
+    stopped: StopCause | None = None
     scope: asyncio.Timeout | None = None
     """What a stop ends while there is no agent to be told."""
     next: "asyncio.Future[Continuation | None] | None" = None
@@ -83,7 +83,7 @@ class Turn:
     answering: bool = False
     """Whether the agent has said, thought or called anything."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    origin: Origin = field(default_factory=ORIGIN.get)
+    origin: RequestOrigin = field(default_factory=ORIGIN.get)
     """The request that caused it."""
 
     @property
@@ -108,19 +108,19 @@ class Turn:
 
     def pending_permissions(self) -> list[Permission]:
         """What the agent asked and nobody has answered, the oldest first."""
-        return [] if self.desk is None else self.desk.permissions
+        return [] if self.pending_calls is None else self.pending_calls.permissions
 
     def answer_permission(self, permission_id: str, *, allow: bool, always: bool = False) -> bool:
         """Decide. False for a question that does not wait (any more). `always`: a yes for the whole session.
 
         Where it was handed to an API client and somebody else answers, the turn goes on with nobody listening.
         """
-        desk = self.desk
+        desk = self.pending_calls
         if desk is None or permission_id not in {each.id for each in desk.permissions}:
             return False
         desk.answer(permission_id, REFUSED if not allow else ALWAYS if always else GRANTED)
         if self.next is not None and not self.next.done() and not desk.waiting:
-            self.next.set_result(Continuation(Nobody(), ()))
+            self.next.set_result(Continuation(DiscardingSink(), ()))
         return True
 
     def take(self, event: TurnEvent) -> None:
@@ -142,7 +142,7 @@ class Turn:
         if kind in ITEMS and kind is not self.streams:
             self.items += 1
             self.streams = kind if kind in STREAMS else None
-        self.scribe.take(event)
+        self.sink.take(event)
 
     def put(self, event: HostEvent) -> None:
         """Something of our own, in its place among the agent's events."""
@@ -155,7 +155,7 @@ class Turn:
         if self.stopped is not None:
             agent.cancel()
 
-    def stop(self, reason: Stop) -> None:
+    def stop(self, reason: StopCause) -> None:
         """Ask for the end. What becomes of it is the turn's outcome."""
         if self.stopped is not None or self.over.is_set():
             return

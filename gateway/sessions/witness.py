@@ -14,7 +14,7 @@ from typing import Protocol
 from ostler.gateway.records import MessageRecord
 
 
-class Switch(StrEnum):
+class SwitchReason(StrEnum):
     """Why a conversation writes to another session now."""
 
     NEW = "new_session"
@@ -23,7 +23,7 @@ class Switch(StrEnum):
     COMPRESSION = "compression"
 
 
-class Witness(Protocol):
+class ConversationObserver(Protocol):
     async def recall(self, session_id: str, question: str) -> str:
         """What should be said to the agent before this question; "" for nothing. Never raises, never takes long."""
 
@@ -33,14 +33,14 @@ class Witness(Protocol):
     def session_ended(self, session_id: str, transcript: Sequence[MessageRecord]) -> None:
         """A session ended for good; this is its whole transcript."""
 
-    def session_switched(self, session_id: str, *, parent_id: str, reason: Switch) -> None:
+    def session_switched(self, session_id: str, *, parent_id: str, reason: SwitchReason) -> None:
         """The conversation writes to this session now. Only NEW forgets what was before."""
 
     def session_rewound(self, session_id: str) -> None:
         """Turns were taken back."""
 
 
-class NoWitness:
+class NoConversationObserver:
     """Nobody listens."""
 
     async def recall(self, session_id: str, question: str) -> str:
@@ -53,7 +53,7 @@ class NoWitness:
     def session_ended(self, session_id: str, transcript: Sequence[MessageRecord]) -> None:
         del session_id, transcript
 
-    def session_switched(self, session_id: str, *, parent_id: str, reason: Switch) -> None:
+    def session_switched(self, session_id: str, *, parent_id: str, reason: SwitchReason) -> None:
         del session_id, parent_id, reason
 
     def session_rewound(self, session_id: str) -> None:

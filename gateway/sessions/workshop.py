@@ -20,7 +20,7 @@ from ostler.bridge.threads import Threads
 from ostler.bridge.tool import Tool
 from ostler.bridge.toolbelt import NO_SERVICES, Toolbelt
 from ostler.bridge.upstreams.shared import SessionUpstreams, Upstreams
-from ostler.gateway.sessions.pulse import Pulse
+from ostler.gateway.sessions.pulse import KeepAliveDispatcher
 from ostler.wire.json import JsonObject
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ BoundSource: TypeAlias = Callable[[SessionContext], Awaitable[Iterable[Tool]]]
 """Of tools that are made for one session and know it (those of memory)."""
 
 
-class Outfit:
+class SessionTools:
     """What one session has besides its client's functions."""
 
     def __init__(self, belt: Toolbelt | None = None, servers: SessionUpstreams | None = None) -> None:
@@ -69,7 +69,7 @@ class Outfit:
         if self._servers is not None:
             ours += self._servers.offers(taken)
         own = combined(ours)
-        return combined([functions, Offer(own.definitions, Pulse(own.dispatcher, beat, every))])
+        return combined([functions, Offer(own.definitions, KeepAliveDispatcher(own.dispatcher, beat, every))])
 
     async def close(self) -> None:
         """End the servers that were this session's own."""
@@ -77,10 +77,10 @@ class Outfit:
             await self._servers.close()
 
 
-NOTHING: Final = Outfit()
+NOTHING: Final = SessionTools()
 
 
-class Workshop:
+class ToolsetFactory:
     """Where outfits are made. One per gateway."""
 
     def __init__(
@@ -107,15 +107,15 @@ class Workshop:
         belt = await self._belt(SessionContext(SessionFacts(session_id=NOBODY), ""), remembered=remembered)
         return () if belt is None else tuple(belt.offer.definitions)
 
-    async def outfit(self, context: SessionContext, *, remembered: bool) -> Outfit:
+    async def outfit(self, context: SessionContext, *, remembered: bool) -> SessionTools:
         """What this session gets; close it when the session ends."""
         belt = await self._belt(context, remembered=remembered)
         if self._upstreams is None:
-            return NOTHING if belt is None else Outfit(belt)
+            return NOTHING if belt is None else SessionTools(belt)
         for upstream in self._upstreams.shared:
             await upstream.tried()
         provider = context.facts.provider or ""
-        return Outfit(belt, await self._upstreams.open(provider=provider, session=context.key))
+        return SessionTools(belt, await self._upstreams.open(provider=provider, session=context.key))
 
     async def _belt(self, context: SessionContext, *, remembered: bool) -> Toolbelt | None:
         tools = [

@@ -22,7 +22,7 @@ FACTS_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class FolderHolder:
     """What the lock file says of the process that holds the folder, or held it last."""
 
     pid: int | None = None
@@ -63,7 +63,7 @@ class Ownership:
             os.close(held)
             raise
         os.ftruncate(held, 0)
-        os.pwrite(held, str(Holder(pid, command, since)).encode(), 0)
+        os.pwrite(held, str(FolderHolder(pid, command, since)).encode(), 0)
         return cls(path, held)
 
     def release(self) -> None:
@@ -87,14 +87,14 @@ def check_alone(folder: Path) -> None:
         Ownership.take(folder, pid=os.getpid()).release()
 
 
-def last_holder(folder: Path) -> Holder:
+def last_holder(folder: Path) -> FolderHolder:
     """Who holds the folder, or held it last: a hint for clients."""
     try:
-        return Holder.parse((folder / NAME).read_text(encoding="utf-8", errors="replace")[:FACTS_BYTES])
+        return FolderHolder.parse((folder / NAME).read_text(encoding="utf-8", errors="replace")[:FACTS_BYTES])
     except OSError:
-        return Holder()
+        return FolderHolder()
 
 
-def _holder_in(held: int) -> Holder:
+def _holder_in(held: int) -> FolderHolder:
     """What the holder wrote, if it has come to that."""
-    return Holder.parse(os.pread(held, FACTS_BYTES, 0).decode(errors="replace"))
+    return FolderHolder.parse(os.pread(held, FACTS_BYTES, 0).decode(errors="replace"))

@@ -16,7 +16,7 @@ class StoreWatch(Protocol):
         """Writes that were not stored, and why."""
 
 
-class NoWatch:
+class NoStoreWatch:
     """Nobody counts."""
 
     def stored(self, waits: Sequence[float]) -> None:

@@ -12,7 +12,7 @@ Rules:
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ostler.gateway.errors import Refused
+from ostler.gateway.errors import RequestRefused
 from ostler.gateway.records import SessionQuery, SessionRecord
 from ostler.gateway.store import Store
 
@@ -21,12 +21,12 @@ PAIRS = ('""', "''", "[]", "<>", "()", "“”", "«»", "„“", "‘’")
 LONGEST_NUMBER = 9
 
 
-class NoSuchTarget(Refused):
+class NoSuchTarget(RequestRefused):
     """The words lead to no session, or to several."""
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class TypedWords:
     """What was typed behind the command."""
 
     text: str
@@ -42,16 +42,16 @@ class Words:
         return -number if self.text.startswith("-") else number
 
 
-def words_of(typed: str) -> Words:
+def words_of(typed: str) -> TypedWords:
     """Without the quotes or brackets around the whole of it."""
     text = " ".join(typed.split())
     for pair in PAIRS:
         if len(text) >= 2 and text[0] == pair[0] and text[-1] == pair[1]:
-            return Words(text[1:-1].strip(), quoted=True)
-    return Words(text)
+            return TypedWords(text[1:-1].strip(), quoted=True)
+    return TypedWords(text)
 
 
-async def aimed(store: Store, words: Words, scope: SessionQuery, listed: Sequence[str]) -> SessionRecord:
+async def aimed(store: Store, words: TypedWords, scope: SessionQuery, listed: Sequence[str]) -> SessionRecord:
     """The session that is meant, at its live end; or `NoSuchTarget`."""
     found = await _named(store, words, scope, listed)
     end = await store.live_end(found.id) or found
@@ -64,7 +64,7 @@ def within(session: SessionRecord, scope: SessionQuery) -> bool:
     return all(wanted is None or wanted == given for wanted, given in facts)
 
 
-async def _named(store: Store, words: Words, scope: SessionQuery, listed: Sequence[str]) -> SessionRecord:
+async def _named(store: Store, words: TypedWords, scope: SessionQuery, listed: Sequence[str]) -> SessionRecord:
     if words.number is not None:
         return await _numbered(store, words.number, scope, listed)
     exact = await store.get_session(words.text)

@@ -6,11 +6,11 @@ beginning of exactly one listed name. A name that leads nowhere or to several pl
 
 from difflib import get_close_matches
 
-from ostler.gateway.errors import Refused
+from ostler.gateway.errors import RequestRefused
 from ostler.gateway.models import Models
 
 
-class NoSuchModel(Refused):
+class NoSuchModel(RequestRefused):
     """The name leads to no model, or to several."""
 
 

@@ -5,13 +5,13 @@ of them. `always` behind that is a yes for everything of the same kind in this s
 tool); it is forgotten with the session, and when the gateway restarts.
 """
 
-from ostler.gateway.faces.conversation import Conversation
+from ostler.gateway.faces.conversation import ChatConversation
 from ostler.gateway.sessions.calls import Permission
 
 NOTHING = "The agent asks for nothing."
 
 
-def decide(conversation: Conversation, which: str, *, allow: bool) -> str:
+def decide(conversation: ChatConversation, which: str, *, allow: bool) -> str:
     """Answer; what to tell the person."""
     at_work = conversation.at_work
     asked = at_work.pending_permissions() if at_work is not None else []

@@ -3,36 +3,38 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from ostler.gateway.faces.conversation import Conversation
+from ostler.gateway.faces.conversation import ChatConversation
 from ostler.gateway.records import NewSession, SessionRecord
 from ostler.gateway.sessions.ask import Ask
-from ostler.gateway.sessions.outcome import Outcome
-from ostler.gateway.sessions.permits import Rule
-from ostler.gateway.sessions.scribe import Nobody
+from ostler.gateway.sessions.outcome import TurnOutcome
+from ostler.gateway.sessions.permits import PermissionRule
+from ostler.gateway.sessions.scribe import DiscardingSink
 from ostler.gateway.sessions.session import Session
-from ostler.gateway.sessions.timings import Timings
+from ostler.gateway.sessions.timings import TurnTimings
 from ostler.gateway.sessions.turn import Turn
 from ostler.pool.prompt import TextPart
 
 
 @asynccontextmanager
-async def quiet(conversation: Conversation, session: SessionRecord) -> AsyncIterator[Session]:
+async def exclusive(conversation: ChatConversation, session: SessionRecord) -> AsyncIterator[Session]:
     """Nothing else touches the transcript meanwhile. Refused while a turn runs, on whatever face."""
     live = conversation.sessions.of(session.id, session.owner or "")
     async with conversation.sessions.held(live):
         yield live
 
 
-async def aside(conversation: Conversation, live: Session, text: str) -> tuple[Outcome, str]:
+async def aside(conversation: ChatConversation, live: Session, text: str) -> tuple[TurnOutcome, str]:
     """Ask the session's agent something that leaves nothing in the transcript; it may use no tools that ask first."""
     house = conversation.sessions.house
-    ask = Ask(await conversation.transport_key(), (TextPart(text),), text, (), rule=Rule.DENY, witnessed=False)
-    turn = Turn(house.ids.make("turn"), ask, Nobody(), Timings(house.clock))
+    ask = Ask(
+        await conversation.transport_key(), (TextPart(text),), text, (), rule=PermissionRule.DENY, witnessed=False
+    )
+    turn = Turn(house.ids.make("turn"), ask, DiscardingSink(), TurnTimings(house.clock))
     outcome = await live.aside(turn)
     return outcome, turn.text
 
 
-def offspring(conversation: Conversation, parent: SessionRecord, origin: str) -> NewSession:
+def offspring(conversation: ChatConversation, parent: SessionRecord, origin: str) -> NewSession:
     """A child of a session: at the same place, answered in the same way."""
     fresh = conversation.fresh()
     return NewSession(

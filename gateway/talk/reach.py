@@ -8,7 +8,7 @@ Rules:
 
 from collections.abc import Sequence
 
-from ostler.gateway.faces.conversation import Conversation
+from ostler.gateway.faces.conversation import ChatConversation
 from ostler.gateway.records import Role, SessionQuery, SessionRecord
 
 LISTED = "listed:"
@@ -16,7 +16,7 @@ API = "api"
 """The platform of the OpenAI API, where there are no chats: a client names its conversations as it likes."""
 
 
-def reach(conversation: Conversation, *, titled: bool | None = None) -> SessionQuery:
+def visible_sessions(conversation: ChatConversation, *, titled: bool | None = None) -> SessionQuery:
     """The sessions that exist for this conversation."""
     if conversation.caller.admin and conversation.caller.name:
         return SessionQuery(platform=None if titled is None else conversation.platform, titled=titled)
@@ -24,13 +24,13 @@ def reach(conversation: Conversation, *, titled: bool | None = None) -> SessionQ
     return SessionQuery(conversation.platform, conversation.owner, chat, titled=titled)
 
 
-async def remember_list(conversation: Conversation, sessions: Sequence[SessionRecord]) -> None:
+async def remember_list(conversation: ChatConversation, sessions: Sequence[SessionRecord]) -> None:
     """These were shown, in this order."""
     ids = [session.id for session in sessions]
     await conversation.store.set_mark(LISTED + conversation.key.stored, {"sessions": ids})
 
 
-async def remembered_list(conversation: Conversation) -> list[str] | None:
+async def remembered_list(conversation: ChatConversation) -> list[str] | None:
     """The ids of the list that was shown last; None where none was."""
     name = LISTED + conversation.key.stored
     mark = (await conversation.store.marks(name)).get(name)
@@ -38,7 +38,7 @@ async def remembered_list(conversation: Conversation) -> list[str] | None:
     return [str(session_id) for session_id in found] if isinstance(found, list) else None
 
 
-async def previews(conversation: Conversation, sessions: Sequence[SessionRecord]) -> dict[str, str]:
+async def previews(conversation: ChatConversation, sessions: Sequence[SessionRecord]) -> dict[str, str]:
     """The last thing the person said in each."""
     found = {}
     for session in sessions:

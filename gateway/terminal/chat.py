@@ -18,7 +18,7 @@ from ostler.gateway.terminal.http import Unreachable
 from ostler.gateway.terminal.keyboard import Consent, Interrupted, Keyboard
 from ostler.gateway.terminal.screen import Screen
 from ostler.gateway.terminal.talk import Talk
-from ostler.pool.crew import Crew
+from ostler.pool.crew import TaskOwner
 from ostler.wire.json import JsonObject, Undecodable, decode, encode_line
 
 log = logging.getLogger(__name__)
@@ -28,13 +28,13 @@ CODES = {"completed": GOOD, "incomplete": FAILED, "failed": FAILED, "cancelled":
 
 
 @dataclass
-class Chat:
+class TerminalChat:
     """One conversation, until its keyboard has no more messages."""
 
     talk: Talk
     keyboard: Keyboard
     screen: Screen
-    crew: Crew
+    crew: TaskOwner
     code: int = GOOD
     _streamed: bool = False
     """Whether the answer was shown while it grew."""

@@ -19,7 +19,7 @@ from ostler.gateway.config.load import Loaded, load
 from ostler.gateway.data_folder import spelled_out
 from ostler.gateway.errors import StoreOwned
 from ostler.gateway.importing import importing
-from ostler.gateway.terminal.http import UNIX, Line, Unreachable
+from ostler.gateway.terminal.http import UNIX, HttpClient, Unreachable
 from ostler.wire.json import Undecodable, decode
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ COMMAND = "ostler chat"
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
+class GatewayOptions:
     """What the command line says."""
 
     url: str | None = None
@@ -48,12 +48,12 @@ class Whereabouts:
     """Seconds to wait for a gateway that was met and is gone; None: until somebody ends the wait."""
 
 
-class Gatehouse:
+class GatewayLocator:
     """Finds a gateway, and another one when that is gone. What it brought along ends with it."""
 
     def __init__(
         self,
-        where: Whereabouts,
+        where: GatewayOptions,
         loaded: Loaded,
         environ: Mapping[str, str],
         stack: AsyncExitStack,
@@ -61,7 +61,7 @@ class Gatehouse:
     ) -> None:
         """`tell` gets what the person should know about a gateway that is gone."""
         self._tell = tell
-        self._met: Line | None = None
+        self._met: HttpClient | None = None
         self._where = where
         self._loaded = loaded
         self._environ = environ
@@ -71,13 +71,13 @@ class Gatehouse:
     @classmethod
     @asynccontextmanager
     async def opened(
-        cls, where: Whereabouts, environ: Mapping[str, str], tell: Callable[[str], None]
+        cls, where: GatewayOptions, environ: Mapping[str, str], tell: Callable[[str], None]
     ) -> AsyncIterator[Self]:
         """For as long as the block lasts."""
         async with AsyncExitStack() as stack:
             yield cls(where, load(environ, config=where.config, data_dir=where.data_dir), environ, stack, tell)
 
-    async def find(self) -> Line:
+    async def find(self) -> HttpClient:
         """A line to a gateway that answers; once one was met, wait for it."""
         if self._met is None:
             self._met = await self._running() or await self._own_or_found()
@@ -90,14 +90,14 @@ class Gatehouse:
             self._met = await self._back(self._met)
         return self._met
 
-    async def _running(self) -> Line | None:
+    async def _running(self) -> HttpClient | None:
         """The gateway that is named, else the one of the folder or the configuration. Raises `Unreachable` where the
         named one does not answer."""
         if self._where.url is not None:
-            return await reached(Line(self._where.url.rstrip("/"), self._key))
+            return await reached(HttpClient(self._where.url.rstrip("/"), self._key))
         return await running_gateway(self._loaded, self._key)
 
-    async def _taking_work(self) -> Line | None:
+    async def _taking_work(self) -> HttpClient | None:
         """The same, unless it is about to stop."""
         try:
             line = await self._running()
@@ -106,7 +106,7 @@ class Gatehouse:
             log.debug("%s", error)
             return None
 
-    async def _back(self, met: Line) -> Line:
+    async def _back(self, met: HttpClient) -> HttpClient:
         """Wait for a gateway that was met. Raises `Unreachable` when the patience is over."""
         self._tell(f"The gateway at {met.address} is gone or about to stop; waiting for it. Ctrl-C keeps your text.")
         pause = LOOK_EVERY
@@ -127,7 +127,7 @@ class Gatehouse:
 
         return last_holder(self._loaded.data_dir).command == COMMAND
 
-    async def _own_or_found(self) -> Line:
+    async def _own_or_found(self) -> HttpClient:
         """Our own gateway; or, where another terminal was faster, that one's."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + OWNED_SECONDS
@@ -147,22 +147,22 @@ class Gatehouse:
             await asyncio.sleep(LOOK_EVERY)
 
 
-async def reached(line: Line) -> Line:
+async def reached(line: HttpClient) -> HttpClient:
     """The line itself, if a gateway answers there."""
     if not await answers(line):
         raise Unreachable(line.address, "what answers there is no ostler gateway")
     return line
 
 
-async def running_gateway(loaded: Loaded, key: str | None) -> Line | None:
+async def running_gateway(loaded: Loaded, key: str | None) -> HttpClient | None:
     """The gateway of this folder or of this configuration, if it runs."""
     for address in (left_address(loaded.data_dir), configured_address(loaded)):
         if address is None:
             continue
         try:
-            if await answers(Line(address)):
+            if await answers(HttpClient(address)):
                 if key is None or await asyncio.to_thread(is_ours, address):
-                    return Line(address, key)
+                    return HttpClient(address, key)
                 log.warning("somebody else listens at %s: no key is sent there", address)
         except Unreachable as error:
             log.debug("%s", error)
@@ -179,10 +179,10 @@ def configured_address(loaded: Loaded) -> str | None:
     return f"http://127.0.0.1:{gateway.port}"
 
 
-async def answers(line: Line) -> bool:
+async def answers(line: HttpClient) -> bool:
     """Whether a gateway is there; `Unreachable` where nobody is. Asked without a key."""
     try:
-        async with asyncio.timeout(PROBE_SECONDS), Line(line.address).request("GET", "/healthz") as reply:
+        async with asyncio.timeout(PROBE_SECONDS), HttpClient(line.address).request("GET", "/healthz") as reply:
             found = decode(await reply.read())
     except TimeoutError as error:
         raise Unreachable(line.address, f"no answer within {PROBE_SECONDS:g} s", before_sending=True) from error
@@ -191,10 +191,10 @@ async def answers(line: Line) -> bool:
     return isinstance(found, dict) and found.get("status") == "ok"
 
 
-async def leaves(line: Line) -> bool:
+async def leaves(line: HttpClient) -> bool:
     """Whether the gateway there takes no new work because it is about to stop."""
     try:
-        async with asyncio.timeout(PROBE_SECONDS), Line(line.address).request("GET", "/readyz") as reply:
+        async with asyncio.timeout(PROBE_SECONDS), HttpClient(line.address).request("GET", "/readyz") as reply:
             found = decode(await reply.read())
     except (TimeoutError, Undecodable):
         return True

@@ -56,7 +56,7 @@ class Arrival:
 
 
 @dataclass
-class Reply:
+class HttpReply:
     """An answer whose head has come."""
 
     address: str
@@ -81,7 +81,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class HttpClient:
     """Where a gateway is, and the key it wants."""
 
     address: str
@@ -89,7 +89,7 @@ class Line:
     key: str | None = None
 
     @asynccontextmanager
-    async def request(self, method: str, path: str, body: bytes | None = None) -> AsyncIterator[Reply]:
+    async def request(self, method: str, path: str, body: bytes | None = None) -> AsyncIterator[HttpReply]:
         """Send it; the reply, when its head is there."""
         reader, writer = await connect(self.address)
         try:
@@ -134,13 +134,13 @@ def all_refused(told: str) -> bool:
     return told.count("[Errno ") == told.count(f"[Errno {errno.ECONNREFUSED}]") > 0
 
 
-async def head_of(reader: asyncio.StreamReader, address: str) -> Reply:
+async def head_of(reader: asyncio.StreamReader, address: str) -> HttpReply:
     """Read until the headers are there."""
     answer = Arrival()
     parser = httptools.HttpResponseParser(answer)
     while not answer.begun:
         await feed(reader, parser, address)
-    return Reply(address, parser.get_status_code(), answer.headers, answer, parser, reader)
+    return HttpReply(address, parser.get_status_code(), answer.headers, answer, parser, reader)
 
 
 async def feed(reader: asyncio.StreamReader, parser: "httptools.HttpResponseParser", address: str) -> None:

@@ -54,7 +54,7 @@ class Keyboard(Protocol):
         """A message that was not sent: the next line begins with it."""
 
 
-class Script:
+class ScriptedInput:
     """Messages that are all there from the beginning."""
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -72,7 +72,7 @@ class Script:
         """A script says its messages in their order, or ends."""
 
 
-class Person:
+class TerminalInput:
     """Somebody at a terminal."""
 
     def __init__(self, folder: Path, commands: Sequence[tuple[str, str]]) -> None:

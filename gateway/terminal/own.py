@@ -26,8 +26,8 @@ from ostler.gateway.listener import address_of, listen_unix
 from ostler.gateway.log import LogLines, checked
 from ostler.gateway.serving import Server
 from ostler.gateway.terminal.gatehouse import COMMAND
-from ostler.gateway.terminal.http import Line
-from ostler.pool.crew import Crew
+from ostler.gateway.terminal.http import HttpClient
+from ostler.pool.crew import TaskOwner
 
 LOG_FILE = "chat.log"
 FAREWELL = 5.0
@@ -35,7 +35,7 @@ FAREWELL = 5.0
 
 
 @asynccontextmanager
-async def own_gateway(loaded: Loaded, environ: Mapping[str, str], *, prewarm: bool) -> AsyncIterator[Line]:
+async def own_gateway(loaded: Loaded, environ: Mapping[str, str], *, prewarm: bool) -> AsyncIterator[HttpClient]:
     """A whole gateway in this process. Or `StoreOwned`."""
     log_to(loaded)
     pool = msgspec.structs.replace(loaded.settings.pool, prewarm=loaded.settings.pool.prewarm or prewarm)
@@ -49,13 +49,13 @@ async def own_gateway(loaded: Loaded, environ: Mapping[str, str], *, prewarm: bo
         admin = stack.enter_context(listening(loaded.data_dir))
         leave_address(loaded.data_dir, address_of(listener))
         servers = (Server.of(gateway.app), Server.of(gateway.admin, Familiar))
-        crew = Crew(asyncio.get_running_loop(), log_death)
+        crew = TaskOwner(asyncio.get_running_loop(), log_death)
         serving = [
             crew.start(server.serve(sockets=[place]), "the gateway of this terminal")
             for server, place in zip(servers, (listener, admin), strict=True)
         ]
         try:
-            yield Line(address_of(listener))
+            yield HttpClient(address_of(listener))
         finally:
             # Other terminals may talk to this gateway: what is being said to them is not cut off in the middle.
             await gateway.sessions.drain(min(FAREWELL, settings.gateway.drain))

@@ -18,12 +18,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ostler.gateway.data_folder import data_folder
-from ostler.gateway.terminal.chat import FAILED, Chat
-from ostler.gateway.terminal.gatehouse import Gatehouse, Whereabouts
-from ostler.gateway.terminal.keyboard import Keyboard, Person, Script, read_script
+from ostler.gateway.terminal.chat import FAILED, TerminalChat
+from ostler.gateway.terminal.gatehouse import GatewayLocator, GatewayOptions
+from ostler.gateway.terminal.keyboard import Keyboard, ScriptedInput, TerminalInput, read_script
 from ostler.gateway.terminal.screen import Screen
 from ostler.gateway.terminal.talk import Talk
-from ostler.pool.crew import Crew
+from ostler.pool.crew import TaskOwner
 
 PLATFORM = "terminal"
 HANG_UP = (signal.SIGTERM, signal.SIGHUP)
@@ -34,7 +34,7 @@ GREETING = "Enter sends, Alt-Enter begins a line, Ctrl-C stops the agent, Ctrl-D
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class ChatOptions:
     """The command line."""
 
     once: str | None = None
@@ -49,23 +49,23 @@ class Wishes:
     config: str | None = None
 
 
-async def sit_down(wishes: Wishes, environ: Mapping[str, str]) -> int:
+async def sit_down(wishes: ChatOptions, environ: Mapping[str, str]) -> int:
     """The whole of it; the exit code."""
     loop, hung_up = asyncio.get_running_loop(), asyncio.Event()
     for number in HANG_UP:
         loop.add_signal_handler(number, hang_up, hung_up, asyncio.current_task())
     keyboard = await seated(wishes, environ)
-    crew = Crew(loop, seen)
-    patience = None if isinstance(keyboard, Person) else SCRIPT_PATIENCE
-    where = Whereabouts(wishes.url, wishes.config, wishes.data_dir, prewarm=wishes.model is None, patience=patience)
+    crew = TaskOwner(loop, seen)
+    patience = None if isinstance(keyboard, TerminalInput) else SCRIPT_PATIENCE
+    where = GatewayOptions(wishes.url, wishes.config, wishes.data_dir, prewarm=wishes.model is None, patience=patience)
     screen = Screen(sys.stdout, sys.stderr)
     try:
-        async with Gatehouse.opened(where, environ, screen.notice) as house:
+        async with GatewayLocator.opened(where, environ, screen.notice) as house:
             place = f"{PLATFORM}:thread:{quote(user(), safe='')}"
             talk = Talk(house.find, wishes.key or f"{place}:{secrets.token_hex(4)}")
-            chat = Chat(talk, keyboard, screen, crew)
+            chat = TerminalChat(talk, keyboard, screen, crew)
             await talk.connect()
-            if isinstance(keyboard, Person):
+            if isinstance(keyboard, TerminalInput):
                 chat.screen.notice(GREETING)
             if not await chat.opened(await orders(wishes, talk, place)):
                 return FAILED
@@ -85,21 +85,21 @@ def hang_up(told: asyncio.Event, sitting: "asyncio.Task[int] | None") -> None:
         sitting.cancel()
 
 
-async def seated(wishes: Wishes, environ: Mapping[str, str]) -> Keyboard:
+async def seated(wishes: ChatOptions, environ: Mapping[str, str]) -> Keyboard:
     """Who talks: a person where both ends are a terminal, else a script."""
     if wishes.once is not None and wishes.once != STDIN:
-        return Script([wishes.once])
+        return ScriptedInput([wishes.once])
     if wishes.once is None and sys.stdin.isatty() and sys.stdout.isatty():
         from ostler.gateway.commands import load as load_commands  # noqa: PLC0415 - a script completes nothing
 
         commands = [
             (f"/{name}", command.summary) for command in load_commands() for name in (command.name, *command.aliases)
         ]
-        return Person(data_folder(wishes.data_dir, environ), commands)
-    return Script(await read_script(sys.stdin, lines=wishes.lines))
+        return TerminalInput(data_folder(wishes.data_dir, environ), commands)
+    return ScriptedInput(await read_script(sys.stdin, lines=wishes.lines))
 
 
-async def orders(wishes: Wishes, talk: Talk, place: str) -> list[str]:
+async def orders(wishes: ChatOptions, talk: Talk, place: str) -> list[str]:
     """What the command line asks for, as commands."""
     found: list[str] = []
     if wishes.resume is not None:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from ostler.gateway.errors import GatewayError
 from ostler.gateway.terminal.events import EventReader, object_of
-from ostler.gateway.terminal.http import Line, Reply, Unreachable
+from ostler.gateway.terminal.http import HttpClient, HttpReply, Unreachable
 from ostler.wire.json import JsonObject, encode_line
 
 UNAUTHORIZED, UNAVAILABLE = 401, 503
@@ -42,14 +42,14 @@ class NotConnected(GatewayError):
 class Talk:
     """Of one session key."""
 
-    find: Callable[[], Awaitable[Line]]
+    find: Callable[[], Awaitable[HttpClient]]
     """A gateway that answers; asked again when the one we had is gone."""
     key: str
     settings: JsonObject = field(default_factory=dict)
     """What each message carries besides its text."""
     searching: bool = False
     """Whether a gateway is looked for: what is to be sent then has been seen by none."""
-    _line: Line | None = None
+    _line: HttpClient | None = None
 
     async def say(self, text: str) -> AsyncIterator[JsonObject]:
         """Send a message or a command; everything that is answered."""
@@ -84,7 +84,7 @@ class Talk:
         await self._gateway()
 
     @asynccontextmanager
-    async def _sent(self, method: str, path: str, body: bytes | None = None) -> AsyncIterator[Reply]:
+    async def _sent(self, method: str, path: str, body: bytes | None = None) -> AsyncIterator[HttpReply]:
         """Send a request, to the next gateway where the one we had is gone or about to stop."""
         while True:
             async with AsyncExitStack() as stack:
@@ -100,7 +100,7 @@ class Talk:
                 yield reply
                 return
 
-    async def _gateway(self) -> Line:
+    async def _gateway(self) -> HttpClient:
         """Look for one."""
         self.searching = True
         try:
@@ -114,7 +114,7 @@ class Talk:
         return f"/v1/sessions/{quote(self.key, safe='')}"
 
 
-async def check_taken(reply: Reply) -> None:
+async def check_taken(reply: HttpReply) -> None:
     """Raise `Unreachable` where the gateway refused the request because it is about to stop; `TurnedDown` where it is
     unavailable for another reason."""
     if reply.status != UNAVAILABLE:
@@ -127,7 +127,7 @@ async def check_taken(reply: Reply) -> None:
         raise
 
 
-async def whole(reply: Reply) -> JsonObject:
+async def whole(reply: HttpReply) -> JsonObject:
     """The object of an answer, or `TurnedDown`."""
     found = object_of(await reply.read())
     if reply.status < 400:

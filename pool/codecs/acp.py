@@ -12,7 +12,17 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ostler.pool.codec import AgentInfo, BadReply, Call, Notice, Opened, PermissionWanted, Refused, Told, Wanted
+from ostler.pool.codec import (
+    AgentCall,
+    AgentInfo,
+    AgentNotification,
+    AgentRequest,
+    BadReply,
+    Opened,
+    PermissionWanted,
+    RefusedRequest,
+    SessionUpdate,
+)
 from ostler.pool.events import (
     AgentEvent,
     Finished,
@@ -22,7 +32,7 @@ from ostler.pool.events import (
     PermissionOption,
     Plan,
     PlanStep,
-    Reason,
+    StopReason,
     Text,
     Thought,
     ToolEnded,
@@ -33,7 +43,7 @@ from ostler.pool.events import (
     UserText,
 )
 from ostler.pool.order import SeatOrder
-from ostler.pool.ports import HttpEndpoint, RelayCommand, ToolResult, ToolTicket
+from ostler.pool.ports import HttpEndpoint, RelayLaunch, ToolResult, ToolTicket
 from ostler.pool.prompt import (
     AudioPart,
     FilePart,
@@ -52,12 +62,12 @@ VERSION = 1
 CLIENT_INFO = {"name": "ostler", "title": "ostler", "version": "0.1.0"}
 CAPABILITIES = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
 
-STOP_REASONS: Mapping[str, Reason] = {
-    "end_turn": Reason.DONE,
-    "max_tokens": Reason.LIMIT,
-    "max_turn_requests": Reason.LIMIT,
-    "refusal": Reason.REFUSED,
-    "cancelled": Reason.CANCELLED,
+STOP_REASONS: Mapping[str, StopReason] = {
+    "end_turn": StopReason.DONE,
+    "max_tokens": StopReason.LIMIT,
+    "max_turn_requests": StopReason.LIMIT,
+    "refusal": StopReason.REFUSED,
+    "cancelled": StopReason.CANCELLED,
 }
 STATUSES: Mapping[Any, ToolStatus] = {
     "pending": ToolStatus.PENDING,
@@ -78,8 +88,8 @@ class AcpCodec:
         self._channel = channel
         self._asked = itertools.count(1)
 
-    def hello(self) -> Call:
-        return Call(
+    def hello(self) -> AgentCall:
+        return AgentCall(
             "initialize",
             {"protocolVersion": VERSION, "clientCapabilities": CAPABILITIES, "clientInfo": CLIENT_INFO},
         )
@@ -105,17 +115,17 @@ class AcpCodec:
             channels=_channels(_object(capabilities.get("mcpCapabilities"))),
         )
 
-    def greetings(self) -> Sequence[Notice]:
+    def greetings(self) -> Sequence[AgentNotification]:
         return ()
 
-    def open(self, order: SeatOrder) -> Call:
-        return Call("session/new", self._placed(order))
+    def open(self, order: SeatOrder) -> AgentCall:
+        return AgentCall("session/new", self._placed(order))
 
-    def unearth(self, session_id: str) -> Sequence[Call]:  # noqa: ARG002 (other dialects need it)
+    def unearth(self, session_id: str) -> Sequence[AgentCall]:  # noqa: ARG002 (other dialects need it)
         return ()
 
-    def load(self, session_id: str, order: SeatOrder) -> Call:
-        return Call("session/load", {"sessionId": session_id, **self._placed(order)})
+    def load(self, session_id: str, order: SeatOrder) -> AgentCall:
+        return AgentCall("session/load", {"sessionId": session_id, **self._placed(order)})
 
     def opened(self, result: Any, session_id: str | None = None) -> Opened:
         answer = _object(result)
@@ -126,17 +136,17 @@ class AcpCodec:
         model = _object(answer.get("models")).get("currentModelId")
         return Opened(found, model=_text(model) or None, mode=_text(mode) or None)
 
-    def recite(self, session_id: str, turns: int) -> Sequence[Call]:  # noqa: ARG002 (other dialects need it)
+    def recent_turns(self, session_id: str, turns: int) -> Sequence[AgentCall]:  # noqa: ARG002 (other dialects need it)
         return ()
 
     def recited(self, result: Any) -> Sequence[AgentEvent]:  # noqa: ARG002 (other dialects need it)
         return ()
 
-    def set_mode(self, session_id: str, mode: str) -> Sequence[Call]:
-        return (Call("session/set_mode", {"sessionId": session_id, "modeId": mode}),)
+    def set_mode(self, session_id: str, mode: str) -> Sequence[AgentCall]:
+        return (AgentCall("session/set_mode", {"sessionId": session_id, "modeId": mode}),)
 
-    def prompt(self, session_id: str, parts: Sequence[PromptPart], level: Level | None = None) -> Call:  # noqa: ARG002 (other dialects need it)
-        return Call("session/prompt", {"sessionId": session_id, "prompt": [_block(part) for part in parts]})
+    def prompt(self, session_id: str, parts: Sequence[PromptPart], level: Level | None = None) -> AgentCall:  # noqa: ARG002 (other dialects need it)
+        return AgentCall("session/prompt", {"sessionId": session_id, "prompt": [_block(part) for part in parts]})
 
     def replied(self, session_id: str, result: Any) -> Finished | None:  # noqa: ARG002 (other dialects need it)
         answer = _object(result)
@@ -144,26 +154,26 @@ class AcpCodec:
         usage = _usage(_object(answer.get("usage")))
         reason = STOP_REASONS.get(said) if type(said) is str else None
         if reason is None:
-            return Finished(Reason.DONE, f"the agent gave the unknown stop reason {said!r}", usage)
+            return Finished(StopReason.DONE, f"the agent gave the unknown stop reason {said!r}", usage)
         return Finished(reason, "", usage)
 
     def failed(self, session_id: str, fault: RpcFault) -> None:
         """Nothing is remembered of a turn."""
 
-    def cancel(self, session_id: str) -> Call | Notice | None:
-        return Notice("session/cancel", {"sessionId": session_id})
+    def cancel(self, session_id: str) -> AgentCall | AgentNotification | None:
+        return AgentNotification("session/cancel", {"sessionId": session_id})
 
-    def close(self, session_id: str, *, offered: bool) -> Sequence[Call]:
-        return (Call("session/close", {"sessionId": session_id}),) if offered else ()
+    def close(self, session_id: str, *, offered: bool) -> Sequence[AgentCall]:
+        return (AgentCall("session/close", {"sessionId": session_id}),) if offered else ()
 
     def forget(self, session_id: str) -> None:
         """Nothing is remembered of a session."""
 
-    def probe(self) -> Call:
+    def probe(self) -> AgentCall:
         # No agent knows it, every agent answers it, none does any work for it.
-        return Call("_ostler/ping", {})
+        return AgentCall("_ostler/ping", {})
 
-    def told(self, method: str, params: JsonObject) -> Told | None:
+    def session_update(self, method: str, params: JsonObject) -> SessionUpdate | None:
         if method != "session/update":
             return None
         session_id = params.get("sessionId")
@@ -176,13 +186,13 @@ class AcpCodec:
             # A kind of tomorrow, or a known one in a shape of tomorrow: the same to us.
             return session_id, _other(update)
 
-    def wanted(self, method: str, params: JsonObject) -> Wanted:
+    def wanted(self, method: str, params: JsonObject) -> AgentRequest:
         if method != "session/request_permission":
-            return Refused(RpcFault(METHOD_NOT_FOUND, f"ostler does not offer {method}"))
+            return RefusedRequest(RpcFault(METHOD_NOT_FOUND, f"ostler does not offer {method}"))
         session_id, call = params.get("sessionId"), _object(params.get("toolCall"))
         options = _options(params.get("options"))
         if type(session_id) is not str or options is None:
-            return Refused(RpcFault(INVALID_PARAMS, "a permission request needs a sessionId and options"))
+            return RefusedRequest(RpcFault(INVALID_PARAMS, "a permission request needs a sessionId and options"))
         asked = PermissionAsked(f"p{next(self._asked)}", _text(call.get("title")), options, call)
         return PermissionWanted(session_id, asked)
 
@@ -214,7 +224,7 @@ class AcpCodec:
         return _stdio_server(ticket.relay)
 
 
-def _stdio_server(relay: RelayCommand) -> JsonObject:
+def _stdio_server(relay: RelayLaunch) -> JsonObject:
     command, *arguments = relay.argv
     return {"name": relay.name, "command": command, "args": arguments, "env": _pairs(relay.env)}
 

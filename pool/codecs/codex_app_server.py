@@ -17,16 +17,16 @@ from typing import Any
 import orjson
 
 from ostler.pool.codec import (
+    AgentCall,
     AgentInfo,
+    AgentNotification,
+    AgentRequest,
     BadReply,
-    Call,
-    Notice,
     Opened,
     PermissionWanted,
-    Refused,
-    Told,
+    RefusedRequest,
+    SessionUpdate,
     ToolWanted,
-    Wanted,
 )
 from ostler.pool.codecs.codex_news import READERS, Thread, retold
 from ostler.pool.events import (
@@ -35,7 +35,7 @@ from ostler.pool.events import (
     Other,
     PermissionAsked,
     PermissionOption,
-    Reason,
+    StopReason,
 )
 from ostler.pool.order import SeatOrder
 from ostler.pool.ports import ToolResult
@@ -109,8 +109,8 @@ class CodexCodec:
         self._asked = itertools.count(1)
         self.stale = 0
 
-    def hello(self) -> Call:
-        return Call("initialize", {"clientInfo": CLIENT_INFO, "capabilities": {"experimentalApi": True}})
+    def hello(self) -> AgentCall:
+        return AgentCall("initialize", {"clientInfo": CLIENT_INFO, "capabilities": {"experimentalApi": True}})
 
     def welcomed(self, result: Any) -> AgentInfo:
         agent = result.get("userAgent") if type(result) is dict else None
@@ -123,21 +123,21 @@ class CodexCodec:
         channels = frozenset({ToolChannel.RELAY, ToolChannel.DYNAMIC_TOOLS})
         return AgentInfo("codex", version, prompt=takes, loads=True, channels=channels, closes=True)
 
-    def greetings(self) -> Sequence[Notice]:
-        return (Notice("initialized", {}),)
+    def greetings(self) -> Sequence[AgentNotification]:
+        return (AgentNotification("initialized", {}),)
 
-    def open(self, order: SeatOrder) -> Call:
+    def open(self, order: SeatOrder) -> AgentCall:
         params = self._placed(order)
         if self._native_tools and order.ticket is not None:
             params["dynamicTools"] = [_tool(definition) for definition in order.ticket.definitions]
-        return Call("thread/start", params)
+        return AgentCall("thread/start", params)
 
-    def unearth(self, session_id: str) -> Sequence[Call]:
+    def unearth(self, session_id: str) -> Sequence[AgentCall]:
         # Closing archives a thread, and an archived one cannot be resumed.
-        return (Call("thread/unarchive", {"threadId": session_id}),)
+        return (AgentCall("thread/unarchive", {"threadId": session_id}),)
 
-    def load(self, session_id: str, order: SeatOrder) -> Call:
-        return Call("thread/resume", {"threadId": session_id, "excludeTurns": True, **self._placed(order)})
+    def load(self, session_id: str, order: SeatOrder) -> AgentCall:
+        return AgentCall("thread/resume", {"threadId": session_id, "excludeTurns": True, **self._placed(order)})
 
     def opened(self, result: Any, session_id: str | None = None) -> Opened:
         answer = result if type(result) is dict else {}
@@ -149,10 +149,10 @@ class CodexCodec:
         model = answer.get("model")
         return Opened(found, model=model if type(model) is str else None)
 
-    def recite(self, session_id: str, turns: int) -> Sequence[Call]:
+    def recent_turns(self, session_id: str, turns: int) -> Sequence[AgentCall]:
         # The last ones only: a resume that brings turns brings all of them.
         newest = {"limit": turns, "sortDirection": "desc", "itemsView": "full"}
-        return (Call("thread/turns/list", {"threadId": session_id, **newest}),)
+        return (AgentCall("thread/turns/list", {"threadId": session_id, **newest}),)
 
     def recited(self, result: Any) -> Sequence[AgentEvent]:
         try:
@@ -161,49 +161,49 @@ class CodexCodec:
             raise BadReply("its answer to thread/turns/list has no turns in a shape that ostler knows") from error
         return [event for item in items for event in retold(item)]
 
-    def set_mode(self, session_id: str, mode: str) -> Sequence[Call]:  # noqa: ARG002 (threads have no modes)
+    def set_mode(self, session_id: str, mode: str) -> Sequence[AgentCall]:  # noqa: ARG002 (threads have no modes)
         return ()
 
-    def prompt(self, session_id: str, parts: Sequence[PromptPart], level: Level | None = None) -> Call:
+    def prompt(self, session_id: str, parts: Sequence[PromptPart], level: Level | None = None) -> AgentCall:
         thread = self._thread(session_id)
         thread.past, thread.turn, thread.running = thread.turn or thread.past, None, False
         thread.spoken.clear()
         thread.changes.clear()
         said = [_input(part) for part in parts]
         allowed = self._turns.get(level, {}) if level is not None else {}
-        return Call("turn/start", {"threadId": session_id, "input": said, **allowed})
+        return AgentCall("turn/start", {"threadId": session_id, "input": said, **allowed})
 
     def replied(self, session_id: str, result: Any) -> Finished | None:
         turn = result.get("turn") if type(result) is dict else None
         turn_id = turn.get("id") if type(turn) is dict else None
         if type(turn_id) is not str:
-            return Finished(Reason.FAILED, "its answer to turn/start names no turn")
+            return Finished(StopReason.FAILED, "its answer to turn/start names no turn")
         self._thread(session_id).turn = turn_id
         return None
 
     def failed(self, session_id: str, fault: RpcFault) -> None:  # noqa: ARG002 (the caller reads the fault)
         self._thread(session_id).turn = None
 
-    def cancel(self, session_id: str) -> Call | Notice | None:
+    def cancel(self, session_id: str) -> AgentCall | AgentNotification | None:
         thread = self._thread(session_id)
         if thread.turn is None or not thread.running:
             return None
-        return Call("turn/interrupt", {"threadId": session_id, "turnId": thread.turn})
+        return AgentCall("turn/interrupt", {"threadId": session_id, "turnId": thread.turn})
 
-    def close(self, session_id: str, *, offered: bool) -> Sequence[Call]:  # noqa: ARG002 (every version has them)
+    def close(self, session_id: str, *, offered: bool) -> Sequence[AgentCall]:  # noqa: ARG002 (every version has them)
         # Unsubscribing alone keeps tool servers for a minute; archiving alone keeps the thread loaded.
         return (
-            Call("thread/unsubscribe", {"threadId": session_id}),
-            Call("thread/archive", {"threadId": session_id}),
+            AgentCall("thread/unsubscribe", {"threadId": session_id}),
+            AgentCall("thread/archive", {"threadId": session_id}),
         )
 
     def forget(self, session_id: str) -> None:
         self._threads.pop(session_id, None)
 
-    def probe(self) -> Call:
-        return Call("thread/loaded/list", {"limit": 1})
+    def probe(self) -> AgentCall:
+        return AgentCall("thread/loaded/list", {"limit": 1})
 
-    def told(self, method: str, params: JsonObject) -> Told | None:
+    def session_update(self, method: str, params: JsonObject) -> SessionUpdate | None:
         thread_id = params.get("threadId")
         thread = self._threads.get(thread_id) if type(thread_id) is str else None
         if thread is None or type(thread_id) is not str:
@@ -217,12 +217,12 @@ class CodexCodec:
         except (KeyError, TypeError, AttributeError, ValueError):
             return thread_id, Other(method, params)
 
-    def wanted(self, method: str, params: JsonObject) -> Wanted:
+    def wanted(self, method: str, params: JsonObject) -> AgentRequest:
         thread_id = params.get("threadId")
         if method != "item/tool/call" and method not in ASKING:
-            return Refused(RpcFault(METHOD_NOT_FOUND, f"ostler does not offer {method}"))
+            return RefusedRequest(RpcFault(METHOD_NOT_FOUND, f"ostler does not offer {method}"))
         if type(thread_id) is not str:
-            return Refused(RpcFault(INVALID_PARAMS, "the request names no thread"))
+            return RefusedRequest(RpcFault(INVALID_PARAMS, "the request names no thread"))
         if method == "item/tool/call":
             return _tool_wanted(thread_id, params)
         dialect, options = ASKING[method]
@@ -271,10 +271,10 @@ def _tool(definition: JsonObject) -> JsonObject:
     }
 
 
-def _tool_wanted(thread_id: str, params: JsonObject) -> Wanted:
+def _tool_wanted(thread_id: str, params: JsonObject) -> AgentRequest:
     name, call_id, arguments = params.get("tool"), params.get("callId"), params.get("arguments")
     if type(name) is not str or type(call_id) is not str:
-        return Refused(RpcFault(INVALID_PARAMS, "a tool call needs a tool and a callId"))
+        return RefusedRequest(RpcFault(INVALID_PARAMS, "a tool call needs a tool and a callId"))
     return ToolWanted(thread_id, call_id, name, arguments if type(arguments) is dict else {})
 
 

@@ -15,7 +15,7 @@ from ostler.pool.events import (
     Other,
     Plan,
     PlanStep,
-    Reason,
+    StopReason,
     Text,
     Thought,
     ToolEnded,
@@ -27,10 +27,10 @@ from ostler.pool.events import (
 )
 from ostler.wire.json import JsonObject
 
-STOPS: Mapping[str, Reason] = {
-    "completed": Reason.DONE,
-    "interrupted": Reason.CANCELLED,
-    "failed": Reason.FAILED,
+STOPS: Mapping[str, StopReason] = {
+    "completed": StopReason.DONE,
+    "interrupted": StopReason.CANCELLED,
+    "failed": StopReason.FAILED,
 }
 STATUSES: Mapping[Any, ToolStatus] = {
     "inProgress": ToolStatus.RUNNING,
@@ -80,7 +80,7 @@ def _turn_completed(thread: Thread, params: JsonObject) -> AgentEvent:
     thread.past, thread.turn, thread.running = turn["id"], None, False
     error = turn.get("error")
     message = error.get("message") if type(error) is dict else None
-    return Finished(STOPS.get(turn["status"], Reason.FAILED), message if type(message) is str else "")
+    return Finished(STOPS.get(turn["status"], StopReason.FAILED), message if type(message) is str else "")
 
 
 def _plan(_thread: Thread, params: JsonObject) -> AgentEvent:

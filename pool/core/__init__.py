@@ -4,26 +4,26 @@
 """
 
 from ostler.pool.core import actions, events
-from ostler.pool.core.census import KeyView, LeaseView, LineView, SlotView, Snapshot
+from ostler.pool.core.census import KeyView, LeaseView, SeatQueueView, SlotView, Snapshot
 from ostler.pool.core.machine import PoolCore
 from ostler.pool.core.settings import Limits
 from ostler.pool.core.sizing import ReserveRule
 from ostler.pool.core.transitions import ImpossibleTransition
 from ostler.pool.core.values import (
-    Cause,
-    Census,
     ClaimId,
+    CoreSharing,
     Counted,
     Key,
     KeySpec,
     LeaseId,
-    Miss,
+    MissReason,
     Owner,
-    Refusal,
+    PoolCensus,
+    RefusalKind,
+    RetireReason,
     SeatId,
     SeatState,
     SettingsError,
-    Sharing,
     SlotId,
     SlotState,
     Traits,
@@ -31,8 +31,8 @@ from ostler.pool.core.values import (
 )
 
 __all__ = [
-    "Cause",
-    "Census",
+    "RetireReason",
+    "PoolCensus",
     "ClaimId",
     "Counted",
     "ImpossibleTransition",
@@ -42,16 +42,16 @@ __all__ = [
     "LeaseId",
     "LeaseView",
     "Limits",
-    "LineView",
-    "Miss",
+    "SeatQueueView",
+    "MissReason",
     "Owner",
     "PoolCore",
-    "Refusal",
+    "RefusalKind",
     "ReserveRule",
     "SeatId",
     "SeatState",
     "SettingsError",
-    "Sharing",
+    "CoreSharing",
     "SlotId",
     "SlotState",
     "SlotView",

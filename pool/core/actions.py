@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ostler.pool.core.values import (
-    Cause,
-    Census,
     ClaimId,
     Counted,
     Key,
     LeaseId,
-    Miss,
-    Refusal,
+    MissReason,
+    PoolCensus,
+    RefusalKind,
+    RetireReason,
     SeatId,
     SlotId,
     Warmth,
@@ -48,7 +48,7 @@ class StopSlot:
 
     slot: SlotId
     hard: bool
-    cause: Cause
+    cause: RetireReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +80,16 @@ class Grant:
     slot: SlotId
     seat: SeatId | None
     warmth: Warmth
-    miss: Miss
+    miss: MissReason
     waited: float
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
     claim: ClaimId
-    kind: Refusal
+    kind: RefusalKind
     waited: float
-    census: Census
+    census: PoolCensus
     retry_after: float | None = None
     phase: str = ""
     text: str = ""
@@ -102,7 +102,7 @@ class MoveRequested:
 
     lease: LeaseId
     slot: SlotId
-    cause: Cause
+    cause: RetireReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class SeatsLost:
 
     slot: SlotId
     leases: tuple[LeaseId, ...]
-    cause: Cause
+    cause: RetireReason
     text: str
 
 
@@ -137,13 +137,13 @@ class ForgetKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Notable:
     """Something to log and count; nothing to do."""
 
     what: Counted
     key: Key | None = None
     slot: SlotId | None = None
-    cause: Cause | None = None
+    cause: RetireReason | None = None
     text: str = ""
 
 
@@ -160,5 +160,5 @@ Action: TypeAlias = (
     | Probe
     | WakeAt
     | ForgetKey
-    | Note
+    | Notable
 )

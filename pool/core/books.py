@@ -9,13 +9,24 @@ from dataclasses import dataclass, field
 
 from ostler.pool.core import actions
 from ostler.pool.core.breaker import Breaker
-from ostler.pool.core.queueing import Ring, Turns, Waiting
-from ostler.pool.core.records import Lease, Line, Seat, Slot, Stable, open_group
+from ostler.pool.core.queueing import FairQueue, OwnerTurns, Waiting
+from ostler.pool.core.records import KeyState, LeaseRecord, SeatQueue, SeatRecord, SlotRecord, open_group
 from ostler.pool.core.settings import Limits
 from ostler.pool.core.sizing import Arrivals
-from ostler.pool.core.values import Cause, ClaimId, Counted, Key, KeySpec, LeaseId, SeatId, SeatState, SlotId, SlotState
+from ostler.pool.core.values import (
+    ClaimId,
+    Counted,
+    Key,
+    KeySpec,
+    LeaseId,
+    RetireReason,
+    SeatId,
+    SeatState,
+    SlotId,
+    SlotState,
+)
 
-__all__ = ["Books", "Lease", "Line", "Seat", "Slot", "Stable", "StaleEvent", "open_group"]
+__all__ = ["PoolState", "LeaseRecord", "SeatQueue", "SeatRecord", "SlotRecord", "KeyState", "StaleEvent", "open_group"]
 
 
 class StaleEvent(Exception):  # not an error: it is how a look into the books says "not there"
@@ -23,29 +34,29 @@ class StaleEvent(Exception):  # not an error: it is how a look into the books sa
 
 
 @dataclass(slots=True, eq=False)
-class Books:
+class PoolState:
     limits: Limits
     now: float = 0.0
     step: int = 0
     out: list[actions.Action] = field(default_factory=list)
-    stables: dict[Key, Stable] = field(default_factory=dict)
-    slots: dict[SlotId, Slot] = field(default_factory=dict)
-    seats: dict[SeatId, Seat] = field(default_factory=dict)
-    leases: dict[LeaseId, Lease] = field(default_factory=dict)
+    stables: dict[Key, KeyState] = field(default_factory=dict)
+    slots: dict[SlotId, SlotRecord] = field(default_factory=dict)
+    seats: dict[SeatId, SeatRecord] = field(default_factory=dict)
+    leases: dict[LeaseId, LeaseRecord] = field(default_factory=dict)
     claims: dict[ClaimId, Waiting] = field(default_factory=dict)
     granted: dict[ClaimId, LeaseId] = field(default_factory=dict)
     nested: dict[ClaimId, Waiting] = field(default_factory=dict)
-    opening: dict[SeatId, Seat] = field(default_factory=dict)
-    closing: dict[SeatId, Seat] = field(default_factory=dict)
+    opening: dict[SeatId, SeatRecord] = field(default_factory=dict)
+    closing: dict[SeatId, SeatRecord] = field(default_factory=dict)
     open_groups: dict[str | SlotId, int] = field(default_factory=dict)
-    spares: dict[SlotId, Slot] = field(default_factory=dict)
-    unheard: dict[SlotId, float] = field(default_factory=dict)
+    spares: dict[SlotId, SlotRecord] = field(default_factory=dict)
+    first_answer_pending: dict[SlotId, float] = field(default_factory=dict)
     settled_groups: set[str | None] = field(default_factory=set)
     """The HOME groups in which a process has come up."""
     breakers: dict[tuple[str, str], Breaker] = field(default_factory=dict)
-    turns: Turns = field(default_factory=Turns)
-    hungry: dict[Key, Stable] = field(default_factory=dict)
-    freed: bool = False
+    turns: OwnerTurns = field(default_factory=OwnerTurns)
+    unserved_keys: dict[Key, KeyState] = field(default_factory=dict)
+    capacity_changed: bool = False
     paused: bool = False
     closed: bool = False
     calm_at: float = float("-inf")
@@ -72,9 +83,11 @@ class Books:
     def emit(self, action: actions.Action) -> None:
         self.out.append(action)
 
-    def note(self, what: Counted, slot: Slot | None = None, cause: Cause | None = None, text: str = "") -> None:
+    def note(
+        self, what: Counted, slot: SlotRecord | None = None, cause: RetireReason | None = None, text: str = ""
+    ) -> None:
         key = slot.home if slot is not None else None
-        self.emit(actions.Note(what, key, slot.id if slot is not None else None, cause, text))
+        self.emit(actions.Notable(what, key, slot.id if slot is not None else None, cause, text))
 
     def alarm(self, at: float) -> None:
         """Make sure that there is a Tick at this time or before."""
@@ -86,25 +99,25 @@ class Books:
 
     # looking things up for an event
 
-    def find_stable(self, key: Key) -> Stable:
+    def find_stable(self, key: Key) -> KeyState:
         stable = self.stables.get(key)
         if stable is None:
             raise StaleEvent
         return stable
 
-    def find_slot(self, number: SlotId, *states: SlotState) -> Slot:
+    def find_slot(self, number: SlotId, *states: SlotState) -> SlotRecord:
         slot = self.slots.get(number)
         if slot is None or slot.state not in states:
             raise StaleEvent
         return slot
 
-    def find_seat(self, number: SeatId, *states: SeatState) -> Seat:
+    def find_seat(self, number: SeatId, *states: SeatState) -> SeatRecord:
         seat = self.seats.get(number)
         if seat is None or seat.state not in states:
             raise StaleEvent
         return seat
 
-    def find_lease(self, number: LeaseId | None) -> Lease:
+    def find_lease(self, number: LeaseId | None) -> LeaseRecord:
         lease = None if number is None else self.leases.get(number)
         if lease is None:
             raise StaleEvent
@@ -112,7 +125,7 @@ class Books:
 
     # claims
 
-    def enqueue(self, waiting: Waiting, ring: Ring) -> None:
+    def enqueue(self, waiting: Waiting, ring: FairQueue) -> None:
         self.claims[waiting.claim] = waiting
         if waiting.parent is not None:
             self.nested[waiting.claim] = waiting
@@ -120,32 +133,32 @@ class Books:
         self.turns.join(waiting.owner)
         self.alarm(waiting.deadline)
 
-    def dequeue(self, waiting: Waiting, ring: Ring) -> None:
+    def dequeue(self, waiting: Waiting, ring: FairQueue) -> None:
         del self.claims[waiting.claim]
         self.nested.pop(waiting.claim, None)
         ring.remove(waiting)
         self.turns.leave(waiting.owner)
         if not ring.count:
-            self.freed = True  # its key's process may be idle now, and make way
+            self.capacity_changed = True  # its key's process may be idle now, and make way
 
-    def ring_of(self, waiting: Waiting) -> Ring:
+    def ring_of(self, waiting: Waiting) -> FairQueue:
         stable = self.stables[waiting.key]
-        return stable.transports if waiting.tools is None else stable.lines[waiting.tools].ring
+        return stable.transports if waiting.tools is None else stable.queues[waiting.tools].ring
 
-    def rank(self, stable: Stable) -> int:
+    def rank(self, stable: KeyState) -> int:
         """The key whose waiting owner had its last turn longest ago comes first."""
         turns = self.turns
         rank = turns.of(stable.transports.head())
-        for line in stable.lines.values():
+        for line in stable.queues.values():
             if line.ring.count and (turn := turns.of(line.ring.head())) < rank:
                 rank = turn
         return rank
 
     # slots
 
-    def add_slot(self, home: Key, spec: KeySpec, stable: Stable | None, charge: int) -> Slot:
+    def add_slot(self, home: Key, spec: KeySpec, stable: KeyState | None, charge: int) -> SlotRecord:
         number = self.new_id()
-        slot = Slot(SlotId(number), home, spec, number, self.now, self.now, stable, used_at=self.now)
+        slot = SlotRecord(SlotId(number), home, spec, number, self.now, self.now, stable, used_at=self.now)
         self.slots[slot.id] = slot
         if stable is None:
             self.spares[slot.id] = slot
@@ -155,7 +168,7 @@ class Books:
         self.charge(slot, charge)
         return slot
 
-    def adopt(self, slot: Slot, stable: Stable) -> None:
+    def adopt(self, slot: SlotRecord, stable: KeyState) -> None:
         del self.spares[slot.id]
         self.recount_spares = True
         slot.stable, slot.home, slot.spec = stable, stable.key, stable.spec
@@ -163,7 +176,7 @@ class Books:
         slot.adopted_step, slot.used_at = self.step, self.now
         stable.slots[slot.id] = slot
 
-    def take_over(self, slot: Slot, reserve: Stable, stable: Stable) -> None:
+    def take_over(self, slot: SlotRecord, reserve: KeyState, stable: KeyState) -> None:
         """Hand a process that nobody has used to another key, with its seats."""
         del reserve.slots[slot.id]
         slot.stable, slot.home, slot.spec = stable, stable.key, stable.spec
@@ -176,23 +189,23 @@ class Books:
                 seat.line.opening += 1
             elif seat.state is SeatState.PARKED:
                 seat.line.parked[seat.id] = before.parked.pop(seat.id)
-        self.hungry[reserve.key] = reserve
-        self.freed = True
+        self.unserved_keys[reserve.key] = reserve
+        self.capacity_changed = True
 
-    def line_of(self, stable: Stable, tools: str) -> Line:
+    def line_of(self, stable: KeyState, tools: str) -> SeatQueue:
         """The line of a tool set, made if it is not there."""
-        line = stable.lines.get(tools)
+        line = stable.queues.get(tools)
         if line is None:
-            line = stable.lines[tools] = Line(tools, Arrivals(self.limits.reserve))
+            line = stable.queues[tools] = SeatQueue(tools, Arrivals(self.limits.reserve))
         return line
 
-    def enter(self, slot: Slot, state: SlotState) -> None:
+    def enter(self, slot: SlotRecord, state: SlotState) -> None:
         if slot.state is SlotState.STARTING:
             self.starting -= 1
-            self.freed = True
+            self.capacity_changed = True
         slot.enter(state, self.now)
 
-    def remove_slot(self, slot: Slot) -> None:
+    def remove_slot(self, slot: SlotRecord) -> None:
         self.enter(slot, SlotState.GONE)
         self.charge(slot, 0)
         del self.slots[slot.id]
@@ -201,18 +214,18 @@ class Books:
         else:
             del self.spares[slot.id]
         self.recount_spares = True
-        self.freed = True
+        self.capacity_changed = True
 
-    def charge(self, slot: Slot, size: int) -> None:
+    def charge(self, slot: SlotRecord, size: int) -> None:
         """Count this much memory against the budget: expected until measured, and until reaped."""
         self.charged += size - slot.charge
         slot.charge = size
 
     # seats
 
-    def add_seat(self, stable: Stable, slot: Slot, line: Line) -> Seat:
+    def add_seat(self, stable: KeyState, slot: SlotRecord, line: SeatQueue) -> SeatRecord:
         group = open_group(slot)
-        seat = Seat(SeatId(self.new_id()), stable, slot, line, group, self.now)
+        seat = SeatRecord(SeatId(self.new_id()), stable, slot, line, group, self.now)
         self.seats[seat.id] = slot.seats[seat.id] = self.opening[seat.id] = seat
         slot.opened += 1
         slot.opening += 1
@@ -220,36 +233,36 @@ class Books:
         self.open_groups[group] = self.open_groups.get(group, 0) + 1
         return seat
 
-    def made(self, seat: Seat) -> None:
+    def made(self, seat: SeatRecord) -> None:
         """The agent answered, or will never be waited for again: it may be asked for the next one."""
         if seat.asked:
             seat.asked = False
             self.open_groups[seat.group] -= 1
             if not self.open_groups[seat.group]:
                 del self.open_groups[seat.group]
-            self.freed = True
+            self.capacity_changed = True
 
-    def _opened(self, seat: Seat) -> None:
+    def _opened(self, seat: SeatRecord) -> None:
         """The seat is there, or will never be."""
         self.made(seat)
         del self.opening[seat.id]
         seat.slot.opening -= 1
         seat.line.opening -= 1
-        self.freed = True
+        self.capacity_changed = True
 
-    def park(self, seat: Seat) -> None:
+    def park(self, seat: SeatRecord) -> None:
         self._opened(seat)
         seat.enter(SeatState.PARKED, self.now)
         seat.parked_step = self.step
         seat.line.parked[seat.id] = seat
         seat.slot.parked += 1
 
-    def _unpark(self, seat: Seat) -> None:
+    def _unpark(self, seat: SeatRecord) -> None:
         del seat.line.parked[seat.id]
         seat.slot.parked -= 1
 
-    def lease(self, waiting: Waiting, slot: Slot, seat: Seat | None) -> Lease:
-        lease = Lease(
+    def lease(self, waiting: Waiting, slot: SlotRecord, seat: SeatRecord | None) -> LeaseRecord:
+        lease = LeaseRecord(
             LeaseId(self.new_id()),
             slot.generation,
             waiting.claim,
@@ -264,35 +277,35 @@ class Books:
             seat.enter(SeatState.LEASED, self.now)
             seat.lease = lease.id
             slot.served += 1
-            if not slot.heard:
-                self.unheard.setdefault(slot.id, self.now)
+            if not slot.has_answered:
+                self.first_answer_pending.setdefault(slot.id, self.now)
         self.leases[lease.id] = slot.leases[lease.id] = lease
         self.granted[waiting.claim] = lease.id
         slot.used_at, slot.ever_leased = self.now, True
         return lease
 
-    def end_lease(self, lease: Lease) -> None:
+    def end_lease(self, lease: LeaseRecord) -> None:
         del self.leases[lease.id], lease.slot.leases[lease.id], self.granted[lease.claim]
         lease.slot.used_at = self.now
         if not lease.slot.leases:
-            self.unheard.pop(lease.slot.id, None)
-        self.freed = True
+            self.first_answer_pending.pop(lease.slot.id, None)
+        self.capacity_changed = True
 
     # first answers
 
-    def hear(self, slot: Slot) -> None:
+    def mark_answered(self, slot: SlotRecord) -> None:
         """The process has answered somebody, for the first time or again."""
-        slot.heard = True
-        if self.unheard.pop(slot.id, None) is not None:
-            self.freed = True
+        slot.has_answered = True
+        if self.first_answer_pending.pop(slot.id, None) is not None:
+            self.capacity_changed = True
 
     def stop_listening(self) -> None:
         """A first answer that does not come may never have been asked for: its process counts as heard."""
-        overdue = self.now - self.limits.give_way
-        for slot in [slot for slot, since in self.unheard.items() if since <= overdue]:
-            self.hear(self.slots[slot])
+        overdue = self.now - self.limits.defer_limit
+        for slot in [slot for slot, since in self.first_answer_pending.items() if since <= overdue]:
+            self.mark_answered(self.slots[slot])
 
-    def begin_close(self, seat: Seat) -> None:
+    def begin_close(self, seat: SeatRecord) -> None:
         """The seat takes up room until the agent has really closed it."""
         if seat.state is SeatState.OPENING:
             self._opened(seat)
@@ -301,7 +314,7 @@ class Books:
         seat.enter(SeatState.CLOSING, self.now)
         self.closing[seat.id] = seat
 
-    def remove_seat(self, seat: Seat) -> None:
+    def remove_seat(self, seat: SeatRecord) -> None:
         if seat.state is SeatState.OPENING:
             self._opened(seat)
         elif seat.state is SeatState.PARKED:
@@ -309,4 +322,4 @@ class Books:
         self.closing.pop(seat.id, None)
         seat.enter(SeatState.GONE, self.now)
         del self.seats[seat.id], seat.slot.seats[seat.id]
-        self.freed = True
+        self.capacity_changed = True

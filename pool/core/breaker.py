@@ -17,7 +17,7 @@ SOON = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class FailureRun:
     """What went wrong in a row, and what it bars."""
 
     count: int = 0
@@ -31,8 +31,8 @@ class Trouble:
 
 @dataclass(slots=True, eq=False)
 class Breaker:
-    crashes: Trouble = Trouble()
-    shortages: Trouble = Trouble()
+    crashes: FailureRun = FailureRun()
+    shortages: FailureRun = FailureRun()
 
     @property
     def failures(self) -> int:
@@ -40,7 +40,7 @@ class Breaker:
         return self.crashes.count
 
     @property
-    def last(self) -> Trouble:
+    def last(self) -> FailureRun:
         """What went wrong last."""
         return max(self.crashes, self.shortages, key=lambda trouble: trouble.at)
 
@@ -58,20 +58,20 @@ class Breaker:
         count, spread = self.crashes.count + 1, _spread(jitter)
         claims_after = now + _pause(count, limits) * spread
         quiet = _pause(count + 1, limits) if retryable else limits.breaker_cooldown
-        self.crashes = Trouble(count, now, claims_after, max(claims_after, now + quiet * spread), phase, text)
+        self.crashes = FailureRun(count, now, claims_after, max(claims_after, now + quiet * spread), phase, text)
 
     def fall_short(self, now: float, limits: Limits, jitter: float, phase: str, text: str) -> None:
         count, spread = self.shortages.count + 1, _spread(jitter)
         pause = limits.backoff_base * 2.0 ** min(count - 1, 30)
         claims_after = now + min(pause, limits.backoff_cap, SOON) * spread
         ahead_after = now + min(2.0 * pause, limits.backoff_cap) * spread
-        self.shortages = Trouble(count, now, claims_after, ahead_after, phase, text)
+        self.shortages = FailureRun(count, now, claims_after, ahead_after, phase, text)
 
     def forgive(self, ready_at: float) -> None:
         """A process works that has been up since then."""
-        self.crashes = Trouble()
+        self.crashes = FailureRun()
         if ready_at > self.shortages.at:
-            self.shortages = Trouble()
+            self.shortages = FailureRun()
 
     def is_over(self, now: float, limits: Limits) -> bool:
         """Whether nothing is left of it: a shortage was long ago when the longest pause has passed twice."""

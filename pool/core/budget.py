@@ -7,29 +7,29 @@ never touched. No more is taken than is needed: what is already dying counts as 
 
 from collections.abc import Iterable
 
-from ostler.pool.core.books import Books, Slot, Stable
+from ostler.pool.core.books import KeyState, PoolState, SlotRecord
 from ostler.pool.core.draining import begin_drain
 from ostler.pool.core.opens import close_seat
 from ostler.pool.core.reserve import key_cap
-from ostler.pool.core.values import Cause, Counted, SeatState, SlotState
+from ostler.pool.core.values import Counted, RetireReason, SeatState, SlotState
 
 
-def make_room(books: Books, stable: Stable, short: int, *, elsewhere: bool) -> bool:
+def make_room(books: PoolState, stable: KeyState, short: int, *, elsewhere: bool) -> bool:
     """Free capacity for `short` waiting seats of the key. True if some is on its way."""
     if elsewhere:
         dying = sum(slot.state is SlotState.CLOSING for slot in books.slots.values())
-        if dying >= len(books.hungry):
+        if dying >= len(books.unserved_keys):
             return True
         victim = _least_used(books, stable)
         if victim is not None:
-            begin_drain(books, victim, Cause.EVICTED)
+            begin_drain(books, victim, RetireReason.EVICTED)
             return True
         if dying:
             return True
     return _yield_parked(books, stable, short)
 
 
-def _least_used(books: Books, stable: Stable) -> Slot | None:
+def _least_used(books: PoolState, stable: KeyState) -> SlotRecord | None:
     rank = books.rank(stable)
     idle = [
         slot
@@ -39,7 +39,7 @@ def _least_used(books: Books, stable: Stable) -> Slot | None:
     return min((slot for slot in idle if not _promised(books, slot, rank)), key=_keep_rank, default=None)
 
 
-def _promised(books: Books, slot: Slot, rank: int) -> bool:
+def _promised(books: PoolState, slot: SlotRecord, rank: int) -> bool:
     """Whether its own key's waiters are to be served here first: what is promised is not idle.
 
     A process that was started for somebody serves somebody before it makes way (else two keys with one place
@@ -51,12 +51,12 @@ def _promised(books: Books, slot: Slot, rank: int) -> bool:
     return not slot.served or books.rank(own) <= rank
 
 
-def _keep_rank(slot: Slot) -> tuple[bool, bool, float]:
+def _keep_rank(slot: SlotRecord) -> tuple[bool, bool, float]:
     floored = slot.stable is not None and len(slot.stable.slots) <= slot.stable.floor
     return (floored, slot.stable is not None, slot.used_at)
 
 
-def _yield_parked(books: Books, stable: Stable, short: int) -> bool:
+def _yield_parked(books: PoolState, stable: KeyState, short: int) -> bool:
     """Parked seats of other tool sets make way on the key's own processes."""
     usable = [slot for slot in stable.slots.values() if slot.state is SlotState.READY and not slot.shunned]
     coming = sum(seat.state is SeatState.CLOSING for slot in usable for seat in slot.seats.values())
@@ -66,21 +66,21 @@ def _yield_parked(books: Books, stable: Stable, short: int) -> bool:
     return bool(coming or parked)
 
 
-def shrink(books: Books) -> None:
+def shrink(books: PoolState) -> None:
     """Over a cap that was lowered: processes end that nobody has, those with leases when the last one has gone."""
     over = _staying(books.slots.values()) - books.limits.max_processes
     for slot in sorted(_free(books), key=_keep_rank):
         crowded = slot.stable is not None and _staying(slot.stable.slots.values()) > key_cap(books, slot.stable)
         if over > 0 or crowded:
-            begin_drain(books, slot, Cause.SURPLUS)
+            begin_drain(books, slot, RetireReason.SURPLUS)
             over -= 1
 
 
-def _staying(slots: Iterable[Slot]) -> int:
+def _staying(slots: Iterable[SlotRecord]) -> int:
     return sum(slot.state is not SlotState.CLOSING for slot in slots)
 
 
-def _free(books: Books) -> list[Slot]:
+def _free(books: PoolState) -> list[SlotRecord]:
     """Processes that nobody has and nobody waits for."""
     return [
         slot
@@ -89,7 +89,7 @@ def _free(books: Books) -> list[Slot]:
     ]
 
 
-def shed(books: Books) -> None:
+def shed(books: PoolState) -> None:
     """Over budget: give up parked seats and then idle processes until what stays fits."""
     budget = books.limits.memory_budget
     if budget is None:
@@ -105,9 +105,11 @@ def shed(books: Books) -> None:
             return
         excess -= seat.slot.spec.traits.seat_bytes
         close_seat(books, seat)
-        books.hungry[seat.stable.key] = seat.stable  # it may have waiters of another tool set, and now has a place
+        books.unserved_keys[seat.stable.key] = (
+            seat.stable
+        )  # it may have waiters of another tool set, and now has a place
     for slot in sorted(_free(books), key=_keep_rank):
         if excess <= 0:
             return
         excess -= slot.charge
-        begin_drain(books, slot, Cause.MEMORY_BUDGET)
+        begin_drain(books, slot, RetireReason.MEMORY_BUDGET)

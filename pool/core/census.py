@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from ostler.pool.core.books import Books, Lease, Line, Slot, Stable
+from ostler.pool.core.books import KeyState, LeaseRecord, PoolState, SeatQueue, SlotRecord
 from ostler.pool.core.reserve import key_cap, processes_wanted, target
-from ostler.pool.core.values import Cause, Census, Key, LeaseId, Owner, SeatId, SeatState, SlotId, SlotState
+from ostler.pool.core.values import Key, LeaseId, Owner, PoolCensus, RetireReason, SeatId, SeatState, SlotId, SlotState
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,12 @@ class SlotView:
     capacity: int
     memory: int
     missed_probes: int
-    retire: Cause | None
+    retire: RetireReason | None
     shunned: bool
 
 
 @dataclass(frozen=True, slots=True)
-class LineView:
+class SeatQueueView:
     tools: str
     waiting: int
     parked: int
@@ -66,12 +66,12 @@ class KeyView:
     retry_in: float
     last_failure: str
     slots: tuple[SlotView, ...]
-    lines: tuple[LineView, ...]
+    lines: tuple[SeatQueueView, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    census: Census
+    census: PoolCensus
     closed: bool
     paused: bool
     keys: tuple[KeyView, ...]
@@ -79,10 +79,10 @@ class Snapshot:
     leases: tuple[LeaseView, ...]
 
 
-def census(books: Books) -> Census:
+def census(books: PoolState) -> PoolCensus:
     states = [slot.state for slot in books.slots.values()]
     ready = states.count(SlotState.READY)
-    return Census(
+    return PoolCensus(
         processes=len(states),
         starting=books.starting,
         ready=ready,
@@ -97,7 +97,7 @@ def census(books: Books) -> Census:
     )
 
 
-def snapshot(books: Books) -> Snapshot:
+def snapshot(books: PoolState) -> Snapshot:
     return Snapshot(
         census(books),
         books.closed,
@@ -108,7 +108,7 @@ def snapshot(books: Books) -> Snapshot:
     )
 
 
-def _key_view(books: Books, stable: Stable) -> KeyView:
+def _key_view(books: PoolState, stable: KeyState) -> KeyView:
     breaker = books.breakers.get(stable.spec.group)
     return KeyView(
         key=stable.key,
@@ -122,11 +122,11 @@ def _key_view(books: Books, stable: Stable) -> KeyView:
         retry_in=max(0.0, breaker.claims_after - books.now) if breaker else 0.0,
         last_failure=breaker.last.text if breaker else "",
         slots=tuple(_slot_view(books, slot) for slot in stable.slots.values()),
-        lines=tuple(_line_view(books, stable, line) for line in stable.lines.values()),
+        lines=tuple(_line_view(books, stable, line) for line in stable.queues.values()),
     )
 
 
-def _slot_view(books: Books, slot: Slot) -> SlotView:
+def _slot_view(books: PoolState, slot: SlotRecord) -> SlotView:
     return SlotView(
         slot=slot.id,
         generation=slot.generation,
@@ -148,8 +148,8 @@ def _slot_view(books: Books, slot: Slot) -> SlotView:
     )
 
 
-def _line_view(books: Books, stable: Stable, line: Line) -> LineView:
-    return LineView(
+def _line_view(books: PoolState, stable: KeyState, line: SeatQueue) -> SeatQueueView:
+    return SeatQueueView(
         tools=line.tools,
         waiting=line.ring.count,
         parked=len(line.parked),
@@ -162,6 +162,6 @@ def _line_view(books: Books, stable: Stable, line: Line) -> LineView:
     )
 
 
-def _lease_view(books: Books, lease: Lease) -> LeaseView:
+def _lease_view(books: PoolState, lease: LeaseRecord) -> LeaseView:
     seat = None if lease.seat is None else lease.seat.id
     return LeaseView(lease.id, lease.key, lease.slot.id, seat, lease.owner, books.now - lease.since)

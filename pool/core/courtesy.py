@@ -14,58 +14,58 @@ Rules:
 - Those who wait give way to nobody.
 """
 
-from ostler.pool.core.books import Books, Slot, Stable
+from ostler.pool.core.books import KeyState, PoolState, SlotRecord
 
 
-def start_gives_way(books: Books, stable: Stable) -> bool:
+def start_is_deferred(books: PoolState, stable: KeyState) -> bool:
     """Whether the process that the key lacks is not to be started yet."""
     stable.gave_way_at = _since(books, stable.gave_way_at)
     return _goes_on(books, stable.gave_way_at)
 
 
-def gives_way_now(books: Books, stable: Stable) -> bool:
+def is_deferred_now(books: PoolState, stable: KeyState) -> bool:
     """Whether it did when it was last asked. A look: nothing is booked."""
     since = stable.gave_way_at
-    return since is not None and since >= books.calm_at and books.now < since + books.limits.give_way
+    return since is not None and since >= books.calm_at and books.now < since + books.limits.defer_limit
 
 
-def spare_gives_way(books: Books, stable: Stable) -> bool:
+def spare_is_deferred(books: PoolState, stable: KeyState) -> bool:
     """The same of a spare."""
     stable.spares_gave_way_at = _since(books, stable.spares_gave_way_at)
     return _goes_on(books, stable.spares_gave_way_at)
 
 
-def open_gives_way(books: Books, stable: Stable, slot: Slot) -> bool:
+def open_is_deferred(books: PoolState, stable: KeyState, slot: SlotRecord) -> bool:
     """Whether nothing is to be opened ahead on the process yet."""
-    since = books.unheard.get(slot.id)
-    if since is None and stable.waiting and not slot.heard:
+    since = books.first_answer_pending.get(slot.id)
+    if since is None and stable.waiting and not slot.has_answered:
         since = slot.ready_at  # somebody's own seat comes first, and then the answer
     return _goes_on(books, since)
 
 
-def note_calm(books: Books) -> None:
+def note_calm(books: PoolState) -> None:
     """After every event: a key that was paused in between, or had nothing to start, must not count from before."""
     if not _is_busy(books):
         books.calm_at = books.now
 
 
-def _since(books: Books, before: float | None) -> float | None:
+def _since(books: PoolState, before: float | None) -> float | None:
     if not _is_busy(books):
         return None
     return books.now if before is None or before <= books.calm_at else before
 
 
-def _is_busy(books: Books) -> bool:
+def _is_busy(books: PoolState) -> bool:
     """Whether somebody is being started or opened for, or waits for a first answer."""
     if books.claims and (books.starting or books.opening):
         return True
-    return any(_goes_on(books, since) for since in books.unheard.values())
+    return any(_goes_on(books, since) for since in books.first_answer_pending.values())
 
 
-def _goes_on(books: Books, since: float | None) -> bool:
+def _goes_on(books: PoolState, since: float | None) -> bool:
     if since is None:
         return False
-    until = since + books.limits.give_way
+    until = since + books.limits.defer_limit
     if books.now >= until:
         return False
     books.alarm(until)

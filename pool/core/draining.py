@@ -4,12 +4,12 @@ again, harder. A lost lease is told once, in the same step in which it leaves th
 """
 
 from ostler.pool.core.actions import MoveRequested, SeatsLost, StopSlot
-from ostler.pool.core.books import Books, Slot
+from ostler.pool.core.books import PoolState, SlotRecord
 from ostler.pool.core.opens import close_seat
-from ostler.pool.core.values import Cause, Counted, SeatState, SlotState
+from ostler.pool.core.values import Counted, RetireReason, SeatState, SlotState
 
 
-def begin_drain(books: Books, slot: Slot, cause: Cause) -> None:
+def begin_drain(books: PoolState, slot: SlotRecord, cause: RetireReason) -> None:
     """READY -> DRAINING: nothing new comes here, and what is here moves at its turn boundary."""
     slot.retire = slot.retire or cause
     shun(books, slot)
@@ -20,13 +20,13 @@ def begin_drain(books: Books, slot: Slot, cause: Cause) -> None:
     finish_drain(books, slot)
 
 
-def finish_drain(books: Books, slot: Slot) -> None:
+def finish_drain(books: PoolState, slot: SlotRecord) -> None:
     """Stop a draining process that nobody has any more."""
     if slot.state is SlotState.DRAINING and not slot.leases:
-        stop(books, slot, slot.retire or Cause.OPERATOR, hard=False)
+        stop(books, slot, slot.retire or RetireReason.OPERATOR, hard=False)
 
 
-def shun(books: Books, slot: Slot) -> None:
+def shun(books: PoolState, slot: SlotRecord) -> None:
     """No new seats here: those that nobody has are closed, also those still opening."""
     slot.shunned = True
     for seat in list(slot.seats.values()):
@@ -34,7 +34,7 @@ def shun(books: Books, slot: Slot) -> None:
             close_seat(books, seat)
 
 
-def stop(books: Books, slot: Slot, cause: Cause, *, hard: bool, text: str = "") -> None:
+def stop(books: PoolState, slot: SlotRecord, cause: RetireReason, *, hard: bool, text: str = "") -> None:
     """Any state -> CLOSING: the leases are lost, the seats gone, the process is to be ended."""
     _lose(books, slot, cause, text)
     books.enter(slot, SlotState.CLOSING)
@@ -42,13 +42,13 @@ def stop(books: Books, slot: Slot, cause: Cause, *, hard: bool, text: str = "") 
     books.emit(StopSlot(slot.id, hard, cause))
 
 
-def lost(books: Books, slot: Slot, text: str) -> None:
+def lost(books: PoolState, slot: SlotRecord, text: str) -> None:
     """The process died by itself: what is left of its tree is ended."""
-    books.note(Counted.SLOT_DIED, slot, Cause.DIED, text)
-    stop(books, slot, Cause.DIED, hard=True, text=text)
+    books.note(Counted.SLOT_DIED, slot, RetireReason.DIED, text)
+    stop(books, slot, RetireReason.DIED, hard=True, text=text)
 
 
-def _lose(books: Books, slot: Slot, cause: Cause, text: str) -> None:
+def _lose(books: PoolState, slot: SlotRecord, cause: RetireReason, text: str) -> None:
     leases = tuple(slot.leases)
     for lease in list(slot.leases.values()):
         books.end_lease(lease)
@@ -58,9 +58,9 @@ def _lose(books: Books, slot: Slot, cause: Cause, text: str) -> None:
         books.emit(SeatsLost(slot.id, leases, cause, text))
 
 
-def stop_again(books: Books, slot: Slot) -> None:
+def stop_again(books: PoolState, slot: SlotRecord) -> None:
     """The process tree outlived its stop: again, and hard."""
     slot.since = books.now
     books.alarm(books.now + books.limits.stop_timeout)
     books.note(Counted.STOP_OVERDUE, slot, slot.retire)
-    books.emit(StopSlot(slot.id, hard=True, cause=slot.retire or Cause.OPERATOR))
+    books.emit(StopSlot(slot.id, hard=True, cause=slot.retire or RetireReason.OPERATOR))

@@ -160,7 +160,7 @@ class Hint:
 
 
 @dataclass(frozen=True, slots=True)
-class Warm:
+class KeepWarm:
     """Keep at least this many seats parked from now on; 0 takes the floor away."""
 
     key: Key
@@ -186,7 +186,7 @@ class DrainKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Cool:
+class StopWarming:
     """Keep nothing warm for the key and let its processes end, until somebody asks for it again."""
 
     key: Key
@@ -228,7 +228,7 @@ class Shutdown:
     pass
 
 
-Event: TypeAlias = (
+CoreEvent: TypeAlias = (
     KeyRegistered
     | Claim
     | ClaimAbandoned
@@ -248,11 +248,11 @@ Event: TypeAlias = (
     | ProbeAnswered
     | ProbeMissed
     | Hint
-    | Warm
+    | KeepWarm
     | Pause
     | Resume
     | DrainKey
-    | Cool
+    | StopWarming
     | LimitsChanged
     | Recycle
     | Kill

@@ -5,25 +5,25 @@ never the process, until opens fail in a row.
 """
 
 from ostler.pool.core.actions import MoveRequested
-from ostler.pool.core.books import Books, Line, Seat, Slot
+from ostler.pool.core.books import PoolState, SeatQueue, SeatRecord, SlotRecord
 from ostler.pool.core.breaker import Breaker
 from ostler.pool.core.draining import lost, stop
 from ostler.pool.core.opens import close_seat
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.recycling import retire
 from ostler.pool.core.starts import all_waiting, refuse_unserved
-from ostler.pool.core.values import Cause, Counted, Refusal, SeatState
+from ostler.pool.core.values import Counted, RefusalKind, RetireReason, SeatState
 
 
-def start_failed(books: Books, slot: Slot, phase: str, text: str, jitter: float, *, retryable: bool) -> None:
-    books.note(Counted.START_FAILED, slot, Cause.START_FAILED, f"{phase}: {text}")
+def start_failed(books: PoolState, slot: SlotRecord, phase: str, text: str, jitter: float, *, retryable: bool) -> None:
+    books.note(Counted.START_FAILED, slot, RetireReason.START_FAILED, f"{phase}: {text}")
     _record(books, slot, phase, text, jitter, retryable=retryable)
     _fruitless(books, slot, phase, text)
 
 
-def start_fell_short(books: Books, slot: Slot, phase: str, text: str, jitter: float) -> None:
+def start_fell_short(books: PoolState, slot: SlotRecord, phase: str, text: str, jitter: float) -> None:
     """This machine had no room for it."""
-    books.note(Counted.START_FAILED, slot, Cause.START_FAILED, f"{phase}: {text}")
+    books.note(Counted.START_FAILED, slot, RetireReason.START_FAILED, f"{phase}: {text}")
     _breaker(books, slot).fall_short(books.now, books.limits, jitter, phase, text)
     waited_for = slot.stable is not None and slot.stable.waiting > 0
     _fruitless(books, slot, phase, text)
@@ -31,13 +31,13 @@ def start_fell_short(books: Books, slot: Slot, phase: str, text: str, jitter: fl
         _refuse_alike(books, slot.spec.group)
 
 
-def _fruitless(books: Books, slot: Slot, phase: str, text: str) -> None:
-    stop(books, slot, Cause.START_FAILED, hard=True)
+def _fruitless(books: PoolState, slot: SlotRecord, phase: str, text: str) -> None:
+    stop(books, slot, RetireReason.START_FAILED, hard=True)
     if slot.stable is not None:
         refuse_unserved(books, slot.stable, phase, text)
 
 
-def _refuse_alike(books: Books, group: tuple[str, str]) -> None:
+def _refuse_alike(books: PoolState, group: tuple[str, str]) -> None:
     """Keys without a process that start the same would have found no room either. Who waits for one is refused too:
     there is one trial at a time, and each would wait for all before it. A start that nobody asked for refuses nobody:
     the next one is theirs.
@@ -46,34 +46,34 @@ def _refuse_alike(books: Books, group: tuple[str, str]) -> None:
     for stable in books.stables.values():
         if stable.spec.group == group and not (books.paused or stable.paused or stable.slots):
             for waiting in all_waiting(stable):
-                refuse(books, waiting, Refusal.BREAKER_OPEN, retry_after=retry_after)
+                refuse(books, waiting, RefusalKind.BREAKER_OPEN, retry_after=retry_after)
 
 
-def slot_died(books: Books, slot: Slot, text: str) -> None:
+def slot_died(books: PoolState, slot: SlotRecord, text: str) -> None:
     if not slot.proven and slot.ready_step >= 0:
-        books.note(Counted.START_FAILED, slot, Cause.DIED, f"early exit: {text}")
+        books.note(Counted.START_FAILED, slot, RetireReason.DIED, f"early exit: {text}")
         _record(books, slot, "early exit", text, slot.jitter, retryable=True)
     lost(books, slot, text)
 
 
-def _record(books: Books, slot: Slot, phase: str, text: str, jitter: float, *, retryable: bool) -> None:
+def _record(books: PoolState, slot: SlotRecord, phase: str, text: str, jitter: float, *, retryable: bool) -> None:
     breaker = _breaker(books, slot)
     breaker.fail(books.now, books.limits, jitter, phase, text, retryable=retryable)
     if breaker.failures == books.limits.breaker_after:
-        books.note(Counted.BREAKER_OPENED, slot, Cause.START_FAILED, text)
+        books.note(Counted.BREAKER_OPENED, slot, RetireReason.START_FAILED, text)
 
 
-def _breaker(books: Books, slot: Slot) -> Breaker:
+def _breaker(books: PoolState, slot: SlotRecord) -> Breaker:
     return books.breakers.setdefault(slot.spec.group, Breaker())
 
 
-def prove(books: Books, slot: Slot) -> None:
+def prove(books: PoolState, slot: SlotRecord) -> None:
     """The process works: its fingerprint's failures are history, and a shortage from before it was up."""
     slot.proven = True
     breaker = books.breakers.get(slot.spec.group)
     if breaker is None:
         return
-    books.freed = True
+    books.capacity_changed = True
     if breaker.failures >= books.limits.breaker_after:
         books.note(Counted.BREAKER_CLOSED, slot)
     breaker.forgive(slot.ready_at)
@@ -81,18 +81,18 @@ def prove(books: Books, slot: Slot) -> None:
         del books.breakers[slot.spec.group]
 
 
-def open_failed(books: Books, seat: Seat, text: str) -> None:
+def open_failed(books: PoolState, seat: SeatRecord, text: str) -> None:
     line, slot = seat.line, seat.slot
-    books.note(Counted.OPEN_FAILED, slot, Cause.OPENS_FAIL, text)
+    books.note(Counted.OPEN_FAILED, slot, RetireReason.OPENS_FAIL, text)
     close_seat(books, seat)
     _pause_opens(books, line)
     if line.ring.count > line.opening and (waiting := line.ring.head()) is not None:
-        refuse(books, waiting, Refusal.OPEN_FAILED, phase="open", text=text)
+        refuse(books, waiting, RefusalKind.OPEN_FAILED, phase="open", text=text)
     if line.failures >= books.limits.open_failures:
-        retire(books, slot, Cause.OPENS_FAIL)
+        retire(books, slot, RetireReason.OPENS_FAIL)
 
 
-def broken(books: Books, seat: Seat) -> None:
+def broken(books: PoolState, seat: SeatRecord) -> None:
     """The seat has no tools any more. A parked one is closed, and the next one is opened after a pause, so that they do
     not break in a circle. The holder of a leased one is told to take another.
     """
@@ -101,10 +101,10 @@ def broken(books: Books, seat: Seat) -> None:
         _pause_opens(books, seat.line)
         close_seat(books, seat)
     elif seat.lease is not None:
-        books.emit(MoveRequested(seat.lease, seat.slot.id, Cause.TOOLS_LOST))
+        books.emit(MoveRequested(seat.lease, seat.slot.id, RetireReason.TOOLS_LOST))
 
 
-def _pause_opens(books: Books, line: Line) -> None:
+def _pause_opens(books: PoolState, line: SeatQueue) -> None:
     line.failures += 1
     pause = books.limits.backoff_base * 2.0 ** min(line.failures, 30)
     line.open_after = books.now + min(books.limits.backoff_cap, pause)

@@ -6,7 +6,7 @@ from typing import Final
 
 from ostler.pool.core import events
 from ostler.pool.core.actions import Refuse
-from ostler.pool.core.books import Books, Lease, Line, Stable, StaleEvent
+from ostler.pool.core.books import KeyState, LeaseRecord, PoolState, SeatQueue, StaleEvent
 from ostler.pool.core.census import census
 from ostler.pool.core.draining import finish_drain, shun, stop
 from ostler.pool.core.opens import close_seat
@@ -15,7 +15,7 @@ from ostler.pool.core.queueing import Waiting
 from ostler.pool.core.recycling import judge_seats, retire
 from ostler.pool.core.reserve import refill_seconds
 from ostler.pool.core.settle import settle_fairly
-from ostler.pool.core.values import Cause, KeySpec, Refusal, SlotState
+from ostler.pool.core.values import KeySpec, RefusalKind, RetireReason, SlotState
 
 LINES: Final = 64
 """The tool sets of a key that are remembered. Every decision for the key looks at each of them, on the loop, and a
@@ -23,20 +23,20 @@ client may send another set with every request. A gateway's own tool sets are a 
 at once keeps them while they wait, open or are ordered, whatever their number."""
 
 
-def key_registered(event: events.KeyRegistered, books: Books) -> Stable | None:
+def key_registered(event: events.KeyRegistered, books: PoolState) -> KeyState | None:
     if books.closed:
         raise StaleEvent
     books.limits.check(event.spec)
     books.recount_spares = True
     stable = books.stables.get(event.key)
     if stable is None:
-        stable = books.stables[event.key] = Stable(event.key, event.spec, books.now)
+        stable = books.stables[event.key] = KeyState(event.key, event.spec, books.now)
     elif stable.spec != event.spec:
         _respec(books, stable, event.spec)
     return stable
 
 
-def _respec(books: Books, stable: Stable, spec: KeySpec) -> None:
+def _respec(books: PoolState, stable: KeyState, spec: KeySpec) -> None:
     """Another fingerprint is another generation: nothing new goes to the old one."""
     if stable.spec.group != spec.group:
         stable.start_bytes, stable.ceiling_off = 0, False
@@ -46,29 +46,29 @@ def _respec(books: Books, stable: Stable, spec: KeySpec) -> None:
         if slot.spec.group == spec.group:
             slot.spec = spec
         elif slot.state is SlotState.STARTING:
-            stop(books, slot, Cause.FINGERPRINT, hard=True)
+            stop(books, slot, RetireReason.FINGERPRINT, hard=True)
         elif slot.state is SlotState.READY:
-            retire(books, slot, Cause.FINGERPRINT)
+            retire(books, slot, RetireReason.FINGERPRINT)
             shun(books, slot)
 
 
-def claim(event: events.Claim, books: Books) -> Stable | None:
+def claim(event: events.Claim, books: PoolState) -> KeyState | None:
     if event.claim in books.claims or event.claim in books.granted:
         raise StaleEvent
     stable = books.stables.get(event.key)
     if books.closed or stable is None:
-        kind = Refusal.CLOSED if books.closed else Refusal.UNKNOWN_KEY
+        kind = RefusalKind.CLOSED if books.closed else RefusalKind.UNKNOWN_KEY
         books.emit(Refuse(event.claim, kind, 0.0, census(books)))
         return None
     stable.cool = False
     waiting = _enqueue(books, stable, event)
     settle_fairly(books, stable)
     if event.claim in books.claims and len(books.claims) > books.limits.max_queue:
-        refuse(books, waiting, Refusal.SATURATED, text=f"{books.limits.max_queue} claims wait already")
+        refuse(books, waiting, RefusalKind.SATURATED, text=f"{books.limits.max_queue} claims wait already")
     return None
 
 
-def _enqueue(books: Books, stable: Stable, event: events.Claim) -> Waiting:
+def _enqueue(books: PoolState, stable: KeyState, event: events.Claim) -> Waiting:
     waiting = Waiting(
         event.claim, event.key, event.tools, event.owner, event.deadline, event.parent, books.now, books.step
     )
@@ -76,7 +76,7 @@ def _enqueue(books: Books, stable: Stable, event: events.Claim) -> Waiting:
         waiting.miss = why_missed(books, stable, waiting)
         books.enqueue(waiting, stable.transports)
     else:
-        line = line_of(books, stable, event.tools)
+        line = queue_of(books, stable, event.tools)
         waiting.miss = why_missed(books, stable, waiting)
         if event.learn:
             line.arrivals.record(books.now, refill_seconds(stable))
@@ -84,18 +84,18 @@ def _enqueue(books: Books, stable: Stable, event: events.Claim) -> Waiting:
     return waiting
 
 
-def line_of(books: Books, stable: Stable, tools: str) -> Line:
-    if tools not in stable.lines and len(stable.lines) >= LINES:
+def queue_of(books: PoolState, stable: KeyState, tools: str) -> SeatQueue:
+    if tools not in stable.queues and len(stable.queues) >= LINES:
         _forget_quietest(books, stable)
     return books.line_of(stable, tools)
 
 
-def _forget_quietest(books: Books, stable: Stable) -> None:
+def _forget_quietest(books: PoolState, stable: KeyState) -> None:
     """Drop the line that was quiet longest; none that somebody waits for, ordered or expects."""
     can_close = stable.spec.traits.can_close
     quiet = [
         line
-        for line in stable.lines.values()
+        for line in stable.queues.values()
         if not (line.ring.count or line.opening or line.floor or books.now < line.hint_until)
         and (can_close or not line.parked)
     ]
@@ -103,10 +103,10 @@ def _forget_quietest(books: Books, stable: Stable) -> None:
         line = min(quiet, key=lambda one: one.arrivals.last)
         for seat in list(line.parked.values()):
             close_seat(books, seat)
-        del stable.lines[line.tools]
+        del stable.queues[line.tools]
 
 
-def claim_abandoned(event: events.ClaimAbandoned, books: Books) -> Stable | None:
+def claim_abandoned(event: events.ClaimAbandoned, books: PoolState) -> KeyState | None:
     """What the claimer did not live to see is given back: a grant it never took is a lease released."""
     waiting = books.claims.get(event.claim)
     if waiting is not None:
@@ -115,14 +115,14 @@ def claim_abandoned(event: events.ClaimAbandoned, books: Books) -> Stable | None
     return _release(books, books.find_lease(books.granted.get(event.claim)))
 
 
-def lease_released(event: events.LeaseReleased, books: Books) -> Stable | None:
+def lease_released(event: events.LeaseReleased, books: PoolState) -> KeyState | None:
     lease = books.find_lease(event.lease)
     if lease.generation != event.generation:
         raise StaleEvent
     return _release(books, lease)
 
 
-def _release(books: Books, lease: Lease) -> Stable | None:
+def _release(books: PoolState, lease: LeaseRecord) -> KeyState | None:
     slot = lease.slot
     books.hold_seconds += 0.2 * (books.now - lease.since - books.hold_seconds)
     books.end_lease(lease)
@@ -133,25 +133,25 @@ def _release(books: Books, lease: Lease) -> Stable | None:
     return slot.stable
 
 
-def answered(event: events.Answered, books: Books) -> Stable | None:
+def answered(event: events.Answered, books: PoolState) -> KeyState | None:
     slot = books.find_lease(event.lease).slot
-    since = books.unheard.get(slot.id)
+    since = books.first_answer_pending.get(slot.id)
     if since is not None and slot.stable is not None:
         stable = slot.stable
         stable.answer_seconds += 0.3 * (books.now - since - stable.answer_seconds)
-    books.hear(slot)
+    books.mark_answered(slot)
     return None
 
 
-def hint(event: events.Hint, books: Books) -> Stable | None:
+def hint(event: events.Hint, books: PoolState) -> KeyState | None:
     stable = books.find_stable(event.key)
     stable.cool = False
-    line_of(books, stable, event.tools).hint_until = books.now + books.limits.hint_seconds
+    queue_of(books, stable, event.tools).hint_until = books.now + books.limits.hint_seconds
     return stable
 
 
-def warm(event: events.Warm, books: Books) -> Stable | None:
+def warm(event: events.KeepWarm, books: PoolState) -> KeyState | None:
     stable = books.find_stable(event.key)
     stable.cool = stable.cool and not event.seats
-    line_of(books, stable, event.tools).floor = event.seats
+    queue_of(books, stable, event.tools).floor = event.seats
     return stable

@@ -17,26 +17,26 @@ from typing import Any
 
 from ostler.pool.core import events, facts, intake, orders
 from ostler.pool.core.actions import Action, WakeAt
-from ostler.pool.core.books import Books, Stable, StaleEvent
+from ostler.pool.core.books import KeyState, PoolState, StaleEvent
 from ostler.pool.core.census import Snapshot, census, snapshot
 from ostler.pool.core.courtesy import note_calm
 from ostler.pool.core.nested import refuse_deadlocked
 from ostler.pool.core.settings import Limits
 from ostler.pool.core.settle import settle_fairly
-from ostler.pool.core.values import Census, Counted, Key
+from ostler.pool.core.values import Counted, Key, PoolCensus
 
 
 class PoolCore:
     """The decisions of one pool."""
 
     def __init__(self, limits: Limits) -> None:
-        self.books = Books(limits)
+        self.books = PoolState(limits)
 
     def tools_in_use(self) -> set[str]:
         """The tool sets that some line still stands for: the shell need not remember what others were."""
-        return {tools for stable in self.books.stables.values() for tools in stable.lines}
+        return {tools for stable in self.books.stables.values() for tools in stable.queues}
 
-    def handle(self, event: events.Event, now: float) -> list[Action]:
+    def handle(self, event: events.CoreEvent, now: float) -> list[Action]:
         """Book one event; the actions are for the shell to perform in this order."""
         books = self.books
         books.now = max(books.now, now)
@@ -69,19 +69,19 @@ class PoolCore:
     def snapshot(self) -> Snapshot:
         return snapshot(self.books)
 
-    def census(self) -> Census:
+    def census(self) -> PoolCensus:
         return census(self.books)
 
 
 # By the very type: events are final, and to find the way of one must cost less than to book it.
-_BOOKED: Mapping[type[Any], Callable[[Any, Books], Stable | None]] = {
+_BOOKED: Mapping[type[Any], Callable[[Any, PoolState], KeyState | None]] = {
     events.KeyRegistered: intake.key_registered,
     events.Claim: intake.claim,
     events.ClaimAbandoned: intake.claim_abandoned,
     events.LeaseReleased: intake.lease_released,
     events.Answered: intake.answered,
     events.Hint: intake.hint,
-    events.Warm: intake.warm,
+    events.KeepWarm: intake.warm,
     events.SlotStarted: facts.slot_started,
     events.SlotStartFailed: facts.slot_start_failed,
     events.SlotDied: facts.slot_has_died,
@@ -98,7 +98,7 @@ _BOOKED: Mapping[type[Any], Callable[[Any, Books], Stable | None]] = {
     events.Pause: orders.pause,
     events.Resume: orders.resume,
     events.DrainKey: orders.drain_key,
-    events.Cool: orders.cool,
+    events.StopWarming: orders.cool,
     events.LimitsChanged: orders.limits_changed,
     events.Recycle: orders.recycle,
     events.Kill: orders.kill,
@@ -108,7 +108,7 @@ _BOOKED: Mapping[type[Any], Callable[[Any, Books], Stable | None]] = {
 }
 
 
-def _book(event: events.Event, books: Books) -> Stable | None:
+def _book(event: events.CoreEvent, books: PoolState) -> KeyState | None:
     book = _BOOKED.get(type(event))
     if book is None:
         raise TypeError(f"not an event of the pool: {event!r}")

@@ -7,13 +7,13 @@ as long as one lease in its way is free to end, it waits like any other claim.
 
 from collections.abc import Iterable
 
-from ostler.pool.core.books import Books, Lease, Stable
+from ostler.pool.core.books import KeyState, LeaseRecord, PoolState
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.starts import Denial, denial
-from ostler.pool.core.values import Refusal, SeatState, SlotState
+from ostler.pool.core.values import RefusalKind, SeatState, SlotState
 
 
-def refuse_deadlocked(books: Books) -> None:
+def refuse_deadlocked(books: PoolState) -> None:
     for waiting in list(books.nested.values()):
         blocked = {one.parent for one in books.nested.values()}
         stable = books.stables[waiting.key]
@@ -22,12 +22,12 @@ def refuse_deadlocked(books: Books) -> None:
             refuse(
                 books,
                 waiting,
-                Refusal.DEADLOCK,
+                RefusalKind.DEADLOCK,
                 text=f"{len(holders)} leases in the way wait for children too",
             )
 
 
-def _in_the_way(books: Books, stable: Stable) -> list[Lease]:
+def _in_the_way(books: PoolState, stable: KeyState) -> list[LeaseRecord]:
     """The leases of which one must end before the key's waiter is served; none if something else will do."""
     if books.paused or stable.paused or _is_moving(stable):
         return []
@@ -41,7 +41,7 @@ def _in_the_way(books: Books, stable: Stable) -> list[Lease]:
     return []
 
 
-def _is_moving(stable: Stable) -> bool:
+def _is_moving(stable: KeyState) -> bool:
     """Whether a start, an open or a close is under way that may serve a waiter without any lease ending."""
     return any(
         slot.state in {SlotState.STARTING, SlotState.CLOSING}
@@ -50,6 +50,6 @@ def _is_moving(stable: Stable) -> bool:
     )
 
 
-def _leases(stable: Stable) -> list[Lease]:
-    found: Iterable[Lease] = (lease for slot in stable.slots.values() for lease in slot.leases.values())
+def _leases(stable: KeyState) -> list[LeaseRecord]:
+    found: Iterable[LeaseRecord] = (lease for slot in stable.slots.values() for lease in slot.leases.values())
     return list(found)

@@ -5,13 +5,13 @@ that its agent has answered: the end of a replay, of which the agent has no more
 """
 
 from ostler.pool.core.actions import CloseSeat, OpenSeat
-from ostler.pool.core.books import Books, Line, Seat, Slot, Stable, open_group
-from ostler.pool.core.courtesy import open_gives_way
+from ostler.pool.core.books import KeyState, PoolState, SeatQueue, SeatRecord, SlotRecord, open_group
+from ostler.pool.core.courtesy import open_is_deferred
 from ostler.pool.core.reserve import deficit, is_tight
 from ostler.pool.core.values import Counted
 
 
-def open_seats(books: Books, stable: Stable) -> None:
+def open_seats(books: PoolState, stable: KeyState) -> None:
     """Open what waiters need and then what the reserve lacks, as far as there is room."""
     while (line := _neediest(books, stable)) is not None:
         slot = _roomy(books, stable, fresh_only=False)
@@ -19,18 +19,18 @@ def open_seats(books: Books, stable: Stable) -> None:
             break
         _open(books, stable, slot, line)
     if _roomy(books, stable, fresh_only=True) is not None:
-        for line in stable.lines.values():
+        for line in stable.queues.values():
             _open_ahead(books, stable, line)
 
 
-def _neediest(books: Books, stable: Stable) -> Line | None:
-    short = [line for line in stable.lines.values() if line.ring.count > line.opening]
+def _neediest(books: PoolState, stable: KeyState) -> SeatQueue | None:
+    short = [line for line in stable.queues.values() if line.ring.count > line.opening]
     if len(short) <= 1:
         return short[0] if short else None
     return min(short, key=lambda line: (line.opening, books.turns.of(line.ring.head())))
 
 
-def _roomy(books: Books, stable: Stable, *, fresh_only: bool, ahead: bool = False) -> Slot | None:
+def _roomy(books: PoolState, stable: KeyState, *, fresh_only: bool, ahead: bool = False) -> SlotRecord | None:
     """The process to open a seat on: the oldest with room that is not to be replaced, so that others can
     empty.
     """
@@ -40,8 +40,8 @@ def _roomy(books: Books, stable: Stable, *, fresh_only: bool, ahead: bool = Fals
         if not slot.room:
             continue
         crowded = books.open_groups.get(open_group(slot), 0) >= limit
-        if crowded or (ahead and open_gives_way(books, stable, slot)):
-            books.hungry[stable.key] = stable
+        if crowded or (ahead and open_is_deferred(books, stable, slot)):
+            books.unserved_keys[stable.key] = stable
         elif slot.retire is None:
             return slot
         elif second is None and not fresh_only:
@@ -49,13 +49,13 @@ def _roomy(books: Books, stable: Stable, *, fresh_only: bool, ahead: bool = Fals
     return second
 
 
-def _open(books: Books, stable: Stable, slot: Slot, line: Line) -> None:
+def _open(books: PoolState, stable: KeyState, slot: SlotRecord, line: SeatQueue) -> None:
     seat = books.add_seat(stable, slot, line)
     books.alarm(books.now + min(books.limits.open_timeout, books.limits.slow_open_after))
     books.emit(OpenSeat(seat.id, slot.id, stable.key, line.tools))
 
 
-def _open_ahead(books: Books, stable: Stable, line: Line) -> None:
+def _open_ahead(books: PoolState, stable: KeyState, line: SeatQueue) -> None:
     missing = deficit(books, stable, line)
     if missing <= 0:
         line.short_since = None
@@ -74,7 +74,7 @@ def _open_ahead(books: Books, stable: Stable, line: Line) -> None:
         _open(books, stable, slot, line)
 
 
-def close_seat(books: Books, seat: Seat) -> None:
+def close_seat(books: PoolState, seat: SeatRecord) -> None:
     """End a seat on a living process; where the agent cannot close, it is a leak from this moment."""
     books.begin_close(seat)
     books.alarm(books.now + books.limits.close_timeout)
@@ -83,7 +83,7 @@ def close_seat(books: Books, seat: Seat) -> None:
         leak_seat(books, seat)
 
 
-def leak_seat(books: Books, seat: Seat) -> None:
+def leak_seat(books: PoolState, seat: SeatRecord) -> None:
     """The session lives on inside the agent, out of our reach: the seat is gone, its weight stays."""
     seat.slot.leaked += 1
     seat.slot.unjudged = True  # here, because seats leak on many ways: one of them would forget to ask

@@ -7,43 +7,43 @@ pool looked.
 """
 
 from ostler.pool.core.actions import Grant, Refuse
-from ostler.pool.core.books import Books, Seat, Slot, Stable
+from ostler.pool.core.books import KeyState, PoolState, SeatRecord, SlotRecord
 from ostler.pool.core.census import census
-from ostler.pool.core.queueing import Ring, Waiting
-from ostler.pool.core.values import Miss, Refusal, SlotState, Warmth
+from ostler.pool.core.queueing import FairQueue, Waiting
+from ostler.pool.core.values import MissReason, RefusalKind, SlotState, Warmth
 
 
-def serve(books: Books, stable: Stable) -> None:
+def serve(books: PoolState, stable: KeyState) -> None:
     """Hand out what is ready to those who wait for it."""
     shared = shared_slot(stable) if stable.transports.count else None
     while shared is not None and (waiting := stable.transports.head()) is not None:
         grant(books, waiting, stable.transports, shared, None)
-    for line in stable.lines.values():
+    for line in stable.queues.values():
         while line.parked and (waiting := line.ring.head()) is not None:
             seat = min(line.parked.values(), key=lambda seat: seat.slot.retire is not None)
             grant(books, waiting, line.ring, seat.slot, seat)
 
 
-def shared_slot(stable: Stable) -> Slot | None:
+def shared_slot(stable: KeyState) -> SlotRecord | None:
     """The process that every transport claim of the key gets: the oldest that is not being replaced."""
     serving = [slot for slot in stable.slots.values() if slot.state is SlotState.READY and not slot.shunned]
     return min(serving, key=lambda slot: (slot.retire is not None, slot.id), default=None)
 
 
-def grant(books: Books, waiting: Waiting, ring: Ring, slot: Slot, seat: Seat | None) -> None:
+def grant(books: PoolState, waiting: Waiting, ring: FairQueue, slot: SlotRecord, seat: SeatRecord | None) -> None:
     books.dequeue(waiting, ring)
     ring.served(waiting.owner)
     if waiting.owner in books.turns.last:
         books.turns.took(waiting.owner)
     lease = books.lease(waiting, slot, seat)
     warmth = _warmth(waiting, slot, seat)
-    miss = Miss.NONE if warmth is Warmth.PARKED else waiting.miss
+    miss = MissReason.NONE if warmth is Warmth.PARKED else waiting.miss
     waited = books.now - waiting.since
     seat_id = None if seat is None else seat.id
     books.emit(Grant(waiting.claim, lease.id, lease.generation, waiting.key, slot.id, seat_id, warmth, miss, waited))
 
 
-def _warmth(waiting: Waiting, slot: Slot, seat: Seat | None) -> Warmth:
+def _warmth(waiting: Waiting, slot: SlotRecord, seat: SeatRecord | None) -> Warmth:
     if seat is not None and seat.parked_step < waiting.step:
         return Warmth.PARKED
     if slot.ready_step > waiting.step:
@@ -54,9 +54,9 @@ def _warmth(waiting: Waiting, slot: Slot, seat: Seat | None) -> Warmth:
 
 
 def refuse(
-    books: Books,
+    books: PoolState,
     waiting: Waiting,
-    kind: Refusal,
+    kind: RefusalKind,
     *,
     phase: str = "",
     text: str = "",
@@ -64,7 +64,7 @@ def refuse(
 ) -> None:
     """End a waiting claim with an error that answers its own ticket."""
     books.dequeue(waiting, books.ring_of(waiting))
-    if retry_after is None and kind is Refusal.SATURATED:
+    if retry_after is None and kind is RefusalKind.SATURATED:
         retry_after = patience(books)
     if not text and (breaker := books.breakers.get(books.stables[waiting.key].spec.group)) is not None:
         phase, text = breaker.last.phase, breaker.last.text
@@ -72,30 +72,30 @@ def refuse(
     books.emit(Refuse(waiting.claim, kind, waited, census(books), retry_after, phase, text))
 
 
-def patience(books: Books) -> float:
+def patience(books: PoolState) -> float:
     """When the next lease is likely to end: the mean time a lease is held, shared by those that are held."""
     return min(60.0, max(0.1, books.hold_seconds / max(1, len(books.leases))))
 
 
-def why_missed(books: Books, stable: Stable, waiting: Waiting) -> Miss:
+def why_missed(books: PoolState, stable: KeyState, waiting: Waiting) -> MissReason:
     """Why the claim cannot be served by a parked seat, judged when it arrives."""
     if waiting.tools is None:
-        return Miss.TRANSPORT
+        return MissReason.TRANSPORT
     if books.paused or stable.paused:
-        return Miss.PAUSED
+        return MissReason.PAUSED
     breaker = books.breakers.get(stable.spec.group)
     if breaker is not None and breaker.claims_after > books.now:
-        return Miss.BACKOFF
+        return MissReason.BACKOFF
     if any(slot.room for slot in stable.slots.values()):
-        first = stable.lines[waiting.tools].arrivals.mass == 0.0
-        return Miss.FIRST_USE if first else Miss.RESERVE_EMPTY
+        first = stable.queues[waiting.tools].arrivals.mass == 0.0
+        return MissReason.FIRST_USE if first else MissReason.RESERVE_EMPTY
     return _without_room(stable)
 
 
-def _without_room(stable: Stable) -> Miss:
+def _without_room(stable: KeyState) -> MissReason:
     slots = stable.slots.values()
     if any(slot.state is SlotState.READY and not slot.shunned for slot in slots):
-        return Miss.FULL
+        return MissReason.FULL
     if any(slot.state is SlotState.STARTING for slot in slots):
-        return Miss.STARTING
-    return Miss.REPLACING if slots else Miss.NO_PROCESS
+        return MissReason.STARTING
+    return MissReason.REPLACING if slots else MissReason.NO_PROCESS

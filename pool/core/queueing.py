@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ostler.pool.core.values import ClaimId, Key, LeaseId, Miss, Owner
+from ostler.pool.core.values import ClaimId, Key, LeaseId, MissReason, Owner
 
 
 @dataclass(slots=True, eq=False)
@@ -21,11 +21,11 @@ class Waiting:
     parent: LeaseId | None
     since: float
     step: int
-    miss: Miss = Miss.NONE
+    miss: MissReason = MissReason.NONE
 
 
 @dataclass(slots=True, eq=False)
-class Ring:
+class FairQueue:
     """The claims that any one seat of a line would satisfy."""
 
     owners: OrderedDict[Owner, OrderedDict[ClaimId, Waiting]] = field(default_factory=OrderedDict)
@@ -58,7 +58,7 @@ class Ring:
 
 
 @dataclass(slots=True, eq=False)
-class Turns:
+class OwnerTurns:
     """When each waiting owner last had its turn, over all keys: it decides where lines and keys compete."""
 
     serial: int = 0

@@ -6,14 +6,14 @@ Rules: looks only. A look changes no decision, sets no alarm and takes no token,
 from dataclasses import dataclass
 from enum import Enum
 
-from ostler.pool.core.books import Books, Line, Stable
-from ostler.pool.core.courtesy import gives_way_now
+from ostler.pool.core.books import KeyState, PoolState, SeatQueue
+from ostler.pool.core.courtesy import is_deferred_now
 from ostler.pool.core.reserve import deficit, is_tight, key_cap, processes_wanted, refill_seconds
 from ostler.pool.core.starts import demand, first_is_on_its_way, processes_up, provider_is_starting, supply
 from ostler.pool.core.values import Key
 
 
-class Reason(Enum):
+class TargetReason(Enum):
     """What decided a target."""
 
     QUIET = "quiet"
@@ -44,12 +44,12 @@ class Hold(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class LineReasons:
+class SeatQueueReasons:
     """One tool set of a key. `arrivals_per_minute`, and `expected` arrivals within `refill_seconds`."""
 
     tools: str
     target: int
-    because: Reason
+    because: TargetReason
     parked: int
     opening: int
     missing: int
@@ -74,10 +74,10 @@ class KeyReasons:
     holds: tuple[Hold, ...]
     retry_in: float
     last_failure: str
-    lines: tuple[LineReasons, ...]
+    lines: tuple[SeatQueueReasons, ...]
 
 
-def reasons(books: Books, key: Key) -> KeyReasons | None:
+def reasons(books: PoolState, key: Key) -> KeyReasons | None:
     """All that can be said now; None of a key that the books do not hold."""
     stable = books.stables.get(key)
     if stable is None:
@@ -91,27 +91,27 @@ def reasons(books: Books, key: Key) -> KeyReasons | None:
         holds=tuple(_holds(books, stable)),
         retry_in=max(0.0, breaker.claims_after - books.now) if breaker else 0.0,
         last_failure=breaker.last.text if breaker else "",
-        lines=tuple(_line(books, stable, line) for line in stable.lines.values()),
+        lines=tuple(_line(books, stable, line) for line in stable.queues.values()),
     )
 
 
-def _line(books: Books, stable: Stable, line: Line) -> LineReasons:
+def _line(books: PoolState, stable: KeyState, line: SeatQueue) -> SeatQueueReasons:
     refill, most = refill_seconds(stable), books.limits.reserve.most
     judged = line.arrivals.judgement(books.now, refill)
     hinted_for = max(0.0, line.hint_until - books.now)
     votes = {
-        Reason.FLOOR: line.floor,
-        Reason.STEADY: judged.steady,
-        Reason.BURST: judged.burst,
-        Reason.HINT: 1 if hinted_for else 0,
+        TargetReason.FLOOR: line.floor,
+        TargetReason.STEADY: judged.steady,
+        TargetReason.BURST: judged.burst,
+        TargetReason.HINT: 1 if hinted_for else 0,
     }
     because = max(votes, key=lambda reason: votes[reason])
     wanted = votes[because]
     if not wanted:
-        because = Reason.QUIET
+        because = TargetReason.QUIET
     elif wanted > most:
-        because = Reason.MOST
-    return LineReasons(
+        because = TargetReason.MOST
+    return SeatQueueReasons(
         tools=line.tools,
         target=min(wanted, most),
         because=because,
@@ -129,7 +129,7 @@ def _line(books: Books, stable: Stable, line: Line) -> LineReasons:
     )
 
 
-def _holds(books: Books, stable: Stable) -> list[Hold]:
+def _holds(books: PoolState, stable: KeyState) -> list[Hold]:
     breaker = books.breakers.get(stable.spec.group)
     expected = stable.start_bytes or stable.spec.traits.start_bytes
     holds = {
@@ -147,8 +147,8 @@ def _holds(books: Books, stable: Stable) -> list[Hold]:
     return [hold for hold, holding in holds.items() if holding]
 
 
-def _makes_way(books: Books, stable: Stable) -> bool:
+def _makes_way(books: PoolState, stable: KeyState) -> bool:
     """When it was last asked, and it would be asked again: not while it is paused, nor while somebody waits for it."""
     if books.paused or stable.paused or demand(stable) > supply(stable):
         return False
-    return processes_wanted(books, stable) > processes_up(stable) and gives_way_now(books, stable)
+    return processes_wanted(books, stable) > processes_up(stable) and is_deferred_now(books, stable)

@@ -8,26 +8,26 @@ import math
 from dataclasses import dataclass, field
 
 from ostler.pool.core.growth import Weights
-from ostler.pool.core.queueing import Ring
+from ostler.pool.core.queueing import FairQueue
 from ostler.pool.core.sizing import Arrivals
 from ostler.pool.core.transitions import SEAT_MOVES, SLOT_MOVES, moved
 from ostler.pool.core.values import (
-    Cause,
     ClaimId,
+    CoreSharing,
     Key,
     KeySpec,
     LeaseId,
     Owner,
+    RetireReason,
     SeatId,
     SeatState,
-    Sharing,
     SlotId,
     SlotState,
 )
 
 
 @dataclass(slots=True, eq=False)
-class Slot:
+class SlotRecord:
     """One agent process. `shunned`: no new seats, it keeps those it has; `retire`: why it is replaced; `unjudged`:
     seats leaked since it was last asked whether they are enough; `heard`: it has answered somebody."""
 
@@ -37,15 +37,15 @@ class Slot:
     generation: int
     since: float
     born: float
-    stable: "Stable | None" = None
+    stable: "KeyState | None" = None
     state: SlotState = SlotState.STARTING
     jitter: float = 0.0
     ready_at: float = 0.0
     ready_step: int = -1
     adopted_step: int = -1
     used_at: float = 0.0
-    seats: "dict[SeatId, Seat]" = field(default_factory=dict)
-    leases: "dict[LeaseId, Lease]" = field(default_factory=dict)
+    seats: "dict[SeatId, SeatRecord]" = field(default_factory=dict)
+    leases: "dict[LeaseId, LeaseRecord]" = field(default_factory=dict)
     opening: int = 0
     parked: int = 0
     opened: int = 0
@@ -58,8 +58,8 @@ class Slot:
     probed_at: float = 0.0
     missed: int = 0
     proven: bool = False
-    heard: bool = False
-    retire: Cause | None = None
+    has_answered: bool = False
+    retire: RetireReason | None = None
     shunned: bool = False
 
     def enter(self, state: SlotState, now: float) -> None:
@@ -75,7 +75,7 @@ class Slot:
         """Seats that may be opened here now."""
         if self.state is not SlotState.READY or self.shunned:
             return 0
-        if self.spec.traits.sharing is Sharing.NONE and self.opened:
+        if self.spec.traits.sharing is CoreSharing.NONE and self.opened:
             return 0
         free = self.capacity - len(self.seats)
         return free if free > 0 else 0
@@ -93,13 +93,13 @@ class Slot:
 
 
 @dataclass(slots=True, eq=False)
-class Seat:
+class SeatRecord:
     """One agent-side session."""
 
     id: SeatId
-    stable: "Stable"
-    slot: Slot
-    line: "Line"
+    stable: "KeyState"
+    slot: SlotRecord
+    line: "SeatQueue"
     group: str | SlotId
     since: float
     state: SeatState = SeatState.OPENING
@@ -114,7 +114,7 @@ class Seat:
 
 
 @dataclass(slots=True, eq=False)
-class Lease:
+class LeaseRecord:
     """The right to a seat, or (`seat is None`) to the shared transport."""
 
     id: LeaseId
@@ -122,19 +122,19 @@ class Lease:
     claim: ClaimId
     key: Key
     owner: Owner
-    slot: Slot
-    seat: Seat | None
+    slot: SlotRecord
+    seat: SeatRecord | None
     since: float
 
 
 @dataclass(slots=True, eq=False)
-class Line:
+class SeatQueue:
     """One key and tool set: those who wait, the seats opened ahead, and what was learned of its arrivals."""
 
     tools: str
     arrivals: Arrivals
-    ring: Ring = field(default_factory=Ring)
-    parked: dict[SeatId, Seat] = field(default_factory=dict)
+    ring: FairQueue = field(default_factory=FairQueue)
+    parked: dict[SeatId, SeatRecord] = field(default_factory=dict)
     opening: int = 0
     floor: int = 0
     hint_until: float = 0.0
@@ -144,7 +144,7 @@ class Line:
 
 
 @dataclass(slots=True, eq=False)
-class Stable:
+class KeyState:
     """One key: its processes, its lines, and those who wait for its shared transport.
 
     `cool`: nothing is kept warm, whatever was learned or configured, until somebody asks for the key.
@@ -153,9 +153,9 @@ class Stable:
     key: Key
     spec: KeySpec
     used_at: float
-    slots: dict[SlotId, Slot] = field(default_factory=dict)
-    lines: dict[str, Line] = field(default_factory=dict)
-    transports: Ring = field(default_factory=Ring)
+    slots: dict[SlotId, SlotRecord] = field(default_factory=dict)
+    queues: dict[str, SeatQueue] = field(default_factory=dict)
+    transports: FairQueue = field(default_factory=FairQueue)
     paused: bool = False
     cool: bool = False
     open_seconds: float = 0.25
@@ -173,14 +173,14 @@ class Stable:
     @property
     def waiting(self) -> int:
         count = self.transports.count
-        for line in self.lines.values():
+        for line in self.queues.values():
             count += line.ring.count
         return count
 
     @property
     def floor(self) -> int:
         """The processes that hold the seats somebody ordered to be kept parked."""
-        seats = 0 if self.cool else sum(line.floor for line in self.lines.values())
+        seats = 0 if self.cool else sum(line.floor for line in self.queues.values())
         return math.ceil(seats / self.spec.traits.seats_per_process)
 
     @property
@@ -188,10 +188,10 @@ class Stable:
         """The processes that nobody has yet which the key asks to be there."""
         return 0 if self.cool else self.spec.spares
 
-    def rings(self) -> list[Ring]:
-        return [self.transports, *(line.ring for line in self.lines.values())]
+    def rings(self) -> list[FairQueue]:
+        return [self.transports, *(line.ring for line in self.queues.values())]
 
 
-def open_group(slot: Slot) -> str | SlotId:
+def open_group(slot: SlotRecord) -> str | SlotId:
     """Opens compete per HOME group where the provider names one, else per process."""
     return slot.spec.traits.open_group or slot.id

@@ -10,16 +10,24 @@ Rules:
   so once.
 """
 
-from ostler.pool.core.books import Books, Slot, Stable
+from ostler.pool.core.books import KeyState, PoolState, SlotRecord
 from ostler.pool.core.draining import begin_drain, shun, stop
 from ostler.pool.core.reserve import is_tight, parked_to_stay, processes_wanted, target
 from ostler.pool.core.starts import CAPS, denial
-from ostler.pool.core.values import Cause, Counted, Sharing, SlotState
+from ostler.pool.core.values import CoreSharing, Counted, RetireReason, SlotState
 
-SHUNNING = frozenset({Cause.FINGERPRINT, Cause.WEDGED, Cause.SLOW_OPENS, Cause.OPENS_FAIL, Cause.USED_UP})
+SHUNNING = frozenset(
+    {
+        RetireReason.FINGERPRINT,
+        RetireReason.WEDGED,
+        RetireReason.SLOW_OPENS,
+        RetireReason.OPENS_FAIL,
+        RetireReason.USED_UP,
+    }
+)
 
 
-def retire(books: Books, slot: Slot, cause: Cause) -> None:
+def retire(books: PoolState, slot: SlotRecord, cause: RetireReason) -> None:
     """Mark a READY process for replacement; the first cause stays."""
     if slot.state is not SlotState.READY or slot.retire is not None:
         return
@@ -32,37 +40,37 @@ def retire(books: Books, slot: Slot, cause: Cause) -> None:
         shun(books, slot)
 
 
-def spend(books: Books, slot: Slot) -> None:
+def spend(books: PoolState, slot: SlotRecord) -> None:
     """It has ended with its session. No successor is waited for: a process that is dead serves nobody meanwhile."""
     if slot.retire is None:
-        slot.retire = Cause.USED_UP
+        slot.retire = RetireReason.USED_UP
         books.note(Counted.RETIRED, slot, slot.retire)
     stop(books, slot, slot.retire, hard=False)
 
 
-def judge_seats(books: Books, slot: Slot) -> None:
+def judge_seats(books: PoolState, slot: SlotRecord) -> None:
     """After a seat ended: has the process served or leaked enough?"""
     traits = slot.spec.traits
-    if (traits.sharing is Sharing.NONE and slot.opened and not slot.seats) or (
-        traits.sharing is Sharing.PER_CWD and slot.leaked
+    if (traits.sharing is CoreSharing.NONE and slot.opened and not slot.seats) or (
+        traits.sharing is CoreSharing.PER_CWD and slot.leaked
     ):
-        retire(books, slot, Cause.USED_UP)
+        retire(books, slot, RetireReason.USED_UP)
     elif traits.recycle_after_leaks is not None and slot.leaked >= traits.recycle_after_leaks:
-        retire(books, slot, Cause.SEATS_LEAKED)
+        retire(books, slot, RetireReason.SEATS_LEAKED)
     elif traits.recycle_after_seats is not None and slot.served >= traits.recycle_after_seats:
-        retire(books, slot, Cause.SEATS_SERVED)
+        retire(books, slot, RetireReason.SEATS_SERVED)
 
 
-def judge_age(books: Books, slot: Slot) -> None:
+def judge_age(books: PoolState, slot: SlotRecord) -> None:
     limits = books.limits
     age = limits.max_age * (1.0 - limits.age_jitter * slot.jitter)
     if books.now - slot.born >= age:
-        retire(books, slot, Cause.AGE)
+        retire(books, slot, RetireReason.AGE)
     else:
         books.alarm(slot.born + age)
 
 
-def judge_memory(books: Books, slot: Slot, stable: Stable, own: int, sessions: int) -> None:
+def judge_memory(books: PoolState, slot: SlotRecord, stable: KeyState, own: int, sessions: int) -> None:
     """After a measure: has the process outgrown itself, or the ceiling?
 
     Growth is told by its own memory, for its share of what it has in common doubles when a neighbour ends; and held
@@ -83,10 +91,10 @@ def judge_memory(books: Books, slot: Slot, stable: Stable, own: int, sessions: i
     spaced = before is None or books.now - before >= limits.memory_recycle_spacing
     if (grown or above) and spaced and slot.retire is None and slot.state is SlotState.READY:
         stable.memory_retired_at = books.now
-        retire(books, slot, Cause.MEMORY_GROWTH)
+        retire(books, slot, RetireReason.MEMORY_GROWTH)
 
 
-def judge_open(books: Books, slot: Slot) -> None:
+def judge_open(books: PoolState, slot: SlotRecord) -> None:
     """An open takes long. Once that is the process's fault; when its successor is as slow it is the machine's, and one
     start after the other makes the machine slower still."""
     stable = slot.stable
@@ -95,12 +103,12 @@ def judge_open(books: Books, slot: Slot) -> None:
     before = stable.slow_retired_at
     if before is None or books.now - before >= books.limits.slow_open_spacing:
         stable.slow_retired_at = books.now
-        retire(books, slot, Cause.SLOW_OPENS)
+        retire(books, slot, RetireReason.SLOW_OPENS)
     else:
         books.alarm(before + books.limits.slow_open_spacing)
 
 
-def judge_silence(books: Books, slot: Slot) -> None:
+def judge_silence(books: PoolState, slot: SlotRecord) -> None:
     """After a missed probe: silent while others answer, or silent for twice as long when it is alone."""
     others = [
         other
@@ -109,10 +117,10 @@ def judge_silence(books: Books, slot: Slot) -> None:
     ]
     patience = books.limits.probe_misses * (1 if others else 2)
     if slot.missed >= patience:
-        retire(books, slot, Cause.WEDGED)
+        retire(books, slot, RetireReason.WEDGED)
 
 
-def replace_retired(books: Books, stable: Stable) -> None:
+def replace_retired(books: PoolState, stable: KeyState) -> None:
     """Let the retired drain whose successor is there, not needed, or without a place beside them."""
     retired = []
     for slot in stable.slots.values():
@@ -123,10 +131,10 @@ def replace_retired(books: Books, stable: Stable) -> None:
             retired.append(slot)
     for slot in retired:
         if _may_drain(books, stable, slot):
-            begin_drain(books, slot, slot.retire or Cause.OPERATOR)
+            begin_drain(books, slot, slot.retire or RetireReason.OPERATOR)
 
 
-def _may_drain(books: Books, stable: Stable, slot: Slot) -> bool:
+def _may_drain(books: PoolState, stable: KeyState, slot: SlotRecord) -> bool:
     if slot.shunned and not slot.leases:
         return True
     states = {other.state for other in stable.slots.values() if other.retire is None}
@@ -139,9 +147,9 @@ def _may_drain(books: Books, stable: Stable, slot: Slot) -> bool:
     return denial(books, stable, background=True) in CAPS
 
 
-def _reserve_moved(books: Books, stable: Stable) -> bool:
+def _reserve_moved(books: PoolState, stable: KeyState) -> bool:
     """Whether the fresh processes hold the reserve already, or cannot."""
-    if all(parked_to_stay(line) >= target(books, stable, line) for line in stable.lines.values()):
+    if all(parked_to_stay(line) >= target(books, stable, line) for line in stable.queues.values()):
         return True
     fresh = [slot for slot in stable.slots.values() if slot.retire is None]
     return is_tight(books, stable.spec.traits.seat_bytes) or not any(slot.room or slot.opening for slot in fresh)

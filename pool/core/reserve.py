@@ -8,11 +8,11 @@ carry no reserve.
 
 import math
 
-from ostler.pool.core.books import Books, Line, Stable
+from ostler.pool.core.books import KeyState, PoolState, SeatQueue
 from ostler.pool.core.values import SlotState
 
 
-def target(books: Books, stable: Stable, line: Line) -> int:
+def target(books: PoolState, stable: KeyState, line: SeatQueue) -> int:
     """Seats to keep parked on this line now."""
     if stable.cool:
         return 0
@@ -20,18 +20,18 @@ def target(books: Books, stable: Stable, line: Line) -> int:
     return min(max(wanted, line.floor), books.limits.reserve.most)
 
 
-def deficit(books: Books, stable: Stable, line: Line) -> int:
+def deficit(books: PoolState, stable: KeyState, line: SeatQueue) -> int:
     """Seats to open ahead: what waiters will take of those being opened is not ours."""
     ahead = max(0, line.opening - line.ring.count)
     return target(books, stable, line) - parked_to_stay(line) - ahead
 
 
-def parked_to_stay(line: Line) -> int:
+def parked_to_stay(line: SeatQueue) -> int:
     """Parked seats whose process is not to be replaced."""
     return sum(seat.slot.retire is None for seat in line.parked.values())
 
 
-def refill_seconds(stable: Stable) -> float:
+def refill_seconds(stable: KeyState) -> float:
     """How long a new seat takes: as measured, with the pause before it; where a seat needs a process of its own, with
     the start, and with the first answer that the start gives way to.
     """
@@ -42,14 +42,14 @@ def refill_seconds(stable: Stable) -> float:
     return opened + (stable.start_seconds or traits.start_seconds) + stable.answer_seconds
 
 
-def processes_wanted(books: Books, stable: Stable) -> int:
+def processes_wanted(books: PoolState, stable: KeyState) -> int:
     """How many unretired processes the key should have while nobody waits."""
     if stable.cool:
         return 0
     now = books.now
     refill = refill_seconds(stable)
     seats, moving, settled, recurring = 0, 0, 0, False
-    for line in stable.lines.values():
+    for line in stable.queues.values():
         seats += target(books, stable, line)
         recurring = recurring or now < line.hint_until or line.arrivals.recurring(now, refill)
     for slot in stable.slots.values():
@@ -63,11 +63,11 @@ def processes_wanted(books: Books, stable: Stable) -> int:
     return min(wanted, key_cap(books, stable))
 
 
-def key_cap(books: Books, stable: Stable) -> int:
+def key_cap(books: PoolState, stable: KeyState) -> int:
     return min(stable.spec.max_processes or books.limits.max_processes_per_key, books.limits.max_processes)
 
 
-def is_tight(books: Books, more: int) -> bool:
+def is_tight(books: PoolState, more: int) -> bool:
     """Whether this much more would exceed the memory budget."""
     budget = books.limits.memory_budget
     return budget is not None and books.charged + more > budget

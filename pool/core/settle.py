@@ -1,13 +1,13 @@
 """Bring one key, or all that are short, to rest. Level-triggered: it asks what is, not what happened."""
 
-from ostler.pool.core.books import Books, Stable
+from ostler.pool.core.books import KeyState, PoolState
 from ostler.pool.core.opens import open_seats
 from ostler.pool.core.outcomes import serve
 from ostler.pool.core.recycling import replace_retired
 from ostler.pool.core.starts import adopt_spares, ensure_spares, start_missing, take_from_reserve
 
 
-def settle(books: Books, stable: Stable) -> None:
+def settle(books: PoolState, stable: KeyState) -> None:
     """Retired processes go first, so that what follows is decided on those that stay."""
     replace_retired(books, stable)
     if books.paused or stable.paused:
@@ -21,22 +21,22 @@ def settle(books: Books, stable: Stable) -> None:
     start_missing(books, stable)
 
 
-def settle_fairly(books: Books, touched: Stable | None) -> None:
+def settle_fairly(books: PoolState, touched: KeyState | None) -> None:
     """Settle the key that the event touched, with all the hungry ones when something became free for them."""
     if touched is not None:
-        if books.freed:
-            books.hungry[touched.key] = touched
+        if books.capacity_changed:
+            books.unserved_keys[touched.key] = touched
         else:
             settle(books, touched)
-    while books.freed and books.hungry:
-        books.freed = False
-        waiting = list(books.hungry.values())
+    while books.capacity_changed and books.unserved_keys:
+        books.capacity_changed = False
+        waiting = list(books.unserved_keys.values())
         if len(waiting) > 1:
             waiting.sort(key=books.rank)
-        books.hungry = {}
+        books.unserved_keys = {}
         for stable in waiting:
             settle(books, stable)
-    books.freed = False
+    books.capacity_changed = False
     if books.recount_spares and not books.paused:
         books.recount_spares = False
         ensure_spares(books)

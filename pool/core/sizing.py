@@ -44,7 +44,7 @@ class ReserveRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class ReserveEstimate:
     """What was concluded from arrivals at one moment. Without recurring arrivals all but the rate is zero."""
 
     rate: float
@@ -114,18 +114,18 @@ class Arrivals:
     def _judge(self, now: float, refill: float) -> int:
         return self.judgement(now, refill).wanted
 
-    def judgement(self, now: float, refill: float) -> "Judgement":
+    def judgement(self, now: float, refill: float) -> "ReserveEstimate":
         """The target with everything it was made from, for whoever asks why."""
         rate = self.rate(now)
         if rate * self.rule.keep_seconds < 1.0:
-            return Judgement(rate)
+            return ReserveEstimate(rate)
         silence = now - self.last
         believed = min(rate, 1.0 / silence) if silence > 0.0 else rate
         steady = seats_for(believed * refill, self.rule.miss_chance, self.rule.most)
         burst = 0
         if silence <= self.rule.burst_hold:
             burst = math.ceil(self.peak * _halved(silence, self.rule.burst_half_life))
-        return Judgement(rate, believed * refill, steady, burst, min(max(steady, burst), self.rule.most))
+        return ReserveEstimate(rate, believed * refill, steady, burst, min(max(steady, burst), self.rule.most))
 
 
 def seats_for(expected: float, miss_chance: float, most: int) -> int:

@@ -17,13 +17,13 @@ Rules:
 from enum import Enum
 
 from ostler.pool.core.actions import AdoptSlot, StartSlot
-from ostler.pool.core.books import Books, Slot, Stable
+from ostler.pool.core.books import KeyState, PoolState, SlotRecord
 from ostler.pool.core.budget import make_room
-from ostler.pool.core.courtesy import spare_gives_way, start_gives_way
+from ostler.pool.core.courtesy import spare_is_deferred, start_is_deferred
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.queueing import Waiting
 from ostler.pool.core.reserve import is_tight, key_cap, processes_wanted
-from ostler.pool.core.values import KeySpec, Refusal, SeatState, SlotState, Traits
+from ostler.pool.core.values import KeySpec, RefusalKind, SeatState, SlotState, Traits
 
 
 class Denial(Enum):
@@ -41,16 +41,16 @@ class Denial(Enum):
 CAPS = frozenset({Denial.KEY_CAP, Denial.POOL_CAP, Denial.MEMORY})
 
 
-def demand(stable: Stable) -> int:
+def demand(stable: KeyState) -> int:
     """Seats (or one transport) that waiters need beyond those being opened."""
     seats = 0
-    for line in stable.lines.values():
+    for line in stable.queues.values():
         if line.ring.count > line.opening:
             seats += line.ring.count - line.opening
-    return seats + 1 if stable.transports.count and not has_hope(stable) else seats
+    return seats + 1 if stable.transports.count and not can_serve_soon(stable) else seats
 
 
-def has_hope(stable: Stable) -> bool:
+def can_serve_soon(stable: KeyState) -> bool:
     """Whether a process of the key lives (or comes) that may yet serve its waiters."""
     for slot in stable.slots.values():
         if slot.state is SlotState.STARTING or (slot.state is SlotState.READY and not slot.shunned):
@@ -58,7 +58,7 @@ def has_hope(stable: Stable) -> bool:
     return False
 
 
-def supply(stable: Stable) -> int:
+def supply(stable: KeyState) -> int:
     """Seats free now or on their way with a start."""
     seats = 0
     for slot in stable.slots.values():
@@ -66,7 +66,7 @@ def supply(stable: Stable) -> int:
     return seats
 
 
-def take_from_reserve(books: Books, stable: Stable) -> bool:
+def take_from_reserve(books: PoolState, stable: KeyState) -> bool:
     """Give the key one process of its reserve if its waiters need one: best one with a seat parked for them, worst one
     that still starts. True if it got one."""
     reserve = None if stable.spec.reserve is None else books.stables.get(stable.spec.reserve)
@@ -74,7 +74,7 @@ def take_from_reserve(books: Books, stable: Stable) -> bool:
         return False
     if len(stable.slots) >= key_cap(books, stable):
         return False
-    wanted = {line.tools for line in stable.lines.values() if line.ring.count > line.opening}
+    wanted = {line.tools for line in stable.queues.values() if line.ring.count > line.opening}
     fitting = [
         (_readiness(slot, wanted), slot.id, slot)
         for slot in reserve.slots.values()
@@ -91,7 +91,7 @@ def take_from_reserve(books: Books, stable: Stable) -> bool:
 USELESS = 4
 
 
-def _readiness(slot: Slot, wanted: set[str]) -> int:
+def _readiness(slot: SlotRecord, wanted: set[str]) -> int:
     """How soon an untouched process has a seat of the wanted tools; the smaller the sooner."""
     states = {seat.state for seat in slot.seats.values() if seat.line.tools in wanted}
     if SeatState.PARKED in states:
@@ -103,7 +103,7 @@ def _readiness(slot: Slot, wanted: set[str]) -> int:
     return 3 if slot.state is SlotState.STARTING else USELESS
 
 
-def adopt_spares(books: Books, stable: Stable) -> bool:
+def adopt_spares(books: PoolState, stable: KeyState) -> bool:
     """Give the key the spares it needs, a ready one before one that still starts. True if it got any."""
     adopted = False
     while books.spares and (slot := _fitting_spare(books, stable)) is not None:
@@ -113,7 +113,7 @@ def adopt_spares(books: Books, stable: Stable) -> bool:
     return adopted
 
 
-def _fitting_spare(books: Books, stable: Stable) -> Slot | None:
+def _fitting_spare(books: PoolState, stable: KeyState) -> SlotRecord | None:
     if not stable.spec.traits.cwd_per_session or demand(stable) <= supply(stable):
         return None
     if len(stable.slots) >= key_cap(books, stable):
@@ -126,7 +126,7 @@ def _fitting_spare(books: Books, stable: Stable) -> Slot | None:
     return min(fitting, key=lambda slot: (slot.state is SlotState.STARTING, slot.id), default=None)
 
 
-def start_missing(books: Books, stable: Stable) -> None:
+def start_missing(books: PoolState, stable: KeyState) -> None:
     """Start what waiters need; with nobody waiting, what is to be kept warm."""
     short = demand(stable) - supply(stable)
     while short > 0:
@@ -140,14 +140,14 @@ def start_missing(books: Books, stable: Stable) -> None:
     if missing <= 0:
         stable.gave_way_at = None
         return
-    while missing > 0 and not start_gives_way(books, stable) and denial(books, stable, background=True) is None:
+    while missing > 0 and not start_is_deferred(books, stable) and denial(books, stable, background=True) is None:
         start(books, stable.spec, stable, stable)
         missing -= 1
     if missing > 0:
-        books.hungry[stable.key] = stable
+        books.unserved_keys[stable.key] = stable
 
 
-def processes_up(stable: Stable) -> int:
+def processes_up(stable: KeyState) -> int:
     """Processes that can carry the key on: starting or ready, and not to be replaced."""
     up = 0
     for slot in stable.slots.values():
@@ -156,7 +156,7 @@ def processes_up(stable: Stable) -> int:
     return up
 
 
-def start(books: Books, spec: KeySpec, stable: Stable, owner: Stable | None) -> Slot:
+def start(books: PoolState, spec: KeySpec, stable: KeyState, owner: KeyState | None) -> SlotRecord:
     """Reserve the slot and order its start. Without an owner it is a spare."""
     if owner is not None:
         for ring in stable.rings():
@@ -169,7 +169,7 @@ def start(books: Books, spec: KeySpec, stable: Stable, owner: Stable | None) -> 
     return slot
 
 
-def ensure_spares(books: Books) -> None:
+def ensure_spares(books: PoolState) -> None:
     """Bring every group of interchangeable processes up to the most spares that any of its keys asks for."""
     for stable in books.stables.values():
         if not stable.spares or stable.paused:
@@ -177,7 +177,7 @@ def ensure_spares(books: Books) -> None:
         there = sum(slot.spec.group == stable.spec.group for slot in books.spares.values())
         if there >= stable.spares:
             stable.spares_gave_way_at = None
-        elif spare_gives_way(books, stable):
+        elif spare_is_deferred(books, stable):
             books.recount_spares = True
             continue
         while there < stable.spares and denial(books, stable, background=True, spare=True) is None:
@@ -185,7 +185,7 @@ def ensure_spares(books: Books) -> None:
             there += 1
 
 
-def denial(books: Books, stable: Stable, *, background: bool, spare: bool = False) -> Denial | None:
+def denial(books: PoolState, stable: KeyState, *, background: bool, spare: bool = False) -> Denial | None:
     """Why no process may be started now for the key, or a spare like its own."""
     if (failing := _failing(books, stable.spec, background=background)) is not None:
         return failing
@@ -198,7 +198,7 @@ def denial(books: Books, stable: Stable, *, background: bool, spare: bool = Fals
     return _throttled(books, stable.spec)
 
 
-def _failing(books: Books, spec: KeySpec, *, background: bool) -> Denial | None:
+def _failing(books: PoolState, spec: KeySpec, *, background: bool) -> Denial | None:
     breaker = books.breakers.get(spec.group) if books.breakers else None
     if breaker is None:
         return None
@@ -210,7 +210,7 @@ def _failing(books: Books, spec: KeySpec, *, background: bool) -> Denial | None:
     return Denial.STARTING if trying else None
 
 
-def _throttled(books: Books, spec: KeySpec) -> Denial | None:
+def _throttled(books: PoolState, spec: KeySpec) -> Denial | None:
     limits = books.limits
     if books.starting >= limits.max_starting or first_is_on_its_way(books, spec.traits):
         return Denial.STARTING
@@ -223,7 +223,7 @@ def _throttled(books: Books, spec: KeySpec) -> Denial | None:
     return None
 
 
-def provider_is_starting(books: Books, spec: KeySpec) -> bool:
+def provider_is_starting(books: PoolState, spec: KeySpec) -> bool:
     """Whether as many of its processes start as may at once. A look: nothing is booked."""
     alike = sum(
         slot.state is SlotState.STARTING and slot.spec.provider == spec.provider for slot in books.slots.values()
@@ -231,53 +231,53 @@ def provider_is_starting(books: Books, spec: KeySpec) -> bool:
     return alike >= books.limits.max_starting_per_provider
 
 
-def first_is_on_its_way(books: Books, traits: Traits) -> bool:
+def first_is_on_its_way(books: PoolState, traits: Traits) -> bool:
     """Also while one that failed is being ended: it may hold what all of them make. A look: nothing is booked."""
     if not traits.first_start_alone or traits.open_group in books.settled_groups:
         return False
     return any(slot.spec.traits.open_group == traits.open_group for slot in books.slots.values() if slot.ready_step < 0)
 
 
-def earn(books: Books) -> None:
+def earn(books: PoolState) -> None:
     """Fill the bucket of starts up to now."""
     books.tokens, books.tokens_at = books.tokens_now, books.now
 
 
-def _expected(stable: Stable) -> int:
+def _expected(stable: KeyState) -> int:
     """What a process weighs when it is up: as measured on the last one, else as declared."""
     return stable.start_bytes or stable.spec.traits.start_bytes
 
 
-def _starve(books: Books, stable: Stable, denied: Denial, short: int) -> None:
+def _starve(books: PoolState, stable: KeyState, denied: Denial, short: int) -> None:
     """Waiters stay short of seats: make room where a cap is the reason, fail fast where waiting is vain."""
-    books.hungry[stable.key] = stable
+    books.unserved_keys[stable.key] = stable
     if denied in CAPS:
         made = make_room(books, stable, short, elsewhere=denied is not Denial.KEY_CAP)
         if denied is Denial.MEMORY and not made and not stable.slots:
-            refuse_all(books, stable, Refusal.SATURATED, text="a process more would exceed the memory budget")
-    elif denied in {Denial.BREAKER, Denial.BACKOFF} and not has_hope(stable):
+            refuse_all(books, stable, RefusalKind.SATURATED, text="a process more would exceed the memory budget")
+    elif denied in {Denial.BREAKER, Denial.BACKOFF} and not can_serve_soon(stable):
         breaker = books.breakers[stable.spec.group]
         retry_after = breaker.claims_after - books.now
         for waiting in all_waiting(stable):
             if denied is Denial.BREAKER or waiting.deadline < breaker.claims_after:
-                refuse(books, waiting, Refusal.BREAKER_OPEN, retry_after=retry_after)
+                refuse(books, waiting, RefusalKind.BREAKER_OPEN, retry_after=retry_after)
 
 
-def all_waiting(stable: Stable) -> list[Waiting]:
+def all_waiting(stable: KeyState) -> list[Waiting]:
     """A copy: whom one looks at may be refused."""
     return [waiting for ring in stable.rings() for waiting in ring]
 
 
-def refuse_all(books: Books, stable: Stable, kind: Refusal, *, phase: str = "", text: str = "") -> None:
+def refuse_all(books: PoolState, stable: KeyState, kind: RefusalKind, *, phase: str = "", text: str = "") -> None:
     for waiting in all_waiting(stable):
         refuse(books, waiting, kind, phase=phase, text=text)
 
 
-def refuse_unserved(books: Books, stable: Stable, phase: str, text: str) -> None:
+def refuse_unserved(books: PoolState, stable: KeyState, phase: str, text: str) -> None:
     """A start failed: those whom nothing else on its way can serve get its error, the oldest first."""
     short = demand(stable) - supply(stable)
     if short <= 0:
         return
     waiting = sorted(all_waiting(stable), key=lambda one: one.step)
-    for one in waiting if not has_hope(stable) else waiting[:short]:
-        refuse(books, one, Refusal.START_FAILED, phase=phase, text=text)
+    for one in waiting if not can_serve_soon(stable) else waiting[:short]:
+        refuse(books, one, RefusalKind.START_FAILED, phase=phase, text=text)

@@ -5,7 +5,7 @@ of a new one.
 """
 
 from ostler.pool.core.actions import ForgetKey, Probe
-from ostler.pool.core.books import Books, Line, Slot, Stable
+from ostler.pool.core.books import KeyState, PoolState, SeatQueue, SlotRecord
 from ostler.pool.core.budget import shed, shrink
 from ostler.pool.core.draining import begin_drain, stop, stop_again
 from ostler.pool.core.failures import open_failed, prove, start_failed
@@ -13,10 +13,10 @@ from ostler.pool.core.opens import close_seat, leak_seat
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.recycling import judge_age, judge_open, judge_seats
 from ostler.pool.core.reserve import processes_wanted, refill_seconds, target
-from ostler.pool.core.values import Cause, Refusal, SeatState, SlotState
+from ostler.pool.core.values import RefusalKind, RetireReason, SeatState, SlotState
 
 
-def sweep(books: Books) -> None:
+def sweep(books: PoolState) -> None:
     _refuse_overdue(books)
     books.stop_listening()
     for seat in list(books.opening.values()):
@@ -41,7 +41,7 @@ def sweep(books: Books) -> None:
     _drop_breakers(books)
 
 
-def _due(books: Books, since: float, limit: float) -> bool:
+def _due(books: PoolState, since: float, limit: float) -> bool:
     """Whether the limit has passed; if not, wake again when it does."""
     if books.now - since >= limit:
         return True
@@ -49,34 +49,34 @@ def _due(books: Books, since: float, limit: float) -> bool:
     return False
 
 
-def _refuse_overdue(books: Books) -> None:
+def _refuse_overdue(books: PoolState) -> None:
     for waiting in list(books.claims.values()):
         if books.now >= waiting.deadline:
             held = books.paused or books.stables[waiting.key].paused
-            refuse(books, waiting, Refusal.PAUSED if held else Refusal.SATURATED)
+            refuse(books, waiting, RefusalKind.PAUSED if held else RefusalKind.SATURATED)
         else:
             books.alarm(waiting.deadline)
 
 
-def _watch_opening(books: Books, slot: Slot, open_for: float) -> None:
+def _watch_opening(books: PoolState, slot: SlotRecord, open_for: float) -> None:
     if open_for >= books.limits.slow_open_after:
         judge_open(books, slot)
     else:
         books.alarm(books.now + books.limits.slow_open_after - open_for)
 
 
-def _sweep_starting(books: Books, slot: Slot) -> None:
+def _sweep_starting(books: PoolState, slot: SlotRecord) -> None:
     if _due(books, slot.since, books.limits.start_timeout):
         start_failed(books, slot, "timeout", f"not ready after {books.limits.start_timeout:g} s", 0.5, retryable=True)
 
 
-def _prove_lasting(books: Books, slot: Slot) -> None:
+def _prove_lasting(books: PoolState, slot: SlotRecord) -> None:
     lasting = max(10.0, slot.spec.traits.start_seconds)
     if slot.state is SlotState.READY and not slot.proven and books.now - slot.ready_at > lasting:
         prove(books, slot)
 
 
-def _sweep_ready(books: Books, slot: Slot) -> None:
+def _sweep_ready(books: PoolState, slot: SlotRecord) -> None:
     every = books.limits.probe_every
     if every is not None and _due(books, slot.probed_at, every):
         slot.probed_at = books.now
@@ -85,32 +85,32 @@ def _sweep_ready(books: Books, slot: Slot) -> None:
     if slot.stable is not None:
         _drain_idle(books, slot, slot.stable)
     elif not _spare_is_wanted(books, slot):
-        begin_drain(books, slot, Cause.SURPLUS)
+        begin_drain(books, slot, RetireReason.SURPLUS)
     judge_age(books, slot)
 
 
-def _drain_idle(books: Books, slot: Slot, stable: Stable) -> None:
+def _drain_idle(books: PoolState, slot: SlotRecord, stable: KeyState) -> None:
     if not slot.idle or stable.waiting or slot.retire is not None:
         return
     if not _due(books, slot.used_at, books.limits.idle_after):
         return
     up = sum(one.state is SlotState.READY and one.retire is None for one in stable.slots.values())
     if up > processes_wanted(books, stable):
-        begin_drain(books, slot, Cause.IDLE)
+        begin_drain(books, slot, RetireReason.IDLE)
 
 
-def _spare_is_wanted(books: Books, slot: Slot) -> bool:
+def _spare_is_wanted(books: PoolState, slot: SlotRecord) -> bool:
     asked = [stable.spares for stable in books.stables.values() if stable.spec.group == slot.spec.group]
     there = [one.id for one in books.spares.values() if one.spec.group == slot.spec.group]
     return there.index(slot.id) < max(asked, default=0)
 
 
-def _sweep_draining(books: Books, slot: Slot) -> None:
+def _sweep_draining(books: PoolState, slot: SlotRecord) -> None:
     if _due(books, slot.since, books.limits.drain_timeout):
-        stop(books, slot, Cause.DRAIN_DEADLINE, hard=False, text=f"drained for {books.limits.drain_timeout:g} s")
+        stop(books, slot, RetireReason.DRAIN_DEADLINE, hard=False, text=f"drained for {books.limits.drain_timeout:g} s")
 
 
-def _sweep_closing(books: Books, slot: Slot) -> None:
+def _sweep_closing(books: PoolState, slot: SlotRecord) -> None:
     if _due(books, slot.since, books.limits.stop_timeout):
         stop_again(books, slot)
 
@@ -123,24 +123,24 @@ _BY_STATE = {
 }
 
 
-def _tidy(books: Books, stable: Stable) -> None:
-    for line in list(stable.lines.values()):
+def _tidy(books: PoolState, stable: KeyState) -> None:
+    for line in list(stable.queues.values()):
         _close_surplus(books, stable, line)
         if _says_nothing(books, stable, line):
-            del stable.lines[line.tools]
-    if stable.lines or stable.slots or stable.transports.count or stable.paused:
+            del stable.queues[line.tools]
+    if stable.queues or stable.slots or stable.transports.count or stable.paused:
         stable.used_at = books.now
     elif books.now - stable.used_at >= _keep_seconds(books, stable) and not _stands_for_spares(books, stable):
         _forget(books, stable)
 
 
-def _keep_seconds(books: Books, stable: Stable) -> float:
+def _keep_seconds(books: PoolState, stable: KeyState) -> float:
     """How long an unused key is remembered. One that never came up keeps its record until its back-off is over."""
     limits = books.limits
     return limits.forget_after if stable.came_up else min(limits.forget_after, 2.0 * limits.backoff_cap)
 
 
-def _forget_surplus(books: Books) -> None:
+def _forget_surplus(books: PoolState) -> None:
     """Clients choose models and directories, so the number of keys that nothing is done for is bounded as well."""
     asleep = [stable for stable in books.stables.values() if _is_asleep(books, stable)]
     surplus = len(asleep) - books.limits.max_idle_keys
@@ -149,25 +149,25 @@ def _forget_surplus(books: Books) -> None:
             _forget(books, stable)
 
 
-def _is_asleep(books: Books, stable: Stable) -> bool:
+def _is_asleep(books: PoolState, stable: KeyState) -> bool:
     """Whether nothing but what was learned of its arrivals would be lost with the key."""
     return not (stable.slots or stable.transports.count or stable.paused) and not any(
         line.ring.count or line.parked or line.opening or line.floor or books.now < line.hint_until
-        for line in stable.lines.values()
+        for line in stable.queues.values()
     )
 
 
-def _last_claim(stable: Stable) -> float:
-    return max((line.arrivals.last for line in stable.lines.values()), default=stable.used_at)
+def _last_claim(stable: KeyState) -> float:
+    return max((line.arrivals.last for line in stable.queues.values()), default=stable.used_at)
 
 
-def _forget(books: Books, stable: Stable) -> None:
+def _forget(books: PoolState, stable: KeyState) -> None:
     del books.stables[stable.key]
-    books.hungry.pop(stable.key, None)
+    books.unserved_keys.pop(stable.key, None)
     books.emit(ForgetKey(stable.key))
 
 
-def _stands_for_spares(books: Books, stable: Stable) -> bool:
+def _stands_for_spares(books: PoolState, stable: KeyState) -> bool:
     """Whether nobody would know of the spares that are configured if this key were forgotten: it was used last.
 
     Every key of the provider asks for them. If each were kept for that, a directory or model that was named once would
@@ -182,14 +182,14 @@ def _stands_for_spares(books: Books, stable: Stable) -> bool:
     )
 
 
-def _close_surplus(books: Books, stable: Stable, line: Line) -> None:
+def _close_surplus(books: PoolState, stable: KeyState, line: SeatQueue) -> None:
     if stable.spec.traits.can_close:
         surplus = len(line.parked) - target(books, stable, line)
         for seat in list(line.parked.values())[: max(0, surplus)]:
             close_seat(books, seat)
 
 
-def _says_nothing(books: Books, stable: Stable, line: Line) -> bool:
+def _says_nothing(books: PoolState, stable: KeyState, line: SeatQueue) -> bool:
     """Whether the line could be made anew without anybody noticing.
 
     Bursts are worth a long memory. A tool set that came one at a time and no longer recurs is not: a client that sends
@@ -202,7 +202,7 @@ def _says_nothing(books: Books, stable: Stable, line: Line) -> bool:
     return line.arrivals.peak <= 1.0 and not line.arrivals.recurring(books.now, refill_seconds(stable))
 
 
-def _drop_breakers(books: Books) -> None:
+def _drop_breakers(books: PoolState) -> None:
     if books.breakers:
         used = {stable.spec.group for stable in books.stables.values()}
         over = [

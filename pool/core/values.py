@@ -47,7 +47,7 @@ class Warmth(Enum):
     COLD = "cold"
 
 
-class Miss(Enum):
+class MissReason(Enum):
     """Why a claim was not served by a parked seat."""
 
     NONE = "none"
@@ -62,7 +62,7 @@ class Miss(Enum):
     TRANSPORT = "transport"
 
 
-class Refusal(Enum):
+class RefusalKind(Enum):
     """Why a claim was refused."""
 
     SATURATED = "saturated"
@@ -75,7 +75,7 @@ class Refusal(Enum):
     UNKNOWN_KEY = "unknown_key"
 
 
-class Cause(Enum):
+class RetireReason(Enum):
     """Why a slot is retired, stopped or lost."""
 
     AGE = "age"
@@ -117,7 +117,7 @@ class Counted(Enum):
     STOP_OVERDUE = "stop_overdue"
 
 
-class Sharing(Enum):
+class CoreSharing(Enum):
     """What a provider has proven about several sessions in one process."""
 
     SESSIONS = "sessions"
@@ -141,7 +141,7 @@ class Traits:
     session at once would make whoever has just claimed one wait for the first word of the answer.
     """
 
-    sharing: Sharing = Sharing.SESSIONS
+    sharing: CoreSharing = CoreSharing.SESSIONS
     seats_per_process: int = 1
     recycle_after_seats: int | None = None
     recycle_after_leaks: int | None = None
@@ -164,7 +164,7 @@ class Traits:
         )
         if any(count is not None and count <= 0 for count in counts):
             raise SettingsError(f"a trait of zero or less never means unlimited: {self}")
-        if self.sharing is not Sharing.SESSIONS and self.seats_per_process != 1:
+        if self.sharing is not CoreSharing.SESSIONS and self.seats_per_process != 1:
             raise SettingsError(f"{self.sharing.value} holds one seat per process, not {self.seats_per_process}")
         if self.start_seconds <= 0 or self.start_bytes <= 0 or self.seat_bytes <= 0:
             raise SettingsError(f"expected start-up time and sizes must be positive: {self}")
@@ -199,7 +199,7 @@ class KeySpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class PoolCensus:
     """The pool in numbers, carried by every refusal: the answer to its own ticket."""
 
     processes: int

@@ -13,11 +13,11 @@ import threading
 import time
 
 from ostler.pool.demo import faults, frames
-from ostler.pool.demo.conversation import Conversation, Prompt
+from ostler.pool.demo.conversation import DemoConversation, Prompt
 from ostler.pool.demo.frames import RpcError
-from ostler.pool.demo.mcp_acp import Lines
-from ostler.pool.demo.session import MODES, Session, check_servers
-from ostler.pool.demo.turn import Turn
+from ostler.pool.demo.mcp_acp import AcpLines
+from ostler.pool.demo.session import MODES, DemoSession, check_servers
+from ostler.pool.demo.turn import DemoTurn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from ostler.pool.demo.flags import Flags
     from ostler.pool.demo.record import Recorder
-    from ostler.pool.demo.stdio import Outlet
-    from ostler.pool.demo.store import Store
+    from ostler.pool.demo.stdio import StdoutWriter
+    from ostler.pool.demo.store import DemoStore
 
     Params = dict[str, object]
 
@@ -42,18 +42,18 @@ class Later(Exception):
 class Agent:
     """All sessions of one process."""
 
-    def __init__(self, flags: Flags, outlet: Outlet, store: Store, recorder: Recorder | None) -> None:
+    def __init__(self, flags: Flags, outlet: StdoutWriter, store: DemoStore, recorder: Recorder | None) -> None:
         self._flags = flags
         self._outlet = outlet
         self._store = store
         self._recorder = recorder
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, DemoSession] = {}
         # On their way in or out: nobody can use them, but their tool servers are ours to end.
-        self._unlisted: list[Session] = []
+        self._unlisted: list[DemoSession] = []
         self._sharing = threading.Lock()
-        self._shared = Session("shared", os.getcwd(), Conversation())
+        self._shared = DemoSession("shared", os.getcwd(), DemoConversation())
         self._asked: dict[object, Callable[[Params], None]] = {}
-        self._lines = Lines(outlet, self._asked)
+        self._lines = AcpLines(outlet, self._asked)
         self._threads: set[threading.Thread] = set()
         self._opened = 0
         self._methods = self._known_methods()
@@ -85,7 +85,7 @@ class Agent:
         for session in everyone:
             session.close_servers()
 
-    def _everyone(self) -> list[Session]:
+    def _everyone(self) -> list[DemoSession]:
         return [*self._sessions.values(), *self._unlisted, self._shared]
 
     def _known_methods(self) -> dict[str, Callable[[object, Params], Params]]:
@@ -186,7 +186,7 @@ class Agent:
             sys.stderr.write(f"demo agent: told to exit after {self._flags.exit_after} sessions\n")
             sys.stderr.flush()
             os._exit(1)
-        session = Session(f"demo-{os.urandom(8).hex()}", _cwd(params), Conversation())
+        session = DemoSession(f"demo-{os.urandom(8).hex()}", _cwd(params), DemoConversation())
         return self._open(number, params, session, lambda: {"sessionId": session.id, "modes": session.modes()})
 
     def _load(self, number: object, params: Params) -> Params:
@@ -204,7 +204,7 @@ class Agent:
         session = self._recalled(params)
         return self._open(number, params, session, lambda: {"modes": session.modes()})
 
-    def _recalled(self, params: Params) -> Session:
+    def _recalled(self, params: Params) -> DemoSession:
         """Return the session to go on with: the live one, or one made from what is stored."""
         cwd = _cwd(params)
         name = frames.text_field(params, "sessionId")
@@ -216,9 +216,9 @@ class Agent:
         stored = self._store.load(name)
         if stored is None:
             raise _unknown(name)
-        return Session(name, cwd, Conversation(stored[1]))
+        return DemoSession(name, cwd, DemoConversation(stored[1]))
 
-    def _open(self, number: object, params: Params, session: Session, reply: Callable[[], Params]) -> Params:
+    def _open(self, number: object, params: Params, session: DemoSession, reply: Callable[[], Params]) -> Params:
         """Start the tool servers, then publish the session and answer: nobody sees it half open."""
         entries = frames.list_field(params, "mcpServers")
         check_servers(entries, self._flags)
@@ -235,7 +235,7 @@ class Agent:
             raise self._answer_later(number, work)
         return work()
 
-    def _equip(self, session: Session, entries: list[Params]) -> None:
+    def _equip(self, session: DemoSession, entries: list[Params]) -> None:
         if not self._flags.share_tools:
             session.close_servers()
             session.start_servers(entries, self._flags, self._lines, self._recorder)
@@ -245,7 +245,7 @@ class Agent:
             new = [entry for entry in entries if entry["name"] not in known]
             self._shared.start_servers(new, self._flags, self._lines, self._recorder)
 
-    def _session(self, params: Params) -> Session:
+    def _session(self, params: Params) -> DemoSession:
         name = frames.text_field(params, "sessionId")
         session = self._sessions.get(name)
         if session is None:
@@ -287,7 +287,7 @@ class Agent:
         for name, _ in self._store.sessions():
             stored = None if name in self._sessions else self._store.load(name)
             if stored is not None:
-                rows.append(_row(name, stored[0], Conversation(stored[1])))
+                rows.append(_row(name, stored[0], DemoConversation(stored[1])))
         return rows
 
     def _set_mode(self, _number: object, params: Params) -> Params:
@@ -321,7 +321,7 @@ class Agent:
         session.conversation.add("user", prompt.text)
         self._store.append(session.id, session.cwd, [*prompt.history, ("user", prompt.text)])
         home = self._shared if self._flags.share_tools else session
-        turn = session.turn = Turn(
+        turn = session.turn = DemoTurn(
             session.id,
             prompt,
             earlier,
@@ -333,7 +333,7 @@ class Agent:
         )
         raise self._answer_later(number, lambda: self._run(number, session, turn))
 
-    def _run(self, number: object, session: Session, turn: Turn) -> Params:
+    def _run(self, number: object, session: DemoSession, turn: DemoTurn) -> Params:
         reason = turn.perform()
         answer = "\n".join(turn.said)
         if turn.said:
@@ -366,7 +366,7 @@ def _unknown(name: str) -> RpcError:
     return RpcError(frames.NOT_FOUND, f"unknown session {name!r}")
 
 
-def _refuse_if_busy(session: Session) -> None:
+def _refuse_if_busy(session: DemoSession) -> None:
     if session.turn is not None:
         raise RpcError(
             frames.INVALID_REQUEST,
@@ -374,7 +374,7 @@ def _refuse_if_busy(session: Session) -> None:
         )
 
 
-def _row(name: str, cwd: str, conversation: Conversation) -> Params:
+def _row(name: str, cwd: str, conversation: DemoConversation) -> Params:
     return {"sessionId": name, "cwd": cwd, "title": conversation.title()}
 
 

@@ -13,7 +13,7 @@ from ostler.wire.recalled import is_recalled
 from ostler.wire.transcript import parse_transcript
 
 
-class Conversation:
+class DemoConversation:
     """The messages of one session, oldest first, as (role, text)."""
 
     __slots__ = ("messages",)

@@ -16,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ostler.pool.demo.orders import Order
-    from ostler.pool.demo.turn import Turn
+    from ostler.pool.demo.orders import DemoOrder
+    from ostler.pool.demo.turn import DemoTurn
 
 MIB = 1 << 20
 FORK = 'trap "" TERM; echo $$; exec sleep 3600 >/dev/null 2>&1'
@@ -25,38 +25,38 @@ DAEMON = "sleep 3600 </dev/null >/dev/null 2>&1 & echo $!"
 JUNK = b'this is no JSON\n\n["an","array"]\n42\n{"jsonrpc":"2.0","id":\n{"jsonrpc":"2.0","id":999999999,"result":{}}\n'
 
 
-def die(_turn: Turn, order: Order) -> None:
+def die(_turn: DemoTurn, order: DemoOrder) -> None:
     """End the process at once, in mid-sentence."""
     sys.stderr.write(f"demo agent: told to die with exit code {int(order.number)}\n")
     sys.stderr.flush()
     os._exit(int(order.number))
 
 
-def hang(turn: Turn, order: Order) -> None:
+def hang(turn: DemoTurn, order: DemoOrder) -> None:
     """Never answer, not even a cancel. `all` takes the whole process along: nothing is read or written."""
     if order.text == "all":
         turn.outlet.freeze()
     threading.Event().wait()
 
 
-def junk(turn: Turn, _order: Order) -> None:
+def junk(turn: DemoTurn, _order: DemoOrder) -> None:
     """Write lines that are no frames, and an answer nobody asked for."""
     turn.outlet.write(JUNK)
 
 
-def bigline(turn: Turn, order: Order) -> None:
+def bigline(turn: DemoTurn, order: DemoOrder) -> None:
     """Write one sound frame of the given size. Not remembered: a load would send it again."""
     turn.begin_answer()
     turn.outlet.write(encode(chunk(turn.session, "agent_message_chunk", "x" * int(order.number * MIB))))
 
 
-def badutf8(turn: Turn, _order: Order) -> None:
+def badutf8(turn: DemoTurn, _order: DemoOrder) -> None:
     """Write a frame whose text is no UTF-8."""
     line = encode(chunk(turn.session, "agent_message_chunk", "bad \x00"))
     turn.outlet.write(line.replace(b"\\u0000", b"\xff\xfe\xc3\x28"))
 
 
-def stderr(_turn: Turn, order: Order) -> None:
+def stderr(_turn: DemoTurn, order: DemoOrder) -> None:
     """Flood stderr."""
     line = b"demo agent: flood " + b"." * 109 + b"\n"
     left = int(order.number * MIB)
@@ -64,24 +64,24 @@ def stderr(_turn: Turn, order: Order) -> None:
         left -= os.write(2, line * min(512, -(-left // len(line))))
 
 
-def fork(_turn: Turn, _order: Order) -> str:
+def fork(_turn: DemoTurn, _order: DemoOrder) -> str:
     """Leave a grandchild that ignores SIGTERM. It stays in the agent's process group."""
     return f"fork {_shell(FORK, new_session=False)}"
 
 
-def daemon(_turn: Turn, _order: Order) -> str:
+def daemon(_turn: DemoTurn, _order: DemoOrder) -> str:
     """Leave a grandchild in a session of its own, orphaned by a double fork."""
     return f"daemon {_shell(DAEMON, new_session=True)}"
 
 
-def late(turn: Turn, _order: Order) -> None:
+def late(turn: DemoTurn, _order: DemoOrder) -> None:
     """Say so and wait for the cancel; the agent then goes on talking after it has answered."""
     turn.late = True
     turn.say("waiting")
     turn.wait("never")
 
 
-def say_late_chunks(turn: Turn) -> None:
+def say_late_chunks(turn: DemoTurn) -> None:
     """Send what `!late` promised: updates of a turn that is over."""
     for index in range(3):
         turn.send(chunk(turn.session, "agent_message_chunk", f"late{index} "))
@@ -115,7 +115,7 @@ def _shell(script: str, *, new_session: bool) -> int:
     return pid
 
 
-VERBS: dict[str, Callable[[Turn, Order], str | None]] = {
+VERBS: dict[str, Callable[[DemoTurn, DemoOrder], str | None]] = {
     "die": die,
     "hang": hang,
     "junk": junk,

@@ -16,19 +16,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ostler.pool.demo.mcp_client import Reply
-    from ostler.pool.demo.stdio import Outlet
+    from ostler.pool.demo.mcp_client import McpReply
+    from ostler.pool.demo.stdio import StdoutWriter
 
 
-class Lines:
+class AcpLines:
     """All connections of one agent process."""
 
-    def __init__(self, outlet: Outlet, asked: dict[object, Reply]) -> None:
+    def __init__(self, outlet: StdoutWriter, asked: dict[object, McpReply]) -> None:
         self._outlet = outlet
         self._asked = asked
-        self._takers: dict[str, Reply] = {}
+        self._takers: dict[str, McpReply] = {}
 
-    def ask(self, method: str, params: dict[str, object], reply: Reply) -> int:
+    def ask(self, method: str, params: dict[str, object], reply: McpReply) -> int:
         """Ask the client; its answer goes to `reply`, on the thread that reads stdin."""
         number = self._outlet.next_id()
 
@@ -50,7 +50,7 @@ class Lines:
             inner = params.get("params")
             take({"method": params.get("method"), "params": inner if isinstance(inner, dict) else {}})
 
-    def join(self, connection: str, take: Reply) -> None:
+    def join(self, connection: str, take: McpReply) -> None:
         self._takers[connection] = take
 
     def part(self, connection: str) -> None:
@@ -60,16 +60,16 @@ class Lines:
 class AcpCarrier:
     """One connection."""
 
-    def __init__(self, entry: dict[str, object], lines: Lines) -> None:
+    def __init__(self, entry: dict[str, object], lines: AcpLines) -> None:
         self._name = frames.text_field(entry, "name")
         self._server = frames.text_field(entry, "serverId")
         self._lines = lines
-        self._take: Reply = _nobody
+        self._take: McpReply = _nobody
         self._connection: str | None = None
         self._outer: dict[object, int] = {}
         self._lock = threading.Lock()
 
-    def open(self, take: Reply, _ended: Callable[[], None]) -> None:
+    def open(self, take: McpReply, _ended: Callable[[], None]) -> None:
         """Connect. Raises McpError."""
         answers: SimpleQueue[dict[str, object]] = SimpleQueue()
         self._lines.ask("mcp/connect", {"serverId": self._server}, answers.put)

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
-    Reply = Callable[[dict[str, object]], None]
-    Names = Callable[[list[str]], None]
+    McpReply = Callable[[dict[str, object]], None]
+    ToolNames = Callable[[list[str]], None]
 
     class Carrier(Protocol):
         """Brings frames to a server and back."""
 
-        def open(self, take: Reply, ended: Callable[[], None]) -> None:
+        def open(self, take: McpReply, ended: Callable[[], None]) -> None:
             """Raises McpError. From here on what the server says goes to `take`, on any thread."""
 
         def send(self, frame: dict[str, object]) -> None:
@@ -56,14 +56,14 @@ class McpError(Exception):
 class McpServer:
     """A running tool server."""
 
-    def __init__(self, name: str, carrier: Carrier, *, follow: bool, on_tools: Names) -> None:
+    def __init__(self, name: str, carrier: Carrier, *, follow: bool, on_tools: ToolNames) -> None:
         self.name = name
         self._carrier = carrier
         self._follow = follow
         self._on_tools = on_tools
         self._lock = threading.Lock()
-        self._waiting: dict[int, Reply] = {}
-        self._listeners: list[Names] = []
+        self._waiting: dict[int, McpReply] = {}
+        self._listeners: list[ToolNames] = []
         self._tools: list[str] | None = None
         self._listing = 0
         self._numbers = 0
@@ -76,7 +76,7 @@ class McpServer:
         self._carrier.listen()
         self._list()
 
-    def request(self, method: str, params: dict[str, object], reply: Reply) -> int:
+    def request(self, method: str, params: dict[str, object], reply: McpReply) -> int:
         """Send a request; its answer, or an error if the server ends, goes to `reply` on another thread."""
         with self._lock:
             self._numbers += 1
@@ -95,7 +95,7 @@ class McpServer:
             params: dict[str, object] = {"requestId": number, "reason": "the turn was cancelled or timed out"}
             self._send(frames.notification("notifications/cancelled", params))
 
-    def when_listed(self, listener: Names) -> None:
+    def when_listed(self, listener: ToolNames) -> None:
         """Hand the tool names to `listener`: now, or as soon as a running listing is done."""
         with self._lock:
             names = self._tools

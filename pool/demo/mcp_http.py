@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from http.client import HTTPConnection, HTTPResponse
 
-    from ostler.pool.demo.mcp_client import Reply
+    from ostler.pool.demo.mcp_client import McpReply
 
 SESSION = "Mcp-Session-Id"
 VERSION = "MCP-Protocol-Version"
@@ -35,11 +35,11 @@ class HttpCarrier:
             frames.text_field(row, "name"): frames.text_field(row, "value")
             for row in frames.list_field({"headers": [], **entry}, "headers")
         }
-        self._take: Reply = _nobody
+        self._take: McpReply = _nobody
         self._news: socket.socket | None = None
         self._closed = False
 
-    def open(self, take: Reply, _ended: Callable[[], None]) -> None:
+    def open(self, take: McpReply, _ended: Callable[[], None]) -> None:
         """There is nothing to start: the first request will tell whether anybody is there."""
         self._take = take
 

@@ -12,14 +12,14 @@ import threading
 
 from ostler.pool.demo import frames
 from ostler.pool.demo.mcp_client import McpError
-from ostler.pool.demo.stdio import Outlet, read_lines
+from ostler.pool.demo.stdio import StdoutWriter, read_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
 
-    from ostler.pool.demo.mcp_client import Reply
+    from ostler.pool.demo.mcp_client import McpReply
 
 GRACE = 0.5
 INHERITED = ("HOME", "LANG", "PATH", "TERM", "TMPDIR")
@@ -33,14 +33,14 @@ class StdioCarrier:
         self._entry = entry
         self._cwd = cwd
         self._process: subprocess.Popen[bytes] | None = None
-        self._outlet: Outlet | None = None
+        self._outlet: StdoutWriter | None = None
 
-    def open(self, take: Reply, ended: Callable[[], None]) -> None:
+    def open(self, take: McpReply, ended: Callable[[], None]) -> None:
         """Start the process. Raises McpError."""
         process = self._spawn()
         assert process.stdin is not None  # noqa: S101 - it was asked for
         self._process = process
-        self._outlet = Outlet(process.stdin.fileno())
+        self._outlet = StdoutWriter(process.stdin.fileno())
         threading.Thread(target=self._read, args=(process, take, ended), name=f"mcp {self._name}", daemon=True).start()
 
     def send(self, frame: dict[str, object]) -> None:
@@ -91,7 +91,7 @@ class StdioCarrier:
         except OSError as error:
             raise McpError(self._name, f"{command} does not start: {error}") from error
 
-    def _read(self, process: subprocess.Popen[bytes], take: Reply, ended: Callable[[], None]) -> None:
+    def _read(self, process: subprocess.Popen[bytes], take: McpReply, ended: Callable[[], None]) -> None:
         assert process.stdout is not None  # noqa: S101 - it was asked for
         with open(process.stdout.fileno(), "rb", buffering=1 << 16, closefd=False) as source:
             for line in read_lines(source):

@@ -17,7 +17,7 @@ MAX_STREAM = 10_000_000
 MAX_MIB = 1024.0
 
 
-class Order:
+class DemoOrder:
     """One thing to do. `text`, `number` and `arguments` mean what the verb says."""
 
     __slots__ = ("arguments", "number", "text", "verb")
@@ -31,7 +31,7 @@ class Order:
         self.arguments = arguments or {}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Order) and self._facts() == other._facts()
+        return isinstance(other, DemoOrder) and self._facts() == other._facts()
 
     def __hash__(self) -> int:
         return hash((self.verb, self.text, self.number))
@@ -47,69 +47,69 @@ class WrongArgumentError(ValueError):
     """An order was given something it cannot use; the text is the answer to the prompt."""
 
 
-def parse_orders(text: str) -> list[Order]:
+def parse_orders(text: str) -> list[DemoOrder]:
     """Return the orders of a prompt. An empty prompt is echoed too, so none goes unanswered."""
     lines = [line.rstrip("\r") for line in text.split("\n")]
-    return [_order(line) for line in lines if line.strip()] or [Order("echo")]
+    return [_order(line) for line in lines if line.strip()] or [DemoOrder("echo")]
 
 
-def _order(line: str) -> Order:
+def _order(line: str) -> DemoOrder:
     verb, _, argument = line.partition(" ")
     read = READERS.get(verb)
     if read is None:
-        return Order("echo", line)
+        return DemoOrder("echo", line)
     try:
         return read(verb[1:], argument.strip())
     except WrongArgumentError as error:
-        return Order("refuse", str(error))
+        return DemoOrder("refuse", str(error))
 
 
-def _bare(verb: str, argument: str) -> Order:
+def _bare(verb: str, argument: str) -> DemoOrder:
     if argument:
         raise WrongArgumentError(f"!{verb} takes no argument, got {argument[:80]!r}")
-    return Order(verb)
+    return DemoOrder(verb)
 
 
-def _worded(verb: str, argument: str) -> Order:
-    return Order(verb, argument)
+def _worded(verb: str, argument: str) -> DemoOrder:
+    return DemoOrder(verb, argument)
 
 
-def _counted(verb: str, argument: str) -> Order:
+def _counted(verb: str, argument: str) -> DemoOrder:
     if not (argument.isascii() and argument.isdigit()) or len(argument) > 9 or int(argument) > MAX_STREAM:
         raise WrongArgumentError(f"!{verb} wants a whole number up to {MAX_STREAM}, got {argument[:80]!r}")
-    return Order(verb, number=int(argument))
+    return DemoOrder(verb, number=int(argument))
 
 
-def _measured(unit: str, most: float) -> Callable[[str, str], Order]:
-    def read(verb: str, argument: str) -> Order:
+def _measured(unit: str, most: float) -> Callable[[str, str], DemoOrder]:
+    def read(verb: str, argument: str) -> DemoOrder:
         try:
             number = float(argument)
         except ValueError:
             number = -1
         if not 0 <= number <= most:
             raise WrongArgumentError(f"!{verb} wants {unit} between 0 and {most:g}, got {argument[:80]!r}")
-        return Order(verb, number=number)
+        return DemoOrder(verb, number=number)
 
     return read
 
 
-def _chosen(*choices: str) -> Callable[[str, str], Order]:
-    def read(verb: str, argument: str) -> Order:
+def _chosen(*choices: str) -> Callable[[str, str], DemoOrder]:
+    def read(verb: str, argument: str) -> DemoOrder:
         if argument not in choices:
             known = ", ".join(repr(choice) for choice in choices)
             raise WrongArgumentError(f"!{verb} wants one of {known}, got {argument[:80]!r}")
-        return Order(verb, argument)
+        return DemoOrder(verb, argument)
 
     return read
 
 
-def _exit_code(verb: str, argument: str) -> Order:
+def _exit_code(verb: str, argument: str) -> DemoOrder:
     if argument and not (argument.isascii() and argument.isdigit() and len(argument) < 4 and int(argument) < 256):
         raise WrongArgumentError(f"!{verb} wants an exit code between 0 and 255, got {argument[:80]!r}")
-    return Order(verb, number=int(argument or 1))
+    return DemoOrder(verb, number=int(argument or 1))
 
 
-def _call(verb: str, argument: str) -> Order:
+def _call(verb: str, argument: str) -> DemoOrder:
     name, _, rest = argument.partition(" ")
     if not name:
         raise WrongArgumentError(f"!{verb} wants a name and, after it, a JSON object")
@@ -119,10 +119,10 @@ def _call(verb: str, argument: str) -> Order:
         raise WrongArgumentError(f"!{verb} {name} wants a JSON object: {error}") from error
     if not isinstance(arguments, dict):
         raise WrongArgumentError(f"!{verb} {name} wants a JSON object, got {rest.strip()[:80]!r}")
-    return Order(verb, name, arguments=arguments)
+    return DemoOrder(verb, name, arguments=arguments)
 
 
-READERS: dict[str, Callable[[str, str], Order]] = {
+READERS: dict[str, Callable[[str, str], DemoOrder]] = {
     "!recall": _bare,
     "!tools": _bare,
     "!call": _call,

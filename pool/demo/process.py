@@ -14,8 +14,8 @@ import time
 from ostler.pool.demo import faults
 from ostler.pool.demo.agent import Agent
 from ostler.pool.demo.flags import Flags, UsageError, usage
-from ostler.pool.demo.stdio import Outlet, read_lines
-from ostler.pool.demo.store import Store, default_folder
+from ostler.pool.demo.stdio import StdoutWriter, read_lines
+from ostler.pool.demo.store import DemoStore, default_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def run(argv: list[str]) -> int:
 
 def _serve(flags: Flags) -> int:
     recorder = _open_record(flags.record)
-    outlet = Outlet(1, recorder)
-    agent = Agent(flags, outlet, Store(flags.state_dir or default_folder(dict(os.environ))), recorder)
+    outlet = StdoutWriter(1, recorder)
+    agent = Agent(flags, outlet, DemoStore(flags.state_dir or default_folder(dict(os.environ))), recorder)
     try:
         with open(0, "rb", buffering=1 << 16, closefd=False) as source:
             for line in read_lines(source):

@@ -11,33 +11,33 @@ from ostler.pool.demo.mcp_stdio import StdioCarrier
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ostler.pool.demo.conversation import Conversation
+    from ostler.pool.demo.conversation import DemoConversation
     from ostler.pool.demo.flags import Flags
-    from ostler.pool.demo.mcp_acp import Lines
+    from ostler.pool.demo.mcp_acp import AcpLines
     from ostler.pool.demo.mcp_client import Carrier
     from ostler.pool.demo.record import Recorder
-    from ostler.pool.demo.turn import Turn
+    from ostler.pool.demo.turn import DemoTurn
 
 # What each kind of entry must have: a text, and a list of names with values.
 FIELDS = {"stdio": ("command", "env"), "http": ("url", "headers"), "acp": ("serverId", "_none")}
 MODES: dict[str, str] = {"default": "Default", "quiet": "Quiet"}
 
 
-class Session:
+class DemoSession:
     """What the agent holds for one session id."""
 
-    def __init__(self, number: str, cwd: str, conversation: Conversation) -> None:
+    def __init__(self, number: str, cwd: str, conversation: DemoConversation) -> None:
         self.id = number
         self.cwd = cwd
         self.conversation = conversation
         self.mode = "default"
-        self.turn: Turn | None = None
+        self.turn: DemoTurn | None = None
         self.servers: list[McpServer] = []
         self.words_in = 0
         self.words_out = 0
 
     def start_servers(
-        self, entries: list[dict[str, object]], flags: Flags, lines: Lines, recorder: Recorder | None
+        self, entries: list[dict[str, object]], flags: Flags, lines: AcpLines, recorder: Recorder | None
     ) -> None:
         """Start the tool servers. One that fails is missing, as with every real agent; the session is not."""
         for entry in entries:
@@ -64,7 +64,7 @@ class Session:
             "totalTokens": self.words_in + self.words_out,
         }
 
-    def _start_server(self, entry: dict[str, object], flags: Flags, lines: Lines, recorder: Recorder | None) -> None:
+    def _start_server(self, entry: dict[str, object], flags: Flags, lines: AcpLines, recorder: Recorder | None) -> None:
         def listed(names: list[str]) -> None:
             if recorder is not None:
                 recorder.tools(self.id, str(entry["name"]), sorted(names))
@@ -81,7 +81,7 @@ class Session:
                 self.servers.remove(server)
             server.close()
 
-    def _carrier(self, entry: dict[str, object], lines: Lines) -> Carrier:
+    def _carrier(self, entry: dict[str, object], lines: AcpLines) -> Carrier:
         kind = _kind(entry)
         if kind == "acp":
             return AcpCarrier(entry, lines)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_LINE = 256 << 20
 
 
-class Outlet:
+class StdoutWriter:
     """The writing end. Any thread may send."""
 
     def __init__(self, fd: int, recorder: Recorder | None = None) -> None:

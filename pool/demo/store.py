@@ -31,7 +31,7 @@ def default_folder(environ: dict[str, str]) -> str:
     return os.path.join(home, "ostler", "demo")
 
 
-class Store:
+class DemoStore:
     """The stored conversations of one folder."""
 
     def __init__(self, folder: str) -> None:

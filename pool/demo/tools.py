@@ -11,36 +11,36 @@ import json
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ostler.pool.demo.mcp_client import McpServer
-    from ostler.pool.demo.turn import Turn
+    from ostler.pool.demo.turn import DemoTurn
 
 LIST_TIMEOUT = 30.0
 
 
-class ToolError(Exception):
+class DemoToolError(Exception):
     """A tool call did not give a result."""
 
 
-def list_tools(turn: Turn) -> list[str]:
+def list_tools(turn: DemoTurn) -> list[str]:
     """Return the tool names of all servers."""
     return [name for server in turn.servers() for name in _names(turn, server)]
 
 
-def call_tool(turn: Turn, name: str, arguments: dict[str, object]) -> str:
+def call_tool(turn: DemoTurn, name: str, arguments: dict[str, object]) -> str:
     """Return the result text of a tool."""
     server = next((server for server in turn.servers() if name in _names(turn, server)), None)
     if server is None:
-        raise ToolError(f"unknown tool {name!r}")
+        raise DemoToolError(f"unknown tool {name!r}")
     return _text(_call(turn, server, name, arguments))
 
 
-def _names(turn: Turn, server: McpServer) -> list[str]:
+def _names(turn: DemoTurn, server: McpServer) -> list[str]:
     tag = f"tools of {id(server)}"
     server.when_listed(lambda names: turn.deliver(tag, names))
     names = turn.wait(tag, LIST_TIMEOUT)
     return names if isinstance(names, list) else []
 
 
-def _call(turn: Turn, server: McpServer, name: str, arguments: dict[str, object]) -> dict[str, object]:
+def _call(turn: DemoTurn, server: McpServer, name: str, arguments: dict[str, object]) -> dict[str, object]:
     tag = f"result {turn.outlet.next_id()}"
     params: dict[str, object] = {"name": name, "arguments": arguments}
     if turn.stated is not None:
@@ -54,20 +54,20 @@ def _call(turn: Turn, server: McpServer, name: str, arguments: dict[str, object]
         if not answered:
             server.give_up(number)
     if not isinstance(frame, dict):
-        raise ToolError(f"tool {name!r} gave no result within {turn.call_timeout:g} s")
+        raise DemoToolError(f"tool {name!r} gave no result within {turn.call_timeout:g} s")
     return frame
 
 
 def _text(frame: dict[str, object]) -> str:
     error = frame.get("error")
     if isinstance(error, dict):
-        raise ToolError(str(error.get("message", "refused without a reason")))
+        raise DemoToolError(str(error.get("message", "refused without a reason")))
     result = frame.get("result")
     if not isinstance(result, dict):
-        raise ToolError("the server answered without a result")
+        raise DemoToolError("the server answered without a result")
     text = _content_text(result)
     if result.get("isError"):
-        raise ToolError(text)
+        raise DemoToolError(text)
     return text
 
 

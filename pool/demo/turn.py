@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from ostler.pool.demo import faults
 from ostler.pool.demo.frames import chunk, encode, request, update
 from ostler.pool.demo.orders import parse_orders
-from ostler.pool.demo.tools import ToolError, call_tool, list_tools
+from ostler.pool.demo.tools import DemoToolError, call_tool, list_tools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from ostler.pool.demo.conversation import Prompt
     from ostler.pool.demo.mcp_client import McpServer
-    from ostler.pool.demo.orders import Order
-    from ostler.pool.demo.stdio import Outlet
+    from ostler.pool.demo.orders import DemoOrder
+    from ostler.pool.demo.stdio import StdoutWriter
 
 STREAM_BATCH = 500
 OPTIONS = [
@@ -39,7 +39,7 @@ class TurnCancelledError(Exception):
     """The client cancelled the turn, or is gone."""
 
 
-class Turn:
+class DemoTurn:
     """A running prompt."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Turn:
         prompt: Prompt,
         earlier: str,
         *,
-        outlet: Outlet,
+        outlet: StdoutWriter,
         asked: dict[object, Callable[[dict[str, object]], None]],
         servers: Callable[[], list[McpServer]],
         call_timeout: float,
@@ -128,7 +128,7 @@ class Turn:
         self._calls += 1
         return f"call-{self.outlet.next_id()}-{self._calls}"
 
-    def _obey(self, order: Order) -> None:
+    def _obey(self, order: DemoOrder) -> None:
         if self.cancelled:
             raise TurnCancelledError
         answer = VERBS[order.verb](self, order)
@@ -136,19 +136,19 @@ class Turn:
             self.say(answer)
 
 
-def echo(_turn: Turn, order: Order) -> str:
+def echo(_turn: DemoTurn, order: DemoOrder) -> str:
     return f"echo: {order.text}"
 
 
-def refuse(_turn: Turn, order: Order) -> str:
+def refuse(_turn: DemoTurn, order: DemoOrder) -> str:
     return f"error: {order.text}"
 
 
-def recall(turn: Turn, _order: Order) -> str:
+def recall(turn: DemoTurn, _order: DemoOrder) -> str:
     return turn.earlier
 
 
-def stream(turn: Turn, order: Order) -> None:
+def stream(turn: DemoTurn, order: DemoOrder) -> None:
     """Send N updates. The constant part of the frame is encoded once: this order is what benches lean on."""
     turn.begin_answer()
     head, tail = _frame_around_text(turn.session)
@@ -161,15 +161,15 @@ def stream(turn: Turn, order: Order) -> None:
     turn.said.append("".join([f"t{index} " for index in range(int(order.number))]))
 
 
-def sleep(turn: Turn, order: Order) -> None:
+def sleep(turn: DemoTurn, order: DemoOrder) -> None:
     turn.wait("never", order.number)
 
 
-def think(turn: Turn, order: Order) -> None:
+def think(turn: DemoTurn, order: DemoOrder) -> None:
     turn.send(chunk(turn.session, "agent_thought_chunk", order.text))
 
 
-def ask(turn: Turn, order: Order) -> str:
+def ask(turn: DemoTurn, order: DemoOrder) -> str:
     number = turn.outlet.next_id()
     turn.asked[number] = lambda frame: turn.deliver(f"answer {number}", frame)
     call = {
@@ -186,7 +186,7 @@ def ask(turn: Turn, order: Order) -> str:
         del turn.asked[number]
 
 
-def image(turn: Turn, _order: Order) -> str:
+def image(turn: DemoTurn, _order: DemoOrder) -> str:
     if not turn.prompt.images:
         return "error: the prompt has no image"
     try:
@@ -195,11 +195,11 @@ def image(turn: Turn, _order: Order) -> str:
         return f"error: the image is no base64: {error}"
 
 
-def tools(turn: Turn, _order: Order) -> str:
+def tools(turn: DemoTurn, _order: DemoOrder) -> str:
     return "\n".join(sorted(list_tools(turn)))
 
 
-def call(turn: Turn, order: Order) -> str:
+def call(turn: DemoTurn, order: DemoOrder) -> str:
     """Call a tool, with the updates a client shows while it runs."""
     call_id = turn.next_call_id()
     started = {"toolCallId": call_id, "title": order.text, "kind": "other", "status": "in_progress"}
@@ -209,7 +209,7 @@ def call(turn: Turn, order: Order) -> str:
     try:
         text = call_tool(turn, order.text, order.arguments)
         status = "completed"
-    except ToolError as error:
+    except DemoToolError as error:
         text = f"error: {error}"
     finally:
         content = [{"type": "content", "content": {"type": "text", "text": text}}]
@@ -226,7 +226,7 @@ def call(turn: Turn, order: Order) -> str:
     return text
 
 
-def send_update(turn: Turn, order: Order) -> None:
+def send_update(turn: DemoTurn, order: DemoOrder) -> None:
     """Send a session update of any kind, also one that no protocol knows."""
     turn.send(update(turn.session, order.text, **order.arguments))
 
@@ -249,7 +249,7 @@ def _outcome(answer: object) -> str:
     return str(outcome.get("outcome"))
 
 
-VERBS: dict[str, Callable[[Turn, Order], str | None]] = {
+VERBS: dict[str, Callable[[DemoTurn, DemoOrder], str | None]] = {
     "echo": echo,
     "refuse": refuse,
     "recall": recall,

@@ -17,10 +17,10 @@ from ostler.pool.process.errors import (
     Survivors,
 )
 from ostler.pool.process.exit import Ending, Exit
-from ostler.pool.process.keeper import Keeper
+from ostler.pool.process.keeper import ProcessSupervisor
 from ostler.pool.process.ladder import StopDeadlines
 from ostler.pool.process.process import AgentProcess, ProcessListener
-from ostler.pool.process.reaper.kin import Identity as ProcessIdentity
+from ostler.pool.process.reaper.kin import ProcessIdentity as ProcessIdentity
 from ostler.pool.process.tree import TreeMemory
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
     "CommandError",
     "Ending",
     "Exit",
-    "Keeper",
+    "ProcessSupervisor",
     "KeeperClosed",
     "MissingDirectory",
     "MissingProgram",

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from ostler.pool.looks import PATIENCE, Looks, NoLook
+from ostler.pool.looks import PATIENCE, BlockingProbe, ProbeFailed
 from ostler.pool.process.refusals import OPENED
 
 MOVED: Final = "its name leads to another directory now: a link was put in its place, or a directory above it was moved"
@@ -56,7 +56,7 @@ class Folder:
     """An open directory. `looks` are shared by all folders, so that dead disks take only so many threads. `exact`: its
     name must be its one name, without links. `with` closes it without waiting for its last reference."""
 
-    def __init__(self, path: Path | str, looks: Looks[Descriptor], *, exact: bool = True) -> None:
+    def __init__(self, path: Path | str, looks: BlockingProbe[Descriptor], *, exact: bool = True) -> None:
         self.path = str(path)
         self._exact = exact
         self._looks = looks
@@ -93,7 +93,7 @@ class Folder:
             # Named by the folder: a descriptor has one owner, who may close it.
             name, work = (self.path, id(self)), partial(Descriptor, self.path)
             fresh = await self._looks.find(name, work, patience, place=self.path)
-        except NoLook as error:
+        except ProbeFailed as error:
             raise TimeoutError(errno.ETIMEDOUT, error.why, self.path) from error
         if self._exact and named(fresh) != self.path:
             fresh.close()

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ostler.pool.process.ledger import Run
 from ostler.pool.process.reaper import wards
-from ostler.pool.process.reaper.kin import Identity
-from ostler.pool.process.reaper.leash import Leash
+from ostler.pool.process.reaper.kin import ProcessIdentity
+from ostler.pool.process.reaper.leash import PipeInodes
 from ostler.pool.process.spawn import Child, spawn_watcher
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ _LAST_DELAY = 10.0
 _LEAVE_WITHIN = 6.0
 
 
-class Guard:
+class ReaperClient:
     """Writes go into the pipe's kernel buffer: what was told is told even if we die in the next line."""
 
     def __init__(self, run: Run, python: str) -> None:
@@ -33,7 +33,7 @@ class Guard:
             *(python, "-I", "-S", "-E", "-B", "-c", _BOOT, str(Path(__file__).parent)),
             *run.reaper_words,
         ]
-        self._told: dict[int, str] = {}
+        self._tracked_lines: dict[int, str] = {}
         self._child: Child | None = None
         self._pipe = -1
         self._delay = _FIRST_DELAY
@@ -53,7 +53,7 @@ class Guard:
             with suppress(PermissionError):  # past the user's share of pipe pages the usual 64 KiB must do
                 fcntl.fcntl(ours, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
             os.set_blocking(ours, False)
-            os.write(ours, "".join(self._told.values()).encode())
+            os.write(ours, "".join(self._tracked_lines.values()).encode())
             child = spawn_watcher(self._argv, theirs)
         except OSError:
             os.close(ours)
@@ -63,17 +63,17 @@ class Guard:
         self._pipe, self._child = ours, child
         asyncio.get_running_loop().add_reader(child.pidfd, self._on_exit, child)
 
-    def expect(self, number: int, leash: Leash) -> None:
-        self._told[number] = wards.expect(number, leash)
-        self._tell(self._told[number])
+    def expect(self, number: int, leash: PipeInodes) -> None:
+        self._tracked_lines[number] = wards.expect(number, leash)
+        self._tell(self._tracked_lines[number])
 
-    def ward(self, number: int, identity: Identity) -> None:
-        line = wards.ward(number, identity)
-        self._told[number] += line
+    def track(self, number: int, identity: ProcessIdentity) -> None:
+        line = wards.track_line(number, identity)
+        self._tracked_lines[number] += line
         self._tell(line)
 
     def forget(self, number: int) -> None:
-        if self._told.pop(number, None) is not None:
+        if self._tracked_lines.pop(number, None) is not None:
             self._tell(wards.gone(number))
 
     async def aclose(self) -> None:
@@ -111,7 +111,7 @@ class Guard:
         self._child, status = None, None
         try:
             status = child.status()
-            child.bury()
+            child.reap()
             self._drop_pipe()
         finally:
             # Whatever the dead one still costs, there is another: without one, agents outlive a gateway that is killed.

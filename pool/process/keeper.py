@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from ostler.pool.process.errors import Blind, KeeperClosed, ProcessError
-from ostler.pool.process.guard import Guard
-from ostler.pool.process.ledger import Ledger, Run
-from ostler.pool.process.reaper.hunt import Hunt, Orders
-from ostler.pool.process.reaper.kin import Census, Identity, Stat, take_census
-from ostler.pool.process.reaper.leash import Leash
-from ostler.pool.process.reaper.strike import PAUSE, Family, send
+from ostler.pool.process.guard import ReaperClient
+from ostler.pool.process.ledger import Run, SpawnLedger
+from ostler.pool.process.reaper.hunt import KillPlan, Orders
+from ostler.pool.process.reaper.kin import MarkedProcesses, ProcessIdentity, Stat, take_census
+from ostler.pool.process.reaper.leash import PipeInodes
+from ostler.pool.process.reaper.strike import PAUSE, ProcessTree, send
 from ostler.pool.process.settlement import settle_estates
 
 log = logging.getLogger(__name__)
@@ -28,10 +28,12 @@ class Stoppable(Protocol):
     async def stop(self) -> object: ...
 
 
-class Keeper:
+class ProcessSupervisor:
     """Made by `open`. Not for use from other threads than its loop's."""
 
-    def __init__(self, run: Run, ledger: Ledger, guard: Guard, threads: ThreadPoolExecutor, reaped: int) -> None:
+    def __init__(
+        self, run: Run, ledger: SpawnLedger, guard: ReaperClient, threads: ThreadPoolExecutor, reaped: int
+    ) -> None:
         self.run = run
         self.reaped = reaped
         """Processes that earlier runs had left, and that were ended when this one began."""
@@ -42,20 +44,20 @@ class Keeper:
         self._closing = False
         self._living: dict[int, Stoppable] = {}
         self._tasks: set[asyncio.Task[object]] = set()
-        self._next_census: asyncio.Task[Census] | None = None
+        self._next_census: asyncio.Task[MarkedProcesses] | None = None
         self._census_turn = asyncio.Lock()
 
     @classmethod
-    async def open(cls, runtime_dir: Path, instance_id: str, *, python: str = sys.executable) -> "Keeper":
+    async def open(cls, runtime_dir: Path, instance_id: str, *, python: str = sys.executable) -> "ProcessSupervisor":
         """End what dead gateways left there, then start the reaper. `instance_id` names this gateway."""
         run = Run.of_this_process(instance_id)
         threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ostler-proc")
         try:
             reaped = await asyncio.get_running_loop().run_in_executor(threads, settle_estates, runtime_dir, run)
-            ledger = Ledger.open(runtime_dir, run)
+            ledger = SpawnLedger.open(runtime_dir, run)
             ledger.make_spare()
             try:
-                guard = Guard(run, python)
+                guard = ReaperClient(run, python)
                 guard.open()
             except BaseException:
                 ledger.close()
@@ -74,7 +76,7 @@ class Keeper:
         """Of this run's ledger: one file per process that may be alive."""
         return self._ledger.folder
 
-    def announce(self, label: str, leash: Leash) -> int:
+    def announce(self, label: str, leash: PipeInodes) -> int:
         """Before every start: if we die from here on, the process and whoever it leaves behind are found by marker or
         leash, though nobody knows its pid and it may be gone by then."""
         if self._closing:
@@ -91,15 +93,15 @@ class Keeper:
     def born(self, number: int, pid: int) -> None:
         """In the same breath as the start: should we die before we know who it is, its session tells the reaper whom
         it left behind, even those that let go of its pipes."""
-        self._guard.ward(number, Identity(pid, 0))
+        self._guard.track(number, ProcessIdentity(pid, 0))
 
     def adopt(self, number: int, process: Stoppable) -> None:
         """It runs: `aclose` will stop it."""
         self._living[number] = process
 
-    def complete(self, number: int, identity: Identity) -> None:
+    def complete(self, number: int, identity: ProcessIdentity) -> None:
         """Record who it is. Until then marker and leash stand for it in the ledger."""
-        self._guard.ward(number, identity)
+        self._guard.track(number, identity)
         self._ledger.complete(number, identity)
 
     def release(self, number: int) -> None:
@@ -119,30 +121,30 @@ class Keeper:
         task.add_done_callback(self._release)
         return task
 
-    async def look(self, family: Family) -> list[Stat]:
+    async def look(self, family: ProcessTree) -> list[Stat]:
         """One census serves all who asked before it began: twenty stops at once cost what one does. Raises `Blind`."""
         if self._next_census is None:
             self._next_census = self.hold(self._take_census())
         return family.find(await asyncio.shield(self._next_census))
 
-    async def look_closely(self, family: Family) -> list[Stat]:
+    async def look_closely(self, family: ProcessTree) -> list[Stat]:
         """With its leash, which costs more, and is shared with nobody. Raises `Blind`."""
         return await self._read(family.look)
 
-    async def end(self, family: Family, *, grace: float, bound: float, closely: bool = False) -> list[Stat]:
+    async def end(self, family: ProcessTree, *, grace: float, bound: float, closely: bool = False) -> list[Stat]:
         """The whole family gone; answers with those that could not be ended within grace + bound. Raises `Blind` when
         nobody could look for so long: a look that fails is tried again until then."""
         look = self.look_closely if closely else self.look
         clock = asyncio.get_running_loop().time
         began = clock()
-        hunt = Hunt(began, grace=grace, bound=bound)
+        hunt = KillPlan(began, grace=grace, bound=bound)
         while True:
             try:
                 found = await look(family)
                 orders = hunt.look(found, clock())
                 if orders.over:
                     return [stat for stat in found if not stat.dead]
-                _strike(orders)
+                _send_signals(orders)
             except Blind:
                 if clock() >= began + grace + bound:
                     raise
@@ -162,12 +164,12 @@ class Keeper:
     async def _make_spare(self) -> None:
         await asyncio.get_running_loop().run_in_executor(self._threads, self._ledger.make_spare)
 
-    async def _take_census(self) -> Census:
+    async def _take_census(self) -> MarkedProcesses:
         async with self._census_turn:
             self._next_census = None  # whoever asks from here on must not be answered with an older look
             return await self._read(self.take_census)
 
-    def take_census(self) -> Census:
+    def take_census(self) -> MarkedProcesses:
         """Blocking: run it in a thread."""
         return take_census(self.run.owner.start)
 
@@ -184,7 +186,7 @@ class Keeper:
         log.error("a task of the process keeper failed: %s", error, exc_info=error)
 
 
-def _strike(orders: Orders) -> None:
+def _send_signals(orders: Orders) -> None:
     try:
         for stat, number in orders.signals:
             send(stat, number)

@@ -11,7 +11,7 @@ from ostler.pool.process.exit import Ending
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class StopStep:
     ending: Ending
     """What is done on this rung, by the name of the ending that it leads to."""
     wait: float
@@ -27,6 +27,6 @@ class StopDeadlines:
     sweep_grace: float = 0.5
     """For descendants that outlived the process: between their SIGTERM and their SIGKILL."""
 
-    def rungs(self) -> tuple[Rung, ...]:
-        polite = (Rung(Ending.ON_EOF, self.eof), Rung(Ending.ON_TERMINATE, self.terminate))
-        return (*(rung for rung in polite if rung.wait > 0), Rung(Ending.ON_KILL, self.kill))
+    def rungs(self) -> tuple[StopStep, ...]:
+        polite = (StopStep(Ending.ON_EOF, self.eof), StopStep(Ending.ON_TERMINATE, self.terminate))
+        return (*(rung for rung in polite if rung.wait > 0), StopStep(Ending.ON_KILL, self.kill))

@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ostler.pool.process.errors import RuntimeDirError
-from ostler.pool.process.reaper.kin import Identity, is_alive, read_stat
-from ostler.pool.process.reaper.leash import Leash
+from ostler.pool.process.reaper.kin import ProcessIdentity, is_alive, read_stat
+from ostler.pool.process.reaper.leash import PipeInodes
 
 INSTANCE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _RUN = re.compile(r"([A-Za-z0-9_-]{1,64})\.(\d+)\.(\d+)\.([0-9a-f]+)\.(\d+)")
@@ -41,7 +41,7 @@ class Run:
     """One life of a gateway: which process on which boot in which pid namespace."""
 
     instance: str
-    owner: Identity
+    owner: ProcessIdentity
     boot: str
     namespace: int
 
@@ -61,7 +61,7 @@ class Run:
         if not found:
             return None
         instance, pid, start, boot, namespace = found.groups()
-        return cls(instance, Identity(int(pid), int(start)), boot, int(namespace))
+        return cls(instance, ProcessIdentity(int(pid), int(start)), boot, int(namespace))
 
     @property
     def name(self) -> str:
@@ -82,7 +82,7 @@ class Run:
         return self.boot == here.boot and self.namespace == here.namespace
 
 
-class Ledger:
+class SpawnLedger:
     """The spawns of this run."""
 
     def __init__(self, folder: Path) -> None:
@@ -90,7 +90,7 @@ class Ledger:
         self._spare = spare_of(folder)
 
     @classmethod
-    def open(cls, runtime_dir: Path, run: Run) -> "Ledger":
+    def open(cls, runtime_dir: Path, run: Run) -> "SpawnLedger":
         folder = spawns_folder(runtime_dir) / run.name
         try:
             folder.mkdir(mode=0o700)
@@ -98,8 +98,8 @@ class Ledger:
             raise RuntimeDirError(folder, "this process already keeps a ledger under that instance id") from error
         return cls(folder)
 
-    def announce(self, number: int, label: str, leash: Leash) -> None:
-        facts: dict[str, str | Leash] = {"label": label, "leash": leash}
+    def announce(self, number: int, label: str, leash: PipeInodes) -> None:
+        facts: dict[str, str | PipeInodes] = {"label": label, "leash": leash}
         try:
             self._spare.rename(self.folder / str(number))
         except FileNotFoundError:
@@ -113,7 +113,7 @@ class Ledger:
         with suppress(OSError):
             os.close(os.open(self._spare, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
-    def _create(self, number: int, facts: Mapping[str, str | Leash]) -> None:
+    def _create(self, number: int, facts: Mapping[str, str | PipeInodes]) -> None:
         try:
             self._write_down(number, facts, os.O_CREAT | os.O_EXCL)
         except FileNotFoundError:
@@ -122,7 +122,7 @@ class Ledger:
             self.folder.mkdir(mode=0o700, exist_ok=True)
             self._write_down(number, facts, os.O_CREAT | os.O_EXCL)
 
-    def _write_down(self, number: int, facts: Mapping[str, str | Leash], flags: int) -> None:
+    def _write_down(self, number: int, facts: Mapping[str, str | PipeInodes], flags: int) -> None:
         """What cannot be announced is not started: half an announcement would keep the ledger for nobody."""
         try:
             self._append(number, facts, flags)
@@ -131,7 +131,7 @@ class Ledger:
                 self.forget(number)
             raise
 
-    def complete(self, number: int, identity: Identity) -> None:
+    def complete(self, number: int, identity: ProcessIdentity) -> None:
         self._append(number, {"pid": identity.pid, "start": identity.start}, 0)
 
     def forget(self, number: int) -> None:
@@ -143,7 +143,7 @@ class Ledger:
         if self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()
 
-    def _append(self, number: int, facts: Mapping[str, str | Leash] | Mapping[str, int], flags: int) -> None:
+    def _append(self, number: int, facts: Mapping[str, str | PipeInodes] | Mapping[str, int], flags: int) -> None:
         path = self.folder / str(number)
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
         try:
@@ -155,13 +155,13 @@ class Ledger:
 
 
 @dataclass(frozen=True, slots=True)
-class Estate:
+class StaleRun:
     """What a dead gateway left: its marker, what was recorded of its agents, and whether a start is torn."""
 
     run: Run
     folder: Path
-    wards: tuple[Identity, ...]
-    leashes: tuple[Leash, ...]
+    wards: tuple[ProcessIdentity, ...]
+    leashes: tuple[PipeInodes, ...]
     pending: bool
 
     def clear(self) -> None:
@@ -192,7 +192,7 @@ def spare_of(folder: Path) -> Path:
     return folder.parent.parent / f"spare.{folder.name}"
 
 
-def find_estates(runtime_dir: Path, here: Run, now: float) -> list[Estate]:
+def find_estates(runtime_dir: Path, here: Run, now: float) -> list[StaleRun]:
     """Runs whose gateway is dead. A live one's, or another pid namespace's, are not ours to judge. `now` is the time of
     day."""
     estates = []
@@ -201,22 +201,22 @@ def find_estates(runtime_dir: Path, here: Run, now: float) -> list[Estate]:
         if run is None or run == here:
             continue
         if run.boot != here.boot:
-            estates.append(Estate(run, folder, (), (), pending=False))  # that boot's processes are gone with it
+            estates.append(StaleRun(run, folder, (), (), pending=False))  # that boot's processes are gone with it
         elif run.judged_by(here) and not is_alive(run.owner):
             estates.append(_read_estate(run, folder, now))
     return estates
 
 
 class _Record(NamedTuple):
-    identity: Identity | None = None
-    leash: Leash | None = None
+    identity: ProcessIdentity | None = None
+    leash: PipeInodes | None = None
 
 
-def _read_estate(run: Run, folder: Path, now: float) -> Estate:
+def _read_estate(run: Run, folder: Path, now: float) -> StaleRun:
     records = [_read_spawn(file, now) for file in folder.iterdir()]
     wards = tuple(record.identity for record in records if record.identity is not None)
     leashes = tuple(record.leash for record in records if record.leash is not None)
-    return Estate(run, folder, wards, leashes, pending=any(record.identity is None for record in records))
+    return StaleRun(run, folder, wards, leashes, pending=any(record.identity is None for record in records))
 
 
 def _read_spawn(file: Path, now: float) -> _Record:
@@ -230,16 +230,16 @@ def _read_spawn(file: Path, now: float) -> _Record:
     return _Record(_read_identity(lines[1:]), _read_leash(lines) if fresh else None)
 
 
-def _read_leash(lines: list[bytes]) -> Leash | None:
+def _read_leash(lines: list[bytes]) -> PipeInodes | None:
     try:
-        return Leash(*map(int, json.loads(lines[0])["leash"]))
+        return PipeInodes(*map(int, json.loads(lines[0])["leash"]))
     except (ValueError, LookupError, TypeError):
         return None
 
 
-def _read_identity(lines: list[bytes]) -> Identity | None:
+def _read_identity(lines: list[bytes]) -> ProcessIdentity | None:
     try:
         facts = json.loads(lines[0])
-        return Identity(int(facts["pid"]), int(facts["start"]))
+        return ProcessIdentity(int(facts["pid"]), int(facts["start"]))
     except (ValueError, LookupError, TypeError):
         return None

@@ -14,17 +14,17 @@ import logging
 import signal
 from typing import Protocol
 
-from ostler.pool.looks import Looks
+from ostler.pool.looks import BlockingProbe
 from ostler.pool.process.command import Command
 from ostler.pool.process.environment import secret_values
 from ostler.pool.process.errors import Blind, StartError, StdinClosed, Survivors
 from ostler.pool.process.exit import Ending, Exit
 from ostler.pool.process.folder import Descriptor, Folder
-from ostler.pool.process.keeper import Keeper
-from ostler.pool.process.ladder import Rung, StopDeadlines
+from ostler.pool.process.keeper import ProcessSupervisor
+from ostler.pool.process.ladder import StopDeadlines, StopStep
 from ostler.pool.process.pipes import Inflow, Outflow, Pipes
-from ostler.pool.process.reaper.kin import Identity
-from ostler.pool.process.reaper.strike import Family
+from ostler.pool.process.reaper.kin import ProcessIdentity
+from ostler.pool.process.reaper.strike import ProcessTree
 from ostler.pool.process.refusals import explain_directory, explain_ledger, explain_limits, explain_record
 from ostler.pool.process.spawn import Child, spawn
 from ostler.pool.process.stderr import StderrTail
@@ -67,11 +67,11 @@ class AgentProcess:
         number: int,
         *,
         listener: ProcessListener,
-        keeper: Keeper,
+        keeper: ProcessSupervisor,
     ) -> None:
         self.command = command
         self.pid = child.pid
-        self.identity = Identity(child.pid, 0)
+        self.identity = ProcessIdentity(child.pid, 0)
         self.exit: Exit | None = None
         self._child = child
         self._number = number
@@ -81,7 +81,7 @@ class AgentProcess:
         self._started_at = self._loop.time()
         self._ended_at = 0.0
         since = keeper.run.owner.start
-        self._family = Family(keeper.mark(number), (), vouched=True, leashes=[stdio.leash], since=since)
+        self._tree = ProcessTree(keeper.mark(number), (), vouched=True, leashes=[stdio.leash], since=since)
         self._tail = StderrTail(Redaction((*command.secrets, *secret_values(command.env))))
         self._pipes = Pipes(
             Inflow(listener.stdout_received, self._on_end_of_pipe),
@@ -102,7 +102,7 @@ class AgentProcess:
 
     @classmethod
     async def start(
-        cls, command: Command, listener: ProcessListener, *, keeper: Keeper, cwd: str | None = None
+        cls, command: Command, listener: ProcessListener, *, keeper: ProcessSupervisor, cwd: str | None = None
     ) -> "AgentProcess":
         """Raises a `StartError`. Failed or cancelled at any point, it leaves no process and no descriptor.
 
@@ -153,7 +153,7 @@ class AgentProcess:
 
     def memory(self) -> TreeMemory:
         """Blocking reads of `/proc`: run it in a thread. It also remembers who belongs to us, for the end."""
-        return measure(stat.pid for stat in self._family.find(self._keeper.take_census()) if not stat.dead)
+        return measure(stat.pid for stat in self._tree.find(self._keeper.take_census()) if not stat.dead)
 
     def kill(self) -> None:
         """SIGKILL to the group, now. The family is ended and the exit reported as after any other end."""
@@ -165,7 +165,7 @@ class AgentProcess:
         """Ended, reported, and its family gone. The first caller's deadlines count. Raises `Survivors`, `Blind`; then
         the next call tries anew."""
         if self._stop is None or _failed(self._stop):
-            self._stop = self._keeper.hold(self._descend(deadlines))
+            self._stop = self._keeper.hold(self._run_stop_sequence(deadlines))
         return await asyncio.shield(self._stop)
 
     async def _attach(self) -> None:
@@ -187,7 +187,7 @@ class AgentProcess:
     def _record(self) -> None:
         try:
             self.identity = self._child.identify()
-            self._family.include(self.identity)
+            self._tree.include(self.identity)
             self._keeper.complete(self._number, self.identity)
         except (OSError, ValueError) as error:
             raise explain_record(self.command, error) from error
@@ -197,13 +197,13 @@ class AgentProcess:
         self.kill()
         await self.stop(StopDeadlines(eof=0, terminate=0))
 
-    async def _descend(self, deadlines: StopDeadlines) -> Exit:
+    async def _run_stop_sequence(self, deadlines: StopDeadlines) -> Exit:
         self._sweep_grace, self._bound = deadlines.sweep_grace, deadlines.kill
         if self.is_alive:
             # Look before the first blow: once parents are dead, descent says nothing. Who cannot look strikes blindly:
             # mark, session and pipes still tell most of the family afterwards.
             with contextlib.suppress(Blind):
-                await self._keeper.look(self._family)
+                await self._keeper.look(self._tree)
         for rung in deadlines.rungs():
             if not await self._ends_within(rung):
                 continue
@@ -214,7 +214,7 @@ class AgentProcess:
         await asyncio.shield(self._burial)
         return self._require_exit()
 
-    async def _ends_within(self, rung: Rung) -> bool:
+    async def _ends_within(self, rung: StopStep) -> bool:
         if self.is_alive:
             self._step_on(rung.ending)
             try:
@@ -244,15 +244,15 @@ class AgentProcess:
 
     async def _bury(self) -> None:
         try:
-            left = await self._keeper.end(self._family, grace=self._sweep_grace, bound=self._bound)
+            left = await self._keeper.end(self._tree, grace=self._sweep_grace, bound=self._bound)
             await self._reported.wait()
             if self._held and not left:
-                left = await self._keeper.end(self._family, grace=self._sweep_grace, bound=self._bound, closely=True)
+                left = await self._keeper.end(self._tree, grace=self._sweep_grace, bound=self._bound, closely=True)
         except Blind as blind:
             log.error("%s: %s", self.command.label, blind)  # noqa: TRY400 (nobody may wait for it; a trace adds nothing)
             raise
         finally:
-            self._child.bury()
+            self._child.reap()
             self._keeper.release(self._number)
         if left:
             error = Survivors(self.command.label, [stat.pid for stat in left], self._loop.time() - self._ended_at)
@@ -270,7 +270,7 @@ class AgentProcess:
 
     def _stop_if_mute(self) -> None:
         if self.is_alive and self._stop is None:
-            self._stop = self._keeper.hold(self._descend(DEFAULT_DEADLINES))
+            self._stop = self._keeper.hold(self._run_stop_sequence(DEFAULT_DEADLINES))
 
     def _report_when_drained(self) -> None:
         if self._pipes.drained:
@@ -318,7 +318,7 @@ def _failed(task: "asyncio.Task[Exit]") -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)
 
 
-async def enter(command: Command, looks: Looks[Descriptor]) -> Folder:
+async def enter(command: Command, looks: BlockingProbe[Descriptor]) -> Folder:
     """The working directory, open. Raises `StartError`."""
     folder = Folder(command.cwd, looks, exact=command.exact_cwd)
     try:

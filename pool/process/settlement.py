@@ -11,9 +11,9 @@ import select
 import time
 from pathlib import Path
 
-from ostler.pool.process.ledger import Estate, Run, find_estates, prepare
+from ostler.pool.process.ledger import Run, StaleRun, find_estates, prepare
 from ostler.pool.process.reaper.kin import Stat
-from ostler.pool.process.reaper.strike import Family
+from ostler.pool.process.reaper.strike import ProcessTree
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ def settle_estates(runtime_dir: Path, here: Run) -> int:
     struck = 0
     for estate in find_estates(runtime_dir, here, time.time()):
         run = estate.run
-        family = Family(run.mark, estate.wards, vouched=False, leashes=estate.leashes, since=run.owner.start)
+        family = ProcessTree(run.mark, estate.wards, vouched=False, leashes=estate.leashes, since=run.owner.start)
         survivors = _settle(estate, family)
         struck += len(family.struck)
         if survivors:
@@ -40,7 +40,7 @@ def settle_estates(runtime_dir: Path, here: Run) -> int:
     return struck
 
 
-def _settle(estate: Estate, family: Family) -> list[Stat]:
+def _settle(estate: StaleRun, family: ProcessTree) -> list[Stat]:
     if not estate.wards and not estate.pending:
         return []
     survivors = family.end(grace=GRACE, bound=BOUND, linger=LINGER if estate.pending else 0.0)

@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Mapping
 
 from ostler.pool.process.command import Command
-from ostler.pool.process.reaper.kin import Identity, read_stat
+from ostler.pool.process.reaper.kin import ProcessIdentity, read_stat
 from ostler.pool.process.refusals import explain
 from ostler.pool.process.stdio import Stdio
 from ostler.wire.descriptors import restore_open_files
@@ -32,11 +32,11 @@ class Child:
         self.pidfd = pidfd
         self.buried = False
 
-    def identify(self) -> Identity:
+    def identify(self) -> ProcessIdentity:
         """Not straight after the spawn: until the exec is through, this read of `/proc` waits for it."""
         stat = read_stat(self.pid)
         # Unless our host program collects all children, it is there as a zombie at least. 0 fits nobody.
-        return Identity(self.pid, stat.start if stat else 0)
+        return ProcessIdentity(self.pid, stat.start if stat else 0)
 
     def has_ended(self) -> bool:
         """Asks the kernel, so also of an end that nobody has been told of yet."""
@@ -69,7 +69,7 @@ class Child:
         for kind, bounds in limits.items():
             resource.prlimit(self.pid, kind, bounds)
 
-    def bury(self) -> None:
+    def reap(self) -> None:
         """Collect the status and free the pid. Call when it has ended and its family is gone."""
         if not self.buried:
             self.buried = True

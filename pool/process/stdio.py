@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from ostler.pool.process.command import Command
-from ostler.pool.process.reaper.leash import Leash
+from ostler.pool.process.reaper.leash import PipeInodes
 from ostler.pool.process.refusals import explain
 
 STDOUT_PIPE = 256 * 1024
@@ -26,7 +26,7 @@ class Stdio:
         self._open: list[int] = []
         try:
             self.theirs, self._ours = self._make()
-            self.leash = Leash.of(self.theirs)
+            self.leash = PipeInodes.of(self.theirs)
         except OSError as error:
             self._close(self._open)
             raise explain(command, error) from error

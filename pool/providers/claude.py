@@ -18,25 +18,25 @@ from ostler.pool.provider import (
     Approval,
     CloseVerb,
     CodecName,
+    CommandFinder,
     FaultReading,
-    Finder,
     LoadTrust,
     Provider,
+    ProviderNeeds,
     Recipe,
     Sharing,
     ToolNews,
-    Wanted,
 )
 
 INSTALL = "npm install -g @agentclientprotocol/claude-agent-acp"
 
 
-def find(finder: Finder) -> tuple[str, ...]:
+def find(finder: CommandFinder) -> tuple[str, ...]:
     """The script itself."""
     return finder.node_script("claude-agent-acp", install=INSTALL)
 
 
-def arguments(wanted: Wanted) -> Recipe:
+def arguments(wanted: ProviderNeeds) -> Recipe:
     """The model goes by environment."""
     return Recipe(env={} if wanted.model is None else {"ANTHROPIC_MODEL": wanted.model})
 

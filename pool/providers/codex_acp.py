@@ -16,13 +16,13 @@ from ostler.pool.provider import (
     Approval,
     CloseVerb,
     CodecName,
+    CommandFinder,
     FaultReading,
-    Finder,
     Provider,
+    ProviderNeeds,
     Recipe,
     Sharing,
     ToolChannel,
-    Wanted,
 )
 
 INSTALL = "npm install -g @zed-industries/codex-acp"
@@ -35,12 +35,12 @@ MODES = {
 BINARY = "@zed-industries/codex-acp-*/bin/codex-acp"
 
 
-def find(finder: Finder) -> tuple[str, ...]:
+def find(finder: CommandFinder) -> tuple[str, ...]:
     """The binary itself."""
     return (finder.native("codex-acp", pattern=BINARY, install=INSTALL),)
 
 
-def arguments(wanted: Wanted) -> Recipe:
+def arguments(wanted: ProviderNeeds) -> Recipe:
     """Configuration overrides, as codex itself takes them."""
     model = () if wanted.model is None else ("-c", f"model={json.dumps(wanted.model, ensure_ascii=False)}")
     return Recipe((*model, *MODES[wanted.approval]))

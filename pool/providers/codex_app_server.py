@@ -16,17 +16,17 @@ from ostler.pool.provider import (
     Approval,
     CloseVerb,
     CodecName,
+    CommandFinder,
     Deed,
     Deeds,
     FaultReading,
-    Finder,
     Level,
     PromptLimit,
     Provider,
+    ProviderNeeds,
     Recipe,
     Sharing,
     ToolChannel,
-    Wanted,
 )
 
 INSTALL = "npm install -g @openai/codex"
@@ -35,12 +35,12 @@ CONFIGURED = ("check_for_update_on_startup=false", "features.shell_snapshot=fals
 """Said on its command line; `args` of the configuration come behind it, and the last word counts."""
 
 
-def find(finder: Finder) -> tuple[str, ...]:
+def find(finder: CommandFinder) -> tuple[str, ...]:
     """The binary itself."""
     return (finder.native("codex", pattern=BINARY, install=INSTALL),)
 
 
-def arguments(_wanted: Wanted) -> Recipe:
+def arguments(_wanted: ProviderNeeds) -> Recipe:
     """The model is a property of the thread, not of the process."""
     return Recipe(("app-server", *(word for line in CONFIGURED for word in ("-c", line))))
 

@@ -7,7 +7,7 @@ from ostler.pool.provider import (
     Approval,
     CloseVerb,
     CodecName,
-    Finder,
+    CommandFinder,
     Provider,
     Sharing,
     ToolChannel,
@@ -15,7 +15,7 @@ from ostler.pool.provider import (
 )
 
 
-def find(_finder: Finder) -> tuple[str, ...]:
+def find(_finder: CommandFinder) -> tuple[str, ...]:
     """The agent of this very installation, in a bare interpreter."""
     return tuple(command_line([]))
 

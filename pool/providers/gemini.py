@@ -23,20 +23,20 @@ from ostler.pool.provider import (
     Approval,
     CloseVerb,
     CodecName,
+    CommandFinder,
     Deed,
     Deeds,
     FaultReading,
-    Finder,
     Level,
     LoadTrust,
     PromptLimit,
     Provider,
+    ProviderNeeds,
     Recipe,
     Records,
     Sharing,
     ToolChannel,
     ToolNews,
-    Wanted,
 )
 
 INSTALL = "npm install -g @google/gemini-cli"
@@ -71,12 +71,12 @@ KEEPS_INSIDE = {
 """Its tool for edits refuses a file outside the session's directory by itself, whatever it is allowed."""
 
 
-def find(finder: Finder) -> tuple[str, ...]:
+def find(finder: CommandFinder) -> tuple[str, ...]:
     """The bundled script, without the launcher."""
     return finder.node_script("gemini", install=INSTALL)
 
 
-def arguments(wanted: Wanted) -> Recipe:
+def arguments(wanted: ProviderNeeds) -> Recipe:
     """ACP over stdio with a fixed model."""
     auto = ("--approval-mode", "yolo") if wanted.approval is Approval.AUTO else ()
     return Recipe(("--acp", "--model", wanted.model or DEFAULT_MODEL, *auto))

@@ -12,24 +12,24 @@ from ostler.pool.provider import (
     Approval,
     CloseVerb,
     CodecName,
+    CommandFinder,
     FaultReading,
-    Finder,
     Provider,
+    ProviderNeeds,
     Recipe,
     Sharing,
     ToolNews,
-    Wanted,
 )
 
 INSTALL = "pip install 'hermes-agent[acp,mcp]'"
 
 
-def find(finder: Finder) -> tuple[str, ...]:
+def find(finder: CommandFinder) -> tuple[str, ...]:
     """The command."""
     return (finder.program("hermes", install=INSTALL),)
 
 
-def arguments(_wanted: Wanted) -> Recipe:
+def arguments(_wanted: ProviderNeeds) -> Recipe:
     """Its model is in its own configuration."""
     return Recipe(("acp",))
 

@@ -16,14 +16,14 @@ from ostler.pool.provider import (
     Approval,
     CloseVerb,
     CodecName,
+    CommandFinder,
     FaultReading,
-    Finder,
     Provider,
+    ProviderNeeds,
     Recipe,
     Sharing,
     ToolChannel,
     ToolNews,
-    Wanted,
 )
 
 INSTALL = "npm install -g opencode-ai"
@@ -32,12 +32,12 @@ READS = dict.fromkeys(("read", "glob", "grep", "list", "todowrite", "todoread"),
 BINARY = "opencode-*/bin/opencode"
 
 
-def find(finder: Finder) -> tuple[str, ...]:
+def find(finder: CommandFinder) -> tuple[str, ...]:
     """The binary itself."""
     return (finder.native("opencode", pattern=BINARY, install=INSTALL),)
 
 
-def arguments(wanted: Wanted) -> Recipe:
+def arguments(wanted: ProviderNeeds) -> Recipe:
     """The model goes by configuration text in the environment, laid over the files.
 
     opencode replaces `{env:NAME}` and `{file:PATH}` in that text before it reads it as JSON, and the model is what a

@@ -13,25 +13,25 @@ from ostler.pool.provider import (
     Approval,
     CloseVerb,
     CodecName,
+    CommandFinder,
     FaultReading,
-    Finder,
     LoadTrust,
     Provider,
+    ProviderNeeds,
     Recipe,
     Sharing,
     ToolChannel,
-    Wanted,
 )
 
 INSTALL = "npm install -g @qwen-code/qwen-code"
 
 
-def find(finder: Finder) -> tuple[str, ...]:
+def find(finder: CommandFinder) -> tuple[str, ...]:
     """The script itself."""
     return finder.node_script("qwen", install=INSTALL)
 
 
-def arguments(wanted: Wanted) -> Recipe:
+def arguments(wanted: ProviderNeeds) -> Recipe:
     """ACP over stdio, every tool offered directly."""
     model = {} if wanted.model is None else {"OPENAI_MODEL": wanted.model}
     auto = ("--approval-mode", "yolo") if wanted.approval is Approval.AUTO else ()

@@ -17,7 +17,7 @@ import psutil
 
 from ostler.pool import Lease, TransportKey
 from ostler.pool.errors import PoolError
-from ostler.pool.events import Finished, Reason, Text
+from ostler.pool.events import Finished, StopReason, Text
 from ostler.pool.order import SessionMemo
 from tests.churn.world import PROCESSES, TOOLS, World
 
@@ -153,10 +153,10 @@ class Talk:
                 ends.append(event)
         self.world.tally.counts[f"turns, {ends[-1].reason.value}" if ends else "turns without an end"] += 1
         self.world.tally.expect(len(ends) == 1, f"a turn had {len(ends)} ends")
-        if ends and ends[0].reason is Reason.DONE:
+        if ends and ends[0].reason is StopReason.DONE:
             self.judge(kind, "".join(pieces))
         if kind == "echo":
-            done = bool(ends) and ends[0].reason is Reason.DONE
+            done = bool(ends) and ends[0].reason is StopReason.DONE
             self.said, self.tried = self.said + done, self.tried + (not done)
 
     def judge(self, kind: str, answer: str) -> None:

@@ -18,7 +18,7 @@ import uvicorn
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.channels.http import HttpChannel
 from ostler.bridge.channels.http_app import HttpSettings
-from ostler.bridge.channels.http_request import Receive, Scope, Send
+from ostler.bridge.channels.http_request import AsgiSend, Receive, Scope
 from ostler.bridge.offer import Offer, combined
 from ostler.bridge.results import Audio, Image, Resource
 from ostler.bridge.server import Bridge
@@ -117,7 +117,7 @@ class Introduced:
         self._app = channel.app
         self._headers = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: AsgiSend) -> None:
         await self._app({**scope, "headers": [*scope["headers"], *self._headers]}, receive, send)
 
 

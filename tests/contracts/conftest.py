@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.pool.process import Keeper
+from ostler.pool.process import ProcessSupervisor
 from ostler.pool.provider import Provider
 from ostler.pool.providers import load
 from tests.agents.recipes import RECIPES, Place, Recipe
@@ -71,7 +71,7 @@ async def yard(provider: Provider, recipe: Recipe, tmp_path: Path) -> AsyncItera
     """The provider under test, and the end of everything that was started."""
     runtime = tmp_path / "run"
     runtime.mkdir(mode=0o700)
-    keeper = await Keeper.open(runtime, "contract")
+    keeper = await ProcessSupervisor.open(runtime, "contract")
     try:
         async with stage_at(tmp_path) as stage:
             yard = Yard(provider, recipe, keeper, stage, tmp_path)

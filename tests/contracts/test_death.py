@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from ostler.pool.errors import TransportLost
-from ostler.pool.events import Reason, Text
+from ostler.pool.events import StopReason, Text
 from ostler.pool.provider import Provider, ToolChannel
 from ostler.pool.session import AgentSession
 from ostler.pool.transport import Transport
-from ostler.pool.turn import Turn
+from ostler.pool.turn import AgentTurn
 from tests.support import noise
 from tests.support.tool_stage import StageTicket
 from tests.support.waiting import soon
@@ -20,7 +20,7 @@ from tests.support.witness import Witness, gone, open_files, tree
 from tests.support.yard import Yard, begin, hear, say
 
 
-async def in_mid_turn(yard: Yard) -> tuple[Transport, AgentSession, Turn, set[Witness]]:
+async def in_mid_turn(yard: Yard) -> tuple[Transport, AgentSession, AgentTurn, set[Witness]]:
     """A process with a tool server, in a turn that has begun and will not end by itself."""
     transport = await yard.start(channel=ToolChannel.RELAY)
     ticket = yard.tools("peek", word="tool-canary")
@@ -51,7 +51,7 @@ async def test_e17_sigkill_in_mid_turn(yard: Yard) -> None:
     left = family(transport, ticket)
     os.kill(transport.pid, signal.SIGKILL)
     heard = await soon(hearing, "the end of a turn whose process was killed")
-    assert heard.finished.reason is Reason.FAILED
+    assert heard.finished.reason is StopReason.FAILED
     assert isinstance(heard.finished.cause, TransportLost)
     assert (heard.finished.cause.pid, heard.finished.cause.exit_code) == (transport.pid, -signal.SIGKILL)
     assert await soon(transport.wait_lost(), "the loss") is told[0]
@@ -86,7 +86,7 @@ async def test_e28_noise_on_its_pipes_ends_no_turn(yard: Yard, provider: Provide
     session = await yard.open(transport)
     heard = await say(session, "!junk\n!badutf8\n!bigline 2\n!stderr 4\nstill here")
     assert heard.text.strip().endswith("echo: still here")
-    assert heard.finished.reason is Reason.DONE
+    assert heard.finished.reason is StopReason.DONE
     assert transport.junk >= 2
 
 
@@ -96,7 +96,7 @@ async def test_w37a_w37b_noise_beside_an_agent_harms_no_turn(yard: Yard) -> None
     heard = await say(session, "!stream 20\nstill here")
     assert "".join(f"t{number} " for number in range(20)).strip() in heard.text
     assert heard.text.strip().endswith("echo: still here")
-    assert heard.finished.reason is Reason.DONE
+    assert heard.finished.reason is StopReason.DONE
     assert transport.junk >= len(noise.NOISE)
 
 

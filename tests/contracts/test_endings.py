@@ -5,7 +5,7 @@ Flags and replies are not believed: an ended session is prompted, by the wire an
 
 import pytest
 
-from ostler.pool.codec import Call
+from ostler.pool.codec import AgentCall
 from ostler.pool.errors import AgentFault, Phase, SessionEnded, TransportLost
 from ostler.pool.prompt import TextPart
 from ostler.pool.provider import CloseVerb, Provider, ToolChannel
@@ -19,7 +19,7 @@ ENDS = {CloseVerb.SESSION_CLOSE, CloseVerb.UNSUBSCRIBE_ARCHIVE}
 
 async def still_answers(transport: Transport, session_id: str) -> bool:
     """Prompt a session that we have given up, behind our own back."""
-    call: Call = transport.codec.prompt(session_id, [TextPart("are you there")])
+    call: AgentCall = transport.codec.prompt(session_id, [TextPart("are you there")])
     try:
         await transport.connection.ask(call, deadline=20, phase=Phase.PROMPT)
     except AgentFault:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ostler.pool.events import Reason, Text
+from ostler.pool.events import StopReason, Text
 from ostler.pool.provider import Provider, Sharing
 from ostler.pool.session import AgentSession
 from ostler.wire.json import JsonObject
@@ -60,10 +60,10 @@ async def test_w04_cancel_of_one_session_leaves_the_other_whole(yard: Yard, prov
     async for event in doomed:
         if isinstance(event, Text):
             doomed.cancel()
-    assert (await soon(doomed.ended(), "the end of the cancelled turn")).reason is Reason.CANCELLED
+    assert (await soon(doomed.ended(), "the end of the cancelled turn")).reason is StopReason.CANCELLED
     released.set()
     heard = await whole
-    assert heard.finished.reason is Reason.DONE
+    assert heard.finished.reason is StopReason.DONE
     assert "".join(f"t{number} " for number in range(20)).strip() in heard.text
     assert "tool-canary-b" in heard.text
     assert heard.text.strip().endswith("echo: whole")

@@ -8,8 +8,8 @@ from time import time
 import pytest
 
 from ostler.pool.errors import LoadRefused, RecordIncomplete
-from ostler.pool.events import Reason
-from ostler.pool.order import Said, SessionMemo
+from ostler.pool.events import StopReason
+from ostler.pool.order import LastTexts, SessionMemo
 from ostler.pool.provider import Provider
 from ostler.pool.session import AgentSession
 from ostler.pool.shelf import BESIDE
@@ -65,9 +65,9 @@ async def test_w41d_w41f_w03a_a_loaded_session_has_its_history_once_or_is_refuse
         heard = await say(session, f"!recall\n!stream 3\nround {turns}")
         assert heard.text.count(WORD) == 1
         assert heard.text.count("t0 t1 t2 ") == 1
-        assert heard.finished.reason is Reason.DONE
+        assert heard.finished.reason is StopReason.DONE
         cut = await say(session, f"cut short after round {turns}\n!limit")
-        assert (session.memo.said.since == 0) is (cut.finished.reason in {Reason.DONE, Reason.LIMIT})
+        assert (session.memo.said.since == 0) is (cut.finished.reason in {StopReason.DONE, StopReason.LIMIT})
         memo = session.memo
         await asyncio.sleep(provider.load.settle)
         assert folders(home, provider, session) <= {DESK}
@@ -75,7 +75,7 @@ async def test_w41d_w41f_w03a_a_loaded_session_has_its_history_once_or_is_refuse
         assert folders(home, provider, session) <= {DESK + BESIDE}
         await transport.close()
     transport = await yard.start()
-    later = dataclasses.replace(memo, said=Said("what-was-said-while-nothing-could-be-written"))
+    later = dataclasses.replace(memo, said=LastTexts("what-was-said-while-nothing-could-be-written"))
     with pytest.raises(RecordIncomplete):
         await soon(transport.load(later, yard.order()), "an answer of an agent that has forgotten", PATIENCE)
     assert transport.sessions == 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ostler.pool.events import PermissionAnswered, PermissionAsked, Reason
+from ostler.pool.events import PermissionAnswered, PermissionAsked, StopReason
 from ostler.pool.permission import allow, ask, deny
 from ostler.pool.ports import PermissionPolicy
 from ostler.pool.provider import Approval, Provider, Sharing, ToolChannel
@@ -68,7 +68,7 @@ async def test_permission_allowed(asking: Asking) -> None:
     assert answered.option is not None
     assert answered.option.kind.startswith("allow")
     assert asking.acted(heard, ticket)
-    assert heard.finished.reason is Reason.DONE
+    assert heard.finished.reason is StopReason.DONE
 
 
 async def test_permission_denied(asking: Asking) -> None:
@@ -111,7 +111,7 @@ async def test_w39b_cancel_settles_a_pending_permission(asking: Asking) -> None:
     await soon(person.asked.wait(), "the agent asking")
     turn.cancel()
     heard = await hear(turn)
-    assert heard.finished.reason is Reason.CANCELLED
+    assert heard.finished.reason is StopReason.CANCELLED
     assert [(answer.option, answer.by) for answer in heard.of(PermissionAnswered)] == [(None, "cancel")]
     assert not asking.acted(heard, ticket)
     assert session.sealed is None

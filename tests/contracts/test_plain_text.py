@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ostler.pool.events import Reason
+from ostler.pool.events import StopReason
 from ostler.pool.prompt import TextPart
 from ostler.pool.provider import Provider, Sharing
 from tests.support.waiting import soon
@@ -23,7 +23,7 @@ async def test_n44_a_text_that_looks_like_a_command_reaches_the_model(yard: Yard
         cwd = yard.cwd(f"work-{place}")
         heard = await say(await yard.open(transport, cwd=cwd), text)
         assert heard.text.strip().endswith(text.strip())
-        assert heard.finished.reason is Reason.DONE
+        assert heard.finished.reason is StopReason.DONE
         assert files(cwd) == []
 
 

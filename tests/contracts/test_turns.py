@@ -6,7 +6,7 @@ from time import time
 import pytest
 
 from ostler.pool.errors import LoadRefused, PromptTooLarge, SessionBusy, UnknownSession
-from ostler.pool.events import Finished, Reason, Text
+from ostler.pool.events import Finished, StopReason, Text
 from ostler.pool.order import SessionMemo
 from ostler.pool.prompt import TextPart
 from ostler.pool.provider import Provider
@@ -21,7 +21,7 @@ async def test_prompt_and_text(yard: Yard) -> None:
     session = await yard.open(await yard.start())
     heard = await say(session, "hello there")
     assert heard.text.strip() == "echo: hello there"
-    assert heard.finished.reason is Reason.DONE
+    assert heard.finished.reason is StopReason.DONE
     assert session.turn is None
 
 
@@ -45,7 +45,7 @@ async def test_m04_cancel_ends_the_turn_as_cancelled(yard: Yard) -> None:
         if isinstance(event, Text):
             turn.cancel()
     end = await soon(turn.ended(), "the end of a cancelled turn")
-    assert (end.reason, end.cause) == (Reason.CANCELLED, None)
+    assert (end.reason, end.cause) == (StopReason.CANCELLED, None)
     assert session.sealed is None
 
 
@@ -57,7 +57,7 @@ async def test_w40c_nothing_of_a_cancelled_turn_enters_the_next(yard: Yard) -> N
             break
     await soon(session.cancel(), "the end of a cancelled turn")
     heard = await say(session, "fresh\n!sleep 1.5\nend")
-    assert heard.finished.reason is Reason.DONE
+    assert heard.finished.reason is StopReason.DONE
     assert heard.text.strip() == "echo: fresh\necho: end"
 
 
@@ -98,7 +98,7 @@ async def test_m04_cancel_at_once_is_not_lost(yard: Yard, provider: Provider) ->
     turn = await begin(session, ENDLESS)
     turn.cancel()
     end = await soon(turn.ended(), "the end of a turn cancelled before its first sign")
-    assert (end.reason, end.cause) == (Reason.CANCELLED, None)
+    assert (end.reason, end.cause) == (StopReason.CANCELLED, None)
     if session.sealed is not None:
         assert provider.faults.spoiled, "declared as good after any cancel"
         return

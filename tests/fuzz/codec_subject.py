@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from ostler.pool.codec import BadReply, Call, Codec, Notice, PermissionWanted, Refused, ToolWanted
+from ostler.pool.codec import (
+    AgentCall,
+    AgentNotification,
+    BadReply,
+    Codec,
+    PermissionWanted,
+    RefusedRequest,
+    ToolWanted,
+)
 from ostler.pool.order import SeatOrder
 from ostler.pool.prompt import TextPart
 from ostler.wire.json import JsonObject, decode, encode_line
@@ -88,12 +96,12 @@ class CodecSubject:
             self._codec.forget(session_id)
             self._begin(session_id)
 
-    def _say(self, said: Call | Notice | None) -> None:
+    def _say(self, said: AgentCall | AgentNotification | None) -> None:
         if said is not None:
             decode(encode_line(said.params))
 
     def _told(self, method: str, params: JsonObject) -> None:
-        told = self._codec.told(method, params)
+        told = self._codec.session_update(method, params)
         if told is None:
             return
         session_id, event = told
@@ -113,7 +121,7 @@ class CodecSubject:
             case ToolWanted(arguments=arguments):
                 self._check(wanted)
                 self._write(self._codec.tool_answer(Answer([{"type": "text", "text": "x"}, arguments])))
-            case Refused(fault=fault):
+            case RefusedRequest(fault=fault):
                 self._peer.reply_fault(1, fault)
 
     def _write(self, answer: JsonObject) -> None:

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from ostler.pool.crew import Crew
+from ostler.pool.crew import TaskOwner
 
 
 class Caller:
@@ -16,7 +16,7 @@ class Caller:
 
 async def test_w11b_a_task_sees_no_context_of_its_caller() -> None:
     request: contextvars.ContextVar[Caller | None] = contextvars.ContextVar("request", default=None)
-    crew = Crew(asyncio.get_running_loop(), lambda name, error: None)
+    crew = TaskOwner(asyncio.get_running_loop(), lambda name, error: None)
     seen: list[Caller | None] = []
     go = asyncio.Event()
 
@@ -40,7 +40,7 @@ async def test_w11b_a_task_sees_no_context_of_its_caller() -> None:
 
 async def test_a_task_that_dies_is_seen_and_the_others_go_on() -> None:
     deaths: list[tuple[str, BaseException]] = []
-    crew = Crew(asyncio.get_running_loop(), lambda name, error: deaths.append((name, error)))
+    crew = TaskOwner(asyncio.get_running_loop(), lambda name, error: deaths.append((name, error)))
     done = asyncio.Event()
 
     async def dies() -> None:
@@ -62,7 +62,7 @@ async def test_a_task_that_dies_is_seen_and_the_others_go_on() -> None:
 
 
 async def test_disband_ends_everything_and_refuses_more() -> None:
-    crew = Crew(asyncio.get_running_loop(), lambda name, error: None)
+    crew = TaskOwner(asyncio.get_running_loop(), lambda name, error: None)
 
     async def endless() -> None:
         await asyncio.Event().wait()

@@ -76,11 +76,11 @@ async def test_pieces_become_frames_by_the_mould_of_their_text_wherever_a_reader
     feed = Feed()
     said, thought = (chunks_of({name: ""}, name) for name in ("said", "thought"))
     feed.write(b"head ")
-    feed.pour(thought, "hm")
-    feed.pour(said, "a")
-    feed.pour(said, '"b"')
+    feed.append_delta(thought, "hm")
+    feed.append_delta(said, "a")
+    feed.append_delta(said, '"b"')
     feed.write(b"tail")
-    feed.pour(thought, "c")
+    feed.append_delta(thought, "c")
     feed.close()
     whole = b"".join([piece async for piece in feed.follow(0, LONG)])
     frames = [b"head ", b'data: {"thought":"hm"}\n\n', b'data: {"said":"a"}\n\n', b'data: {"said":"\\"b\\""}\n\n']
@@ -94,7 +94,7 @@ async def test_who_is_far_behind_takes_so_many_at_a_time_with_their_numbers() ->
     feed = Feed()
     mould = frames_of("delta", {}, "text")
     for _ in range(AT_ONCE * 2 + 1):
-        feed.pour(mould, "x")
+        feed.append_delta(mould, "x")
     feed.close()
     taken = [piece.count(b"\n\n") async for piece in feed.follow(0, LONG)]
     assert taken == [AT_ONCE, AT_ONCE, 1]
@@ -110,14 +110,14 @@ async def test_with_a_road_what_comes_together_is_sent_as_one_and_nobody_is_woke
     waiting = asyncio.ensure_future(anext(reader))
     await asyncio.sleep(0)
     for piece in ("a", "b"):
-        feed.pour(mould, piece)
+        feed.append_delta(mould, piece)
     assert road.carried == []
     await asyncio.sleep(0)
-    feed.pour(mould, "c")
+    feed.append_delta(mould, "c")
     await asyncio.sleep(0)
     assert [piece.count(b"\n\n") for piece in road.carried] == [2, 1]
     assert not waiting.done()
-    feed.pour(mould, "d")
+    feed.append_delta(mould, "d")
     feed.close()
     road.carried.append(await soon(waiting, "the end is for whoever waits"))
     assert b"".join(road.carried) == b"".join(mould(number, piece) for number, piece in enumerate("abcd"))

@@ -5,15 +5,15 @@ from collections.abc import Callable
 
 import pytest
 
-from ostler.pool.events import Finished, Other, Reason, Text, ToolStarted, TurnEvent
-from ostler.pool.turn import AT_ONCE, SOFT, Turn
+from ostler.pool.events import Finished, Other, StopReason, Text, ToolStarted, TurnEvent
+from ostler.pool.turn import AT_ONCE, SOFT, AgentTurn
 from tests.support.waiting import soon
 
-END = Finished(Reason.DONE)
+END = Finished(StopReason.DONE)
 ASIDE = Other("aside", {})
 
 
-def never(turn: Turn) -> None:
+def never(turn: AgentTurn) -> None:
     raise AssertionError(f"nobody cancels {turn}")
 
 
@@ -30,9 +30,9 @@ def into(heard: list[TurnEvent]) -> Callable[[TurnEvent], bool]:
 
 
 async def test_events_are_told_in_order_and_the_end_is_returned() -> None:
-    turn, heard = Turn(never), list[TurnEvent]()
+    turn, heard = AgentTurn(never), list[TurnEvent]()
     turn.put(Text("before"))
-    hearing = asyncio.ensure_future(turn.hear(into(heard)))
+    hearing = asyncio.ensure_future(turn.deliver_to(into(heard)))
     await asyncio.sleep(0)
     assert heard == [Text("before")]
     turn.put(Text("a"))
@@ -47,8 +47,8 @@ async def test_events_are_told_in_order_and_the_end_is_returned() -> None:
 
 
 async def test_what_is_not_taken_is_returned_and_what_follows_waits() -> None:
-    turn, heard = Turn(never), list[TurnEvent]()
-    hearing = asyncio.ensure_future(turn.hear(into(heard)))
+    turn, heard = AgentTurn(never), list[TurnEvent]()
+    hearing = asyncio.ensure_future(turn.deliver_to(into(heard)))
     await asyncio.sleep(0)
     for event in (Text("a"), ASIDE, Text("b")):
         turn.put(event)
@@ -56,13 +56,13 @@ async def test_what_is_not_taken_is_returned_and_what_follows_waits() -> None:
     assert heard == [Text("a")]
     turn.put(Text("c"))
     turn.end(END)
-    assert await soon(turn.hear(into(heard)), "the end") is END
+    assert await soon(turn.deliver_to(into(heard)), "the end") is END
     assert heard == [Text("a"), Text("b"), Text("c")]
 
 
 async def test_a_flood_is_joined_before_it_is_told() -> None:
-    turn, heard = Turn(never), list[TurnEvent]()
-    hearing = asyncio.ensure_future(turn.hear(into(heard)))
+    turn, heard = AgentTurn(never), list[TurnEvent]()
+    hearing = asyncio.ensure_future(turn.deliver_to(into(heard)))
     await asyncio.sleep(0)
     words = [f"{number} " for number in range(SOFT * 4)]
     for word in words:
@@ -74,7 +74,7 @@ async def test_a_flood_is_joined_before_it_is_told() -> None:
 
 
 async def test_what_a_consumer_puts_itself_comes_behind_what_it_takes() -> None:
-    turn, heard = Turn(never), list[str]()
+    turn, heard = AgentTurn(never), list[str]()
 
     def take(event: TurnEvent) -> bool:
         assert isinstance(event, Text)
@@ -83,7 +83,7 @@ async def test_what_a_consumer_puts_itself_comes_behind_what_it_takes() -> None:
         heard.append(event.text)
         return True
 
-    hearing = asyncio.ensure_future(turn.hear(take))
+    hearing = asyncio.ensure_future(turn.deliver_to(take))
     await asyncio.sleep(0)
     turn.put(Text("a"))
     await asyncio.sleep(0)
@@ -93,12 +93,12 @@ async def test_what_a_consumer_puts_itself_comes_behind_what_it_takes() -> None:
 
 
 async def test_what_a_consumer_raises_is_raised_where_it_waits() -> None:
-    turn = Turn(never)
+    turn = AgentTurn(never)
 
     def take(event: TurnEvent) -> bool:
         raise LookupError(str(event))
 
-    hearing = asyncio.ensure_future(turn.hear(take))
+    hearing = asyncio.ensure_future(turn.deliver_to(take))
     await asyncio.sleep(0)
     assert turn.put(Text("a"))
     with pytest.raises(LookupError, match="a"):
@@ -106,11 +106,11 @@ async def test_what_a_consumer_raises_is_raised_where_it_waits() -> None:
 
 
 async def test_who_leaves_hears_nothing_more_and_a_turn_has_one_consumer() -> None:
-    turn, heard = Turn(never), list[TurnEvent]()
-    hearing = asyncio.ensure_future(turn.hear(into(heard)))
+    turn, heard = AgentTurn(never), list[TurnEvent]()
+    hearing = asyncio.ensure_future(turn.deliver_to(into(heard)))
     await asyncio.sleep(0)
     with pytest.raises(RuntimeError, match="one consumer"):
-        await turn.hear(into(heard))
+        await turn.deliver_to(into(heard))
     turn.put(Text("a"))
     hearing.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -119,12 +119,12 @@ async def test_who_leaves_hears_nothing_more_and_a_turn_has_one_consumer() -> No
     await asyncio.sleep(0)
     assert heard in ([], [Text("a")])
     turn.end(END)
-    assert await soon(turn.hear(into(heard)), "the end") is END
+    assert await soon(turn.deliver_to(into(heard)), "the end") is END
     assert heard == [Text("a"), Text("b")], "nothing is lost between two calls"
 
 
 async def test_n31_however_much_waits_a_consumer_gets_its_share_of_a_round() -> None:
-    turn, heard, rounds = Turn(never), list[TurnEvent](), list[int]()
+    turn, heard, rounds = AgentTurn(never), list[TurnEvent](), list[int]()
     for number in range(3 * AT_ONCE):
         turn.put(ToolStarted(str(number), "t"))
     turn.end(END)
@@ -137,13 +137,13 @@ async def test_n31_however_much_waits_a_consumer_gets_its_share_of_a_round() -> 
             loop.call_soon(others)
 
     loop.call_soon(others)
-    assert await soon(turn.hear(into(heard)), "the end") is END
+    assert await soon(turn.deliver_to(into(heard)), "the end") is END
     assert [event.id for event in heard if isinstance(event, ToolStarted)] == [str(n) for n in range(3 * AT_ONCE)]
     assert {AT_ONCE, 2 * AT_ONCE} <= set(rounds)
 
 
 async def test_n31_who_iterates_leaves_the_others_their_rounds_too() -> None:
-    turn, rounds = Turn(never), 0
+    turn, rounds = AgentTurn(never), 0
     for number in range(3 * AT_ONCE):
         turn.put(ToolStarted(str(number), "t"))
     turn.end(END)

@@ -11,9 +11,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ostler.pool.process import Keeper
+from ostler.pool.process import ProcessSupervisor
 from ostler.pool.process.ledger import spawns_folder
-from ostler.pool.process.reaper.kin import Identity, read_table
+from ostler.pool.process.reaper.kin import ProcessIdentity, read_table
 from tests.support.gateways import launch
 from tests.support.witness import open_files
 
@@ -56,7 +56,7 @@ def _one(moment: float, tally: Tally, runtime_dir: Path, *, after_first: bool) -
 
 
 async def _settle(runtime_dir: Path) -> None:
-    keeper = await Keeper.open(runtime_dir, "next")
+    keeper = await ProcessSupervisor.open(runtime_dir, "next")
     await keeper.aclose()
 
 
@@ -64,7 +64,7 @@ def _now() -> int:
     return max((s.start for s in read_table().values()), default=0)
 
 
-def _left(runtime_dir: Path, born_after: int) -> list[Identity]:
+def _left(runtime_dir: Path, born_after: int) -> list[ProcessIdentity]:
     """Judged without markers or ledger: every scripted child works in the runtime dir, come what may."""
     found = []
     for stat in read_table().values():

@@ -14,8 +14,8 @@ import pytest
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.channels.http import HttpChannel, HttpNotRunning, HttpServerEntry, NotLoopback
 from ostler.bridge.channels.http_app import HttpSettings
-from ostler.bridge.channels.http_session import HttpSession, Place
-from ostler.bridge.channels.http_stream import Exchange
+from ostler.bridge.channels.http_session import HttpClientSlot, HttpSession
+from ostler.bridge.channels.http_stream import HttpExchange
 from ostler.bridge.server import Bridge
 from tests.support.http_tools import INITIALIZE, bare, official, running_channel
 from tests.support.relays import Echo, Held, running_bridge, tool
@@ -399,11 +399,13 @@ async def test_rf9_a_call_whose_client_left_leaves_nothing_behind(bridge: Bridge
     assert exchange.stream.take() == []
 
 
-@pytest.mark.parametrize("gone", [Exchange.drop, Exchange.close])
-async def test_rf9_listeners_are_few_and_leave_nothing_behind(bridge: Bridge, gone: Callable[[Exchange], None]) -> None:
+@pytest.mark.parametrize("gone", [HttpExchange.drop, HttpExchange.close])
+async def test_rf9_listeners_are_few_and_leave_nothing_behind(
+    bridge: Bridge, gone: Callable[[HttpExchange], None]
+) -> None:
     listen = {"jsonrpc": "2.0", "id": 7, "method": "subscriptions/listen"}
     frame = json.dumps({**listen, "params": {"notifications": {"toolsListChanged": True}, "_meta": META}}).encode()
-    place = Place(bridge.open(ECHO), limit=2)
+    place = HttpClientSlot(bridge.open(ECHO), limit=2)
     session = place.open("name")
     for opened in ([place.exchange(frame) for _ in range(5)], [session.exchange(frame) for _ in range(5)]):
         assert [each.stream.closed for each in opened] == [True, True, True, False, False]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ostler.pool import ProviderSettings, TransportKey
-from ostler.pool.events import Finished, Reason
+from ostler.pool.events import Finished, StopReason
 from tests.support import app_server
 from tests.support.agent_clock import agent_turns
 from tests.support.pools import Stable, alive, open_stable, say
@@ -95,7 +95,7 @@ async def test_e27_e17_a_death_fails_the_running_turns_once_and_nobody_else(tmp_
         os.kill(pid, signal.SIGKILL)
         for turn in turns:
             (end,) = [event async for event in turn if isinstance(event, Finished)]
-            assert end.reason is Reason.FAILED
+            assert end.reason is StopReason.FAILED
             assert str(pid) in end.detail
         for lease in leases:
             await lease.wait_moved()

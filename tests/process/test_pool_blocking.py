@@ -15,8 +15,8 @@ import pytest
 
 from ostler.pool import PoolClosed, PoolError, PoolSettings, TransportKey, TransportPool, UnknownProvider, open_pool
 from ostler.pool.blocking import BlockingPool
-from ostler.pool.events import Finished, Reason, Text
-from ostler.pool.home import CarriedTurn, Home
+from ostler.pool.events import Finished, StopReason, Text
+from ostler.pool.home import ForeignLoopTurn, OwnerLoop
 from tests.support.pools import alive, demo_settings, open_stable
 from tests.support.waiting import eventually, soon
 
@@ -57,7 +57,7 @@ def test_leaving_the_loop_early_cancels_the_turn(tmp_path: Path) -> None:
             assert isinstance(event, Text)
             break
         end = turn.wait()
-        assert end.reason is Reason.CANCELLED
+        assert end.reason is StopReason.CANCELLED
         assert [event.text for event in lease.prompt("again") if isinstance(event, Text)] == ["echo: again"]
 
 
@@ -75,7 +75,7 @@ def test_a_turn_whose_loop_the_collector_finds_at_home_is_left_later_and_not_in_
             return lease.lease.session.turn is not None and lease.lease.session.turn.cancelling
 
         assert pool.run(collect()) is False
-        assert turn.wait().reason is Reason.CANCELLED
+        assert turn.wait().reason is StopReason.CANCELLED
 
 
 def test_a_turn_is_taken_once_by_a_thread_too(tmp_path: Path) -> None:
@@ -86,20 +86,20 @@ def test_a_turn_is_taken_once_by_a_thread_too(tmp_path: Path) -> None:
             iter(turn)
 
 
-async def breaks(turn: CarriedTurn) -> None:
+async def breaks(turn: ForeignLoopTurn) -> None:
     async for event in turn:
         assert isinstance(event, Text)
         break
 
 
-async def breaks_out_of_the_context(turn: CarriedTurn) -> None:
+async def breaks_out_of_the_context(turn: ForeignLoopTurn) -> None:
     async with turn:
         kept = aiter(turn)  # not dropped before the end: leaving the context is enough
         assert isinstance(await anext(kept), Text)
     assert [type(event) async for event in kept] == [Finished]
 
 
-async def raises(turn: CarriedTurn) -> None:
+async def raises(turn: ForeignLoopTurn) -> None:
     async def consume() -> None:
         async for _ in turn:
             raise ZeroDivisionError
@@ -108,7 +108,7 @@ async def raises(turn: CarriedTurn) -> None:
         await consume()
 
 
-async def is_cancelled(turn: CarriedTurn) -> None:
+async def is_cancelled(turn: ForeignLoopTurn) -> None:
     heard = asyncio.Event()
 
     async def hear() -> None:
@@ -124,7 +124,7 @@ async def is_cancelled(turn: CarriedTurn) -> None:
 
 @pytest.mark.parametrize("leave", [breaks, breaks_out_of_the_context, raises, is_cancelled])
 async def test_leaving_the_loop_early_on_another_loop_cancels_the_turn(
-    tmp_path: Path, leave: Callable[[CarriedTurn], Awaitable[None]]
+    tmp_path: Path, leave: Callable[[ForeignLoopTurn], Awaitable[None]]
 ) -> None:
     async with open_stable(tmp_path) as stable:
         key = stable.key()
@@ -132,10 +132,10 @@ async def test_leaving_the_loop_early_on_another_loop_cancels_the_turn(
         async def elsewhere() -> None:
             async with await stable.pool.lease(key) as lease:
                 turn = await lease.prompt("first\n!sleep 30")
-                assert isinstance(turn, CarriedTurn)
+                assert isinstance(turn, ForeignLoopTurn)
                 await leave(turn)
                 end = await turn.ended()
-                assert (end.reason, turn.finished) == (Reason.CANCELLED, end)
+                assert (end.reason, turn.finished) == (StopReason.CANCELLED, end)
                 again = await lease.prompt("again")
                 assert [event.text async for event in again if isinstance(event, Text)] == ["echo: again"]
                 with pytest.raises(RuntimeError, match="iterated once"):
@@ -160,7 +160,7 @@ async def test_wm5_a_turn_whose_caller_is_cancelled_while_it_crosses_is_cancelle
                     await prompting
                 await eventually(lambda: turn.finished, "the end of the turn that nobody has")
                 assert turn.finished is not None
-                assert turn.finished.reason is Reason.CANCELLED
+                assert turn.finished.reason is StopReason.CANCELLED
 
         await soon(asyncio.to_thread(asyncio.run, elsewhere()), "the cancelled prompt of the other loop")
 
@@ -266,7 +266,7 @@ def test_e14_work_that_is_posted_while_home_ends_is_refused_and_not_forgotten() 
             return super().call_soon_threadsafe(*arguments, **named)
 
     loop = Watched()
-    home = Home()
+    home = OwnerLoop()
     home.bind(loop)
     heard: list[type[BaseException]] = []
 

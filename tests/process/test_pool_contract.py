@@ -19,7 +19,7 @@ from ostler.pool.errors import (
     PoolSaturated,
     TransportLost,
 )
-from ostler.pool.events import Finished, Reason
+from ostler.pool.events import Finished, StopReason
 from tests.support.pools import alive, open_stable, say
 from tests.support.processes import kill_unheard
 
@@ -218,7 +218,7 @@ async def test_e17_a_death_fails_the_running_turns_once_and_nobody_else(tmp_path
         for turn in turns:
             ends = [event async for event in turn if isinstance(event, Finished)]
             assert len(ends) == 1
-            assert ends[0].reason is Reason.FAILED
+            assert ends[0].reason is StopReason.FAILED
             assert str(pid) in ends[0].detail
         for lease in leases:
             await lease.wait_moved()

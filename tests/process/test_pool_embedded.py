@@ -11,9 +11,9 @@ import pytest
 from ostler.bridge import SignatureRefused, Tool, ToolContext, open_bridge
 from ostler.pool import LeaseEnded, NoToolPort, PoolSettings, ToolSet, TransportKey, TransportPool, open_pool
 from ostler.pool.blocking import BlockingPool
-from ostler.pool.events import Finished, Reason, Text
-from ostler.pool.home import CarriedTurn
-from ostler.pool.turn import Turn
+from ostler.pool.events import Finished, StopReason, Text
+from ostler.pool.home import ForeignLoopTurn
+from ostler.pool.turn import AgentTurn
 from tests.support.pools import open_stable, say
 from tests.support.waiting import eventually, soon
 
@@ -37,7 +37,7 @@ class Counter:
         return self.value
 
 
-async def said(turn: Turn | CarriedTurn) -> list[str]:
+async def said(turn: AgentTurn | ForeignLoopTurn) -> list[str]:
     return "".join([event.text async for event in turn if isinstance(event, Text)]).splitlines()
 
 
@@ -92,7 +92,7 @@ async def test_n51_a_released_lease_refuses_a_prompt_at_once(tmp_path: Path) -> 
         other = await stable.pool.lease(stable.key())
 
         async def elsewhere() -> None:
-            assert isinstance(await other.prompt("hi"), CarriedTurn)
+            assert isinstance(await other.prompt("hi"), ForeignLoopTurn)
             other.release()
             with pytest.raises(LeaseEnded):
                 await other.prompt("hello")
@@ -116,7 +116,7 @@ async def test_n51_a_release_cancels_the_running_turn_and_wakes_who_waits_for_a_
         await soon(waiting, "the wait for a move")
         end = await soon(turn.ended(), "the end of the turn")
         assert isinstance(end, Finished)
-        assert end.reason is Reason.CANCELLED
+        assert end.reason is StopReason.CANCELLED
         assert (lease.move, lease.lost) == (None, None)
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from ostler.pool import Limits
 from ostler.pool.core import ReserveRule
 from ostler.pool.provider import Sharing
-from ostler.pool.turn import Turn
+from ostler.pool.turn import AgentTurn
 from tests.support.pools import open_stable, say
 
 ALONE = {"sharing": Sharing.NONE, "seats_per_process": 1}
-PATIENT = Limits(give_way=60.0)
+PATIENT = Limits(defer_limit=60.0)
 """Far longer than the test: what is started is started because of what was said."""
 
 
@@ -50,7 +50,7 @@ async def test_a_turn_without_a_word_whose_seat_is_gone_at_once_leaves_the_next_
         first = await stable.pool.lease(stable.key())
         turn = await first.prompt("!sleep 60")
         turn.cancel()
-        assert isinstance(turn, Turn)
+        assert isinstance(turn, AgentTurn)
         await turn.ended()
         first.release()
         second = await stable.pool.lease(stable.key())

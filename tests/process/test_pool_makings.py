@@ -5,12 +5,12 @@ import os
 from pathlib import Path
 
 from ostler.pool import Limits, PoolSettings
-from ostler.pool.catalogue import Catalogue
+from ostler.pool.catalogue import LaunchCache
 from ostler.pool.core import events
 from ostler.pool.core.machine import PoolCore
 from ostler.pool.errors import AgentStartFailed
 from ostler.pool.keys import TransportKey
-from ostler.pool.makings import Makings
+from ostler.pool.makings import LaunchRefresh
 from ostler.pool.providers import load
 from ostler.pool.roster import PoolKey
 from ostler.pool.settings import ProviderSettings
@@ -18,25 +18,25 @@ from ostler.pool.settings import ProviderSettings
 
 async def test_a_key_that_is_forgotten_for_one_session_alone_stays_made_for_everybody(tmp_path: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    catalogue, core = Catalogue(PoolSettings(), load(), environ), PoolCore(Limits())
-    makings = Makings(catalogue, core, lambda event: core.handle(event, 0.0) and None)
+    catalogue, core = LaunchCache(PoolSettings(), load(), environ), PoolCore(Limits())
+    makings = LaunchRefresh(catalogue, core, lambda event: core.handle(event, 0.0) and None)
     shared = PoolKey(TransportKey("demo", "demo", str(tmp_path)))
     alone = PoolKey(shared.key, private=True)
     await makings.prepare(shared, 10.0)
     makings.register(shared)
     makings.register(alone)
     makings.forget(alone)
-    assert catalogue.made(shared.key)
+    assert catalogue.is_current(shared.key)
     makings.forget(shared)
-    assert not catalogue.made(shared.key)
+    assert not catalogue.is_current(shared.key)
 
 
 async def test_all_who_hear_that_a_key_cannot_be_made_hear_it_by_an_error_of_their_own(tmp_path: Path) -> None:
     missing = ProviderSettings(command=("no-such-agent",))
     settings = PoolSettings(providers={"demo": missing})
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    catalogue, core = Catalogue(settings, load(), environ), PoolCore(Limits())
-    makings = Makings(catalogue, core, lambda event: core.handle(event, 0.0) and None)
+    catalogue, core = LaunchCache(settings, load(), environ), PoolCore(Limits())
+    makings = LaunchRefresh(catalogue, core, lambda event: core.handle(event, 0.0) and None)
     key = PoolKey(TransportKey("demo", "demo", str(tmp_path)))
     first, second = await asyncio.gather(*(makings.prepare(key, 10.0) for _ in range(2)), return_exceptions=True)
     assert isinstance(first, AgentStartFailed)
@@ -48,15 +48,15 @@ async def test_all_who_hear_that_a_key_cannot_be_made_hear_it_by_an_error_of_the
 async def test_of_a_key_that_cannot_be_made_nothing_is_started_for_one_session_alone_either(tmp_path: Path) -> None:
     """The launch is gone for both of them at once: whoever was still taken for made would be read on the loop."""
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    catalogue, core = Catalogue(PoolSettings(), load(), environ), PoolCore(Limits())
+    catalogue, core = LaunchCache(PoolSettings(), load(), environ), PoolCore(Limits())
     told: list[tuple[bool, bool]] = []
 
-    def tell(event: events.Event) -> None:
-        if isinstance(event, events.Cool):
-            told.append((makings.unmade(shared) is not None, makings.unmade(alone) is not None))
+    def tell(event: events.CoreEvent) -> None:
+        if isinstance(event, events.StopWarming):
+            told.append((makings.failed(shared) is not None, makings.failed(alone) is not None))
         core.handle(event, 0.0)
 
-    makings = Makings(catalogue, core, tell)
+    makings = LaunchRefresh(catalogue, core, tell)
     shared = PoolKey(TransportKey("demo", "demo", str(tmp_path)))
     alone = PoolKey(shared.key, private=True)
     await makings.prepare(shared, 10.0)

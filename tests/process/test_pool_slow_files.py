@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 
 from ostler.pool import Limits, PoolSettings, ProviderSettings, ToolSet, TransportPool, WarmKey, open_pool
-from ostler.pool.catalogue import Catalogue
-from ostler.pool.commons import Commons
+from ostler.pool.catalogue import LaunchCache
+from ostler.pool.commons import PerHome
 from ostler.pool.core.machine import PoolCore
 from ostler.pool.errors import AgentStartFailed, BadDirectory, Phase
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch import Launch
 from ostler.pool.looks import LOOKS
-from ostler.pool.makings import Makings
+from ostler.pool.makings import LaunchRefresh
 from ostler.pool.observer import Counts
-from ostler.pool.process.keeper import Keeper
+from ostler.pool.process.keeper import ProcessSupervisor
 from ostler.pool.provider import Provider
 from ostler.pool.providers import load
 from ostler.pool.roster import PoolKey
@@ -215,8 +215,8 @@ async def test_a_floor_on_a_disk_that_does_not_answer_stays_as_it_is(tmp_path: P
 
 async def test_w27a_reloads_over_a_dead_disk_leave_looks_for_the_living(tmp_path: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    catalogue, core = Catalogue(PoolSettings(), two_providers(), environ), PoolCore(Limits())
-    makings = Makings(catalogue, core, lambda event: core.handle(event, 0.0) and None)
+    catalogue, core = LaunchCache(PoolSettings(), two_providers(), environ), PoolCore(Limits())
+    makings = LaunchRefresh(catalogue, core, lambda event: core.handle(event, 0.0) and None)
     dead = PoolKey(TransportKey("demo", "demo", str(tmp_path)))
     with stuck(tmp_path):
         for number in range(LOOKS + 1):
@@ -257,11 +257,11 @@ async def test_w27a_a_fallback_after_a_reload_is_made_by_the_new_settings(tmp_pa
 async def test_w27a_a_claim_whose_process_died_at_a_reload_tries_again_by_the_new_settings(tmp_path: Path) -> None:
     observer, begun = Reloads("started"), list[Launch]()
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    keeper = await Keeper.open(tmp_path / "run", "claims")
+    keeper = await ProcessSupervisor.open(tmp_path / "run", "claims")
 
     async def start(launch: Launch) -> Transport:
         begun.append(launch)
-        return await Transport.start(launch, keeper=keeper, commons=Commons())
+        return await Transport.start(launch, keeper=keeper, commons=PerHome())
 
     pool = TransportPool(PoolSettings(), providers=load(), start_transport=start, environ=environ, observer=observer)
     changed = PoolSettings(providers={"demo": ProviderSettings(args=("--call-timeout=9",))})

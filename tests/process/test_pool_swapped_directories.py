@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ostler.pool import AgentStartFailed, BadDirectory
-from ostler.pool.looks import Looks
+from ostler.pool.looks import BlockingProbe
 from ostler.pool.process.folder import Descriptor, Folder, MovedElsewhere
 from tests.support.pools import Stable, open_stable, say
 from tests.support.witness import open_files
@@ -83,7 +83,7 @@ async def test_n38_an_open_directory_is_told_from_what_its_name_leads_to(tmp_pat
     work, outside = tmp_path / "work", tmp_path / "outside"
     work.mkdir()
     before = files()
-    with Folder(work, Looks()) as folder:
+    with Folder(work, BlockingProbe()) as folder:
         assert not folder.is_in_place()
         await folder.confirm()
         assert folder.is_in_place()

@@ -24,16 +24,16 @@ from ostler.bridge.server import Bridge
 from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.settings import BridgeSettings
 from ostler.pool import Limits, PoolSettings, ToolSet, TransportKey, TransportPool, WarmKey
-from ostler.pool.commons import Commons
+from ostler.pool.commons import PerHome
 from ostler.pool.core import ReserveRule
 from ostler.pool.errors import AgentStartFailed, BadDirectory, BreakerOpen, Phase, PoolClosed, PoolError, SharedProcess
 from ostler.pool.finder import PathFinder
-from ostler.pool.lease import Tenure
+from ostler.pool.lease import LeaseState
 from ostler.pool.observer import Counts
 from ostler.pool.ports import ToolTicket
-from ostler.pool.process import Keeper, Survivors
+from ostler.pool.process import ProcessSupervisor, Survivors
 from ostler.pool.providers import load
-from ostler.pool.roster import Chair, pool_key
+from ostler.pool.roster import LiveSeat, pool_key
 from ostler.pool.stablehand import SeatWish
 from ostler.pool.transport import Transport
 from ostler.wire.json import JsonObject
@@ -124,7 +124,7 @@ async def test_w34a_a_refused_open_gives_its_place_back_at_once(tmp_path: Path) 
 async def test_f20_the_tickets_of_parked_seats_end_with_their_process(tmp_path: Path, how: str) -> None:
     async with bridge_in(tmp_path) as bridge:
         port = Tickets(bridge)
-        before = living(Chair)
+        before = living(LiveSeat)
         async with open_stable(tmp_path, tool_port=port) as stable:
             stable.pool.warm(stable.key(), TOOLS, 2)
             await stable.settled(lambda: stable.pool.snapshot().core.census.parked == 2)
@@ -137,7 +137,7 @@ async def test_f20_the_tickets_of_parked_seats_end_with_their_process(tmp_path: 
                 stable.pool.kill(process.slot)
             await stable.settled(lambda: not stable.pool.snapshot().processes)
             assert [ticket.state for ticket in port.issued] == [BindingState.REVOKED] * 2
-            assert living(Chair) == before
+            assert living(LiveSeat) == before
 
 
 class Doomed:
@@ -247,7 +247,7 @@ async def test_w34a_a_ticket_that_fails_at_the_end_keeps_no_place(
 async def test_wm5_a_claim_cancelled_after_its_grant_leaves_nothing(tmp_path: Path) -> None:
     async with open_stable(tmp_path) as stable:
         await stable.pool.get(stable.key())
-        before = living(Tenure)
+        before = living(LeaseState)
         claim = asyncio.create_task(stable.pool.lease(stable.key()))
         while not stable.pool.snapshot().core.leases:  # noqa: ASYNC110 (the very turn of the loop is the point)
             await asyncio.sleep(0)
@@ -256,7 +256,7 @@ async def test_wm5_a_claim_cancelled_after_its_grant_leaves_nothing(tmp_path: Pa
         await asyncio.wait([claim])
         assert claim.cancelled()
         assert stable.pool.snapshot().core.leases == ()
-        assert living(Tenure) == before
+        assert living(LeaseState) == before
 
 
 async def test_w16_a_key_that_the_limits_refuse_is_refused_the_same_way_twice(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ class Undying(Transport):
     """Ends, but says that something of it did not."""
 
     def entrust(self) -> Callable[[bool], Awaitable[None]]:
-        really_end = super().entrust()
+        really_end = super().take_ownership()
 
         async def end(hard: bool) -> None:
             await really_end(hard)
@@ -347,12 +347,12 @@ class Undying(Transport):
 
 @pytest.mark.parametrize("moment", ["starting", "running"])
 async def test_e13_what_cannot_be_ended_does_not_hold_up_the_shutdown(tmp_path: Path, moment: str) -> None:
-    keeper = await Keeper.open(tmp_path / "run", "test")
+    keeper = await ProcessSupervisor.open(tmp_path / "run", "test")
     settings = PoolSettings(providers={"demo": demo_settings(tmp_path / "record")})
     pool = TransportPool(
         settings,
         providers=load(),
-        start_transport=partial(Undying.start, keeper=keeper, commons=Commons()),
+        start_transport=partial(Undying.start, keeper=keeper, commons=PerHome()),
         environ={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
     )
     await pool.start()
@@ -495,7 +495,7 @@ async def test_wm2_a_failure_that_is_remembered_holds_nothing_of_the_work_that_f
         stable.pool.reload(replace(stable.settings, providers={"demo": unlucky}), stable.environ)
         with pytest.raises(PoolError):
             await stable.pool.lease(stable.key(), tools=a_tool("tool"))
-        await stable.settled(lambda: living(Chair) == 0)
+        await stable.settled(lambda: living(LiveSeat) == 0)
         assert stable.pool.snapshot().failures
 
 

@@ -12,7 +12,7 @@ import pytest
 from ostler.pool import Limits, PoolSettings, ToolSet
 from ostler.pool.core import SettingsError
 from ostler.pool.errors import AgentStartFailed, PoolPaused
-from ostler.pool.events import Finished, Reason
+from ostler.pool.events import Finished, StopReason
 from ostler.pool.order import SessionMemo
 from ostler.pool.providers import load
 from tests.support.pools import alive, demo_settings, open_stable, say
@@ -45,7 +45,7 @@ async def test_kill_fails_the_turn_on_that_process_and_no_other(tmp_path: Path) 
         (slot,) = [one.slot for one in stable.pool.snapshot().processes if one.pid == victim.pid]
         stable.pool.kill(slot)
         ends = [[event async for event in turn][-1] for turn in turns]
-        assert [end.reason for end in ends if isinstance(end, Finished)] == [Reason.FAILED, Reason.DONE]
+        assert [end.reason for end in ends if isinstance(end, Finished)] == [StopReason.FAILED, StopReason.DONE]
 
 
 async def test_a_paused_key_waits_and_says_why(tmp_path: Path) -> None:
@@ -344,4 +344,4 @@ async def test_a_turn_on_another_loop_is_cancelled_when_its_block_is_left(tmp_pa
                 return await turn.ended()
 
         end = await asyncio.to_thread(lambda: asyncio.run(elsewhere()))
-        assert end.reason is Reason.CANCELLED
+        assert end.reason is StopReason.CANCELLED

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ostler.pool.provider import Records
-from ostler.pool.shelf import BESIDE, Shelf, put_away, take_back
+from ostler.pool.shelf import BESIDE, RecordArchive, put_away, take_back
 
 RECORDS = Records(".agent/*/chats", "session-*-{}.jsonl", 8)
 MINE, ALIKE = "0a1b2c3d-mine", "0a1b2c3d-alike"
@@ -110,7 +110,7 @@ class Session:
 async def test_who_took_a_record_back_last_has_it_and_an_earlier_holder_that_ends_later_leaves_it(
     tmp_path: Path, desk: Path
 ) -> None:
-    shelf, first, second = Shelf(RECORDS, str(tmp_path)), Session(), Session()
+    shelf, first, second = RecordArchive(RECORDS, str(tmp_path)), Session(), Session()
     record(desk, MINE)
     await shelf.take_back(second, 5.0)
     await shelf.put_away(first, 5.0)
@@ -126,7 +126,7 @@ def test_a_rename_that_was_held_up_asks_again_whether_it_is_wanted(tmp_path: Pat
 
 
 async def test_ways_of_one_session_do_not_overtake_each_other(tmp_path: Path, desk: Path) -> None:
-    shelf, session = Shelf(RECORDS, str(tmp_path)), Session()
+    shelf, session = RecordArchive(RECORDS, str(tmp_path)), Session()
     record(desk, MINE)
     for _ in range(20):
         async with asyncio.TaskGroup() as group:
@@ -140,7 +140,7 @@ async def test_what_cannot_be_moved_is_told_in_the_log(
 ) -> None:
     record(desk, MINE)
     desk.with_name(desk.name + BESIDE).write_text("a file")
-    await Shelf(RECORDS, str(tmp_path)).put_away(Session(), 5.0)
+    await RecordArchive(RECORDS, str(tmp_path)).put_away(Session(), 5.0)
     assert "was not moved" in caplog.text
     assert len(names(desk)) == 1
 
@@ -148,11 +148,11 @@ async def test_what_cannot_be_moved_is_told_in_the_log(
 async def test_a_home_that_cannot_be_looked_at_is_told_in_the_log_and_ends_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    await Shelf(RECORDS, "/" + "x" * 5000).take_back(Session(), 5.0)
+    await RecordArchive(RECORDS, "/" + "x" * 5000).take_back(Session(), 5.0)
     assert "was not moved: [Errno" in caplog.text
 
 
 async def test_an_agent_that_reads_only_what_it_needs_keeps_its_records_where_they_are(tmp_path: Path) -> None:
-    shelf = Shelf(None, str(tmp_path / "never made"))
+    shelf = RecordArchive(None, str(tmp_path / "never made"))
     await shelf.put_away(Session(), 5.0)
     await shelf.take_back(Session(), 5.0)

@@ -64,10 +64,10 @@ async def test_rf8_sessions_that_ended_with_stuck_tools_do_not_use_up_the_thread
     threads = Threads(2, share=1)
     for _ in range(5):
         assert "did not finish" in text(await Toolbelt([stuck], threads=threads)(call("stuck")))
-    assert threads.left == 5
+    assert threads.abandoned == 5
     assert text(await Toolbelt([quick], threads=threads)(call("quick"))) == "done"
     gate.set()
-    await eventually(lambda: threads.left == 0, "the threads that were left are back")
+    await eventually(lambda: threads.abandoned == 0, "the threads that were left are back")
 
 
 async def test_rf8_how_many_threads_may_be_left_is_bounded(gate: threading.Event) -> None:
@@ -78,7 +78,7 @@ async def test_rf8_how_many_threads_may_be_left_is_bounded(gate: threading.Event
     threads = Threads(1, left_limit=1)
     for _ in range(4):
         assert "did not finish" in text(await Toolbelt([stuck], threads=threads)(call("stuck")))
-    assert threads.left == 1
+    assert threads.abandoned == 1
     gate.set()
     assert text(await Toolbelt([quick], threads=threads)(call("quick"))) == "done"
 

@@ -15,7 +15,7 @@ from ostler.gateway.gauges.lag import LoopLag
 from ostler.gateway.gauges.turns import TurnGauges
 from ostler.gateway.models import Models
 from ostler.gateway.sessions.reports import TurnReport
-from ostler.gateway.sessions.timings import EVENT, Timings
+from ostler.gateway.sessions.timings import EVENT, TurnTimings
 from ostler.metrics.children import Spread
 
 NAMES = ("queue", "store", "spawn", "session_new", "bridge", "first_tool", "generation")
@@ -80,7 +80,7 @@ def breakdowns() -> Iterator[Breakdowns]:
 class Marked(TurnGauges):
     """Counts, and keeps the moments of every turn."""
 
-    kept: dict[str, Timings]
+    kept: dict[str, TurnTimings]
 
     def turn_ended(self, report: TurnReport) -> None:
         super().turn_ended(report)
@@ -91,7 +91,7 @@ class Marked(TurnGauges):
 class Moments:
     """Of every turn, by its id: `make` is what makes the gauges of its gateway."""
 
-    kept: dict[str, Timings] = field(default_factory=dict)
+    kept: dict[str, TurnTimings] = field(default_factory=dict)
 
     def make(self, registry: CollectorRegistry, settings: Settings, models: Models) -> Gauges:
         made = Gauges.open(registry, settings, models)

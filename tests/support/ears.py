@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ostler.gateway.records import MessageRecord
-from ostler.gateway.sessions.witness import Switch
+from ostler.gateway.sessions.witness import SwitchReason
 
 Heard = tuple[str, ...]
 
@@ -42,7 +42,7 @@ class Ears:
         self.heard.append(("end", session_id))
         self.transcripts[session_id] = [message.text for message in transcript]
 
-    def session_switched(self, session_id: str, *, parent_id: str, reason: Switch) -> None:
+    def session_switched(self, session_id: str, *, parent_id: str, reason: SwitchReason) -> None:
         self.heard.append(("switch", session_id, parent_id, reason.value))
 
     def session_rewound(self, session_id: str) -> None:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ostler.pool.process import AgentProcess, Keeper, ProcessIdentity
+from ostler.pool.process import AgentProcess, ProcessIdentity, ProcessSupervisor
 from tests.support.processes import ESCAPES, LEAVES_A_STRANGER, Recorder, identify, python
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,7 +59,7 @@ def launch(runtime_dir: Path, count: int | str) -> "subprocess.Popen[bytes]":
 
 async def keep(runtime_dir: Path, count: int) -> None:
     """The usual life."""
-    keeper = await Keeper.open(runtime_dir, "standin")
+    keeper = await ProcessSupervisor.open(runtime_dir, "standin")
     if count == 0:
         await start_without_end(runtime_dir, keeper)
     codes = itertools.cycle(ESCAPES.values())
@@ -74,7 +74,7 @@ async def keep(runtime_dir: Path, count: int) -> None:
     await asyncio.Event().wait()
 
 
-class DyingKeeper(Keeper):
+class DyingKeeper(ProcessSupervisor):
     """Its gateway is killed between the start of an agent and the telling of its pid, as late as can be."""
 
     alone = False
@@ -90,11 +90,11 @@ class LonelyKeeper(DyingKeeper):
     alone = True
 
 
-async def die_within_a_start(keeper: Keeper, runtime_dir: Path) -> None:
+async def die_within_a_start(keeper: ProcessSupervisor, runtime_dir: Path) -> None:
     await AgentProcess.start(python(LEAVES_A_STRANGER, runtime_dir), Recorder(), keeper=keeper)
 
 
-async def start_without_end(runtime_dir: Path, keeper: Keeper) -> None:
+async def start_without_end(runtime_dir: Path, keeper: ProcessSupervisor) -> None:
     for code in itertools.cycle((*ESCAPES.values(), LEAVES_A_STRANGER)):
         await AgentProcess.start(python(code, runtime_dir), Recorder(), keeper=keeper)
 

@@ -18,7 +18,7 @@ from ostler.gateway.memory.watch import MemoryWatch
 from ostler.gateway.records import MessageRecord, NewSession
 from ostler.gateway.sessions.workshop import SessionContext
 from ostler.gateway.store import Store
-from ostler.pool.crew import Crew
+from ostler.pool.crew import TaskOwner
 from ostler.wire.json import JsonObject
 from tests.support.stores import Clock, open_sqlite
 
@@ -149,7 +149,7 @@ class Remembering:
     memories: Memories
     store: Store
     worker: "asyncio.Task[None]"
-    crew: Crew
+    crew: TaskOwner
 
     async def add(self, *sessions: str, owner: str | None = "anna", chat: str | None = None) -> None:
         for session in sessions:
@@ -168,7 +168,7 @@ async def remembering(
     store = await open_sqlite(folder, Clock())
     named = {each.name if isinstance(each, Prov) else f"memory{place}": each for place, each in enumerate(providers)}
     memories = Memories(named, Users(store), MemorySettings(**settings), watch)
-    crew = Crew(asyncio.get_running_loop(), raise_death)
+    crew = TaskOwner(asyncio.get_running_loop(), raise_death)
     running = Remembering(memories, store, crew.start(memories.work(), "memory"), crew)
     await running.add("p", "q", "t")
     try:

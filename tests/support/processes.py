@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ostler.pool.process import AgentProcess, Command, Exit, Keeper, ProcessIdentity, build_environment
+from ostler.pool.process import AgentProcess, Command, Exit, ProcessIdentity, ProcessSupervisor, build_environment
 from ostler.pool.process.reaper.kin import is_alive, read_stat, take_census
 
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
@@ -101,7 +101,7 @@ def python(code: str, cwd: Path, **extra: str) -> Command:
 
 
 @asynccontextmanager
-async def running(code: str, cwd: Path, keeper: Keeper) -> AsyncIterator[tuple[AgentProcess, Recorder]]:
+async def running(code: str, cwd: Path, keeper: ProcessSupervisor) -> AsyncIterator[tuple[AgentProcess, Recorder]]:
     listener = Recorder()
     process = await AgentProcess.start(python(code, cwd), listener, keeper=keeper)
     try:

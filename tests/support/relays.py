@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ostler.bridge.calls import CallResult, ToolCall
-from ostler.bridge.doors import HttpDoor
+from ostler.bridge.doors import HttpChannelPort
 from ostler.bridge.server import Bridge
 from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.settings import BridgeSettings
@@ -174,7 +174,7 @@ def relay(binding: SessionBinding) -> Any:
 
 @asynccontextmanager
 async def running_bridge(
-    directory: Path, *, http: HttpDoor[SessionBinding] | None = None, **settings: Any
+    directory: Path, *, http: HttpChannelPort[SessionBinding] | None = None, **settings: Any
 ) -> AsyncIterator[Bridge]:
     bridge = Bridge(BridgeSettings(data_directory=directory, **settings), http=http)
     await bridge.start()

@@ -22,7 +22,7 @@ from ostler.gateway.gauges.gauges import MakeGauges, open_gauges
 from ostler.gateway.listener import address_of, listen_tcp
 from ostler.gateway.memory.provider import MakeProvider
 from ostler.gateway.serving import Server
-from ostler.gateway.sessions.witness import Witness
+from ostler.gateway.sessions.witness import ConversationObserver
 from ostler.wire.json import JsonObject
 from tests.support.acp_oracle import check_sent
 from tests.support.database import look
@@ -127,7 +127,7 @@ async def serving(
     *flags: str,
     environ: Mapping[str, str] | None = None,
     wall: Callable[[], float] = time.time,
-    witness: Witness | None = None,
+    witness: ConversationObserver | None = None,
     memory: Mapping[str, MakeProvider] = NO_MEMORY,
     gauges: MakeGauges = open_gauges,
     **settings: Any,
@@ -163,7 +163,7 @@ async def gateway_at(
     settings: Mapping[str, Any],
     *,
     wall: Callable[[], float] = time.time,
-    witness: Witness | None = None,
+    witness: ConversationObserver | None = None,
     memory: Mapping[str, MakeProvider] = NO_MEMORY,
     gauges: MakeGauges = open_gauges,
 ) -> AsyncIterator[tuple[Gateway, str]]:

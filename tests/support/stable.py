@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from ostler.pool.commons import Commons
+from ostler.pool.commons import PerHome
 from ostler.pool.events import Finished, Text, TurnEvent
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch import Launch, launch
 from ostler.pool.order import SeatOrder
 from ostler.pool.permission import allow
 from ostler.pool.ports import PermissionPolicy, ToolTicket
-from ostler.pool.process import Keeper
+from ostler.pool.process import ProcessSupervisor
 from ostler.pool.prompt import TextPart
 from ostler.pool.provider import TRUSTED, Provider, Sharing
 from ostler.pool.providers.acp import PROVIDER as ACP
@@ -24,7 +24,7 @@ from ostler.pool.providers.demo import PROVIDER as DEMO
 from ostler.pool.session import AgentSession
 from ostler.pool.settings import Deadlines, ProviderSettings
 from ostler.pool.transport import Transport
-from ostler.pool.turn import Turn
+from ostler.pool.turn import AgentTurn
 from tests.support.acp_oracle import check_sent
 
 SCRIPTED = dataclasses.replace(ACP, sharing=Sharing.SESSIONS, seats_per_process=99, load=TRUSTED, parallel_opens=9)
@@ -68,10 +68,10 @@ def frames(*own):
 class Stable:
     """Starts transports and ends them all."""
 
-    def __init__(self, keeper: Keeper, folder: Path) -> None:
+    def __init__(self, keeper: ProcessSupervisor, folder: Path) -> None:
         self.keeper = keeper
         self.folder = folder
-        self.commons = Commons()
+        self.commons = PerHome()
         self.now = 1_800_000_000.0
         self._started: list[Transport] = []
         self._records = 0
@@ -126,7 +126,7 @@ class Stable:
 @asynccontextmanager
 async def stable_in(folder: Path) -> AsyncIterator[Stable]:
     """A stable whose every sent frame is checked by the oracle when it closes."""
-    keeper = await Keeper.open(folder / "run", "test")
+    keeper = await ProcessSupervisor.open(folder / "run", "test")
     stable = Stable(keeper, folder)
     try:
         yield stable
@@ -143,7 +143,7 @@ async def say(session: AgentSession, words: str) -> str:
     return text_of(events)
 
 
-async def hear(turn: Turn) -> list[TurnEvent]:
+async def hear(turn: AgentTurn) -> list[TurnEvent]:
     """Every event of a turn."""
     return [event async for event in turn]
 

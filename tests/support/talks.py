@@ -9,13 +9,13 @@ from typing import Any
 
 from ostler.gateway.data_folder import DATABASE
 from ostler.gateway.records import MessageRecord
-from ostler.gateway.sessions.witness import NoWitness, Switch
+from ostler.gateway.sessions.witness import NoConversationObserver, SwitchReason
 from tests.support.chats import Chat
 from tests.support.served import Served
 
 
 @dataclass
-class Heard(NoWitness):
+class Heard(NoConversationObserver):
     """A witness that keeps what it is told, in order."""
 
     told: list[tuple[Any, ...]] = field(default_factory=list)
@@ -30,7 +30,7 @@ class Heard(NoWitness):
     def session_ended(self, session_id: str, transcript: Sequence[MessageRecord]) -> None:
         self.told.append(("ended", session_id, tuple(message.text for message in transcript)))
 
-    def session_switched(self, session_id: str, *, parent_id: str, reason: Switch) -> None:
+    def session_switched(self, session_id: str, *, parent_id: str, reason: SwitchReason) -> None:
         self.told.append(("switched", session_id, parent_id, reason))
 
     def session_rewound(self, session_id: str) -> None:

@@ -11,20 +11,20 @@ from pathlib import Path
 from time import time
 from typing import TypeVar
 
-from ostler.pool.commons import Commons
+from ostler.pool.commons import PerHome
 from ostler.pool.events import Finished, Text, TurnEvent
 from ostler.pool.keys import TransportKey, canonical_cwd
 from ostler.pool.launch import launch
 from ostler.pool.order import SeatOrder
 from ostler.pool.permission import allow
 from ostler.pool.ports import PermissionPolicy, ToolTicket
-from ostler.pool.process import Keeper
+from ostler.pool.process import ProcessSupervisor
 from ostler.pool.prompt import TextPart
 from ostler.pool.provider import Approval, Provider, Sharing, ToolChannel
 from ostler.pool.session import AgentSession
 from ostler.pool.settings import Deadlines
 from ostler.pool.transport import Transport
-from ostler.pool.turn import Turn
+from ostler.pool.turn import AgentTurn
 from ostler.wire.json import JsonObject
 from tests.agents.recipes import Recipe
 from tests.support.tool_stage import Handler, Stage, StageTicket, tool
@@ -59,7 +59,7 @@ class Heard:
         return end
 
 
-async def hear(turn: Turn) -> Heard:
+async def hear(turn: AgentTurn) -> Heard:
     """Take every event of a turn."""
     heard = Heard()
     async with within(PATIENCE, f"the end of the turn; heard so far: {heard.events}"):
@@ -68,7 +68,7 @@ async def hear(turn: Turn) -> Heard:
     return heard
 
 
-async def begin(session: AgentSession, text: str) -> Turn:
+async def begin(session: AgentSession, text: str) -> AgentTurn:
     """Send a prompt."""
     return await soon(session.prompt([TextPart(text)]), "the prompt being sent")
 
@@ -81,12 +81,14 @@ async def say(session: AgentSession, text: str) -> Heard:
 class Yard:
     """One provider under test."""
 
-    def __init__(self, provider: Provider, recipe: Recipe, keeper: Keeper, stage: Stage, folder: Path) -> None:
+    def __init__(
+        self, provider: Provider, recipe: Recipe, keeper: ProcessSupervisor, stage: Stage, folder: Path
+    ) -> None:
         self.provider = provider
         self.recipe = recipe
         self.stage = stage
         self._keeper = keeper
-        self._commons = Commons()
+        self._commons = PerHome()
         self._folder = folder
         self._transports: list[Transport] = []
         self._seen: set[Witness] = set()

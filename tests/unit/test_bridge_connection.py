@@ -4,10 +4,10 @@ import asyncio
 import json
 from pathlib import Path
 
-from ostler.bridge.binding import Binding, Call
-from ostler.bridge.bindings import Cause, Peer
-from ostler.bridge.connection import AT_ONCE, Connection
-from ostler.bridge.conversation import Conversation
+from ostler.bridge.binding import Binding, BoundCall
+from ostler.bridge.bindings import RejectReason, RelayPeer
+from ostler.bridge.connection import AT_ONCE, SocketConnection
+from ostler.bridge.conversation import McpClient
 from ostler.bridge.hello import Hello
 from ostler.bridge.mcp import BATCH_LIMIT
 from ostler.bridge.settings import BridgeSettings
@@ -25,7 +25,7 @@ BIG = [tool(f"tool_{number}", "d" * 1000) for number in range(50)]
 class Pipe:
     """A transport whose peer reads only when it is told to."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: SocketConnection) -> None:
         self._connection = connection
         self.waiting = bytearray()
         self.reading = True
@@ -64,10 +64,10 @@ class Pipe:
 
 
 class Begun:
-    def start(self, binding: Binding, call: Call) -> None:
+    def start(self, binding: Binding, call: BoundCall) -> None:
         """Nobody calls anything here."""
 
-    def cancel(self, call: Call) -> None:
+    def cancel(self, call: BoundCall) -> None:
         """As above."""
 
 
@@ -76,7 +76,7 @@ class Gate:
 
     def __init__(self) -> None:
         settings = BridgeSettings(data_directory=Path("/nowhere"))
-        self._conversation = Conversation(
+        self._conversation = McpClient(
             Binding(toolbox(BIG), max_calls=1),
             settings=settings,
             runner=Begun(),
@@ -84,21 +84,21 @@ class Gate:
             on_attached=lambda: None,
         )
 
-    def arrive(self, connection: Connection) -> None:
+    def arrive(self, connection: SocketConnection) -> None:
         """Everybody may come."""
 
-    def greet(self, connection: Connection, said: Hello | Cause) -> Conversation | None:
-        if isinstance(said, Cause):
+    def greet(self, connection: SocketConnection, said: Hello | RejectReason) -> McpClient | None:
+        if isinstance(said, RejectReason):
             return None
         self._conversation.connect(connection, resumed=True)
         return self._conversation
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: SocketConnection) -> None:
         """And go."""
 
 
-def connected() -> tuple[Connection, Pipe]:
-    connection = Connection(Gate(), serial=1, peer=Peer(), frame_limit=1 << 20)
+def connected() -> tuple[SocketConnection, Pipe]:
+    connection = SocketConnection(Gate(), serial=1, peer=RelayPeer(), frame_limit=1 << 20)
     pipe = Pipe(connection)
     connection.connection_made(pipe)  # type: ignore[arg-type] # by shape, like uvloop's
     return connection, pipe

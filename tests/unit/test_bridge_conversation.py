@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from ostler.bridge.binding import Binding, Call
+from ostler.bridge.binding import Binding, BoundCall
 from ostler.bridge.calls import CallResult, ToolCall
-from ostler.bridge.conversation import Conversation
+from ostler.bridge.conversation import McpClient
 from ostler.bridge.settings import BridgeSettings
 from ostler.bridge.stats import Stats
 from ostler.bridge.toolbox import toolbox
@@ -27,13 +27,13 @@ class Begun:
     """A runner that only remembers."""
 
     def __init__(self) -> None:
-        self.calls: list[Call] = []
-        self.cancelled: list[Call] = []
+        self.calls: list[BoundCall] = []
+        self.cancelled: list[BoundCall] = []
 
-    def start(self, binding: Binding, call: Call) -> None:
+    def start(self, binding: Binding, call: BoundCall) -> None:
         self.calls.append(call)
 
-    def cancel(self, call: Call) -> None:
+    def cancel(self, call: BoundCall) -> None:
         self.cancelled.append(call)
 
 
@@ -41,11 +41,11 @@ async def never(call: ToolCall) -> CallResult:
     raise AssertionError(call)
 
 
-def conversation(runner: Begun, stats: Stats, limit: int = 1000) -> Conversation:
+def conversation(runner: Begun, stats: Stats, limit: int = 1000) -> McpClient:
     binding = Binding(toolbox([]), max_calls=100)
     binding.publish(toolbox([tool("a")]), never, None)
     settings = BridgeSettings(data_directory=Path("/nowhere"), outgoing_limit=limit)
-    return Conversation(binding, settings=settings, runner=runner, stats=stats, on_attached=lambda: None)
+    return McpClient(binding, settings=settings, runner=runner, stats=stats, on_attached=lambda: None)
 
 
 def call(ident: int) -> bytes:

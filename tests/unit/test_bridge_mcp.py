@@ -9,11 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ostler.bridge import hello
-from ostler.bridge.binding import Binding, BindingState, Call
-from ostler.bridge.bindings import Bindings, Cause, Compromised, Peer
+from ostler.bridge.binding import Binding, BindingState, BoundCall
+from ostler.bridge.bindings import Bindings, Compromised, RejectReason, RelayPeer
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.errors import CallRefused, DuplicateTool, TokenCollision, ToolMalformed
-from ostler.bridge.mcp import HANDSHAKE_VERSIONS, STATELESS_VERSION, VERSION_KEY, Begin, Effect, End, McpSession, Send
+from ostler.bridge.mcp import (
+    HANDSHAKE_VERSIONS,
+    STATELESS_VERSION,
+    VERSION_KEY,
+    BeginCall,
+    Effect,
+    End,
+    McpSession,
+    SendFrame,
+)
 from ostler.bridge.toolbox import Toolboxes, toolbox
 from ostler.wire.redaction import excerpt, redacted
 from tests.support.relays import tool
@@ -22,11 +31,13 @@ MODERN = {VERSION_KEY: STATELESS_VERSION}
 
 
 class Nowhere:
-    def answer(self, call: Call, outcome: CallResult | CallRefused) -> None: ...
+    def answer(self, call: BoundCall, outcome: CallResult | CallRefused) -> None: ...
 
-    def progress(self, call: Call, progress: float, total: float | None = None, message: str | None = None) -> None: ...
+    def progress(
+        self, call: BoundCall, progress: float, total: float | None = None, message: str | None = None
+    ) -> None: ...
 
-    def log(self, call: Call, level: str, data: object, logger: str | None = None) -> None: ...
+    def log(self, call: BoundCall, level: str, data: object, logger: str | None = None) -> None: ...
 
 
 async def never(call: ToolCall) -> CallResult:
@@ -40,7 +51,7 @@ def session(*names: str, page_size: int = 2) -> McpSession:
 
 
 def said(effects: Sequence[Effect]) -> list[dict[str, Any]]:
-    return [json.loads(effect.frame) for effect in effects if isinstance(effect, Send)]
+    return [json.loads(effect.frame) for effect in effects if isinstance(effect, SendFrame)]
 
 
 def ask(to: McpSession, method: str, params: Any = None, ident: Any = 1) -> dict[str, Any]:
@@ -50,10 +61,10 @@ def ask(to: McpSession, method: str, params: Any = None, ident: Any = 1) -> dict
     return reply
 
 
-def begin(to: McpSession, ident: Any = 1, **params: Any) -> Call:
+def begin(to: McpSession, ident: Any = 1, **params: Any) -> BoundCall:
     message = {"jsonrpc": "2.0", "id": ident, "method": "tools/call", "params": {"name": "a", **params}}
     (effect,) = to.receive(json.dumps(message).encode())
-    assert isinstance(effect, Begin)
+    assert isinstance(effect, BeginCall)
     return effect.call
 
 
@@ -260,7 +271,7 @@ def test_f14_nothing_that_arrives_raises_and_every_id_is_echoed(frames: list[byt
     to = session("a")
     for frame in frames:
         for effect in to.receive(frame):
-            if isinstance(effect, Send):
+            if isinstance(effect, SendFrame):
                 assert effect.frame.count(b"\n") == 1
                 json.loads(effect.frame)
 
@@ -271,17 +282,17 @@ TOKEN = "0123456789abcdef" * 2
 @pytest.mark.parametrize(
     ("line", "cause"),
     [
-        (b"", Cause.MALFORMED),
-        (b"OSTLER/1", Cause.MALFORMED),
-        (b"OSTLER/1 1 ", Cause.MALFORMED),
-        (b"OSTLER/1 x " + TOKEN.encode(), Cause.MALFORMED),
-        (b"OSTLER/1 1 " + TOKEN.upper().encode(), Cause.MALFORMED),
-        (b"OSTLER/1 1 " + TOKEN.encode() + b"\r", Cause.MALFORMED),
-        (b"OSTLER/1 1  " + TOKEN.encode(), Cause.MALFORMED),
-        (b"OSTLER/2 1 " + TOKEN.encode(), Cause.VERSION),
+        (b"", RejectReason.MALFORMED),
+        (b"OSTLER/1", RejectReason.MALFORMED),
+        (b"OSTLER/1 1 ", RejectReason.MALFORMED),
+        (b"OSTLER/1 x " + TOKEN.encode(), RejectReason.MALFORMED),
+        (b"OSTLER/1 1 " + TOKEN.upper().encode(), RejectReason.MALFORMED),
+        (b"OSTLER/1 1 " + TOKEN.encode() + b"\r", RejectReason.MALFORMED),
+        (b"OSTLER/1 1  " + TOKEN.encode(), RejectReason.MALFORMED),
+        (b"OSTLER/2 1 " + TOKEN.encode(), RejectReason.VERSION),
     ],
 )
-def test_w07c_a_hello_is_exact(line: bytes, cause: Cause) -> None:
+def test_w07c_a_hello_is_exact(line: bytes, cause: RejectReason) -> None:
     assert hello.parse(line) is cause
     assert hello.parse(b"OSTLER/1 12 " + TOKEN.encode()) == hello.Hello(TOKEN, 12)
 
@@ -297,16 +308,16 @@ def test_without_process_identity_the_table_relies_on_the_uid() -> None:
     table = Bindings(tells_processes=False)
     binding = Binding(toolbox([]), max_calls=1)
     table.issue(b"x", binding)
-    assert not isinstance(table.admit(1, b"x", Peer()), Cause)
-    assert table.admit(2, b"x", Peer()) == Compromised(binding)
+    assert not isinstance(table.admit(1, b"x", RelayPeer()), RejectReason)
+    assert table.admit(2, b"x", RelayPeer()) == Compromised(binding)
     table.part(1)
-    assert not isinstance(table.admit(3, b"x", Peer()), Cause | Compromised)
+    assert not isinstance(table.admit(3, b"x", RelayPeer()), RejectReason | Compromised)
 
 
 def test_n29_a_process_that_vanished_while_we_looked_is_admitted_to_nothing() -> None:
     table = Bindings(tells_processes=True)
     table.issue(b"x", Binding(toolbox([]), max_calls=1))
-    assert table.admit(1, b"x", Peer()) is Cause.FOREIGN
+    assert table.admit(1, b"x", RelayPeer()) is RejectReason.FOREIGN
 
 
 @pytest.mark.parametrize("bad", [{}, {"name": ""}, {"name": "a"}, {"name": "a", "inputSchema": {"x": {1}}}])

@@ -5,7 +5,7 @@ import threading
 from contextvars import Context
 from typing import Any
 
-from ostler.bridge.binding import Call
+from ostler.bridge.binding import BoundCall
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.errors import CallRefused
 from ostler.bridge.reports import WAITING_LIMIT, Reports
@@ -18,14 +18,16 @@ class Ear:
         self.heard: list[object] = []
         self.threads: set[int] = set()
 
-    def answer(self, call: Call, outcome: CallResult | CallRefused) -> None:
+    def answer(self, call: BoundCall, outcome: CallResult | CallRefused) -> None:
         """Not asked here."""
 
-    def progress(self, _call: Call, progress: float, total: float | None = None, message: str | None = None) -> None:
+    def progress(
+        self, _call: BoundCall, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
         self.heard.append((progress, total, message))
         self.threads.add(threading.get_ident())
 
-    def log(self, _call: Call, level: str, data: object, logger: str | None = None) -> None:
+    def log(self, _call: BoundCall, level: str, data: object, logger: str | None = None) -> None:
         self.heard.append((level, data, logger))
         self.threads.add(threading.get_ident())
 
@@ -34,9 +36,9 @@ async def nothing(call: ToolCall) -> CallResult:
     raise AssertionError(call)
 
 
-def call(ear: Ear) -> Call:
+def call(ear: Ear) -> BoundCall:
     arguments: dict[str, Any] = {}
-    return Call("tool", arguments, "1", ear, nothing, None, Context())
+    return BoundCall("tool", arguments, "1", ear, nothing, None, Context())
 
 
 async def test_rf9_what_a_thread_says_is_said_by_the_loop_in_its_order_and_before_the_result() -> None:

@@ -4,33 +4,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.pool.demo.orders import READERS, Order, parse_orders
+from ostler.pool.demo.orders import READERS, DemoOrder, parse_orders
 
 
 @pytest.mark.parametrize(
     ("text", "orders"),
     [
-        ("hello", [Order("echo", "hello")]),
-        ("", [Order("echo")]),
-        (" \n\t", [Order("echo")]),
-        ("a\r\n\r\nb", [Order("echo", "a"), Order("echo", "b")]),
-        ("  !recall", [Order("echo", "  !recall")]),
-        ("!", [Order("echo", "!")]),
-        ("!recalled", [Order("echo", "!recalled")]),
-        ("!recall\n!tools", [Order("recall"), Order("tools")]),
-        ("!stream 12", [Order("stream", number=12)]),
-        ("!sleep 0.5", [Order("sleep", number=0.5)]),
-        ("!think  of it ", [Order("think", "of it")]),
-        ("!call t", [Order("call", "t")]),
-        ('!call t {"a": [1]}', [Order("call", "t", arguments={"a": [1]})]),
-        ('!update kind {"a": 1}', [Order("update", "kind", arguments={"a": 1})]),
-        ("!die", [Order("die", number=1)]),
-        ("!die 0", [Order("die", number=0)]),
-        ("!hang all", [Order("hang", "all")]),
-        ("!bigline 40", [Order("bigline", number=40)]),
+        ("hello", [DemoOrder("echo", "hello")]),
+        ("", [DemoOrder("echo")]),
+        (" \n\t", [DemoOrder("echo")]),
+        ("a\r\n\r\nb", [DemoOrder("echo", "a"), DemoOrder("echo", "b")]),
+        ("  !recall", [DemoOrder("echo", "  !recall")]),
+        ("!", [DemoOrder("echo", "!")]),
+        ("!recalled", [DemoOrder("echo", "!recalled")]),
+        ("!recall\n!tools", [DemoOrder("recall"), DemoOrder("tools")]),
+        ("!stream 12", [DemoOrder("stream", number=12)]),
+        ("!sleep 0.5", [DemoOrder("sleep", number=0.5)]),
+        ("!think  of it ", [DemoOrder("think", "of it")]),
+        ("!call t", [DemoOrder("call", "t")]),
+        ('!call t {"a": [1]}', [DemoOrder("call", "t", arguments={"a": [1]})]),
+        ('!update kind {"a": 1}', [DemoOrder("update", "kind", arguments={"a": 1})]),
+        ("!die", [DemoOrder("die", number=1)]),
+        ("!die 0", [DemoOrder("die", number=0)]),
+        ("!hang all", [DemoOrder("hang", "all")]),
+        ("!bigline 40", [DemoOrder("bigline", number=40)]),
     ],
 )
-def test_lines_become_orders(text: str, orders: list[Order]) -> None:
+def test_lines_become_orders(text: str, orders: list[DemoOrder]) -> None:
     assert parse_orders(text) == orders
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.pool.demo.store import Store
+from ostler.pool.demo.store import DemoStore
 
 
 def test_only_old_conversations_of_its_own_are_cleaned_up(tmp_path: Path) -> None:
@@ -14,14 +14,14 @@ def test_only_old_conversations_of_its_own_are_cleaned_up(tmp_path: Path) -> Non
         (tmp_path / name).write_text("{}\n")
     for name in ("my data.jsonl", "demo-old.jsonl"):
         os.utime(tmp_path / name, (time.time() - 40 * 86_400,) * 2)
-    Store(str(tmp_path)).append("demo-1", "/", [("user", "hi")])
+    DemoStore(str(tmp_path)).append("demo-1", "/", [("user", "hi")])
     assert {each.name for each in tmp_path.iterdir()} == {"my data.jsonl", "demo-new.jsonl", "demo-1.jsonl"}
 
 
 def test_w41d_a_conversation_that_cannot_be_kept_whole_is_not_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store = Store(str(tmp_path))
+    store = DemoStore(str(tmp_path))
     for session in ("demo-1", "demo-2"):
         store.append(session, "/", [("user", "one"), ("assistant", "echo: one")])
     file = tmp_path / "demo-1.jsonl"

@@ -2,7 +2,7 @@
 
 import signal
 
-from ostler.pool.process.reaper.hunt import Hunt
+from ostler.pool.process.reaper.hunt import KillPlan
 from ostler.pool.process.reaper.kin import Stat
 
 ONE = Stat(1, 0, 1, 5, dead=False)
@@ -10,7 +10,7 @@ TWO = Stat(2, 0, 1, 6, dead=False)
 
 
 def test_each_is_terminated_once_then_killed_until_gone() -> None:
-    hunt = Hunt(0.0, grace=1.0, bound=1.0)
+    hunt = KillPlan(0.0, grace=1.0, bound=1.0)
     assert hunt.look([ONE], 0.0) == ([(ONE, signal.SIGTERM)], False)
     assert hunt.look([ONE, TWO], 0.5) == ([(TWO, signal.SIGTERM)], False)
     assert hunt.look([ONE, TWO], 1.0) == ([(ONE, signal.SIGKILL), (TWO, signal.SIGKILL)], False)
@@ -20,17 +20,17 @@ def test_each_is_terminated_once_then_killed_until_gone() -> None:
 
 
 def test_the_unkillable_are_given_up_in_time() -> None:
-    hunt = Hunt(0.0, grace=1.0, bound=1.0)
+    hunt = KillPlan(0.0, grace=1.0, bound=1.0)
     assert hunt.look([ONE], 2.0) == ([], True)
 
 
 def test_the_dead_are_nobody() -> None:
-    hunt = Hunt(0.0, grace=1.0, bound=1.0)
+    hunt = KillPlan(0.0, grace=1.0, bound=1.0)
     assert [hunt.look([ONE._replace(dead=True)], now) for now in (0.0, 0.1)] == [([], False), ([], True)]
 
 
 def test_w30d_who_forked_behind_a_looks_back_is_found_by_the_next() -> None:
-    hunt = Hunt(0.0, grace=1.0, bound=1.0)
+    hunt = KillPlan(0.0, grace=1.0, bound=1.0)
     assert hunt.look([], 0.0) == ([], False)
     assert hunt.look([TWO], 0.1) == ([(TWO, signal.SIGTERM)], False)
     assert hunt.look([], 0.2) == ([], False)
@@ -38,7 +38,7 @@ def test_w30d_who_forked_behind_a_looks_back_is_found_by_the_next() -> None:
 
 
 def test_a_start_in_flight_is_waited_for() -> None:
-    hunt = Hunt(0.0, grace=1.0, bound=1.0, linger=0.5)
+    hunt = KillPlan(0.0, grace=1.0, bound=1.0, linger=0.5)
     assert hunt.look([], 0.4) == ([], False)
     assert hunt.look([ONE], 0.45) == ([(ONE, signal.SIGTERM)], False)
     assert hunt.look([], 0.5) == ([], False)

@@ -5,10 +5,10 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.pool.process.reaper.kin import Census, Identity, Stat, find_kin, parse_stat, read_stat
-from ostler.pool.process.reaper.strike import Family
+from ostler.pool.process.reaper.kin import MarkedProcesses, ProcessIdentity, Stat, find_kin, parse_stat, read_stat
+from ostler.pool.process.reaper.strike import ProcessTree
 
-AGENT = Identity(100, 50)
+AGENT = ProcessIdentity(100, 50)
 
 
 def table(*stats: tuple[int, int, int, int]) -> dict[int, Stat]:
@@ -51,12 +51,12 @@ def test_w30c_a_daemon_is_kin_by_its_marker_with_its_children() -> None:
 
 stats = st.builds(Stat, st.integers(2, 30), st.integers(1, 30), st.integers(1, 30), st.integers(0, 9), st.just(False))
 tables = st.lists(stats, max_size=20).map(lambda found: {stat.pid: stat for stat in found})
-identities = st.builds(Identity, st.integers(2, 30), st.integers(1, 9))
+identities = st.builds(ProcessIdentity, st.integers(2, 30), st.integers(1, 9))
 """Without the start time 0: that is a ward nobody could look at, which leads its own session."""
 
 
 @given(tables, st.lists(identities, max_size=4), st.booleans())
-def test_w32_whoever_is_kin_has_a_bond(seen: dict[int, Stat], wards: list[Identity], vouched: bool) -> None:
+def test_w32_whoever_is_kin_has_a_bond(seen: dict[int, Stat], wards: list[ProcessIdentity], vouched: bool) -> None:
     kin = find_kin(seen, (), wards, vouched=vouched)
     for pid in kin:
         stat = seen[pid]
@@ -67,7 +67,7 @@ def test_w32_whoever_is_kin_has_a_bond(seen: dict[int, Stat], wards: list[Identi
             assert ward.pid not in kin
 
 
-def by_other_bond(seen: dict[int, Stat], kin: set[int], ward: Identity) -> bool:
+def by_other_bond(seen: dict[int, Stat], kin: set[int], ward: ProcessIdentity) -> bool:
     stat = seen[ward.pid]
     return stat.ppid in kin or stat.sid != ward.pid or any(seen[p].sid == ward.pid for p in kin - {ward.pid})
 
@@ -85,7 +85,7 @@ def test_we_find_ourselves() -> None:
 
 
 def test_a_mark_names_one_spawn_and_its_prefix_all_of_the_run() -> None:
-    census = Census({}, {1: "gw-1-2.1", 2: "gw-1-2.11", 3: "gw-1-3.1"})
+    census = MarkedProcesses({}, {1: "gw-1-2.1", 2: "gw-1-2.11", 3: "gw-1-3.1"})
     assert census.marked("gw-1-2.1") == {1}
     assert census.marked("gw-1-2.") == {1, 2}
 
@@ -95,14 +95,14 @@ def test_w30d_a_family_vouches_for_whom_it_saw_a_moment_ago() -> None:
     agent = Stat(500, ppid=1, sid=500, start=10, dead=False)
     bare = Stat(501, ppid=1, sid=500, start=12, dead=False)
     stranger = Stat(700, ppid=1, sid=700, start=12, dead=False)
-    family = Family("gw-1-2.", (), vouched=False)
-    assert family.find(Census({500: agent, 700: stranger}, {500: "gw-1-2.1"})) == [agent]
-    assert family.find(Census({501: bare, 700: stranger}, {})) == [bare]
-    assert Family("gw-1-2.", (agent.identity,), vouched=False).find(Census({501: bare}, {})) == []
+    family = ProcessTree("gw-1-2.", (), vouched=False)
+    assert family.find(MarkedProcesses({500: agent, 700: stranger}, {500: "gw-1-2.1"})) == [agent]
+    assert family.find(MarkedProcesses({501: bare, 700: stranger}, {})) == [bare]
+    assert ProcessTree("gw-1-2.", (agent.identity,), vouched=False).find(MarkedProcesses({501: bare}, {})) == []
 
 
 def test_w30d_a_ward_of_whom_only_the_pid_was_told_is_known_by_its_session() -> None:
-    told = Identity(100, 0)
+    told = ProcessIdentity(100, 0)
     seen = table((1, 0, 1, 0), (100, 1, 100, 50), (101, 1, 100, 51))
     assert find_kin(seen, (), [told], vouched=True) == {100, 101}
     assert find_kin(seen, (), [told], vouched=False) == set()

@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ostler.pool.process.reaper.kin import Census, Stat
-from ostler.pool.process.reaper.leash import Leash, find_holders
-from ostler.pool.process.reaper.strike import Family
+from ostler.pool.process.reaper.kin import MarkedProcesses, Stat
+from ostler.pool.process.reaper.leash import PipeInodes, find_holders
+from ostler.pool.process.reaper.strike import ProcessTree
 
 US = os.getpid()
 NOBODY = 4_194_305
@@ -35,7 +35,7 @@ def with_closed(end: int) -> None:
 def test_w30d_whoever_holds_one_of_the_agents_ends_is_known_by_it() -> None:
     for kept in range(3):
         with pipes() as (stdin, stdout, stderr):
-            leash = Leash.of((stdin[0], stdout[1], stderr[1]))
+            leash = PipeInodes.of((stdin[0], stdout[1], stderr[1]))
             for number, end in enumerate((stdin[0], stdout[1], stderr[1])):
                 if number != kept:
                     os.close(end)
@@ -46,7 +46,7 @@ def test_w32_the_gateways_own_ends_prove_nothing() -> None:
     """A fork of the gateway's host program holds them after its death, and is none of ours."""
     with pipes() as (stdin, stdout, stderr):
         theirs = (stdin[0], stdout[1], stderr[1])
-        leash = Leash.of(theirs)
+        leash = PipeInodes.of(theirs)
         for end in theirs:
             os.close(end)
         assert find_holders([US], [leash]) == set()
@@ -54,12 +54,12 @@ def test_w32_the_gateways_own_ends_prove_nothing() -> None:
 
 def test_w32_another_pipe_is_nobodys_leash() -> None:
     with pipes() as (stdin, stdout, stderr):
-        leash = Leash.of((stdin[0], stdout[1], stderr[1]))
-        assert find_holders([US], [Leash(leash.stdin + 1_000_000, 1, 2)]) == set()
+        leash = PipeInodes.of((stdin[0], stdout[1], stderr[1]))
+        assert find_holders([US], [PipeInodes(leash.stdin + 1_000_000, 1, 2)]) == set()
         assert find_holders([US], []) == set()
 
 
 def test_w30d_a_holder_is_kin_with_all_its_children() -> None:
     seen = {pid: Stat(pid, ppid, pid, 5, dead=False) for pid, ppid in ((10, 1), (11, 10), (20, 1))}
-    found = Family("gw-1-2.", (), vouched=True).find(Census(seen, {}), {10})
+    found = ProcessTree("gw-1-2.", (), vouched=True).find(MarkedProcesses(seen, {}), {10})
     assert {stat.pid for stat in found} == {10, 11}

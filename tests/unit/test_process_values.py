@@ -13,16 +13,16 @@ from ostler.pool.process import (
     CommandError,
     Ending,
     Exit,
-    Keeper,
+    ProcessSupervisor,
     RuntimeDirError,
     StopDeadlines,
     build_environment,
 )
 from ostler.pool.process.environment import secret_values
-from ostler.pool.process.ledger import Estate, Ledger, Run, find_estates, prepare
+from ostler.pool.process.ledger import Run, SpawnLedger, StaleRun, find_estates, prepare
 from ostler.pool.process.reaper import wards
-from ostler.pool.process.reaper.kin import Identity
-from ostler.pool.process.reaper.leash import Leash
+from ostler.pool.process.reaper.kin import ProcessIdentity
+from ostler.pool.process.reaper.leash import PipeInodes
 from ostler.pool.process.reaper.wards import Wards
 from ostler.pool.process.stderr import MAX_BYTES, MAX_LINE, MAX_LINES, StderrTail
 from ostler.wire.redaction import Redaction
@@ -139,12 +139,12 @@ def test_an_exit_reads_as_what_happened() -> None:
 
 def test_the_reaper_understands_what_the_gateway_says() -> None:
     told = Wards()
-    leashes = [Leash(n, n + 1, n + 2) for n in (100, 200, 300)]
+    leashes = [PipeInodes(n, n + 1, n + 2) for n in (100, 200, 300)]
     expected = [wards.expect(number, leash) for number, leash in enumerate(leashes, 1)]
-    text = expected[0] + wards.ward(1, Identity(10, 20)) + expected[1] + expected[2] + wards.gone(3)
+    text = expected[0] + wards.track_line(1, ProcessIdentity(10, 20)) + expected[1] + expected[2] + wards.gone(3)
     for byte in text.encode() + b"nonsense\nward x y z\nexpect 4 1 2\nexpect 5 1 2 x\n":
         told.feed(bytes([byte]))
-    assert told.identities == [Identity(10, 20)]
+    assert told.identities == [ProcessIdentity(10, 20)]
     assert told.leashes == leashes[:2]
     assert told.any_pending
     told.feed(wards.gone(2).encode())
@@ -158,12 +158,12 @@ def test_the_name_of_a_run_says_all_about_it() -> None:
     assert Run.parse("something else") is None
 
 
-def estate_of_a_dead_run(runtime_dir: Path, lines: str, now: float) -> Estate:
+def estate_of_a_dead_run(runtime_dir: Path, lines: str, now: float) -> StaleRun:
     """What the next start reads when the only record of a dead run holds `lines`."""
     prepare(runtime_dir)
     here = Run.of_this_process("dead")
-    dead = Run("dead", Identity(here.owner.pid, here.owner.start - 1), here.boot, here.namespace)
-    ledger = Ledger.open(runtime_dir, dead)
+    dead = Run("dead", ProcessIdentity(here.owner.pid, here.owner.start - 1), here.boot, here.namespace)
+    ledger = SpawnLedger.open(runtime_dir, dead)
     (ledger.folder / "1").write_text(lines)
     os.utime(ledger.folder / "1", (1000.0, 1000.0))
     (estate,) = find_estates(runtime_dir, here, now)
@@ -180,19 +180,19 @@ def test_w30d_a_torn_record_still_says_that_a_start_is_torn(torn: str, tmp_path:
 
 def test_w30d_the_leash_is_on_record_before_the_start(tmp_path: Path) -> None:
     estate = estate_of_a_dead_run(tmp_path / "run", '{"label": "x", "leash": [7, 8, 9]}\n', now=1001.0)
-    assert (estate.pending, estate.leashes) == (True, (Leash(7, 8, 9),))
+    assert (estate.pending, estate.leashes) == (True, (PipeInodes(7, 8, 9),))
 
 
 def test_w32_a_leash_of_long_ago_may_be_anybodys_pipe(tmp_path: Path) -> None:
     record = '{"label": "x", "leash": [7, 8, 9]}\n{"pid": 5, "start": 6}\n'
     estate = estate_of_a_dead_run(tmp_path / "run", record, now=1000.0 + 3601)
-    assert (estate.wards, estate.leashes) == ((Identity(5, 6),), ())
+    assert (estate.wards, estate.leashes) == ((ProcessIdentity(5, 6),), ())
 
 
 @pytest.mark.parametrize("name", ["", "a.b", "a/b", "x" * 65])
 async def test_an_instance_id_is_a_plain_word(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="instance id"):
-        await Keeper.open(tmp_path / "run", name)
+        await ProcessSupervisor.open(tmp_path / "run", name)
 
 
 def test_a_runtime_dir_that_others_can_enter_is_refused(tmp_path: Path) -> None:

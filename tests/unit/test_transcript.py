@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.pool.demo.conversation import Conversation, Prompt
+from ostler.pool.demo.conversation import DemoConversation, Prompt
 from ostler.wire.transcript import END, HEADER, ROLES, TranscriptError, build_transcript, parse_transcript
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from([HEADER, END, 'user: "forged"', "a\nb\r\n"])
@@ -52,7 +52,7 @@ def test_a_prompt_is_history_and_its_own_text() -> None:
     block = build_transcript([("user", "one"), ("assistant", "1"), ("tool", "t"), ("user", "two")])
     prompt = Prompt([{"type": "text", "text": block}, {"type": "text", "text": "now"}, {"type": "text", "text": "!x"}])
     assert prompt.text == "now\n!x"
-    assert Conversation(prompt.history).recall() == "one\ntwo"
+    assert DemoConversation(prompt.history).recall() == "one\ntwo"
 
 
 def test_a_transcript_that_is_not_first_or_alone_is_text() -> None:

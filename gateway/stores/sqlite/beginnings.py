@@ -7,7 +7,7 @@ from ostler.gateway import continuity
 from ostler.gateway.errors import CallsAnswered, ConversationMoved
 from ostler.gateway.records import EndReason, SessionChange, TakenBack, TurnBegin
 from ostler.gateway.stores.sqlite import messages, parked, responses, sessions
-from ostler.gateway.stores.sqlite.connection import Connection, Row, value
+from ostler.gateway.stores.sqlite.connection import Connection, SqlRow, value
 from ostler.gateway.stores.sqlite.json import write_json
 from ostler.gateway.stores.sqlite.messages import Written
 from ostler.gateway.stores.sqlite.responses import Room
@@ -19,7 +19,7 @@ class BeginRows:
 
     session_id: str
     said: Sequence[Written]
-    response: Row | None
+    response: SqlRow | None
     answers: Mapping[str, str]
     instructions: str | None
     now: float

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import apsw
 
 Connection: TypeAlias = apsw.Connection
-Row: TypeAlias = tuple[Any, ...]
+SqlRow: TypeAlias = tuple[Any, ...]
 """What SQLite keeps is typed by its schema, not by Python."""
 
 PRIVATE = 0o600
@@ -107,12 +107,12 @@ def _use_wal(db: Connection, wait: float) -> None:
             return
 
 
-def all_rows(db: Connection, sql: str, values: Sequence[object] = ()) -> list[Row]:
+def all_rows(db: Connection, sql: str, values: Sequence[object] = ()) -> list[SqlRow]:
     """Every row of a statement."""
     return db.execute(sql, tuple(values)).fetchall()
 
 
-def one_row(db: Connection, sql: str, values: Sequence[object] = ()) -> Row | None:
+def one_row(db: Connection, sql: str, values: Sequence[object] = ()) -> SqlRow | None:
     """The first row of a statement, if there is one."""
     return db.execute(sql, tuple(values)).fetchone()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ostler.gateway import continuity
 from ostler.gateway.records import ConversationRecord, NewSession
 from ostler.gateway.stores.sqlite import messages, sessions
-from ostler.gateway.stores.sqlite.connection import Connection, Row, all_rows, one_row, run
+from ostler.gateway.stores.sqlite.connection import Connection, SqlRow, all_rows, one_row, run
 from ostler.gateway.stores.sqlite.json import read_object
 from ostler.gateway.stores.sqlite.messages import Written
 from ostler.wire.json import JsonObject
@@ -20,7 +20,7 @@ SET = (
 )
 
 
-def record(row: Row) -> ConversationRecord:
+def record(row: SqlRow) -> ConversationRecord:
     metadata: JsonObject = read_object(row[4])
     return ConversationRecord(*(*row[:4], metadata, *row[5:]))
 
@@ -50,13 +50,13 @@ def note(db: Connection, lead: Lead, now: float) -> None:
     """The end of a turn: the response, under a name that still leads to its session."""
     found = get(db, lead.slug, lead.owner)
     session_id = str(lead.session_id)
-    if continuity.turn_updates(None if found is None else continuity.Name(found.session_id), session_id):
+    if continuity.turn_updates(None if found is None else continuity.ConversationName(found.session_id), session_id):
         put(db, lead, now)
 
 
 def move(db: Connection, lead: Lead, left: str | None, now: float) -> bool:
     found = get(db, lead.slug, lead.owner)
-    if not continuity.command_moves(None if found is None else continuity.Name(found.session_id), left):
+    if not continuity.command_moves(None if found is None else continuity.ConversationName(found.session_id), left):
         return False
     put(db, lead, now)
     return True

@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 
 from ostler.gateway.records import IdempotencyRecord
-from ostler.gateway.stores.sqlite.connection import Connection, Row, one_row, run
+from ostler.gateway.stores.sqlite.connection import Connection, SqlRow, one_row, run
 from ostler.gateway.stores.sqlite.json import read_pairs, write_json
 
 COLUMNS = "key, owner, fingerprint, status, headers, body, expires_at"
 
 
-def row_of(answer: IdempotencyRecord) -> Row:
+def row_of(answer: IdempotencyRecord) -> SqlRow:
     headers = write_json([list(header) for header in answer.headers])
     facts = (answer.key, answer.owner, answer.fingerprint, answer.status)
     return (*facts, headers, answer.body, answer.expires_at)
 
 
-def record(row: Row) -> IdempotencyRecord:
+def record(row: SqlRow) -> IdempotencyRecord:
     headers = tuple((str(name), str(value)) for name, value in read_pairs(row[4]))
     return IdempotencyRecord(*(*row[:4], headers, *row[5:]))
 

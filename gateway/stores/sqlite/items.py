@@ -14,10 +14,10 @@ from ostler.gateway.stores.sqlite.json import write_json
 from ostler.gateway.stores.sqlite.messages import ACTIVE, COLUMNS, record
 from ostler.wire.json import JsonObject
 
-Place = tuple[int, int]
+ItemPlace = tuple[int, int]
 """(message id, number in it)"""
-FIRST: Place = (-1, -1)
-LAST: Place = (2**63 - 1, 0)
+FIRST: ItemPlace = (-1, -1)
+LAST: ItemPlace = (2**63 - 1, 0)
 HOLDING = f"SELECT {COLUMNS} FROM messages m WHERE {ACTIVE} AND instr(items, ?) ORDER BY id"
 HOLDING_LAST = f"{HOLDING} DESC"
 KNOWN = (
@@ -28,7 +28,7 @@ OLDER = f"SELECT {COLUMNS} FROM messages m WHERE {ACTIVE} AND id <= ? ORDER BY i
 NEWER = f"SELECT {COLUMNS} FROM messages m WHERE {ACTIVE} AND id >= ? ORDER BY id LIMIT ?"
 
 
-def find(db: Connection, session_id: str, item_id: str, *, last: bool = False) -> tuple[Place, JsonObject] | None:
+def find(db: Connection, session_id: str, item_id: str, *, last: bool = False) -> tuple[ItemPlace, JsonObject] | None:
     """Where the item is, and what it is; of several the first or the last."""
     for row in all_rows(db, HOLDING_LAST if last else HOLDING, (session_id, write_json(item_id))):
         message = record(row)
@@ -62,8 +62,8 @@ def page(db: Connection, session_id: str, limit: int, *, newest: bool, after: st
 
 
 def walk(
-    db: Connection, session_id: str, start: Place, at_once: int, *, newest: bool
-) -> Iterator[tuple[Place, JsonObject]]:
+    db: Connection, session_id: str, start: ItemPlace, at_once: int, *, newest: bool
+) -> Iterator[tuple[ItemPlace, JsonObject]]:
     """From a place on, so many messages with each look."""
     at, sql = start[0], OLDER if newest else NEWER
     while rows := all_rows(db, sql, (session_id, at, at_once)):

@@ -7,9 +7,9 @@ statements that change its messages.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ostler.gateway.errors import UnknownMessage, UnknownSession
+from ostler.gateway.errors import NoSuchSession, UnknownMessage
 from ostler.gateway.records import MessageCounts, MessageRecord, NewMessage
-from ostler.gateway.stores.sqlite.connection import Connection, Row, all_rows, one_row, run
+from ostler.gateway.stores.sqlite.connection import Connection, SqlRow, all_rows, one_row, run
 from ostler.gateway.stores.sqlite.json import read_objects, storable, write_json
 
 COLUMNS = "m.id, m.session_id, m.role, m.items, m.text, m.response_id, m.created_at, m.active, m.compacted"
@@ -46,7 +46,7 @@ def written(messages: Iterable[NewMessage], now: float) -> list[Written]:
     ]
 
 
-def record(row: Row) -> MessageRecord:
+def record(row: SqlRow) -> MessageRecord:
     ident, session_id, role, items, text, response_id, created_at, active, compacted = row
     said = read_objects(items)
     return MessageRecord(ident, session_id, role, said, text, response_id, created_at, bool(active), bool(compacted))
@@ -60,7 +60,7 @@ def append(db: Connection, session_id: str, messages: Sequence[Written], now: fl
     if ids:
         db.execute(GROWN, (len(ids), ids[-1], now, session_id))
         if not db.changes():
-            raise UnknownSession(session_id)
+            raise NoSuchSession(session_id)
     else:
         require_session(db, session_id)
     return ids
@@ -68,7 +68,7 @@ def append(db: Connection, session_id: str, messages: Sequence[Written], now: fl
 
 def require_session(db: Connection, session_id: str) -> None:
     if one_row(db, "SELECT 1 FROM sessions WHERE id = ?", (session_id,)) is None:
-        raise UnknownSession(session_id)
+        raise NoSuchSession(session_id)
 
 
 def history(db: Connection, session_id: str, last: int | None, after: int = 0) -> list[MessageRecord]:

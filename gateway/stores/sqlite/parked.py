@@ -3,20 +3,20 @@
 from collections.abc import Sequence
 
 from ostler.gateway.records import ParkedCall, ParkState
-from ostler.gateway.stores.sqlite.connection import Connection, Row, all_rows, one_row, run
+from ostler.gateway.stores.sqlite.connection import Connection, SqlRow, all_rows, one_row, run
 from ostler.gateway.stores.sqlite.json import read_json, write_json
 
 COLUMNS = "call_id, session_id, response_id, name, arguments, deadline, created_at, state, output"
 PARK = f"INSERT INTO parked_calls ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (call_id) DO NOTHING"
 
 
-def row_of(call: ParkedCall) -> Row:
+def row_of(call: ParkedCall) -> SqlRow:
     output = None if call.output is None else write_json(call.output)
     facts = (call.call_id, call.session_id, call.response_id, call.name, call.arguments, call.deadline, call.created_at)
     return (*facts, str(call.state), output)
 
 
-def record(row: Row) -> ParkedCall:
+def record(row: SqlRow) -> ParkedCall:
     return ParkedCall(*(*row[:8], None if row[8] is None else read_json(row[8])))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ostler.gateway.records import ResponseRecord
-from ostler.gateway.stores.sqlite.connection import Connection, Row, all_rows, one_row, run, value
+from ostler.gateway.stores.sqlite.connection import Connection, SqlRow, all_rows, one_row, run, value
 from ostler.gateway.stores.sqlite.json import read_json, read_object, read_objects, write_json
 from ostler.wire.json import JsonObject, Undecodable
 
@@ -20,10 +20,10 @@ SAVE = (
 INPUT = "FROM responses r, json_each(r.input_items) i WHERE r.id = ? AND r.owner = ? AND i.type = 'object'"
 
 
-def row_of(response: ResponseRecord) -> Row:
+def row_of(response: ResponseRecord) -> SqlRow:
     """On the caller's side of the queue: what `save` puts into a row."""
     body, items = write_json(response.body), write_json(list(response.input_items))
-    facts: Row = (
+    facts: SqlRow = (
         response.id,
         response.session_id,
         response.owner,
@@ -38,7 +38,7 @@ def row_of(response: ResponseRecord) -> Row:
     return facts
 
 
-def record(row: Row) -> ResponseRecord | None:
+def record(row: SqlRow) -> ResponseRecord | None:
     """None for a row that cannot be read: it counts as evicted."""
     try:
         body, items = read_json(row[4]), read_objects(row[5])
@@ -114,5 +114,5 @@ def unfinished(db: Connection) -> list[ResponseRecord]:
     return readable(all_rows(db, sql))
 
 
-def readable(rows: list[Row]) -> list[ResponseRecord]:
+def readable(rows: list[SqlRow]) -> list[ResponseRecord]:
     return [found for row in rows if (found := record(row)) is not None]

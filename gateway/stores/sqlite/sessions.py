@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 
-from ostler.gateway.errors import UnknownSession
+from ostler.gateway.errors import NoSuchSession
 from ostler.gateway.records import (
     EXPIRIES,
     EndReason,
     NewSession,
-    Origin,
     SessionChange,
+    SessionOrigin,
     SessionQuery,
     SessionRecord,
 )
-from ostler.gateway.stores.sqlite.connection import Connection, Row, all_rows, one_row, run, value
+from ostler.gateway.stores.sqlite.connection import Connection, SqlRow, all_rows, one_row, run, value
 from ostler.gateway.stores.sqlite.json import read_object, write_json
 
 COLUMNS = (
@@ -29,7 +29,7 @@ CREATE = (
 MOST_GENERATIONS = 1_000
 
 
-def record(row: Row) -> SessionRecord:
+def record(row: SqlRow) -> SessionRecord:
     return SessionRecord(*(*row[:11], read_object(row[11]), *row[12:16], bool(row[16]), row[17]))
 
 
@@ -41,7 +41,7 @@ def get(db: Connection, session_id: str) -> SessionRecord | None:
 def require(db: Connection, session_id: str) -> SessionRecord:
     found = get(db, session_id)
     if found is None:
-        raise UnknownSession(session_id)
+        raise NoSuchSession(session_id)
     return found
 
 
@@ -137,7 +137,7 @@ def live_end(db: Connection, session_id: str) -> SessionRecord | None:
         child = one_row(
             db,
             f"SELECT {COLUMNS} FROM sessions s WHERE s.parent_id = ? AND s.origin = ? ORDER BY s.seq DESC LIMIT 1",
-            (found.id, Origin.COMPRESSION),
+            (found.id, SessionOrigin.COMPRESSION),
         )
         if child is None:
             break
@@ -151,5 +151,5 @@ def lead_to_child(db: Connection, parent_id: str, child_id: str) -> None:
     run(db, "UPDATE conversations SET session_id = ? WHERE session_id = ?", (child_id, parent_id))
 
 
-def of_rows(rows: Sequence[Row]) -> list[SessionRecord]:
+def of_rows(rows: Sequence[SqlRow]) -> list[SessionRecord]:
     return [record(row) for row in rows]

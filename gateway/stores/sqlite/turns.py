@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ostler.gateway.records import TurnCommit
 from ostler.gateway.stores.sqlite import conversations, idempotency, messages, parked, responses
-from ostler.gateway.stores.sqlite.connection import Connection, Row
+from ostler.gateway.stores.sqlite.connection import Connection, SqlRow
 from ostler.gateway.stores.sqlite.conversations import Lead
 from ostler.gateway.stores.sqlite.messages import Written
 from ostler.gateway.stores.sqlite.responses import Room
@@ -17,10 +17,10 @@ class TurnRows:
 
     session_id: str
     said: Sequence[Written]
-    response: Row | None
+    response: SqlRow | None
     lead: Lead | None
-    calls: Sequence[Row]
-    answer: Row | None
+    calls: Sequence[SqlRow]
+    answer: SqlRow | None
     now: float
 
 

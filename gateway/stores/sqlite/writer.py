@@ -43,11 +43,11 @@ from ostler.gateway.errors import (
 from ostler.gateway.stores.sqlite.connection import Connection, value
 from ostler.gateway.stores.sqlite.faults import fault_of, told_by_disk
 from ostler.gateway.stores.sqlite.lock_wait import LockWait
-from ostler.gateway.stores.watch import NoWatch, StoreWatch
+from ostler.gateway.stores.watch import NoStoreWatch, StoreWatch
 from ostler.metrics.loops import Loops
 
 T = TypeVar("T")
-Work: TypeAlias = Callable[[Connection], T]
+WriteWork: TypeAlias = Callable[[Connection], T]
 
 GROUP = 512
 """Pieces of work in one transaction at most: the first of them waits for the last."""
@@ -69,8 +69,8 @@ log = logging.getLogger("ostler.gateway.store")
 
 
 @dataclass(slots=True)
-class Job(Generic[T]):
-    work: Work[T]
+class WriteJob(Generic[T]):
+    work: WriteWork[T]
     loop: asyncio.AbstractEventLoop
     done: asyncio.Future[T]
     since: float = field(default_factory=monotonic)
@@ -86,8 +86,8 @@ NOTHING: Final = Nothing.NOTHING
 
 
 @dataclass(slots=True)
-class Outcome(Generic[T]):
-    job: Job[T]
+class WriteOutcome(Generic[T]):
+    job: WriteJob[T]
     value: T | None = None
     error: BaseException | None = None
 
@@ -123,11 +123,11 @@ class Writer:
     ) -> None:
         self._path = path
         self._loop = (loops or Loops()).add("the thread that writes the store", patience=STUCK_AFTER, vital=True)
-        self._watch: StoreWatch = NoWatch() if watch is None else watch
+        self._watch: StoreWatch = NoStoreWatch() if watch is None else watch
         self._opening = opening
         self._lock = LockWait(wait)
         self._most_waiting = most_waiting
-        self._inbox: SimpleQueue[Job[Any] | Nothing | None] = SimpleQueue()
+        self._inbox: SimpleQueue[WriteJob[Any] | Nothing | None] = SimpleQueue()
         # Between "is it closed?" and "put it in" nobody may close: the job would be served by no one.
         self._gate = threading.Lock()
         self._closed = False
@@ -142,7 +142,7 @@ class Writer:
     def waiting(self) -> int:
         return self._inbox.qsize()
 
-    def submit(self, work: Work[T]) -> asyncio.Future[T]:
+    def submit(self, work: WriteWork[T]) -> asyncio.Future[T]:
         """Queue a piece of work of the running loop."""
         if self.waiting >= self._most_waiting:
             # The only one that is told on the caller's thread: nobody else counts this kind.
@@ -157,7 +157,7 @@ class Writer:
                 raise StoreFault(self._path, WRITER_GONE)
             if self._closed:
                 raise StoreClosed(self._path)
-            self._inbox.put(Job(work, loop, done))
+            self._inbox.put(WriteJob(work, loop, done))
         return done
 
     def empty_log(self) -> None:
@@ -181,7 +181,7 @@ class Writer:
                 while not self._ending:
                     first = self._next()
                     with self._loop.round():
-                        if isinstance(first, Job):
+                        if isinstance(first, WriteJob):
                             self._serve(self._take(first))
                         elif self._loop.failures and not self._ending:
                             self._probe()
@@ -191,7 +191,7 @@ class Writer:
             self._drop()
             self._answer_the_rest()
 
-    def _next(self) -> Job[Any] | Nothing | None:
+    def _next(self) -> WriteJob[Any] | Nothing | None:
         """The next piece of work; None at the end, `NOTHING` where it is time for what nobody waits for."""
         try:
             first = self._inbox.get(timeout=PROBE_EVERY if self._loop.failures or self._empties_log else None)
@@ -206,11 +206,11 @@ class Writer:
             self._closed = True
         rest = []
         while not self._inbox.empty():
-            if isinstance(job := self._inbox.get_nowait(), Job):
-                rest.append(Outcome(job, error=StoreFault(self._path, WRITER_GONE)))
+            if isinstance(job := self._inbox.get_nowait(), WriteJob):
+                rest.append(WriteOutcome(job, error=StoreFault(self._path, WRITER_GONE)))
         tell(rest)
 
-    def _take(self, first: Job[Any]) -> list[Job[Any]]:
+    def _take(self, first: WriteJob[Any]) -> list[WriteJob[Any]]:
         group = [first]
         while len(group) < GROUP:
             try:
@@ -220,11 +220,11 @@ class Writer:
             if job is None:
                 self._ending = True
                 break
-            if isinstance(job, Job):
+            if isinstance(job, WriteJob):
                 group.append(job)
         return group
 
-    def _serve(self, group: list[Job[Any]]) -> None:
+    def _serve(self, group: list[WriteJob[Any]]) -> None:
         try:
             outcomes = self._transact(group)
         except GroupFailed as failed:
@@ -236,14 +236,14 @@ class Writer:
             log.warning("%d writes were not stored: %s", len(group), fault)
             self._loop.count_failure()
             self._count(partial(self._watch.failed, type(fault).__name__, len(group)))
-            outcomes = [Outcome(job, error=failed.fault()) for job in group]
+            outcomes = [WriteOutcome(job, error=failed.fault()) for job in group]
         except BaseException as error:
-            tell([Outcome(job, error=StoreFault(self._path, f"{type(error).__name__}: {error}")) for job in group])
+            tell([WriteOutcome(job, error=StoreFault(self._path, f"{type(error).__name__}: {error}")) for job in group])
             self._drop()
             raise
         tell(outcomes)
 
-    def _transact(self, group: list[Job[Any]]) -> list[Outcome[Any]]:
+    def _transact(self, group: list[WriteJob[Any]]) -> list[WriteOutcome[Any]]:
         began = monotonic()
         waited = 0.0
         try:
@@ -289,21 +289,21 @@ class Writer:
         except Exception:
             log.exception("a write could not be counted")
 
-    def _attempt(self, db: Connection, job: Job[Any]) -> Outcome[Any]:
+    def _attempt(self, db: Connection, job: WriteJob[Any]) -> WriteOutcome[Any]:
         db.execute("SAVEPOINT one")
         try:
-            outcome = Outcome(job, job.work(db))
+            outcome = WriteOutcome(job, job.work(db))
         except GROUP_ERRORS:
             raise
         except apsw.Error as error:
             if not db.in_transaction:
                 raise
             log.warning("a write failed: %s", error)
-            outcome = Outcome(job, error=fault_of(error, self._path, 0.0))
+            outcome = WriteOutcome(job, error=fault_of(error, self._path, 0.0))
         except OSError as error:
-            outcome = Outcome(job, error=told_by_disk(error, self._path))
+            outcome = WriteOutcome(job, error=told_by_disk(error, self._path))
         except Exception as error:  # noqa: BLE001 - it is the caller's, who gets it raised
-            outcome = Outcome(job, error=error)
+            outcome = WriteOutcome(job, error=error)
         if outcome.error is not None:
             db.execute("ROLLBACK TO one")
         db.execute("RELEASE one")
@@ -394,7 +394,7 @@ class Writer:
         self._empties_log, self._log_pages = False, 0
 
 
-def tell(outcomes: list[Outcome[Any]]) -> None:
+def tell(outcomes: list[WriteOutcome[Any]]) -> None:
     """Wake the callers, each on its own loop, all of one loop at once."""
     for loop in {outcome.job.loop for outcome in outcomes}:
         mine = [outcome for outcome in outcomes if outcome.job.loop is loop]
@@ -404,6 +404,6 @@ def tell(outcomes: list[Outcome[Any]]) -> None:
             log.warning("%d writes were done for a loop that has ended", len(mine))
 
 
-def tell_here(outcomes: list[Outcome[Any]]) -> None:
+def tell_here(outcomes: list[WriteOutcome[Any]]) -> None:
     for outcome in outcomes:
         outcome.tell()

@@ -15,7 +15,7 @@ class Orders(NamedTuple):
     over: bool
 
 
-class Hunt:
+class KillPlan:
     """Fed with each look at `/proc`; says whom to signal, and when it is over.
 
     A look may come too early: a child between fork and exec carries no marker yet. `linger` is how long an

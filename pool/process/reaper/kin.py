@@ -16,7 +16,7 @@ _PIECE = 65_536
 """Bytes: more than nearly every environment has. What is in `/proc` is read short at its end only."""
 
 
-class Identity(NamedTuple):
+class ProcessIdentity(NamedTuple):
     """One process, for ever: a recycled pid has another start time (clock ticks since boot)."""
 
     pid: int
@@ -31,8 +31,8 @@ class Stat(NamedTuple):
     dead: bool
 
     @property
-    def identity(self) -> Identity:
-        return Identity(self.pid, self.start)
+    def identity(self) -> ProcessIdentity:
+        return ProcessIdentity(self.pid, self.start)
 
 
 Table = Mapping[int, Stat]
@@ -57,12 +57,12 @@ def read_table() -> dict[int, Stat]:
     return {stat.pid: stat for stat in found if stat is not None}
 
 
-def is_alive(identity: Identity) -> bool:
+def is_alive(identity: ProcessIdentity) -> bool:
     stat = read_stat(identity.pid)
     return stat is not None and stat.identity == identity and not stat.dead
 
 
-class Census(NamedTuple):
+class MarkedProcesses(NamedTuple):
     """One look at all processes: the table, and the marks that environments held at exec."""
 
     table: Table
@@ -74,12 +74,12 @@ class Census(NamedTuple):
         return {pid for pid, found in self.marks.items() if found == mark or (every and found.startswith(mark))}
 
 
-def take_census(since: int) -> Census:
+def take_census(since: int) -> MarkedProcesses:
     """Marks are read only of those who began at this time or later: no mark is older than the gateway that made it, and
     most of what runs on a machine is."""
     table = read_table()
     found = ((stat.pid, read_mark(stat.pid)) for stat in table.values() if stat.start >= since)
-    return Census(table, {pid: mark for pid, mark in found if mark is not None})
+    return MarkedProcesses(table, {pid: mark for pid, mark in found if mark is not None})
 
 
 def read_mark(pid: int) -> str | None:
@@ -87,7 +87,7 @@ def read_mark(pid: int) -> str | None:
     return rest.partition(b"\0")[0].decode(errors="replace") if found else None
 
 
-def find_kin(table: Table, marked: Iterable[int], wards: Collection[Identity], *, vouched: bool) -> set[int]:
+def find_kin(table: Table, marked: Iterable[int], wards: Collection[ProcessIdentity], *, vouched: bool) -> set[int]:
     """Every pid bound to `wards` (agents and kin seen before) or marked, with all descendants.
 
     `vouched` says that each ward was known to be ours a moment ago, so that its session number cannot have
@@ -103,7 +103,7 @@ def find_kin(table: Table, marked: Iterable[int], wards: Collection[Identity], *
     return _with_descendants(table, kin)
 
 
-def _is_ward(stat: Stat, ward: Identity, *, vouched: bool) -> bool:
+def _is_ward(stat: Stat, ward: ProcessIdentity, *, vouched: bool) -> bool:
     return stat.identity == ward or (vouched and not ward.start and stat.sid == ward.pid)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 
-class Leash(NamedTuple):
+class PipeInodes(NamedTuple):
     """The numbers (of inodes) of an agent's three pipes."""
 
     stdin: int
@@ -20,11 +20,11 @@ class Leash(NamedTuple):
     stderr: int
 
     @classmethod
-    def of(cls, descriptors: Iterable[int]) -> "Leash":
+    def of(cls, descriptors: Iterable[int]) -> "PipeInodes":
         return cls(*(os.fstat(descriptor).st_ino for descriptor in descriptors))
 
 
-def find_holders(pids: Iterable[int], leashes: Iterable[Leash]) -> set[int]:
+def find_holders(pids: Iterable[int], leashes: Iterable[PipeInodes]) -> set[int]:
     """Who holds an agent's end of one: the reading end of a stdin, the writing end of a stdout or stderr."""
     ends = {f"pipe:[{number}]": access for leash in leashes for number, access in zip(leash, _ACCESS, strict=True)}
     return {pid for pid in pids if _holds(pid, ends)} if ends else set()

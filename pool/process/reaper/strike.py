@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Collection
 from collections.abc import Set as AbstractSet
 
-from .hunt import Hunt
-from .kin import Census, Identity, Stat, find_kin, read_stat, take_census
-from .leash import Leash, find_holders
+from .hunt import KillPlan
+from .kin import MarkedProcesses, ProcessIdentity, Stat, find_kin, read_stat, take_census
+from .leash import PipeInodes, find_holders
 
 PAUSE = 0.02
 SHORT_PAUSE = 0.002
@@ -32,7 +32,7 @@ def send(stat: Stat, number: signal.Signals) -> None:
         os.close(pin)
 
 
-class Family:
+class ProcessTree:
     """All processes of one spawn (`run.7`) or of a whole gateway run (`run.`). Remembers whom it saw.
 
     Whom it saw it can vouch for, whoever named the wards: an agent may fork once more between our look and its end, and
@@ -42,10 +42,10 @@ class Family:
     def __init__(
         self,
         mark: str,
-        wards: Collection[Identity],
+        wards: Collection[ProcessIdentity],
         *,
         vouched: bool,
-        leashes: Collection[Leash] = (),
+        leashes: Collection[PipeInodes] = (),
         since: int = 0,
     ) -> None:
         """`since`: when the gateway began that made the mark."""
@@ -54,11 +54,11 @@ class Family:
         self._leashes = tuple(leashes)
         self._wards = set(wards)
         self._vouched = vouched
-        self._met: frozenset[Identity] = frozenset()
-        self.struck: frozenset[Identity] = frozenset()
+        self._met: frozenset[ProcessIdentity] = frozenset()
+        self.struck: frozenset[ProcessIdentity] = frozenset()
         """Whom `end` had to signal."""
 
-    def include(self, identity: Identity) -> None:
+    def include(self, identity: ProcessIdentity) -> None:
         self._wards = {*self._wards, identity}
 
     def look(self) -> list[Stat]:
@@ -66,7 +66,7 @@ class Family:
         census = take_census(self._since)
         return self.find(census, find_holders(census.table, self._leashes))
 
-    def find(self, census: Census, holders: AbstractSet[int] = frozenset()) -> list[Stat]:
+    def find(self, census: MarkedProcesses, holders: AbstractSet[int] = frozenset()) -> list[Stat]:
         """`holders` hold a pipe of one of the agents."""
         table = census.table
         kin = find_kin(table, census.marked(self._mark) | holders, self._wards, vouched=self._vouched)
@@ -81,7 +81,7 @@ class Family:
     ) -> list[Stat]:
         """Blocking. Answers with those that could not be ended."""
         began = clock()
-        hunt = Hunt(began, grace=grace, bound=bound, linger=linger)
+        hunt = KillPlan(began, grace=grace, bound=bound, linger=linger)
         while True:
             found = self.look()
             orders = hunt.look(found, clock())

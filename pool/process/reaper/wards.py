@@ -4,15 +4,15 @@
 its family has been buried. A line that makes no sense is dropped: the marker still finds what it was about.
 """
 
-from .kin import Identity
-from .leash import Leash
+from .kin import ProcessIdentity
+from .leash import PipeInodes
 
 
-def expect(number: int, leash: Leash) -> str:
+def expect(number: int, leash: PipeInodes) -> str:
     return f"expect {number} {leash.stdin} {leash.stdout} {leash.stderr}\n"
 
 
-def ward(number: int, identity: Identity) -> str:
+def track_line(number: int, identity: ProcessIdentity) -> str:
     return f"ward {number} {identity.pid} {identity.start}\n"
 
 
@@ -22,8 +22,8 @@ def gone(number: int) -> str:
 
 class Wards:
     def __init__(self) -> None:
-        self._known: dict[int, Identity | None] = {}
-        self._leashes: dict[int, Leash] = {}
+        self._known: dict[int, ProcessIdentity | None] = {}
+        self._leashes: dict[int, PipeInodes] = {}
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
@@ -32,11 +32,11 @@ class Wards:
             self._take(line.split())
 
     @property
-    def identities(self) -> list[Identity]:
+    def identities(self) -> list[ProcessIdentity]:
         return [identity for identity in self._known.values() if identity is not None]
 
     @property
-    def leashes(self) -> list[Leash]:
+    def leashes(self) -> list[PipeInodes]:
         return list(self._leashes.values())
 
     @property
@@ -48,9 +48,9 @@ class Wards:
         match words:
             case [b"expect", number, *pipes] if number.isdigit() and len(pipes) == 3 and all(map(bytes.isdigit, pipes)):
                 self._known[int(number)] = None
-                self._leashes[int(number)] = Leash(*map(int, pipes))
+                self._leashes[int(number)] = PipeInodes(*map(int, pipes))
             case [b"ward", number, pid, start] if number.isdigit() and pid.isdigit() and start.isdigit():
-                self._known[int(number)] = Identity(int(pid), int(start))
+                self._known[int(number)] = ProcessIdentity(int(pid), int(start))
             case [b"gone", number] if number.isdigit():
                 self._known.pop(int(number), None)
                 self._leashes.pop(int(number), None)

@@ -9,8 +9,8 @@ import os
 import select
 import signal
 
-from .kin import Identity, is_alive
-from .strike import Family
+from .kin import ProcessIdentity, is_alive
+from .strike import ProcessTree
 from .wards import Wards
 
 # All gone within 5 s of the gateway's end: two for the agents to save what they must, the rest for SIGKILL.
@@ -20,7 +20,7 @@ LINGER = 1.0
 READ_EVERY_MS = 1000
 
 
-def wait_for_end(gateway: Identity, wards: Wards) -> None:
+def wait_for_end(gateway: ProcessIdentity, wards: Wards) -> None:
     poll = select.poll()
     # Only its end wakes us, not every line: woken by each start, we would fight the new child for a core.
     poll.register(0, 0)
@@ -51,8 +51,8 @@ def main(arguments: list[str]) -> int:
     mark, pid, start = arguments
     os.set_blocking(0, False)
     wards = Wards()
-    wait_for_end(Identity(int(pid), int(start)), wards)
+    wait_for_end(ProcessIdentity(int(pid), int(start)), wards)
     drain(wards)
-    family = Family(mark, wards.identities, vouched=True, leashes=wards.leashes, since=int(start))
+    family = ProcessTree(mark, wards.identities, vouched=True, leashes=wards.leashes, since=int(start))
     survivors = family.end(grace=GRACE, bound=BOUND, linger=LINGER if wards.any_pending else 0.0)
     return 1 if survivors else 0

@@ -11,7 +11,7 @@ import pytest
 from ostler.gateway.config.settings import HindsightSettings, HonchoSettings
 from ostler.gateway.memory import BUILT_IN, load
 from ostler.gateway.memory.provider import MemoryProvider, Spoken
-from ostler.gateway.sessions.witness import Switch
+from ostler.gateway.sessions.witness import SwitchReason
 from tests.support.memory import home_in, message, remembering
 from tests.support.memory_servers import KEY, HindsightService, HonchoService, running
 from tests.support.waiting import eventually
@@ -77,9 +77,11 @@ def test_any_text_is_taken(memory: MemoryProvider, text: str) -> None:
 
 
 def test_b01_b11_every_switch_and_an_end_are_taken_in_any_order(memory: MemoryProvider) -> None:
-    for reason in Switch:
+    for reason in SwitchReason:
         memory.sync_turn(SAYING, "ok", session_id="p", **ANNA)
-        memory.on_session_switch("q", parent_session_id="p", reset=reason is Switch.NEW, reason=reason.value, **ANNA)
+        memory.on_session_switch(
+            "q", parent_session_id="p", reset=reason is SwitchReason.NEW, reason=reason.value, **ANNA
+        )
         memory.on_session_end([Spoken("user", SAYING), Spoken("tool", "x")], session_id="p", **ANNA)
         memory.on_session_switch("p", parent_session_id="q", reason=reason.value, something_new=True, **ANNA)
     memory.on_session_switch("never-seen", rewound=True, **ANNA)
@@ -96,7 +98,7 @@ async def test_b03_b16_it_works_in_a_lane_with_questions_beside_it(
             assert len(asked) == 3
             memories.turn_ended("p", f"{SAYING} {turn}", "ok")
         memories.session_ended("p", [message(1, "user", SAYING)])
-        memories.session_switched("q", parent_id="p", reason=Switch.NEW)
+        memories.session_switched("q", parent_id="p", reason=SwitchReason.NEW)
         await eventually(memories._inbox.empty, "all of it is handed over")
         assert "bicycle" in await memories.recall("t", QUESTION)
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from ostler.gateway.errors import CallsAnswered, ConversationMoved, UnknownSession
+from ostler.gateway.errors import CallsAnswered, ConversationMoved, NoSuchSession
 from ostler.gateway.records import (
     IdempotencyRecord,
     NewSession,
-    Origin,
     ParkedCall,
+    SessionOrigin,
     TakenBack,
     TurnBegin,
     TurnCommit,
@@ -37,7 +37,7 @@ async def test_c01_c25_a_turn_is_stored_whole_with_its_response_and_slug(place: 
 
 
 async def test_c25_a_turn_of_an_unknown_session_leaves_nothing(store: Store) -> None:
-    with pytest.raises(UnknownSession):
+    with pytest.raises(NoSuchSession):
         await store.commit_turn(TurnCommit("sess_unknown", [said("u")], response("resp_1"), "slug"))
     assert await store.get_response("resp_1") is None
     assert await store.get_conversation("slug") is None
@@ -76,7 +76,7 @@ async def test_n19_a_command_moves_a_slug_only_from_where_it_found_it(store: Sto
 async def test_n22_items_go_where_the_slug_leads_at_that_moment(store: Store) -> None:
     await store.claim_conversation("slug", NewSession("sess_p"))
     assert await store.append_to_conversation("slug", [said("one")]) == "sess_p"
-    child = NewSession("sess_q", origin=Origin.COMPRESSION)
+    child = NewSession("sess_q", origin=SessionOrigin.COMPRESSION)
     first = (await store.history("sess_p"))[0].id
     await store.append("sess_p", [said("two")])
     summed_up = [said("summary")]

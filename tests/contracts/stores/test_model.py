@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from ostler.gateway.errors import TitleTaken, UnknownMessage, UnknownSession
+from ostler.gateway.errors import NoSuchSession, TitleTaken, UnknownMessage
 from ostler.gateway.records import NewMessage, NewSession, TurnCommit
 from ostler.gateway.store import Store
 from tests.support.stores import KINDS, Place, response
@@ -82,7 +82,7 @@ class StoreMachine(RuleBasedStateMachine):
         """The value, or None where the session is not known and the store must say so."""
         if known:
             return self.runner.run(call)
-        with pytest.raises(UnknownSession):
+        with pytest.raises(NoSuchSession):
             self.runner.run(call)
         return None
 

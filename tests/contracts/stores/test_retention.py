@@ -10,8 +10,8 @@ from ostler.gateway.records import (
     UNSTORED,
     IdempotencyRecord,
     NewSession,
-    Origin,
     ParkedCall,
+    SessionOrigin,
     SessionQuery,
     TurnCommit,
 )
@@ -42,7 +42,7 @@ async def test_n28_sessions_that_nothing_leads_to_end_and_the_others_do_not(stor
     await session(store, "named")
     await store.set_conversation("slug", None, "named")
     await session(store, "parent")
-    await store.derive_session("parent", NewSession("child", key="/c", origin=Origin.BRANCH))
+    await store.derive_session("parent", NewSession("child", key="/c", origin=SessionOrigin.BRANCH))
     await session(store, "asked")
     await store.park([ParkedCall("call_1", "asked", None, "f", "{}", LATER, 0.0)])
     held = await session(store, "held")
@@ -82,8 +82,10 @@ async def test_n28_a_session_that_was_not_to_be_stored_is_told_apart(store: Stor
 
 async def test_n28_a_prune_takes_no_branch_that_lives_and_no_parent_of_one(store: Store) -> None:
     await session(store, "parent")
-    await store.derive_session("parent", NewSession("branch", key="/b", origin=Origin.BRANCH))
-    await store.derive_session("parent", NewSession("child", origin=Origin.COMPRESSION), end_parent="compression")
+    await store.derive_session("parent", NewSession("branch", key="/b", origin=SessionOrigin.BRANCH))
+    await store.derive_session(
+        "parent", NewSession("child", origin=SessionOrigin.COMPRESSION), end_parent="compression"
+    )
     await store.end_session("child", "over")
     assert await store.prune(before=LATER) == ["child"]
     assert await store.prune_unreachable(before=LATER) == []
@@ -93,8 +95,10 @@ async def test_n28_a_prune_takes_no_branch_that_lives_and_no_parent_of_one(store
 
 async def test_n28_erasing_takes_every_copy_and_nothing_else(store: Store) -> None:
     await session(store, "parent")
-    await store.derive_session("parent", NewSession("child", origin=Origin.COMPRESSION), end_parent="compression")
-    await store.derive_session("child", NewSession("branch", key="/b", origin=Origin.BRANCH))
+    await store.derive_session(
+        "parent", NewSession("child", origin=SessionOrigin.COMPRESSION), end_parent="compression"
+    )
+    await store.derive_session("child", NewSession("branch", key="/b", origin=SessionOrigin.BRANCH))
     await store.set_route("/b", "branch")
     await store.set_conversation("x", None, "child")
     await store.save_response(response("resp_1", "branch"))

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ostler.gateway.errors import RouteMoved, UnknownSession
+from ostler.gateway.errors import NoSuchSession, RouteMoved
 from ostler.gateway.records import EndReason, NewSession, RouteSwitch, SessionChange, SessionRecord
 from ostler.gateway.store import Store
 from tests.support.stores import Place, texts, with_turns
@@ -69,7 +69,7 @@ async def test_h10_h12_a_switch_to_a_session_that_has_ended_lets_it_live(store: 
     await store.end_session("sess_t", EndReason.SWITCH)
     back = await store.switch_route(switch("sess_p", "sess_t", EndReason.SWITCH))
     assert (back.live, await ended(store, "sess_p")) == (True, "session_switch")
-    with pytest.raises(UnknownSession):
+    with pytest.raises(NoSuchSession):
         await store.switch_route(switch("sess_t", "sess_unknown", EndReason.SWITCH))
     assert await ended(store, "sess_t") is None
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from ostler.gateway.errors import BadSessionId, BadTitle, TitleTaken, UnknownSession
-from ostler.gateway.records import EndReason, NewSession, Origin, SessionChange, SessionQuery
+from ostler.gateway.errors import BadSessionId, BadTitle, NoSuchSession, TitleTaken
+from ostler.gateway.records import EndReason, NewSession, SessionChange, SessionOrigin, SessionQuery
 from ostler.gateway.store import Store
 from tests.support.stores import Place, said, texts, with_turns
 
@@ -76,7 +76,7 @@ async def test_c22_a_change_replaces_what_it_names_and_leaves_the_rest(store: St
     changed = await store.update_session("sess_p", SessionChange(instructions="be long"))
     assert (changed.instructions, changed.model) == ("be long", "m")
     assert await store.update_session("sess_p", SessionChange()) == changed
-    with pytest.raises(UnknownSession):
+    with pytest.raises(NoSuchSession):
         await store.update_session("sess_unknown", SessionChange(model="m"))
 
 
@@ -135,7 +135,7 @@ async def test_d15_a_title_is_cleaned_and_a_taken_one_names_its_session(store: S
     assert (await store.set_title("sess_b", "Garden Plan")).title == "Garden Plan"
     with pytest.raises(BadTitle):
         await store.set_title("sess_p", " \x00\n ")
-    with pytest.raises(UnknownSession):
+    with pytest.raises(NoSuchSession):
         await store.set_title("sess_unknown", "T")
 
 
@@ -167,7 +167,7 @@ async def test_a15_a27_a_route_is_kept_moved_and_recovered(store: Store) -> None
     route = await store.route("k")
     assert route is not None
     assert (route.session_id, route.platform) == ("sess_t", "web")
-    with pytest.raises(UnknownSession):
+    with pytest.raises(NoSuchSession):
         await store.set_route("k", "sess_unknown")
     assert await store.recover_route("k", platform="telegram") == route
 
@@ -195,7 +195,7 @@ async def test_a27_b21_a_session_ended_on_purpose_is_never_recovered(store: Stor
 
 async def test_d16_a_branch_has_the_history_and_is_its_own(store: Store) -> None:
     await with_turns(store, "sess_p", 2)
-    branch = await store.derive_session("sess_p", NewSession("sess_b", origin=Origin.BRANCH))
+    branch = await store.derive_session("sess_p", NewSession("sess_b", origin=SessionOrigin.BRANCH))
     assert (branch.parent_id, branch.message_count) == ("sess_p", 4)
     await store.append("sess_b", [said("u3")])
     assert texts(await store.history("sess_p")) == ["u1", "a1", "u2", "a2"]
@@ -203,7 +203,7 @@ async def test_d16_a_branch_has_the_history_and_is_its_own(store: Store) -> None
     parent = await store.get_session("sess_p")
     assert parent is not None
     assert parent.live
-    with pytest.raises(UnknownSession):
+    with pytest.raises(NoSuchSession):
         await store.derive_session("sess_unknown", NewSession("sess_c"))
     assert await store.get_session("sess_c") is None
 
@@ -212,11 +212,11 @@ async def test_b32_c17_a_compressed_session_lives_in_its_child(store: Store) -> 
     await with_turns(store, "sess_p", 2, key="k")
     await store.set_route("k", "sess_p")
     await store.set_conversation("slug", "resp", "sess_p")
-    await store.derive_session("sess_p", NewSession("sess_b", origin=Origin.BRANCH))
+    await store.derive_session("sess_p", NewSession("sess_b", origin=SessionOrigin.BRANCH))
     for parent, child in (("sess_p", "sess_c"), ("sess_c", "sess_d")):
-        born = NewSession(child, origin=Origin.COMPRESSION)
+        born = NewSession(child, origin=SessionOrigin.COMPRESSION)
         await store.derive_session(parent, born, messages=[said("summary")], end_parent=EndReason.COMPRESSION)
-    await store.create_session(NewSession("sess_x", parent_id="sess_d", origin=Origin.BRANCH))
+    await store.create_session(NewSession("sess_x", parent_id="sess_d", origin=SessionOrigin.BRANCH))
     end = await store.live_end("sess_p")
     assert end is not None
     assert (end.id, end.parent_id) == ("sess_d", "sess_c")

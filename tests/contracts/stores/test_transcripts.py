@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from ostler.gateway.errors import UnknownMessage, UnknownSession
+from ostler.gateway.errors import NoSuchSession, UnknownMessage
 from ostler.gateway.records import MessageCounts, NewMessage, NewSession, SessionQuery
 from ostler.gateway.store import Store
 from ostler.wire.json import JsonObject
@@ -113,10 +113,10 @@ async def test_an_append_to_an_unknown_session_is_refused_and_takes_no_neighbour
     outcomes = await asyncio.gather(
         *(store.append(f"sess_{name}", [said("x")]) for name in "pqpqp"), return_exceptions=True
     )
-    assert [isinstance(outcome, UnknownSession) for outcome in outcomes] == [False, True, False, True, False]
+    assert [isinstance(outcome, NoSuchSession) for outcome in outcomes] == [False, True, False, True, False]
     assert len(await store.history("sess_p")) == 3
     assert await store.audit("sess_q") == []
-    with pytest.raises(UnknownSession):
+    with pytest.raises(NoSuchSession):
         await store.append("sess_q", [])
 
 
@@ -165,7 +165,7 @@ async def test_d06_rewriting_replaces_the_transcript_and_destroys_nothing(store:
     assert session is not None
     assert session.message_count == 0
     assert texts(await store.audit("sess_p")) == ["u1", "a1", "new"]
-    with pytest.raises(UnknownSession):
+    with pytest.raises(NoSuchSession):
         await store.rewrite_transcript("sess_unknown", [said("x")])
     assert await store.audit("sess_unknown") == []
 

@@ -3,10 +3,10 @@
 from random import Random
 from typing import get_args
 
-from ostler.gateway.faces.answer import Answer
+from ostler.gateway.faces.answer import ChatAnswer
 from ostler.gateway.sessions.ask import Ask
 from ostler.gateway.sessions.session import passed_on
-from ostler.gateway.sessions.timings import Timings
+from ostler.gateway.sessions.timings import TurnTimings
 from ostler.gateway.sessions.turn import Turn
 from ostler.pool.codecs.acp import AcpCodec
 from ostler.pool.events import AgentEvent, HostEvent
@@ -36,7 +36,7 @@ class ReaderSubject(CodecSubject):
             raise AssertionError(f"the codec made {value!r}")  # noqa: TRY004 - a finding, as all others
         if isinstance(value, KINDS):
             ask = Ask(TransportKey("demo", "default", "/"), (), "", ())
-            turn = Turn("turn", ask, Answer("smsg_1", "s", 0, tell), Timings(lambda: 0.0))
+            turn = Turn("turn", ask, ChatAnswer("smsg_1", "s", 0, tell), TurnTimings(lambda: 0.0))
             if not passed_on(turn, ROOM, ITEMS, value):
                 raise AssertionError(f"{value!r} ended the answer")
 

@@ -3,9 +3,9 @@
 import json
 from random import Random
 
-from ostler.bridge.bindings import Cause, Peer
-from ostler.bridge.connection import Connection
-from ostler.bridge.conversation import Conversation
+from ostler.bridge.bindings import RejectReason, RelayPeer
+from ostler.bridge.connection import SocketConnection
+from ostler.bridge.conversation import McpClient
 from ostler.bridge.hello import Hello
 from ostler.bridge.session_binding import SessionBinding
 from tests.fuzz.target import Target
@@ -50,11 +50,11 @@ class Porter:
     def __init__(self, binding: SessionBinding) -> None:
         self.binding = binding
 
-    def arrive(self, connection: Connection) -> None: ...
+    def arrive(self, connection: SocketConnection) -> None: ...
 
-    def leave(self, connection: Connection) -> None: ...
+    def leave(self, connection: SocketConnection) -> None: ...
 
-    def greet(self, connection: Connection, said: Hello | Cause) -> Conversation | None:
+    def greet(self, connection: SocketConnection, said: Hello | RejectReason) -> McpClient | None:
         if isinstance(said, Hello) and said.token == TOKEN:
             return self.binding.connect(connection, resumed=False)
         return None
@@ -96,8 +96,8 @@ class Socket:
                 raise AssertionError(f"a stranger was told {answer}")
         stranger.connection_lost(None)
 
-    def _connect(self) -> tuple[Connection, Wires]:
-        connection, wires = Connection(self._porter, serial=1, peer=Peer(), frame_limit=FRAME_LIMIT), Wires()
+    def _connect(self) -> tuple[SocketConnection, Wires]:
+        connection, wires = SocketConnection(self._porter, serial=1, peer=RelayPeer(), frame_limit=FRAME_LIMIT), Wires()
         connection.connection_made(wires)  # type: ignore[arg-type] # a transport by shape
         return connection, wires
 

@@ -6,7 +6,7 @@ from random import Random
 
 from ostler.bridge.binding import Binding
 from ostler.bridge.channels.acp import AcpChannel
-from ostler.bridge.doors import Doors
+from ostler.bridge.doors import Channels
 from ostler.bridge.runner import Runner
 from ostler.bridge.session_binding import SessionBinding, relay_command
 from ostler.bridge.settings import BridgeSettings
@@ -31,7 +31,7 @@ def bound() -> SessionBinding:
         toolboxes=boxes,
         runner=Runner(deadline=1, clock=lambda: 0.0, stats=stats),
         stats=stats,
-        doors=Doors(None, AcpChannel),
+        doors=Channels(None, AcpChannel),
         on_revoked=lambda _binding: None,
         on_dismissed=lambda _binding: None,
     )

@@ -15,7 +15,7 @@ import pytest
 
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
-from ostler.gateway.doctor.report import AgentReport, Level
+from ostler.gateway.doctor.report import AgentReport, Severity
 from ostler.gateway.doctor.trial import Bench, try_agent
 from ostler.pool.configuration import PoolSettings
 from tests.support import copies
@@ -252,7 +252,7 @@ async def test_a_bridge_that_cannot_be_opened_is_a_finding_and_no_traceback(tmp_
     finally:
         await other.stop()
     (finding,) = found.findings
-    assert (finding.level, "another gateway serves" in finding.what) == (Level.FAULT, True)
+    assert (finding.level, "another gateway serves" in finding.what) == (Severity.FAULT, True)
     assert not found.healthy
 
 

@@ -10,11 +10,11 @@ from ostler.gateway.api.wants import Places
 from ostler.gateway.config.settings import ResetSettings
 from ostler.gateway.data_folder import DATABASE, MIRRORS
 from ostler.gateway.faces.admission import Admission
-from ostler.gateway.faces.hall import Hall
+from ostler.gateway.faces.hall import ChatDeps
 from ostler.gateway.faces.keys import checked_key
 from ostler.gateway.models import Models
 from ostler.gateway.resets.policies import policies_of
-from ostler.gateway.sessions.witness import Switch
+from ostler.gateway.sessions.witness import SwitchReason
 from ostler.pool.directories import Directories
 from tests.support import database
 from tests.support.chats import Chat, texts
@@ -75,13 +75,13 @@ async def test_h05_a_session_that_only_its_mirror_remembers_is_brought_back(tmp_
     for file in folder.glob(f"{DATABASE}*"):
         file.unlink()
     async with serving(folder) as served:
-        hall = Hall(served.gateway.sessions, PLACES, policies_of(ResetSettings(), {}))
+        hall = ChatDeps(served.gateway.sessions, PLACES, policies_of(ResetSettings(), {}))
         conversation = await Admission(hall).look(checked_key("new"), Caller())
         assert await conversation.rescued("sess_never") is None
         found = await conversation.rescued(p)
         assert found is not None
         assert (found.message_count, len(conversation.notices)) == (2, 1)
-        await conversation.switch_to(p, Switch.RESUME)
+        await conversation.switch_to(p, SwitchReason.RESUME)
         assert await Chat(served, "new").text("!recall") == "apple"
         assert await conversation.rescued(p) is None
         foreign = await Admission(hall).look(checked_key("new", "ann"), Caller("ann"))

@@ -8,17 +8,17 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ostler.gateway.faces.keys import Place, key_of
+from ostler.gateway.faces.keys import ChatPlace, key_of
 from tests.support.chats import Chat, ended, texts
 from tests.support.ears import Ears
 from tests.support.served import Served, serving
 from tests.support.waiting import eventually
 
 PLACES = (
-    Place("telegram", "7", "7"),
-    Place("telegram", "-100", "7", group=True),
-    Place("telegram", "-100", "8", group=True),
-    Place("telegram", "-100", "7", group=True, thread="12"),
+    ChatPlace("telegram", "7", "7"),
+    ChatPlace("telegram", "-100", "7", group=True),
+    ChatPlace("telegram", "-100", "8", group=True),
+    ChatPlace("telegram", "-100", "7", group=True, thread="12"),
 )
 SHORT = '"was this all?"'
 

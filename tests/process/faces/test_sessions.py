@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from ostler.gateway.data_folder import DATABASE
-from ostler.gateway.faces.keys import Place, key_of
+from ostler.gateway.faces.keys import ChatPlace, key_of
 from ostler.gateway.records import NewMessage, NewSession, SessionChange
 from tests.support.chats import Chat, ended, texts
 from tests.support.database import change
@@ -255,9 +255,9 @@ async def test_a22_new_drops_the_override_and_what_waits(served: Served, chat: C
 
 
 async def test_a25_group_thread_and_direct_chat_are_conversations_of_their_own(served: Served) -> None:
-    ann, ben = (key_of(Place("slack", "7", user, group=True)).text for user in ("ann", "ben"))
-    thread = [key_of(Place("slack", "7", user, group=True, thread="t1")).text for user in ("ann", "ben")]
-    direct = key_of(Place("slack", "ann", "ann")).text
+    ann, ben = (key_of(ChatPlace("slack", "7", user, group=True)).text for user in ("ann", "ben"))
+    thread = [key_of(ChatPlace("slack", "7", user, group=True, thread="t1")).text for user in ("ann", "ben")]
+    direct = key_of(ChatPlace("slack", "ann", "ann")).text
     assert thread[0] == thread[1]
     keys = [ann, ben, thread[0], direct]
     first = {key: (await Chat(served, key).said("hi"))["session_id"] for key in keys}

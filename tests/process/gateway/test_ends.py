@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ostler.gateway.records import TurnCommit
-from ostler.gateway.sessions.outcome import Stop
+from ostler.gateway.sessions.outcome import StopCause
 from ostler.gateway.sessions.reports import TurnObservers
 from ostler.gateway.stores.sqlite import SqliteStore
 from tests.support.chats import Chat
@@ -295,8 +295,8 @@ async def test_a_stop_in_the_queue_is_final(served: Served) -> None:
     waiting = (await served.ask("never", background=True, conversation="x")).json()
     session = served.gateway.sessions.find(served.rows("select id from sessions")[0][0])
     assert session is not None
-    session.stop_all(Stop.DRAIN)
-    session.stop_all(Stop.DRAIN)
+    session.stop_all(StopCause.DRAIN)
+    session.stop_all(StopCause.DRAIN)
     await eventually(lambda: not session.busy, "all are told")
     ended = [(await served.http.get(f"/v1/responses/{one['id']}")).json()["status"] for one in (running, waiting)]
     assert ended == ["incomplete", "failed"]

@@ -16,12 +16,12 @@ import psutil
 import pytest
 
 from ostler.bridge.upstreams.process import LEASH
-from ostler.gateway.api.output import OPEN_KEPT, SHOWN, Output
+from ostler.gateway.api.output import OPEN_KEPT, SHOWN, OutputBuilder
 from ostler.gateway.api.protocol import HEADERS_AT_MOST, PORTION
 from ostler.gateway.listener import listen_tcp
 from ostler.gateway.serving import Server
-from ostler.gateway.sessions.outcome import Status, Stop, outcome_of
-from ostler.pool.events import Finished, Reason, ToolStarted
+from ostler.gateway.sessions.outcome import StopCause, TurnStatus, outcome_of
+from ostler.pool.events import Finished, StopReason, ToolStarted
 from tests.support.openai_oracle import judge_response
 from tests.support.serve_command import command
 from tests.support.served import Served, serving
@@ -77,15 +77,17 @@ async def test_n31_an_answer_of_too_many_items_is_ended_and_says_why(tmp_path: P
         assert await served.say("again", conversation="x") == "echo: again"
 
 
-@pytest.mark.parametrize("stop", [Stop.SIZE, Stop.ITEMS])
-def test_n31_what_was_stopped_for_its_size_is_incomplete_whatever_its_agent_says(stop: Stop) -> None:
-    for reason in (Reason.DONE, Reason.CANCELLED, Reason.FAILED):
+@pytest.mark.parametrize("stop", [StopCause.SIZE, StopCause.ITEMS])
+def test_n31_what_was_stopped_for_its_size_is_incomplete_whatever_its_agent_says(stop: StopCause) -> None:
+    for reason in (StopReason.DONE, StopReason.CANCELLED, StopReason.FAILED):
         outcome = outcome_of(Finished(reason), stop)
-        assert (outcome.status, outcome.reason) == (Status.INCOMPLETE, stop.value)
+        assert (outcome.status, outcome.reason) == (TurnStatus.INCOMPLETE, stop.value)
 
 
 def test_n31_tools_that_an_agent_never_ends_are_told_as_they_are_and_not_kept() -> None:
-    output = Output(lambda _kind, _fields: None, lambda _kind, _fields: lambda _piece: None, lambda kind: kind, ())
+    output = OutputBuilder(
+        lambda _kind, _fields: None, lambda _kind, _fields: lambda _piece: None, lambda kind: kind, ()
+    )
     for number in range(OPEN_KEPT + 3):
         output.take(ToolStarted(str(number), f"tool {number}", arguments={"text": "y" * 100_000}))
     told = [item["activity"] for item in output.items]

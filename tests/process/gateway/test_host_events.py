@@ -6,7 +6,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from ostler.pool.codec import Codec, PermissionWanted, Told, Wanted
+from ostler.pool.codec import AgentRequest, Codec, PermissionWanted, SessionUpdate
 from ostler.pool.events import AgentEvent, HostEvent
 from tests.support.served import serving, text_of
 
@@ -38,6 +38,6 @@ def members(hint: Any) -> set[type]:
 
 def test_n41_no_type_that_a_codec_returns_holds_an_event_of_the_host() -> None:
     returned = [get_type_hints(member).get("return") for member in vars(Codec).values() if callable(member)]
-    kinds = set().union(*map(members, [*returned, Told, Wanted, AgentEvent]))
+    kinds = set().union(*map(members, [*returned, SessionUpdate, AgentRequest, AgentEvent]))
     assert {PermissionWanted, *get_args(AgentEvent)} <= kinds
     assert not [kind for kind in kinds if issubclass(kind, HostEvent) or issubclass(HostEvent, kind)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ostler.gateway.memory.embedded import FILE
-from ostler.gateway.sessions.witness import Switch
+from ostler.gateway.sessions.witness import SwitchReason
 from ostler.gateway.sessions.workshop import NOBODY
 from ostler.wire.recalled import HEADER
 from tests.support.database import look
@@ -85,8 +85,8 @@ async def test_b10_the_first_turn_after_a_switch_is_the_new_sessions(tmp_path: P
         old = (await served.ask("old", conversation="p")).headers[SESSION]
         await prov.until_in("sync_turn")
         new = (await served.ask("first", conversation="q")).headers[SESSION]
-        witness = served.gateway.sessions.house.witness
-        witness.session_switched(new, parent_id=old, reason=Switch.RESUME)
+        witness = served.gateway.sessions.house.observer
+        witness.session_switched(new, parent_id=old, reason=SwitchReason.RESUME)
         asked = asyncio.create_task(served.ask("second", conversation="q"))
         gate.set()
         assert (await asked).headers[SESSION] == new

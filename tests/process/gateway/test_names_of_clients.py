@@ -14,7 +14,7 @@ from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.settings import AuthSettings, KeySettings
 from ostler.pool.keys import TransportKey
 from ostler.pool.observer import MODELS, Counts
-from ostler.pool.provider import Approval, Wanted
+from ostler.pool.provider import Approval, ProviderNeeds
 from ostler.pool.providers.codex_acp import arguments as codex_arguments
 from ostler.pool.providers.opencode import READS
 from ostler.pool.providers.opencode import arguments as opencode_arguments
@@ -41,7 +41,7 @@ def test_n34_the_models_that_clients_name_are_counted_by_name_up_to_a_number() -
 def test_n35_a_model_is_no_template_and_no_setting_of_opencode(model: str, approval: Approval) -> None:
     import json
 
-    text = opencode_arguments(Wanted(model, approval)).env["OPENCODE_CONFIG_CONTENT"]
+    text = opencode_arguments(ProviderNeeds(model, approval)).env["OPENCODE_CONFIG_CONTENT"]
     assert json.loads(text)["model"] == model
     assert json.loads(text)["permission"] == ({"*": "allow"} if approval is Approval.AUTO else {"*": "ask", **READS})
     assert "{file:" not in text
@@ -52,7 +52,7 @@ def test_n35_a_model_is_one_toml_string_for_codex() -> None:
     import tomllib
 
     for model in (*TEMPLATES, 'a"\u00e9\\'):
-        option, setting = codex_arguments(Wanted(model, Approval.ASK)).args[:2]
+        option, setting = codex_arguments(ProviderNeeds(model, Approval.ASK)).args[:2]
         assert option == "-c"
         assert tomllib.loads(setting) == {"model": model}
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from ostler.gateway.api.decisions import Decisions, Settled
-from ostler.gateway.api.items import Names, decision_of
+from ostler.gateway.api.decisions import PermissionAnswers, Settled
+from ostler.gateway.api.items import ItemNames, decision_of
 from ostler.gateway.config.check import check
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.load import load
-from ostler.gateway.sessions.ask import Ask, Output
-from ostler.gateway.sessions.outcome import Stop
-from ostler.gateway.sessions.permits import Rule
-from ostler.gateway.sessions.scribe import Nobody
+from ostler.gateway.sessions.ask import Ask, CallOutput
+from ostler.gateway.sessions.outcome import StopCause
+from ostler.gateway.sessions.permits import PermissionRule
+from ostler.gateway.sessions.scribe import DiscardingSink
 from ostler.gateway.sessions.session import Session
 from ostler.pool.demo.launch import command_line
 from ostler.pool.keys import TransportKey
@@ -307,8 +307,8 @@ async def test_f22_of_two_answers_at_once_one_counts(tmp_path: Path) -> None:
 async def test_f22_what_is_decided_between_the_look_and_the_answer_is_decided(tmp_path: Path) -> None:
     async with serving(tmp_path / "data", pool__permissions="ask") as served:
         first = await asked(served, "!ask remove it\n!sleep 60", conversation="x")
-        question, decisions = first["question"], Decisions(served.gateway.sessions)
-        answer = [decision_of(decision(question, approve=True), "input[0]", Names(str, ()))]
+        question, decisions = first["question"], PermissionAnswers(served.gateway.sessions)
+        answer = [decision_of(decision(question, approve=True), "input[0]", ItemNames(str, ()))]
         await decisions.check(answer, "")
         session = served.gateway.sessions.find(first["session"])
         assert session is not None
@@ -318,7 +318,7 @@ async def test_f22_what_is_decided_between_the_look_and_the_answer_is_decided(tm
         with pytest.raises(Settled, match=question["id"]):
             await decisions.check(answer, "")
         await decisions.check(answer, "somebody else")
-        session.stop_all(Stop.CLIENT)
+        session.stop_all(StopCause.CLIENT)
 
 
 async def test_f22_the_answer_to_a_turn_that_was_stopped_is_refused(tmp_path: Path) -> None:
@@ -347,7 +347,7 @@ async def test_f22_what_was_decided_on_another_face_is_decided(tmp_path: Path) -
         assert session is not None
         assert session.answer_permission(first["question"]["id"], allow=True)
         assert await settled(served, first["question"], conversation="x")
-        session.stop_all(Stop.CLIENT)
+        session.stop_all(StopCause.CLIENT)
         await eventually(lambda: not served.gateway.sessions.running, "the turn is over")
         assert await settled(served, first["question"], conversation="x")
 
@@ -393,9 +393,9 @@ async def test_n37_an_answer_of_somebody_else_uses_up_no_question_and_no_call(tm
         session = served.gateway.sessions.waiting_for(call["call_id"], "two")
         assert session is not None
         results = [
-            Output(each, "no", {"type": "function_call_output"}, ()) for each in (question["id"], call["call_id"])
+            CallOutput(each, "no", {"type": "function_call_output"}, ()) for each in (question["id"], call["call_id"])
         ]
-        turn = served.gateway.sessions.resume(session, Nobody(), results, "resp_1")
+        turn = served.gateway.sessions.resume(session, DiscardingSink(), results, "resp_1")
         assert turn is not None
         await soon(turn.over.wait(), "the turn ends with its result")
         assert served.rows("select state from parked_calls where call_id = ?", question["id"]) == [("waiting",)]
@@ -419,8 +419,8 @@ async def test_the_port_of_chat_faces_decides_while_the_turn_goes_on(served: Ser
     sessions = served.gateway.sessions
     session = sessions.of(opened, "")
     key = TransportKey("demo", "demo", str(served.folder / "work"))
-    ask = Ask(key, (TextPart("!ask remove it"),), "!ask remove it", ({"type": "message"},), rule=Rule.ASK)
-    turn = sessions.start(session, ask, "turn_1", Nobody())
+    ask = Ask(key, (TextPart("!ask remove it"),), "!ask remove it", ({"type": "message"},), rule=PermissionRule.ASK)
+    turn = sessions.start(session, ask, "turn_1", DiscardingSink())
     await eventually(lambda: bool(session.pending_permissions()), "the agent asks")
     (question,) = session.pending_permissions()
     assert (question.title, question.arguments) == ("remove it", "{}")

@@ -13,11 +13,11 @@ from starlette.requests import ClientDisconnect, Request
 
 from ostler.gateway.api.feed import Feed
 from ostler.gateway.api.presence import WATCH
-from ostler.gateway.api.repeats import Held, Repeat, Repeats
+from ostler.gateway.api.repeats import Held, IdempotentAnswers, Repeat
 from ostler.gateway.sessions.ask import Ask
-from ostler.gateway.sessions.outcome import Stop
-from ostler.gateway.sessions.scribe import Nobody
-from ostler.gateway.sessions.timings import Timings
+from ostler.gateway.sessions.outcome import StopCause
+from ostler.gateway.sessions.scribe import DiscardingSink
+from ostler.gateway.sessions.timings import TurnTimings
 from ostler.gateway.sessions.turn import Turn
 from ostler.pool.keys import TransportKey
 from tests.support.served import SESSION, Served, serving
@@ -300,11 +300,11 @@ async def test_c19_another_request_with_the_key_of_a_running_one_is_refused_at_o
 
 def a_turn() -> Turn:
     """One that runs nowhere."""
-    return Turn("t", Ask(TransportKey("demo", "demo", "/"), (), "", ()), Nobody(), Timings(lambda: 0.0))
+    return Turn("t", Ask(TransportKey("demo", "demo", "/"), (), "", ()), DiscardingSink(), TurnTimings(lambda: 0.0))
 
 
 async def test_c19_an_end_that_comes_twice_leaves_the_next_request_its_key(served: Served) -> None:
-    repeats, here = Repeats(served.gateway.store), Request({"type": "http"}, asyncio.Event().wait)
+    repeats, here = IdempotentAnswers(served.gateway.store), Request({"type": "http"}, asyncio.Event().wait)
     first, second, third = [Repeat("k", "", "same") for _ in range(3)]
     assert await repeats.begin(first, here) is None
     repeats.end(first)
@@ -318,11 +318,15 @@ async def test_c19_an_end_that_comes_twice_leaves_the_next_request_its_key(serve
 
 
 async def test_c19_nobody_joins_a_stream_that_was_stopped(served: Served) -> None:
-    repeats, here, turn = Repeats(served.gateway.store), Request({"type": "http"}, asyncio.Event().wait), a_turn()
+    repeats, here, turn = (
+        IdempotentAnswers(served.gateway.store),
+        Request({"type": "http"}, asyncio.Event().wait),
+        a_turn(),
+    )
     first, second = [Repeat("k", "", "same") for _ in range(2)]
     assert await repeats.begin(first, here) is None
     repeats.hold(first, Feed(), "sess_1", turn)
-    turn.stop(Stop.DISCONNECT)
+    turn.stop(StopCause.DISCONNECT)
     waiting = asyncio.create_task(repeats.begin(second, here))
     await eventually(lambda: waiting_clients() == 1, "the second waits")
     repeats.end(first)
@@ -334,7 +338,7 @@ async def test_c19_for_who_has_left_nothing_is_begun(served: Served) -> None:
     async def leave() -> dict[str, str]:
         return {"type": "http.disconnect"}
 
-    repeats, here = Repeats(served.gateway.store), Request({"type": "http"}, asyncio.Event().wait)
+    repeats, here = IdempotentAnswers(served.gateway.store), Request({"type": "http"}, asyncio.Event().wait)
     first, second, third = [Repeat("k", "", "same") for _ in range(3)]
     assert await repeats.begin(first, here) is None
     waiting = asyncio.create_task(repeats.begin(second, Request({"type": "http"}, leave)))

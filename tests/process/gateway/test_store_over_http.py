@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from ostler.gateway.data_folder import DATABASE
-from ostler.gateway.records import NewMessage, NewSession, Origin
+from ostler.gateway.records import NewMessage, NewSession, SessionOrigin
 from tests.support import copies
 from tests.support.database import change, look
 from tests.support.plain_http import NO_AUTHORITIES
@@ -67,7 +67,7 @@ async def test_c12_no_eviction_takes_a_slug(tmp_path: Path) -> None:
 async def test_c17_the_next_turn_follows_a_compressed_session_to_its_child(served: Served) -> None:
     parent = (await served.ask("apple", conversation="x")).headers[SESSION]
     summary = NewMessage("system", [{"type": "message", "role": "system"}], "we spoke of fruit")
-    child = NewSession("sess_child", platform="api", owner="", origin=Origin.COMPRESSION)
+    child = NewSession("sess_child", platform="api", owner="", origin=SessionOrigin.COMPRESSION)
     store = served.gateway.store
     await store.derive_session(parent, child, messages=[summary], end_parent="compression")
     answer = await served.ask("pear", conversation="x")

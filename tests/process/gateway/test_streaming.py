@@ -98,7 +98,7 @@ async def test_pieces_that_come_alone_pass_the_layers_by_and_the_end_does_not() 
     stage = Stage()
     async with listener_of(stage) as (reader, _):
         for number in range(20):
-            stage.feed.pour(MOULD, f"piece {number}")
+            stage.feed.append_delta(MOULD, f"piece {number}")
             expected = MOULD(number, f"piece {number}")
             assert await soon(reader.readuntil(b"\n\n\r\n"), "the piece") == b"%x\r\n%b\r\n" % (len(expected), expected)
         stage.feed.write(b"last\n\n")
@@ -115,7 +115,7 @@ async def test_a_client_that_reads_nothing_is_told_everything_later_and_costs_wh
     count = 20_000
     async with listener_of(stage) as (reader, _):
         for number in range(count):
-            stage.feed.pour(MOULD, word)
+            stage.feed.append_delta(MOULD, word)
             if number % 100 == 0:
                 await asyncio.sleep(0)
         assert stage.answer is not None
@@ -131,10 +131,10 @@ async def test_a_client_that_reads_nothing_is_told_everything_later_and_costs_wh
 async def test_a_client_that_leaves_ends_its_stream() -> None:
     stage = Stage()
     async with listener_of(stage) as (_, writer):
-        stage.feed.pour(MOULD, "a")
+        stage.feed.append_delta(MOULD, "a")
         writer.close()
         await soon(stage.over.wait(), "the stream is left")
-        stage.feed.pour(MOULD, "b")
+        stage.feed.append_delta(MOULD, "b")
         await asyncio.sleep(0)
 
 
@@ -151,7 +151,7 @@ async def test_a_client_that_leaves_with_another_request_behind_its_stream_is_no
         writer.close()
 
         def left() -> bool:
-            stage.feed.pour(MOULD, "a")
+            stage.feed.append_delta(MOULD, "a")
             return stage.over.is_set()
 
         await eventually(left, "the stream is left")

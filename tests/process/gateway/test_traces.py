@@ -17,7 +17,7 @@ from starlette.routing import Route
 from ostler.gateway.gauges.traces import lines
 from ostler.gateway.listener import address_of, listen_tcp
 from ostler.gateway.serving import Server
-from ostler.gateway.sessions.timings import Timings
+from ostler.gateway.sessions.timings import TurnTimings
 from tests.support.served import serving
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -63,7 +63,7 @@ async def test_a_turn_is_one_span_with_a_child_for_each_of_its_lines_under_the_c
 
 @pytest.mark.parametrize("reached", [0, 2, 4])
 def test_the_line_that_a_turn_ended_in_is_its_last_span(reached: int) -> None:
-    timings = Timings(lambda: 1.0)
+    timings = TurnTimings(lambda: 1.0)
     for mark in (timings.begin, timings.store, timings.sit, timings.prompt)[:reached]:
         mark()
     timings.report("s", "t")

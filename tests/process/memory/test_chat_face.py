@@ -119,7 +119,7 @@ async def test_w12_what_a_hook_and_a_prefetch_bring_after_a_rotation_stays_with_
         await soon(chat.said("first"), "a turn while the prefetch of the old session has not come back")
         for gate in gates:
             gate.set()
-        await eventually(lambda: lane._readers.left == 0, "the late prefetch comes back")
+        await eventually(lambda: lane._readers.abandoned == 0, "the late prefetch comes back")
         await chat.said("second")
         await heard(prov, "queue_prefetch", times=3)
     zero, first, second = served.prompts()

@@ -9,7 +9,7 @@ from ostler.gateway.config.settings import HindsightSettings
 from ostler.gateway.memory.hindsight import MOST_CHAPTERS, HindsightMemory
 from ostler.gateway.memory.outside import name_for
 from ostler.gateway.memory.provider import Spoken
-from ostler.gateway.sessions.witness import Switch
+from ostler.gateway.sessions.witness import SwitchReason
 from tests.support.memory import home_in, remembering
 from tests.support.memory_servers import KEY, HindsightService, running
 from tests.support.served import serving
@@ -17,7 +17,7 @@ from tests.support.waiting import eventually, soon
 
 ANNA, BERT = {"user": "anna"}, {"user": "bert"}
 BANK = name_for("ostler", "anna")
-REASONS = [Switch.NEW, Switch.RESUME, Switch.BRANCH, Switch.COMPRESSION]
+REASONS = [SwitchReason.NEW, SwitchReason.RESUME, SwitchReason.BRANCH, SwitchReason.COMPRESSION]
 
 
 @pytest.fixture
@@ -56,12 +56,14 @@ def test_turns_are_sent_together_and_appended_to_one_document(
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_b11_a_switch_opens_a_chapter_with_a_fresh_document_and_nothing_in_it(
-    service: HindsightService, memory: HindsightMemory, reason: Switch
+    service: HindsightService, memory: HindsightMemory, reason: SwitchReason
 ) -> None:
     memory.sync_turn("u1", "a1", session_id="p", **ANNA)
     old = memory.chapter("p", "anna")
-    target = "p" if reason is Switch.COMPRESSION else "q"
-    memory.on_session_switch(target, parent_session_id="p", reset=reason is Switch.NEW, reason=reason.value, **ANNA)
+    target = "p" if reason is SwitchReason.COMPRESSION else "q"
+    memory.on_session_switch(
+        target, parent_session_id="p", reset=reason is SwitchReason.NEW, reason=reason.value, **ANNA
+    )
     new = memory.chapter(target, "anna")
     assert new.document_id != old.document_id
     assert (new.gathered, new.turns, new.sent, new.parent) == ([], 0, 0, "p")
@@ -74,10 +76,10 @@ def test_b11_a_switch_opens_a_chapter_with_a_fresh_document_and_nothing_in_it(
 
 @pytest.mark.parametrize("reason", REASONS)
 async def test_b11_w12_a_batch_in_flight_at_a_switch_goes_to_its_own_document(
-    service: HindsightService, tmp_path: Path, reason: Switch
+    service: HindsightService, tmp_path: Path, reason: SwitchReason
 ) -> None:
     memory = provider(service, tmp_path, every=1)
-    target = "p" if reason is Switch.COMPRESSION else "q"
+    target = "p" if reason is SwitchReason.COMPRESSION else "q"
     async with remembering(tmp_path, memory, drain=20) as at_work:
         service.gate.clear()
         at_work.memories.turn_ended("p", "u1", "a1")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ostler.gateway.config.settings import HonchoSettings
-from ostler.gateway.memory.honcho import ASSISTANT, MOST_KEPT, HonchoMemory, Kept
+from ostler.gateway.memory.honcho import ASSISTANT, MOST_KEPT, HonchoMemory, RecentlyKept
 from ostler.gateway.memory.outside import name_for
-from ostler.gateway.sessions.witness import Switch
+from ostler.gateway.sessions.witness import SwitchReason
 from tests.support.memory import home_in, remembering
 from tests.support.memory_servers import KEY, HonchoService, running
 from tests.support.served import serving
@@ -101,8 +101,8 @@ async def test_w12_a_fetch_ahead_that_comes_after_its_rotation_is_dropped(
         if rotated == "rewound":
             memories.session_rewound("p")
         else:
-            memories.session_switched("q", parent_id="p", reason=Switch.NEW)
-            memories.session_switched("p", parent_id="q", reason=Switch.RESUME)
+            memories.session_switched("q", parent_id="p", reason=SwitchReason.NEW)
+            memories.session_switched("p", parent_id="q", reason=SwitchReason.RESUME)
         asking = asyncio.create_task(memories.recall("p", "now?"))
         service.gate.set()
         await asking
@@ -121,7 +121,7 @@ def test_b12_a_switch_without_a_parent_keeps_the_earlier_one(service: HonchoServ
 
 
 def test_what_is_kept_is_bounded() -> None:
-    kept: Kept[int] = Kept()
+    kept: RecentlyKept[int] = RecentlyKept()
     for number in range(MOST_KEPT + 1):
         kept.keep(str(number), number)
     assert (kept.get("0"), kept.get("1"), kept.take("2"), kept.get("2")) == (None, 1, 2, None)

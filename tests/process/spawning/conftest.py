@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from ostler.pool.process import Keeper
+from ostler.pool.process import ProcessSupervisor
 
 
 def pytest_asyncio_loop_factories(
@@ -17,7 +17,7 @@ def pytest_asyncio_loop_factories(
 
 
 @pytest.fixture
-async def keeper(tmp_path: Path) -> AsyncIterator[Keeper]:
-    opened = await Keeper.open(tmp_path / "run", "test")
+async def keeper(tmp_path: Path) -> AsyncIterator[ProcessSupervisor]:
+    opened = await ProcessSupervisor.open(tmp_path / "run", "test")
     yield opened
     await opened.aclose()

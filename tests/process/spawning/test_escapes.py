@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from ostler.pool.process import AgentProcess, Keeper
+from ostler.pool.process import AgentProcess, ProcessSupervisor
 from tests.support.processes import ESCAPES, LEAVES_A_STRANGER, Recorder, alive, identify, marked, python
 
 
 @pytest.mark.parametrize("escape", ESCAPES)
 @pytest.mark.parametrize("end", ["stop", "kill", "died", "closed"])
 async def test_w30a_w30b_w30c_no_descendant_outlives_its_agent(
-    escape: str, end: str, tmp_path: Path, keeper: Keeper
+    escape: str, end: str, tmp_path: Path, keeper: ProcessSupervisor
 ) -> None:
     listener = Recorder()
     process = await AgentProcess.start(python(ESCAPES[escape], tmp_path), listener, keeper=keeper)
@@ -38,7 +38,7 @@ async def test_w30a_w30b_w30c_no_descendant_outlives_its_agent(
 
 
 async def test_w30a_w30b_w30c_whom_an_agent_left_without_any_bond_but_its_pipes_goes_with_it(
-    tmp_path: Path, keeper: Keeper
+    tmp_path: Path, keeper: ProcessSupervisor
 ) -> None:
     """It has its own session, no marker, and no parent since its agent came to its end."""
     listener = Recorder()
@@ -50,7 +50,7 @@ async def test_w30a_w30b_w30c_whom_an_agent_left_without_any_bond_but_its_pipes_
     assert list(keeper.folder.iterdir()) == []
 
 
-async def test_e13_twenty_ends_at_once_share_their_looks(tmp_path: Path, keeper: Keeper) -> None:
+async def test_e13_twenty_ends_at_once_share_their_looks(tmp_path: Path, keeper: ProcessSupervisor) -> None:
     listeners = [Recorder() for _ in range(20)]
     starts = (AgentProcess.start(python(ESCAPES["bare"], tmp_path), one, keeper=keeper) for one in listeners)
     processes = await asyncio.gather(*starts)

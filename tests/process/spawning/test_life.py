@@ -19,12 +19,12 @@ from ostler.pool.process import (
     Command,
     Ending,
     Exit,
-    Keeper,
     KeeperClosed,
     MissingDirectory,
     MissingProgram,
     NotPermitted,
     NotRunnable,
+    ProcessSupervisor,
     ResourcesExhausted,
     StartError,
     StdinClosed,
@@ -32,9 +32,9 @@ from ostler.pool.process import (
     Survivors,
 )
 from ostler.pool.process.errors import Blind
-from ostler.pool.process.ladder import Rung
+from ostler.pool.process.ladder import StopStep
 from ostler.pool.process.reaper.kin import read_stat
-from ostler.pool.process.reaper.strike import Family
+from ostler.pool.process.reaper.strike import ProcessTree
 from tests.support.processes import STUBBORN, Recorder, alive, identify, marked, python, running
 from tests.support.small_disk import filled, small_disk
 from tests.support.waiting import eventually
@@ -47,8 +47,8 @@ ANSWER = "print('x', flush=True); import time; time.sleep(600)"
 class EofOnly(StopDeadlines):
     """A ladder that a stubborn process outlasts."""
 
-    def rungs(self) -> tuple[Rung, ...]:
-        return (Rung(Ending.ON_EOF, 0.01),)
+    def rungs(self) -> tuple[StopStep, ...]:
+        return (StopStep(Ending.ON_EOF, 0.01),)
 
 
 @contextmanager
@@ -70,13 +70,13 @@ def no_descriptors() -> Iterator[None]:
             os.close(each)
 
 
-async def test_bytes_go_both_ways(tmp_path: Path, keeper: Keeper) -> None:
+async def test_bytes_go_both_ways(tmp_path: Path, keeper: ProcessSupervisor) -> None:
     async with running(ECHO, tmp_path, keeper) as (process, listener):
         process.write(b"hello\n")
         assert await listener.line() == "hello"
 
 
-async def test_a_large_write_pauses_the_writer_and_resumes_it(tmp_path: Path, keeper: Keeper) -> None:
+async def test_a_large_write_pauses_the_writer_and_resumes_it(tmp_path: Path, keeper: ProcessSupervisor) -> None:
     code = "import sys; sys.stdin.buffer.readline(); print(len(sys.stdin.buffer.read(4_000_000)), flush=True)"
     async with running(code, tmp_path, keeper) as (process, listener):
         process.write(b"x" * 4_000_000)
@@ -86,7 +86,9 @@ async def test_a_large_write_pauses_the_writer_and_resumes_it(tmp_path: Path, ke
         assert listener.levels == [False, True]
 
 
-async def test_a_child_that_never_reads_stdin_blocks_nobody_and_stops(tmp_path: Path, keeper: Keeper) -> None:
+async def test_a_child_that_never_reads_stdin_blocks_nobody_and_stops(
+    tmp_path: Path, keeper: ProcessSupervisor
+) -> None:
     async with running(ANSWER, tmp_path, keeper) as (process, listener):
         await listener.line()
         process.write(b"x" * 4_000_000)
@@ -96,7 +98,7 @@ async def test_a_child_that_never_reads_stdin_blocks_nobody_and_stops(tmp_path: 
             process.write(b"x")
 
 
-async def test_what_it_said_last_is_heard_before_its_end(tmp_path: Path, keeper: Keeper) -> None:
+async def test_what_it_said_last_is_heard_before_its_end(tmp_path: Path, keeper: ProcessSupervisor) -> None:
     async with running("import sys; sys.stdin.readline(); sys.stdout.write('z' * 60_000)", tmp_path, keeper) as (
         process,
         listener,
@@ -114,7 +116,7 @@ class Mourner(Recorder):
         super().process_exited(exit)
 
 
-async def test_w32_the_pid_stays_ours_until_the_burial(tmp_path: Path, keeper: Keeper) -> None:
+async def test_w32_the_pid_stays_ours_until_the_burial(tmp_path: Path, keeper: ProcessSupervisor) -> None:
     """While the zombie stands, no stranger can get its pid, group or session."""
     listener = Mourner()
     process = await AgentProcess.start(python("print('bye', flush=True)", tmp_path), listener, keeper=keeper)
@@ -125,7 +127,7 @@ async def test_w32_the_pid_stays_ours_until_the_burial(tmp_path: Path, keeper: K
     assert read_stat(process.pid) is None
 
 
-async def test_exits_at_once_is_reported_once_with_code_and_stderr(tmp_path: Path, keeper: Keeper) -> None:
+async def test_exits_at_once_is_reported_once_with_code_and_stderr(tmp_path: Path, keeper: ProcessSupervisor) -> None:
     code = "import sys; print('no key', file=sys.stderr); sys.exit(3)"
     async with running(code, tmp_path, keeper) as (process, listener):
         ended = await listener.exited()
@@ -141,20 +143,22 @@ async def test_exits_at_once_is_reported_once_with_code_and_stderr(tmp_path: Pat
             process.write(b"x")
 
 
-async def test_a_grandchild_that_holds_stdout_does_not_hold_back_the_exit(tmp_path: Path, keeper: Keeper) -> None:
+async def test_a_grandchild_that_holds_stdout_does_not_hold_back_the_exit(
+    tmp_path: Path, keeper: ProcessSupervisor
+) -> None:
     code = f"import os, time\nif os.fork() == 0:\n    {STUBBORN}\n    time.sleep(600)"
     async with running(code, tmp_path, keeper) as (_, listener):
         ended = await listener.exited()
         assert ended.code == 0
 
 
-async def test_a_process_that_closes_stdout_and_stays_is_stopped(tmp_path: Path, keeper: Keeper) -> None:
+async def test_a_process_that_closes_stdout_and_stays_is_stopped(tmp_path: Path, keeper: ProcessSupervisor) -> None:
     async with running("import os, time; os.close(1); time.sleep(600)", tmp_path, keeper) as (_, listener):
         ended = await listener.exited()
         assert ended.ending is Ending.ON_TERMINATE
 
 
-async def test_sigkill_from_outside_is_a_signal_not_a_code(tmp_path: Path, keeper: Keeper) -> None:
+async def test_sigkill_from_outside_is_a_signal_not_a_code(tmp_path: Path, keeper: ProcessSupervisor) -> None:
     async with running(ANSWER, tmp_path, keeper) as (process, listener):
         process.kill()
         ended = await listener.exited()
@@ -170,14 +174,16 @@ async def test_sigkill_from_outside_is_a_signal_not_a_code(tmp_path: Path, keepe
     ],
 )
 async def test_the_ladder_ends_where_the_process_gives_in(
-    code: str, deadlines: StopDeadlines, ending: Ending, tmp_path: Path, keeper: Keeper
+    code: str, deadlines: StopDeadlines, ending: Ending, tmp_path: Path, keeper: ProcessSupervisor
 ) -> None:
     async with running(code, tmp_path, keeper) as (process, listener):
         await listener.line()
         assert (await process.stop(deadlines)).ending is ending
 
 
-async def test_e13_stop_is_shared_and_a_cancelled_caller_stops_nothing(tmp_path: Path, keeper: Keeper) -> None:
+async def test_e13_stop_is_shared_and_a_cancelled_caller_stops_nothing(
+    tmp_path: Path, keeper: ProcessSupervisor
+) -> None:
     async with running(ANSWER, tmp_path, keeper) as (process, listener):
         callers = [asyncio.ensure_future(process.stop()) for _ in range(5)]
         await asyncio.sleep(0)
@@ -189,7 +195,7 @@ async def test_e13_stop_is_shared_and_a_cancelled_caller_stops_nothing(tmp_path:
         assert await process.stop() == process.exit
 
 
-async def test_e13_a_stop_that_failed_is_tried_anew(tmp_path: Path, keeper: Keeper) -> None:
+async def test_e13_a_stop_that_failed_is_tried_anew(tmp_path: Path, keeper: ProcessSupervisor) -> None:
     async with running(STUBBORN + ANSWER, tmp_path, keeper) as (process, listener):
         await listener.line()
         with pytest.raises(Survivors):
@@ -197,7 +203,9 @@ async def test_e13_a_stop_that_failed_is_tried_anew(tmp_path: Path, keeper: Keep
         assert (await process.stop()).signal == signal.SIGKILL
 
 
-async def test_e13_out_of_descriptors_a_stop_is_carried_out_all_the_same(tmp_path: Path, keeper: Keeper) -> None:
+async def test_e13_out_of_descriptors_a_stop_is_carried_out_all_the_same(
+    tmp_path: Path, keeper: ProcessSupervisor
+) -> None:
     async with running(ECHO, tmp_path, keeper) as (process, listener):
         process.write(b"hello\n")
         await listener.line()
@@ -209,8 +217,10 @@ async def test_e13_out_of_descriptors_a_stop_is_carried_out_all_the_same(tmp_pat
         assert list(keeper.folder.iterdir()) == []
 
 
-async def test_e13_who_cannot_look_for_a_family_tries_again_and_never_takes_it_for_gone(keeper: Keeper) -> None:
-    family = Family(keeper.mark(1), (), vouched=True)
+async def test_e13_who_cannot_look_for_a_family_tries_again_and_never_takes_it_for_gone(
+    keeper: ProcessSupervisor,
+) -> None:
+    family = ProcessTree(keeper.mark(1), (), vouched=True)
     with no_descriptors():
         with pytest.raises(Blind, match="open files"):
             await keeper.end(family, grace=0, bound=0.1)
@@ -221,19 +231,19 @@ async def test_e13_who_cannot_look_for_a_family_tries_again_and_never_takes_it_f
     assert await patient == []
 
 
-async def test_w37d_the_child_has_exactly_its_three_descriptors(tmp_path: Path, keeper: Keeper) -> None:
+async def test_w37d_the_child_has_exactly_its_three_descriptors(tmp_path: Path, keeper: ProcessSupervisor) -> None:
     code = "import os, sys; print(sorted(int(f) for f in os.listdir('/proc/self/fd')), flush=True)"
     async with running(code, tmp_path, keeper) as (_, listener):
         assert json.loads(await listener.line()) == [0, 1, 2, 3]  # 3 is its own listing of the folder
 
 
-async def test_the_child_leads_its_own_session_and_is_marked(tmp_path: Path, keeper: Keeper) -> None:
+async def test_the_child_leads_its_own_session_and_is_marked(tmp_path: Path, keeper: ProcessSupervisor) -> None:
     code = "import os; print(os.getsid(0) == os.getpid(), os.environ['OSTLER_SPAWN_ID'], flush=True)"
     async with running(code, tmp_path, keeper) as (_, listener):
         assert await listener.line() == f"True {keeper.mark(1)}"
 
 
-async def test_limits_are_set_from_outside(tmp_path: Path, keeper: Keeper) -> None:
+async def test_limits_are_set_from_outside(tmp_path: Path, keeper: ProcessSupervisor) -> None:
     code = "import resource as r; input(); print(*r.getrlimit(r.RLIMIT_NOFILE), flush=True)"
     listener = Recorder()
     command = replace(python(code, tmp_path), rlimits={resource.RLIMIT_NOFILE: (123, 124)})
@@ -243,14 +253,14 @@ async def test_limits_are_set_from_outside(tmp_path: Path, keeper: Keeper) -> No
     await process.stop()
 
 
-async def test_a_refused_limit_is_a_start_error_and_leaves_nothing(tmp_path: Path, keeper: Keeper) -> None:
+async def test_a_refused_limit_is_a_start_error_and_leaves_nothing(tmp_path: Path, keeper: ProcessSupervisor) -> None:
     command = replace(python(ANSWER, tmp_path), rlimits={resource.RLIMIT_NOFILE: (200, 100)})
     with pytest.raises(StartError, match="resource limits"):
         await AgentProcess.start(command, Recorder(), keeper=keeper)
     assert marked(keeper.run.mark) == []
 
 
-async def test_the_prefix_goes_before_the_command(tmp_path: Path, keeper: Keeper) -> None:
+async def test_the_prefix_goes_before_the_command(tmp_path: Path, keeper: ProcessSupervisor) -> None:
     listener = Recorder()
     command = replace(python("import os; print(os.environ['A'], flush=True)", tmp_path), prefix=("env", "A=prefixed"))
     process = await AgentProcess.start(command, listener, keeper=keeper)
@@ -275,7 +285,7 @@ def broken(tmp_path: Path) -> dict[type[StartError], Command]:
 
 
 async def test_w33a_failed_starts_are_typed_and_leak_no_descriptor(
-    broken: dict[type[StartError], Command], keeper: Keeper
+    broken: dict[type[StartError], Command], keeper: ProcessSupervisor
 ) -> None:
     await asyncio.sleep(0)
     before = len(open_files())
@@ -289,7 +299,7 @@ async def test_w33a_failed_starts_are_typed_and_leak_no_descriptor(
     assert list((keeper.folder).iterdir()) == []
 
 
-async def test_a_missing_interpreter_is_told_from_a_missing_program(tmp_path: Path, keeper: Keeper) -> None:
+async def test_a_missing_interpreter_is_told_from_a_missing_program(tmp_path: Path, keeper: ProcessSupervisor) -> None:
     script = tmp_path / "script"
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
@@ -297,7 +307,7 @@ async def test_a_missing_interpreter_is_told_from_a_missing_program(tmp_path: Pa
         await AgentProcess.start(replace(python("pass", tmp_path), argv=(str(script),)), Recorder(), keeper=keeper)
 
 
-async def test_w33b_a_start_cancelled_at_any_step_leaves_nothing(tmp_path: Path, keeper: Keeper) -> None:
+async def test_w33b_a_start_cancelled_at_any_step_leaves_nothing(tmp_path: Path, keeper: ProcessSupervisor) -> None:
     async with running(ECHO, tmp_path, keeper):
         pass
     before = len(open_files())
@@ -315,7 +325,9 @@ async def test_w33b_a_start_cancelled_at_any_step_leaves_nothing(tmp_path: Path,
     assert len(open_files()) == before
 
 
-async def test_w33a_fifty_lives_leave_the_descriptors_where_they_were(tmp_path: Path, keeper: Keeper) -> None:
+async def test_w33a_fifty_lives_leave_the_descriptors_where_they_were(
+    tmp_path: Path, keeper: ProcessSupervisor
+) -> None:
     cat = replace(python("pass", tmp_path), argv=("cat",))
     await (await AgentProcess.start(cat, Recorder(), keeper=keeper)).stop()
     before = len(open_files())
@@ -326,7 +338,9 @@ async def test_w33a_fifty_lives_leave_the_descriptors_where_they_were(tmp_path: 
     assert len(open_files()) == before
 
 
-async def test_w37a_wm6_a_stderr_flood_stops_no_traffic_and_stays_bounded(tmp_path: Path, keeper: Keeper) -> None:
+async def test_w37a_wm6_a_stderr_flood_stops_no_traffic_and_stays_bounded(
+    tmp_path: Path, keeper: ProcessSupervisor
+) -> None:
     code = """
 import sys
 for number, line in enumerate(sys.stdin):
@@ -343,7 +357,7 @@ for number, line in enumerate(sys.stdin):
 
 
 async def test_w34c_memory_is_that_of_the_whole_tree_and_all_of_it_is_given_back(
-    tmp_path: Path, keeper: Keeper
+    tmp_path: Path, keeper: ProcessSupervisor
 ) -> None:
     hog = "x = bytearray(30_000_000)\n    print('up', flush=True)"
     code = f"import os, time\nif os.fork() == 0:\n    {hog}\ntime.sleep(600)"
@@ -358,12 +372,12 @@ async def test_w34c_memory_is_that_of_the_whole_tree_and_all_of_it_is_given_back
 
 
 async def test_e13_a_closing_keeper_ends_all_takes_no_more_and_closes_twice(tmp_path: Path) -> None:
-    first = await Keeper.open(tmp_path / "run", "first")
+    first = await ProcessSupervisor.open(tmp_path / "run", "first")
     async with running(ECHO, tmp_path, first):
         pass  # the loop opens a descriptor of its own at the first use of a pipe
     await first.aclose()
     before = len(open_files())
-    keeper = await Keeper.open(tmp_path / "run", "closing")
+    keeper = await ProcessSupervisor.open(tmp_path / "run", "closing")
     listener = Recorder()
     process = await AgentProcess.start(python(STUBBORN + ANSWER, tmp_path), listener, keeper=keeper)
     await listener.line()
@@ -381,11 +395,13 @@ async def test_e13_a_closing_keeper_ends_all_takes_no_more_and_closes_twice(tmp_
 
 async def test_a_keeper_without_a_reaper_does_not_open(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        await Keeper.open(tmp_path / "run", "gw", python="/no/such/python")
+        await ProcessSupervisor.open(tmp_path / "run", "gw", python="/no/such/python")
     assert list((tmp_path / "run" / "spawns").iterdir()) == []
 
 
-async def test_a_start_that_cannot_be_written_down_is_refused_until_it_can(tmp_path: Path, keeper: Keeper) -> None:
+async def test_a_start_that_cannot_be_written_down_is_refused_until_it_can(
+    tmp_path: Path, keeper: ProcessSupervisor
+) -> None:
     shutil.rmtree(keeper.folder)
     keeper.folder.write_text("in the way")
     with pytest.raises(StartError, match="cannot be written down in the spawn ledger"):
@@ -397,7 +413,7 @@ async def test_a_start_that_cannot_be_written_down_is_refused_until_it_can(tmp_p
         assert await listener.line() == "hello"
 
 
-async def test_a_process_whose_record_fails_says_so_and_is_ended(tmp_path: Path, keeper: Keeper) -> None:
+async def test_a_process_whose_record_fails_says_so_and_is_ended(tmp_path: Path, keeper: ProcessSupervisor) -> None:
     starting = asyncio.create_task(AgentProcess.start(python(ECHO, tmp_path), Recorder(), keeper=keeper))
     await asyncio.sleep(0)  # announced and spawned in one step
     (announced,) = keeper.folder.iterdir()
@@ -413,7 +429,7 @@ async def test_a_full_disk_keeps_no_half_of_an_announcement(tmp_path: Path) -> N
     with small_disk(disk, "1m") as mounted:
         if not mounted:
             pytest.skip("this machine does not let us mount a disk to be filled")
-        keeper = await Keeper.open(disk / "run", "full")
+        keeper = await ProcessSupervisor.open(disk / "run", "full")
         with filled(disk), pytest.raises(ResourcesExhausted, match="No space left"):
             await AgentProcess.start(python(ECHO, tmp_path), Recorder(), keeper=keeper)
         async with running(ECHO, tmp_path, keeper):

@@ -5,22 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from ostler.pool.process.ledger import Ledger, Run, find_estates, prepare, spare_of
-from ostler.pool.process.reaper.leash import Leash
+from ostler.pool.process.ledger import Run, SpawnLedger, find_estates, prepare, spare_of
+from ostler.pool.process.reaper.leash import PipeInodes
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
+def ledger(tmp_path: Path) -> SpawnLedger:
     prepare(tmp_path / "run")
-    return Ledger.open(tmp_path / "run", Run.of_this_process("one"))
+    return SpawnLedger.open(tmp_path / "run", Run.of_this_process("one"))
 
 
 @pytest.fixture
-def leash() -> Leash:
-    return Leash.of((0, 1, 2))
+def leash() -> PipeInodes:
+    return PipeInodes.of((0, 1, 2))
 
 
-def test_an_announcement_takes_the_spare_and_says_the_same_without_one(ledger: Ledger, leash: Leash) -> None:
+def test_an_announcement_takes_the_spare_and_says_the_same_without_one(ledger: SpawnLedger, leash: PipeInodes) -> None:
     ledger.make_spare()
     ledger.announce(1, "agent", leash)
     assert not spare_of(ledger.folder).exists()
@@ -30,7 +30,7 @@ def test_an_announcement_takes_the_spare_and_says_the_same_without_one(ledger: L
     assert b'"agent"' in first
 
 
-def test_a_spare_is_no_spawn_and_goes_with_its_ledger(ledger: Ledger) -> None:
+def test_a_spare_is_no_spawn_and_goes_with_its_ledger(ledger: SpawnLedger) -> None:
     ledger.make_spare()
     assert list(ledger.folder.iterdir()) == []
     ledger.close()
@@ -42,7 +42,7 @@ def test_the_spare_of_a_dead_gateway_goes_with_its_estate(tmp_path: Path) -> Non
     runtime_dir, here = tmp_path / "run", Run.of_this_process("one")
     prepare(runtime_dir)
     gone = Run("dead", here.owner._replace(start=here.owner.start - 1), here.boot, here.namespace)
-    Ledger.open(runtime_dir, gone).make_spare()
+    SpawnLedger.open(runtime_dir, gone).make_spare()
     (estate,) = find_estates(runtime_dir, here, 0.0)
     assert (estate.wards, estate.pending) == ((), False)
     estate.clear()
@@ -50,7 +50,7 @@ def test_the_spare_of_a_dead_gateway_goes_with_its_estate(tmp_path: Path) -> Non
     assert not any((runtime_dir / "spawns").iterdir())
 
 
-def test_announcements_go_on_where_no_spare_can_be_made(ledger: Ledger, leash: Leash) -> None:
+def test_announcements_go_on_where_no_spare_can_be_made(ledger: SpawnLedger, leash: PipeInodes) -> None:
     spare_of(ledger.folder).mkdir()
     ledger.make_spare()
     ledger.folder.rmdir()

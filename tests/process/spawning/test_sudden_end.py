@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.pool.process import Keeper, ProcessIdentity
+from ostler.pool.process import ProcessIdentity, ProcessSupervisor
 from ostler.pool.process.ledger import Run, spawns_folder
 from tests.process.kill_cycles import run_cycles
 from tests.support.gateways import launch, stand_in
@@ -45,7 +45,7 @@ async def test_w30d_without_a_reaper_the_next_start_settles_the_ledger(tmp_path:
         os.kill(gateway.reaper.pid, signal.SIGKILL)
         gateway.kill()
         assert all(map(alive, gateway.agents))
-        keeper = await Keeper.open(gateway.runtime_dir, "next")
+        keeper = await ProcessSupervisor.open(gateway.runtime_dir, "next")
         try:
             assert not any(map(alive, gateway.agents))
             assert marked(gateway.mark) == []
@@ -66,7 +66,7 @@ async def test_a_killed_reaper_is_replaced_and_told_everything(tmp_path: Path) -
 
 async def test_w32_a_live_gateway_is_left_alone(tmp_path: Path) -> None:
     with stand_in(tmp_path / "run") as gateway:
-        keeper = await Keeper.open(gateway.runtime_dir, "next")
+        keeper = await ProcessSupervisor.open(gateway.runtime_dir, "next")
         await keeper.aclose()
         assert all(map(alive, gateway.agents))
 
@@ -74,7 +74,7 @@ async def test_w32_a_live_gateway_is_left_alone(tmp_path: Path) -> None:
 async def test_w32_a_recycled_pid_is_left_alone(tmp_path: Path) -> None:
     """The dead gateway's ledger names a pid that somebody else has now, as leader of a session of its own."""
     runtime_dir = tmp_path / "run"
-    await (await Keeper.open(runtime_dir, "first")).aclose()
+    await (await ProcessSupervisor.open(runtime_dir, "first")).aclose()
     stranger = await asyncio.create_subprocess_exec("sleep", "600", start_new_session=True)
     identity = identify(stranger.pid)
     here = Run.of_this_process("dead")
@@ -82,7 +82,7 @@ async def test_w32_a_recycled_pid_is_left_alone(tmp_path: Path) -> None:
     folder = spawns_folder(runtime_dir) / dead.name
     folder.mkdir()
     (folder / "1").write_text(f'{{"label": "x"}}\n{{"pid": {identity.pid}, "start": {identity.start - 1}}}\n')
-    keeper = await Keeper.open(runtime_dir, "next")
+    keeper = await ProcessSupervisor.open(runtime_dir, "next")
     assert alive(identity)
     assert not folder.exists()
     await keeper.aclose()
@@ -99,7 +99,7 @@ async def test_e15_w30d_whom_an_agent_left_in_a_torn_start_is_known_by_its_pipes
 async def test_w30d_without_a_reaper_the_next_start_knows_them_by_the_recorded_pipes(tmp_path: Path) -> None:
     stranger = left_by_a_torn_start(tmp_path / "run", "alone")
     assert alive(stranger)
-    keeper = await Keeper.open(tmp_path / "run", "next")
+    keeper = await ProcessSupervisor.open(tmp_path / "run", "next")
     try:
         assert not alive(stranger)
     finally:
@@ -111,7 +111,7 @@ async def test_w30d_the_next_start_waits_for_the_last_reaper(tmp_path: Path) -> 
     with stand_in(tmp_path / "run", 1) as gateway:
         os.kill(gateway.reaper.pid, signal.SIGSTOP)
         gateway.kill()
-        opening = asyncio.create_task(Keeper.open(gateway.runtime_dir, "next"))
+        opening = asyncio.create_task(ProcessSupervisor.open(gateway.runtime_dir, "next"))
         await gone(gateway.agents)
         assert not (await asyncio.wait({opening}, timeout=0.5))[0]
         os.kill(gateway.reaper.pid, signal.SIGCONT)

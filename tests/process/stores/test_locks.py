@@ -12,7 +12,7 @@ import pytest
 
 from ostler.gateway.data_folder import DATABASE
 from ostler.gateway.errors import StoreLocked
-from ostler.gateway.memory.notebook import Kind, Notebook
+from ostler.gateway.memory.notebook import Notebook, NoteKind
 from ostler.gateway.records import NewSession
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.connection import make_private
@@ -91,7 +91,7 @@ async def test_n18_what_is_stored_after_a_backup_of_another_program_is_in_the_fi
 def test_n18_the_notebook_of_memory_keeps_its_locks_when_another_one_is_opened(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     first = Notebook(path, lambda: 0.0)
-    first.keep(Kind.FACT, "one", session_id="p", user="u")
+    first.keep(NoteKind.FACT, "one", session_id="p", user="u")
     second = Notebook(path, lambda: 0.0)
     second.close()
     assert holds(path)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.gateway.sessions.witness import Switch
+from ostler.gateway.sessions.witness import SwitchReason
 from ostler.pool.demo.launch import command_line
 from tests.support.chats import Chat, ended, texts
 from tests.support.served import Served, serving
@@ -27,7 +27,7 @@ async def test_d12_b08_compress_goes_on_from_summary_and_tail(
     assert child is not None
     assert said["session_id"] == child != parent
     assert [item["type"] for item in said["items"]] == ["session"]
-    assert heard.told[before:] == [("switched", child, parent, Switch.COMPRESSION)]
+    assert heard.told[before:] == [("switched", child, parent, SwitchReason.COMPRESSION)]
     assert served.rows("select parent_id, origin, title from sessions where id = ?", child) == [
         (parent, "compression", "d12 #2")
     ]

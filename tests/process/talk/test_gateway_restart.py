@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ostler.gateway.stores.owner import last_holder
-from ostler.gateway.terminal.gatehouse import Gatehouse, Whereabouts
+from ostler.gateway.terminal.gatehouse import GatewayLocator, GatewayOptions
 from ostler.gateway.terminal.http import Unreachable
 from tests.support.serve_command import command, refused
 from tests.support.terminal import CTRL_C, CTRL_D, ENTER, environment, terminal
@@ -111,8 +111,8 @@ def test_n47_a_refusal_names_what_holds_the_folder(tmp_path: Path) -> None:
 async def test_n47_a_script_waits_no_longer_than_its_patience(tmp_path: Path) -> None:
     told: list[str] = []
     with command(tmp_path) as gateway:
-        where = Whereabouts(gateway.base, data_dir=str(tmp_path / "data"), patience=0.5)
-        async with Gatehouse.opened(where, environment(tmp_path, {}), told.append) as house:
+        where = GatewayOptions(gateway.base, data_dir=str(tmp_path / "data"), patience=0.5)
+        async with GatewayLocator.opened(where, environment(tmp_path, {}), told.append) as house:
             assert (await house.find()).address == gateway.base
             await asyncio.to_thread(gateway.end, signal.SIGKILL)
             with pytest.raises(Unreachable, match="did not come back"):

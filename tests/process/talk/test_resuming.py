@@ -2,7 +2,7 @@
 
 import pytest
 
-from ostler.gateway.sessions.witness import Switch
+from ostler.gateway.sessions.witness import SwitchReason
 from tests.support.chats import Chat, ended, texts
 from tests.support.served import Served
 from tests.support.talks import Heard, Since, rows, talked
@@ -65,7 +65,7 @@ async def test_b06_b26_rh08_memory_knows_the_target_before_the_first_question(
     left = await talked(chat, "p1")
     before = len(heard.told)
     await chat.said("/resume b06")
-    assert heard.told[before:] == [("switched", target, left, Switch.RESUME)]
+    assert heard.told[before:] == [("switched", target, left, SwitchReason.RESUME)]
     await chat.said("t3")
     assert "t1" in since.prompts[-1]
     assert "t2" in since.prompts[-1]
@@ -163,7 +163,7 @@ async def test_b07_d16_branch_copies_links_and_can_be_left_again(
     branch = chat.routed()
     assert branch is not None
     assert said["session_id"] == branch != original
-    assert heard.told[before:] == [("switched", branch, original, Switch.BRANCH)]
+    assert heard.told[before:] == [("switched", branch, original, SwitchReason.BRANCH)]
     assert served.rows("select parent_id, origin, title from sessions where id = ?", branch) == [
         (original, "branch", "Other Way")
     ]

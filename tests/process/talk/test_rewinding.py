@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from ostler.gateway.faces.answer import Answer
+from ostler.gateway.faces.answer import ChatAnswer
 from ostler.gateway.faces.question import question_of
-from ostler.gateway.sessions.permits import Rule
-from ostler.gateway.sessions.witness import Switch
+from ostler.gateway.sessions.permits import PermissionRule
+from ostler.gateway.sessions.witness import SwitchReason
 from ostler.pool.keys import TransportKey
 from tests.support.chats import Chat, texts
 from tests.support.served import Served
@@ -150,9 +150,9 @@ async def test_d13_rd6_a_question_that_is_no_longer_the_last_one_is_not_asked_ag
     session = await talked(chat, "u1", "u2")
     first, *_ = await served.gateway.store.history(session)
     key = TransportKey("demo", "demo", str(served.folder / "work"))
-    answer = Answer("smsg_d13", session, 0, lambda what, fields: None)
+    answer = ChatAnswer("smsg_d13", session, 0, lambda what, fields: None)
     sessions = served.gateway.sessions
-    sessions.start(sessions.of(session, ""), question_of(first).ask(key, Rule.DENY), answer.id, answer)
+    sessions.start(sessions.of(session, ""), question_of(first).ask(key, PermissionRule.DENY), answer.id, answer)
     await answer.done.wait()
     assert answer.outcome is not None
     assert answer.outcome.code == "conversation_moved"
@@ -206,7 +206,7 @@ async def test_b05_d10_reset_tells_the_end_with_the_real_transcript(
     fresh = (await chat.said(command))["session_id"]
     assert heard.told[before:] == [
         ("ended", left, ("u1", "echo: u1", "u2", "echo: u2")),
-        ("switched", fresh, left, Switch.NEW),
+        ("switched", fresh, left, SwitchReason.NEW),
     ]
 
 

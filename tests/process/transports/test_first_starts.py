@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from ostler.pool.commons import Commons
+from ostler.pool.commons import PerHome
 from ostler.pool.errors import AgentStartFailed
 from ostler.pool.gate import StartGate
 from ostler.pool.provider import Provider
@@ -74,7 +74,7 @@ async def test_the_next_one_is_let_in_when_the_one_that_failed_is_gone(stable: S
             finally:
                 there.append(alive(int(pid_file.read_text())))
 
-    class Watching(Commons):
+    class Watching(PerHome):
         def starts(self, provider: Provider, home: str) -> StartGate:
             return gate
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from ostler.pool.errors import AgentStartFailed, Phase, RecordIncomplete
-from ostler.pool.events import Finished, Reason, ToolEnded
+from ostler.pool.events import Finished, StopReason, ToolEnded
 from ostler.pool.prompt import TextPart
 from ostler.pool.providers.codex_app_server import PROVIDER as CODEX
 from ostler.pool.settings import Deadlines, ProviderSettings
@@ -40,7 +40,7 @@ async def test_w40c_what_is_late_after_an_interrupt_is_dropped(stable: Stable) -
     session = await transport.open(stable.order())
     turn = await session.prompt([TextPart("wait")])
     turn.cancel()
-    assert end_of(await hear(turn)) == Finished(Reason.CANCELLED)
+    assert end_of(await hear(turn)) == Finished(StopReason.CANCELLED)
     assert await say(session, "next") == "next"
     assert transport.dropped["stale"] == 1
 
@@ -109,7 +109,7 @@ async def test_w41d_a_thread_is_believed_if_its_last_turn_is_what_was_said_last(
     await say(session, "two")
     turn = await session.prompt([TextPart("wait")])
     turn.cancel()
-    assert end_of(await hear(turn)).reason is Reason.CANCELLED
+    assert end_of(await hear(turn)).reason is StopReason.CANCELLED
     await first.close()
     if lost:
         threads.write_text(whole)
@@ -139,7 +139,7 @@ async def test_w41d_a_thread_whose_turns_cannot_be_listed_is_not_believed(stable
 async def test_a_refused_turn_is_an_unknown_session(stable: Stable) -> None:
     session = await (await server(stable)).open(stable.order())
     end = end_of(await hear(await session.prompt([TextPart("fail")])))
-    assert end.reason is Reason.FAILED
+    assert end.reason is StopReason.FAILED
     assert session.sealed is not None
 
 

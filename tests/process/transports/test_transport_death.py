@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from ostler.pool.errors import AgentSilent, Phase, TransportLost
-from ostler.pool.events import Finished, Reason
+from ostler.pool.events import Finished, StopReason
 from ostler.pool.process import Ending
 from ostler.pool.prompt import TextPart
 from tests.support.stable import Stable, end_of, hear, say, text_of
@@ -49,7 +49,7 @@ async def test_wm1_a_grandchild_that_holds_stdout_delays_nothing(stable: Stable,
     turn = await session.prompt([TextPart("!sleep 30")])
     os.kill(transport.pid, signal.SIGKILL)
     async with asyncio.timeout(SOON):
-        assert (await turn.ended()).reason is Reason.FAILED
+        assert (await turn.ended()).reason is StopReason.FAILED
 
 
 async def test_wm1_exit_code_0_is_no_clean_end(stable: Stable) -> None:
@@ -104,7 +104,7 @@ async def test_a_close_ends_turns_and_is_no_loss_to_warn_of(stable: Stable, capl
     turn = await session.prompt([TextPart("!sleep 30")])
     await asyncio.gather(transport.close(), transport.close())
     # An agent that is polite at EOF cancels its turns; one that is not is lost. Either way the turn ends.
-    assert (await turn.ended()).reason in (Reason.CANCELLED, Reason.FAILED)
+    assert (await turn.ended()).reason in (StopReason.CANCELLED, StopReason.FAILED)
     assert transport.closing
     assert not caplog.records
 
@@ -115,7 +115,7 @@ async def test_w36_w37b_noise_harms_nobody(stable: Stable, order: str) -> None:
     loud, quiet = [await transport.open(stable.order()) for _ in range(2)]
     turn = await loud.prompt([TextPart(order)])
     assert await say(quiet, "hello") == "echo: hello"
-    assert end_of(await hear(turn)).reason is Reason.DONE
+    assert end_of(await hear(turn)).reason is StopReason.DONE
     assert await say(loud, "again") == "echo: again"
 
 

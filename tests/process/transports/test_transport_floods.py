@@ -7,7 +7,7 @@ from ostler.pool.events import (
     MessageDropped,
     PermissionAnswered,
     PermissionAsked,
-    Reason,
+    StopReason,
     Text,
     ToolStarted,
     TurnEvent,
@@ -77,7 +77,7 @@ async def test_n31_questions_without_end_wait_up_to_their_limit_and_the_rest_are
                 refused.set()
     asked = [event for event in events if isinstance(event, PermissionAsked)]
     answered = [event for event in events if isinstance(event, PermissionAnswered)]
-    assert end_of(events).reason is Reason.DONE
+    assert end_of(events).reason is StopReason.DONE
     assert peak == LIMIT
     assert sorted(event.id for event in asked) == sorted(event.id for event in answered)
     assert text_of(events).endswith(f"; {ASKED - LIMIT} refused with {TOO_MANY_REQUESTS}")
@@ -93,7 +93,7 @@ async def test_n31_a_line_over_the_limit_is_lost_with_a_word_to_the_turn_it_was_
     (dropped,) = [event for event in events if isinstance(event, MessageDropped)]
     assert f"over the limit of {DEFAULT_LIMIT} bytes" in dropped.why
     assert text_of(events) == "after line"
-    assert end_of(events) == Finished(Reason.DONE)
+    assert end_of(events) == Finished(StopReason.DONE)
 
 
 async def test_n31_a_message_of_too_many_values_is_lost_with_a_word(stable: Stable) -> None:

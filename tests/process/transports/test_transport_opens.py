@@ -11,10 +11,10 @@ from ostler.pool.codec import ToolWanted
 from ostler.pool.errors import AgentStartFailed, LoadRefused, Phase, TransportLost, UnknownSession
 from ostler.pool.order import SessionMemo
 from ostler.pool.permission import ask
-from ostler.pool.process import Keeper
+from ostler.pool.process import ProcessSupervisor
 from ostler.pool.process.errors import Blind
 from ostler.pool.process.reaper.kin import Stat
-from ostler.pool.process.reaper.strike import Family
+from ostler.pool.process.reaper.strike import ProcessTree
 from ostler.pool.prompt import TextPart
 from ostler.pool.provider import NEVER, CloseVerb, LoadTrust, Sharing
 from ostler.pool.providers.demo import PROVIDER as DEMO
@@ -207,10 +207,10 @@ async def test_w03a_of_two_loads_at_once_on_one_process_one_is_refused(stable: S
     assert await say(loaded, "!recall") == "mark-one"
 
 
-class BlindKeeper(Keeper):
+class BlindKeeper(ProcessSupervisor):
     """Cannot look at who is left."""
 
-    async def end(self, family: Family, *, grace: float, bound: float, closely: bool = False) -> list[Stat]:
+    async def end(self, family: ProcessTree, *, grace: float, bound: float, closely: bool = False) -> list[Stat]:
         await super().end(family, grace=grace, bound=bound, closely=closely)
         raise Blind("no descriptors")
 

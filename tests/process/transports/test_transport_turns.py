@@ -21,22 +21,22 @@ from ostler.pool.events import (
     Finished,
     PermissionAnswered,
     PermissionAsked,
-    Reason,
+    StopReason,
     Text,
     Thought,
 )
-from ostler.pool.order import Said
+from ostler.pool.order import LastTexts
 from ostler.pool.permission import allow, ask, deny
 from ostler.pool.ports import PermissionChoice
 from ostler.pool.prompt import AudioPart, ImagePart, TextPart
 from ostler.pool.provider import FaultReading
 from ostler.pool.session import AgentSession
-from ostler.pool.turn import Turn
+from ostler.pool.turn import AgentTurn
 from tests.support.stable import SCRIPTED, Stable, end_of, hear, say, text_of
 from tests.support.waiting import eventually
 
 
-async def prompt(session: AgentSession, words: str) -> Turn:
+async def prompt(session: AgentSession, words: str) -> AgentTurn:
     return await session.prompt([TextPart(words)])
 
 
@@ -49,7 +49,7 @@ async def test_events_come_in_order_and_end_once(stable: Stable) -> None:
     events = await hear(await prompt(session, "!think hm\n!stream 500"))
     assert events[0] == Thought("hm")
     assert text_of(events) == "".join(f"t{number} " for number in range(500))
-    assert end_of(events).reason is Reason.DONE
+    assert end_of(events).reason is StopReason.DONE
 
 
 async def test_images_arrive_and_sounds_are_refused_unsent(stable: Stable) -> None:
@@ -68,7 +68,7 @@ async def test_m03_a_second_prompt_is_refused_and_never_sent(stable: Stable) -> 
     with pytest.raises(SessionBusy):
         await prompt(session, "second")
     turn.cancel()
-    assert end_of(await hear(turn)).reason is Reason.CANCELLED
+    assert end_of(await hear(turn)).reason is StopReason.CANCELLED
     sent = [frame for frame in stable.frames() if frame.get("method") == "session/prompt"]
     assert len(sent) == 1
 
@@ -79,7 +79,7 @@ async def test_w04_a_cancel_stops_one_session_only(stable: Stable) -> None:
     long, short = await prompt(first, "!sleep 30"), await prompt(second, "!sleep 0.2\ndone")
     await first.cancel()
     assert long.finished is not None
-    assert long.finished.reason is Reason.CANCELLED
+    assert long.finished.reason is StopReason.CANCELLED
     assert text_of(await hear(short)).strip() == "echo: done"
 
 
@@ -90,7 +90,7 @@ async def test_w20_leaving_the_loop_early_cancels_the_turn(stable: Stable) -> No
         assert isinstance(event, Text)
         break
     gc.collect()
-    assert (await turn.ended()).reason is Reason.CANCELLED
+    assert (await turn.ended()).reason is StopReason.CANCELLED
     assert await say(session, "next") == "echo: next"
 
 
@@ -98,7 +98,7 @@ async def test_w20_leaving_the_context_cancels_the_turn(stable: Stable) -> None:
     session = await (await stable.demo()).open(stable.order())
     async with await prompt(session, "!sleep 30") as turn:
         pass
-    assert (await turn.ended()).reason is Reason.CANCELLED
+    assert (await turn.ended()).reason is StopReason.CANCELLED
 
 
 async def test_a_turn_is_iterated_once(stable: Stable) -> None:
@@ -147,7 +147,7 @@ async def test_w40d_a_cancel_that_never_settles_seals_the_session(stable: Stable
     await eventually(lambda: stable.asked("session/prompt"))
     await session.cancel()
     assert turn.finished is not None
-    assert turn.finished.reason is Reason.CANCELLED
+    assert turn.finished.reason is StopReason.CANCELLED
     assert session.sealed is not None
     assert "0.2 s" in session.sealed
     with pytest.raises(SessionEnded):
@@ -170,7 +170,7 @@ for method, frame, session in frames():
     async for event in turn:
         if isinstance(event, Text):
             turn.cancel()
-    assert turn.finished == Finished(Reason.CANCELLED)
+    assert turn.finished == Finished(StopReason.CANCELLED)
 
 
 async def test_a_failed_prompt_says_what_the_agent_said(stable: Stable) -> None:
@@ -180,7 +180,7 @@ for method, frame, session in frames():
 """
     session = await opened(stable, script)
     end = end_of(await hear(await prompt(session, "x")))
-    assert end.reason is Reason.FAILED
+    assert end.reason is StopReason.FAILED
     assert isinstance(end.cause, AgentFault)
     assert "quota exceeded" in end.detail
     assert session.sealed is None
@@ -202,7 +202,7 @@ async def test_a_silent_agent_is_given_up_and_told_to_stop(stable: Stable) -> No
     transport = await stable.demo(prompt_inactivity=0.2, cancel_grace=5)
     session = await transport.open(stable.order())
     end = end_of(await hear(await prompt(session, "!sleep 30")))
-    assert end.reason is Reason.FAILED
+    assert end.reason is StopReason.FAILED
     assert isinstance(end.cause, AgentSilent)
     await eventually(lambda: session.turn is None)
     assert await say(session, "next") == "echo: next"
@@ -233,7 +233,7 @@ for method, frame, session in frames():
     session = await opened(stable, script)
     turn = await prompt(session, "x")
     end = await turn.ended()
-    assert end.reason is Reason.FAILED
+    assert end.reason is StopReason.FAILED
     assert "too slow" in end.detail
     await eventually(lambda: session.turn is None)
     assert session.sealed is None
@@ -298,7 +298,7 @@ async def test_w39b_a_cancel_settles_the_pending_permission(stable: Stable) -> N
     assert isinstance(seen[1], PermissionAnswered)
     assert (seen[1].option, seen[1].by) == (None, "cancel")
     assert turn.finished is not None
-    assert turn.finished.reason is Reason.CANCELLED
+    assert turn.finished.reason is StopReason.CANCELLED
     assert session.sealed is None
 
 
@@ -370,8 +370,8 @@ for _, frame, session in frames("session/prompt"):
 """
     session = await opened(stable, script)
     heard = await hear(await prompt(session, "tell me everything"))
-    assert end_of(heard).reason is Reason.LIMIT
-    assert session.memo.said == Said("tellmeeverything", answered=True)
+    assert end_of(heard).reason is StopReason.LIMIT
+    assert session.memo.said == LastTexts("tellmeeverything", answered=True)
 
 
 async def test_w41d_an_agent_that_dies_while_it_repeats_is_not_said_to_have_forgotten(stable: Stable) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ostler.pool.codec import BadReply, Call, Notice, PermissionWanted, Refused
+from ostler.pool.codec import AgentCall, AgentNotification, BadReply, PermissionWanted, RefusedRequest
 from ostler.pool.codecs.acp import AcpCodec
 from ostler.pool.events import (
     Finished,
@@ -13,7 +13,7 @@ from ostler.pool.events import (
     Other,
     Plan,
     PlanStep,
-    Reason,
+    StopReason,
     Text,
     Thought,
     ToolEnded,
@@ -40,15 +40,15 @@ HELLO = {
 
 
 def tell(codec: AcpCodec, **update: Any) -> Any:
-    told = codec.told("session/update", {"sessionId": SESSION, "update": update})
+    told = codec.session_update("session/update", {"sessionId": SESSION, "update": update})
     assert told is not None
     assert told[0] == SESSION
     return told[1]
 
 
-def sound(said: Call | Notice) -> None:
+def sound(said: AgentCall | AgentNotification) -> None:
     frame = {"jsonrpc": "2.0", "method": said.method, "params": said.params}
-    check_client_frame(frame if isinstance(said, Notice) else {**frame, "id": 1})
+    check_client_frame(frame if isinstance(said, AgentNotification) else {**frame, "id": 1})
 
 
 def test_every_request_we_make_is_sound() -> None:
@@ -174,25 +174,25 @@ def test_what_it_cannot_read_is_passed_on_whole(update: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("params", [{}, {"sessionId": 7, "update": {}}, {"update": {"sessionUpdate": "plan"}}])
 def test_w03b_an_update_without_a_session_belongs_to_nobody(params: dict[str, Any]) -> None:
-    assert AcpCodec().told("session/update", params) is None
+    assert AcpCodec().session_update("session/update", params) is None
 
 
 def test_an_update_that_is_no_object_stays_in_its_session() -> None:
-    told = AcpCodec().told("session/update", {"sessionId": SESSION, "update": "?"})
+    told = AcpCodec().session_update("session/update", {"sessionId": SESSION, "update": "?"})
     assert told == (SESSION, Other("malformed", {"update": "?"}))
 
 
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ("end_turn", Reason.DONE),
-        ("max_tokens", Reason.LIMIT),
-        ("max_turn_requests", Reason.LIMIT),
-        ("refusal", Reason.REFUSED),
-        ("cancelled", Reason.CANCELLED),
+        ("end_turn", StopReason.DONE),
+        ("max_tokens", StopReason.LIMIT),
+        ("max_turn_requests", StopReason.LIMIT),
+        ("refusal", StopReason.REFUSED),
+        ("cancelled", StopReason.CANCELLED),
     ],
 )
-def test_stop_reasons(said: str, reason: Reason) -> None:
+def test_stop_reasons(said: str, reason: StopReason) -> None:
     usage = {"inputTokens": 1, "outputTokens": 2, "totalTokens": 3}
     finished = AcpCodec().replied(SESSION, {"stopReason": said, "usage": usage})
     assert finished == Finished(reason, "", Usage(1, 2, 3))
@@ -202,7 +202,7 @@ def test_stop_reasons(said: str, reason: Reason) -> None:
 def test_an_unknown_stop_reason_ends_the_turn_all_the_same(result: Any) -> None:
     finished = AcpCodec().replied(SESSION, result)
     assert finished is not None
-    assert finished.reason is Reason.DONE
+    assert finished.reason is StopReason.DONE
     assert "unknown stop reason" in finished.detail
 
 
@@ -253,13 +253,13 @@ def test_two_permission_requests_never_share_an_id() -> None:
 @pytest.mark.parametrize("method", ["fs/read_text_file", "terminal/create", "anything/else"])
 def test_what_we_did_not_offer_is_refused(method: str) -> None:
     wanted = AcpCodec().wanted(method, {})
-    assert isinstance(wanted, Refused)
+    assert isinstance(wanted, RefusedRequest)
     assert wanted.fault.code == METHOD_NOT_FOUND
 
 
 @pytest.mark.parametrize("params", [{}, {"sessionId": SESSION}, {"sessionId": SESSION, "options": [{}]}])
 def test_a_permission_request_without_options_is_refused(params: dict[str, Any]) -> None:
-    assert isinstance(AcpCodec().wanted("session/request_permission", params), Refused)
+    assert isinstance(AcpCodec().wanted("session/request_permission", params), RefusedRequest)
 
 
 def test_m05_a_close_that_was_not_offered_is_not_asked_for() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ostler.pool.codec import BadReply, Call, PermissionWanted, Refused, ToolWanted
+from ostler.pool.codec import AgentCall, BadReply, PermissionWanted, RefusedRequest, ToolWanted
 from ostler.pool.codecs.codex_app_server import CodexCodec
 from ostler.pool.events import (
     Finished,
@@ -12,7 +12,7 @@ from ostler.pool.events import (
     Other,
     Plan,
     PlanStep,
-    Reason,
+    StopReason,
     Text,
     Thought,
     ToolEnded,
@@ -49,7 +49,7 @@ def running(turn: str = U) -> CodexCodec:
 
 
 def tell(made: CodexCodec, method: str, **params: Any) -> Any:
-    told = made.told(method, {"threadId": T, "turnId": U, **params})
+    told = made.session_update(method, {"threadId": T, "turnId": U, **params})
     return None if told is None else told[1]
 
 
@@ -171,21 +171,21 @@ def test_an_answer_that_came_whole_is_not_lost() -> None:
 @pytest.mark.parametrize(
     ("status", "reason"),
     [
-        ("completed", Reason.DONE),
-        ("interrupted", Reason.CANCELLED),
-        ("failed", Reason.FAILED),
-        ("odd", Reason.FAILED),
+        ("completed", StopReason.DONE),
+        ("interrupted", StopReason.CANCELLED),
+        ("failed", StopReason.FAILED),
+        ("odd", StopReason.FAILED),
     ],
 )
-def test_the_end_of_a_turn(status: str, reason: Reason) -> None:
+def test_the_end_of_a_turn(status: str, reason: StopReason) -> None:
     turn = {"id": U, "status": status, "items": [], "error": {"message": "why"}}
-    told = running().told("turn/completed", {"threadId": T, "turn": turn})
+    told = running().session_update("turn/completed", {"threadId": T, "turn": turn})
     assert told == (T, Finished(reason, "why"))
 
 
 def test_w40c_pieces_of_an_earlier_turn_are_dropped_and_counted() -> None:
     made = running()
-    made.told("turn/completed", {"threadId": T, "turn": {"id": U, "status": "interrupted"}})
+    made.session_update("turn/completed", {"threadId": T, "turn": {"id": U, "status": "interrupted"}})
     made.prompt(T, [TextPart("next")])
     assert tell(made, "item/agentMessage/delta", itemId="i", delta="late") is None
     made.replied(T, {"turn": {"id": "turn-2"}})
@@ -196,9 +196,9 @@ def test_w40c_pieces_of_an_earlier_turn_are_dropped_and_counted() -> None:
 def test_w40c_a_late_end_of_the_last_turn_does_not_end_the_next() -> None:
     made = running()
     end = {"threadId": T, "turn": {"id": U, "status": "completed"}}
-    made.told("turn/completed", end)
+    made.session_update("turn/completed", end)
     made.prompt(T, [TextPart("next")])
-    told = made.told("turn/completed", end)
+    told = made.session_update("turn/completed", end)
     assert told is not None
     assert isinstance(told[1], Other)
 
@@ -209,8 +209,8 @@ def test_m04_a_cancel_waits_until_the_turn_runs() -> None:
     assert made.cancel(T) is None
     made.replied(T, {"turn": {"id": U}})
     assert made.cancel(T) is None, "named but not running, it is answered: no active turn to interrupt"
-    made.told("turn/started", {"threadId": T, "turn": {"id": U}})
-    assert made.cancel(T) == Call("turn/interrupt", {"threadId": T, "turnId": U})
+    made.session_update("turn/started", {"threadId": T, "turn": {"id": U}})
+    assert made.cancel(T) == AgentCall("turn/interrupt", {"threadId": T, "turnId": U})
 
 
 def test_a_turn_without_a_name_has_failed() -> None:
@@ -218,7 +218,7 @@ def test_a_turn_without_a_name_has_failed() -> None:
     made.prompt(T, [TextPart("x")])
     finished = made.replied(T, {})
     assert finished is not None
-    assert finished.reason is Reason.FAILED
+    assert finished.reason is StopReason.FAILED
 
 
 def test_a_refused_turn_leaves_nothing_to_interrupt() -> None:
@@ -240,11 +240,11 @@ def test_an_archived_thread_is_unearthed_before_it_is_loaded() -> None:
 
 def test_w03b_a_thread_we_did_not_open_reaches_nobody_as_ours() -> None:
     made = codec()
-    assert made.told("item/agentMessage/delta", {"threadId": "other", "delta": "x", "itemId": "i"}) == (
+    assert made.session_update("item/agentMessage/delta", {"threadId": "other", "delta": "x", "itemId": "i"}) == (
         "other",
         Other("item/agentMessage/delta", {"threadId": "other", "delta": "x", "itemId": "i"}),
     )
-    assert made.told("account/updated", {}) is None
+    assert made.session_update("account/updated", {}) is None
 
 
 def test_tool_calls_name_their_thread() -> None:
@@ -293,7 +293,7 @@ def test_n43_a_request_says_which_files_or_which_command_it_is_about() -> None:
     made.opened({"thread": {"id": T}})
     change = {"path": "/srv/a", "kind": {"type": "add"}, "diff": "+x"}
     item = {"type": "fileChange", "id": "i1", "changes": [change], "status": "inProgress"}
-    made.told("item/started", {"threadId": T, "item": item})
+    made.session_update("item/started", {"threadId": T, "item": item})
     wanted = made.wanted("item/fileChange/requestApproval", {"threadId": T, "turnId": U, "itemId": "i1"})
     assert isinstance(wanted, PermissionWanted)
     assert wanted.asked.title == "change /srv/a"
@@ -303,7 +303,7 @@ def test_n43_a_request_says_which_files_or_which_command_it_is_about() -> None:
     assert isinstance(command, PermissionWanted)
     assert command.asked.title == "rm x"
     assert details(command.asked) == {"kind": "execute", "command": "rm x", "cwd": "/srv", "reason": "tidy up"}
-    made.told("item/completed", {"threadId": T, "item": {**item, "status": "completed"}})
+    made.session_update("item/completed", {"threadId": T, "item": {**item, "status": "completed"}})
     later = made.wanted("item/fileChange/requestApproval", {"threadId": T, "turnId": U, "itemId": "i1"})
     assert isinstance(later, PermissionWanted)
     assert details(later.asked) == {"kind": "edit"}
@@ -330,19 +330,19 @@ def test_n43_each_turn_says_what_it_may_do_where_the_process_asks(approval: Appr
 @pytest.mark.parametrize("method", ["account/chatgptAuthTokens/refresh", "execCommandApproval", "x"])
 def test_what_we_did_not_offer_is_refused(method: str) -> None:
     wanted = codec().wanted(method, {"threadId": T})
-    assert isinstance(wanted, Refused)
+    assert isinstance(wanted, RefusedRequest)
     assert wanted.fault.code == METHOD_NOT_FOUND
 
 
 @pytest.mark.parametrize("params", [{}, {"threadId": T}, {"threadId": T, "callId": "c"}])
 def test_a_tool_call_that_names_nothing_is_refused(params: dict[str, Any]) -> None:
-    assert isinstance(codec().wanted("item/tool/call", params), Refused)
+    assert isinstance(codec().wanted("item/tool/call", params), RefusedRequest)
 
 
 def test_the_end_of_a_resumed_thread_is_asked_for_and_read() -> None:
     made = codec()
     newest = {"limit": 1, "sortDirection": "desc", "itemsView": "full"}
-    assert made.recite(T, 1) == (Call("thread/turns/list", {"threadId": T, **newest}),)
+    assert made.recent_turns(T, 1) == (AgentCall("thread/turns/list", {"threadId": T, **newest}),)
     items = [
         {"type": "userMessage", "id": "1", "content": [{"type": "text", "text": "hi"}, {"type": "image", "url": "x"}]},
         {"type": "commandExecution", "id": "2", "command": "ls", "status": "completed"},

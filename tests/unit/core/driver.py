@@ -39,7 +39,7 @@ def words(action: actions.Action) -> str:  # noqa: C901  # one case per action
             return f"probe #{slot}"
         case actions.ForgetKey(key):
             return f"forget {key}"
-        case actions.Note(what, _, _, cause, _):
+        case actions.Notable(what, _, _, cause, _):
             return f"note {what.value}" + (f" {cause.value}" if cause else "")
         case actions.WakeAt(time):
             return f"wake {time:g}"
@@ -53,7 +53,7 @@ class Pool:
         self.now = 0.0
         self.claims = 0
 
-    def do(self, event: events.Event, after: float = 0.0) -> list[str]:
+    def do(self, event: events.CoreEvent, after: float = 0.0) -> list[str]:
         self.now += after
         return [words(action) for action in self.core.handle(event, self.now) if not isinstance(action, actions.WakeAt)]
 
@@ -61,7 +61,7 @@ class Pool:
         return self.do(events.KeyRegistered(key, spec(**facts)))
 
     def warm(self, key: str = "k", tools: str = "t", seats: int = 1) -> list[str]:
-        return self.do(events.Warm(key, tools, seats))
+        return self.do(events.KeepWarm(key, tools, seats))
 
     def claim(self, key: str = "k", tools: str | None = "", owner: str = "ann", **more: Any) -> list[str]:
         self.claims += 1

@@ -47,7 +47,7 @@ def test_w14b_a_parked_seat_is_a_hit_and_nothing_else_is() -> None:
     pool = Pool()
     pool.register()
     pool.leased()
-    assert pool.do(events.Warm("k", "t", 1)) == ["open 4 on #1 t"]
+    assert pool.do(events.KeepWarm("k", "t", 1)) == ["open 4 on #1 t"]
     pool.opened(4)
     assert pool.claim(tools="t") == ["grant c2 lease 5 on #1 parked none", "open 6 on #1 t"]
     assert pool.claim(tools="t") == []

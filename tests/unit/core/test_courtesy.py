@@ -1,12 +1,12 @@
 """What is done ahead makes way for a first answer, for a bounded time; those who wait make way for nobody."""
 
-from ostler.pool.core import ReserveRule, Sharing, events
+from ostler.pool.core import CoreSharing, ReserveRule, events
 from ostler.pool.core.reasons import Hold, reasons
 from tests.unit.core.driver import Pool
 
 WAY = 3.0
 LEARNING = ReserveRule(most=1)
-ALONE = {"sharing": Sharing.NONE, "seats_per_process": 1}
+ALONE = {"sharing": CoreSharing.NONE, "seats_per_process": 1}
 
 
 def cold(**limits: object) -> Pool:
@@ -39,7 +39,7 @@ def test_a_process_is_waited_for_once() -> None:
     pool.started(1)
     pool.opened(2)
     assert pool.tick(WAY) == []
-    assert pool.do(events.Warm("k", "", 1)) == ["open 4 on #1"]
+    assert pool.do(events.KeepWarm("k", "", 1)) == ["open 4 on #1"]
     pool.opened(4)
     assert pool.claim()[-1] == "open 6 on #1"
 
@@ -78,7 +78,7 @@ def test_another_key_gives_way_too_and_not_to_one_answer_after_the_other() -> No
     pool.started(1, after=1.0)
     pool.opened(2)
     pool.register("b")
-    assert pool.do(events.Warm("b", "", 1)) == []
+    assert pool.do(events.KeepWarm("b", "", 1)) == []
     explained = reasons(pool.core.books, "b")
     assert explained is not None
     assert Hold.FIRST_ANSWER in explained.holds
@@ -93,7 +93,7 @@ def test_an_unheard_process_opens_nothing_ahead() -> None:
     pool = Pool(give_way=WAY)
     pool.register()
     assert pool.claim(tools="t") == ["start #1 k"]
-    assert pool.do(events.Warm("k", "t", 1)) == []
+    assert pool.do(events.KeepWarm("k", "t", 1)) == []
     assert pool.started(1) == ["open 2 on #1 t"]
     assert pool.opened(2) == ["grant c1 lease 3 on #1 cold no_process"]
     assert pool.claim(tools="t") == ["open 4 on #1 t"], "a waiter is no reserve"
@@ -105,7 +105,7 @@ def test_a_process_that_has_answered_once_opens_ahead_at_once() -> None:
     pool = Pool(give_way=WAY)
     pool.register()
     pool.leased(tools="t")
-    assert pool.do(events.Warm("k", "t", 1)) == ["open 4 on #1 t"]
+    assert pool.do(events.KeepWarm("k", "t", 1)) == ["open 4 on #1 t"]
     pool.opened(4)
     assert pool.claim(tools="t")[-1] == "open 6 on #1 t"
 

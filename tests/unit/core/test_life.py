@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from ostler.pool.core import Limits, ReserveRule, SeatId, Sharing, SlotId, events
+from ostler.pool.core import CoreSharing, Limits, ReserveRule, SeatId, SlotId, events
 from tests.unit.core.driver import Pool
 
 
@@ -60,7 +60,7 @@ def test_a_process_that_dies_before_it_proved_itself_is_a_failed_start() -> None
 
 
 def test_a_process_that_ended_with_its_session_has_not_died() -> None:
-    pool = ready(seats_per_process=1, sharing=Sharing.NONE)
+    pool = ready(seats_per_process=1, sharing=CoreSharing.NONE)
     pool.release(3)
     assert pool.do(events.SlotSpent(SlotId(1))) == ["note retired used_up", "stop #1 soft used_up"]
     assert pool.closed(2) == ["note stale"]
@@ -68,7 +68,7 @@ def test_a_process_that_ended_with_its_session_has_not_died() -> None:
 
 
 def test_a_spent_process_waits_for_no_successor() -> None:
-    pool = ready(seats_per_process=1, sharing=Sharing.NONE)
+    pool = ready(seats_per_process=1, sharing=CoreSharing.NONE)
     assert pool.claim() == ["start #4 k"]
     assert pool.do(events.Recycle(SlotId(1))) == ["note retired operator"]
     pool.release(3)
@@ -76,7 +76,7 @@ def test_a_spent_process_waits_for_no_successor() -> None:
 
 
 @pytest.mark.parametrize("event", [events.SlotDied(SlotId(1), "x"), events.SlotGone(SlotId(1))])
-def test_a_process_that_dies_while_it_starts_is_a_failed_start(event: events.Event) -> None:
+def test_a_process_that_dies_while_it_starts_is_a_failed_start(event: events.CoreEvent) -> None:
     pool = Pool()
     pool.register()
     pool.claim()
@@ -108,7 +108,7 @@ def test_the_same_spec_changes_nothing_and_other_numbers_apply_at_once() -> None
 
 def test_w15_age_replaces_before_it_retires_and_the_reserve_moves_first() -> None:
     pool = ready(max_age=100.0)
-    pool.do(events.Warm("k", "t", 1))
+    pool.do(events.KeepWarm("k", "t", 1))
     pool.opened(4)
     assert pool.tick(100.0) == ["note retired age", "start #5 k"]
     assert pool.started(5) == ["open 6 on #5 t"]
@@ -159,13 +159,13 @@ def test_m09_served_and_leaked_seats_recycle(facts: dict[str, object], clean: bo
 
 
 def test_w02_an_unshared_process_ends_with_its_only_seat() -> None:
-    pool = ready(sharing=Sharing.NONE, seats_per_process=1)
+    pool = ready(sharing=CoreSharing.NONE, seats_per_process=1)
     assert pool.release(3) == ["close 2"]
     assert pool.closed(2) == ["note retired used_up", "stop #1 soft used_up"]
 
 
 def test_w02_a_process_shared_per_cwd_serves_again_after_a_clean_close_only() -> None:
-    pool = ready(sharing=Sharing.PER_CWD, seats_per_process=1)
+    pool = ready(sharing=CoreSharing.PER_CWD, seats_per_process=1)
     pool.release(3)
     pool.closed(2)
     assert pool.claim() == ["open 4 on #1"]
@@ -371,14 +371,14 @@ def test_w25_a_hint_is_for_a_while_and_its_seat_is_closed_after() -> None:
 
 def test_a_floor_is_taken_away_and_seats_that_cannot_be_closed_stay() -> None:
     pool = ready(can_close=False)
-    pool.do(events.Warm("k", "t", 1))
+    pool.do(events.KeepWarm("k", "t", 1))
     pool.opened(4)
-    assert pool.do(events.Warm("k", "t", 0)) + pool.tick(2.0) == []
+    assert pool.do(events.KeepWarm("k", "t", 0)) + pool.tick(2.0) == []
 
 
 def test_a_broken_parked_seat_is_replaced_after_a_pause() -> None:
     pool = ready()
-    pool.do(events.Warm("k", "t", 1))
+    pool.do(events.KeepWarm("k", "t", 1))
     pool.opened(4)
     assert pool.do(events.SeatBroken(SeatId(4))) == ["note seat_broken", "close 4"]
     assert pool.tick(2.0) == ["open 5 on #1 t"]

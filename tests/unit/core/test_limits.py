@@ -2,7 +2,7 @@
 
 import pytest
 
-from ostler.pool.core import Limits, ReserveRule, SettingsError, Sharing, SlotId, events
+from ostler.pool.core import CoreSharing, Limits, ReserveRule, SettingsError, SlotId, events
 from ostler.pool.core.intake import LINES
 from tests.unit.core.driver import QUIET, Pool
 
@@ -92,8 +92,8 @@ def test_a_cooled_key_ends_and_stays_down_until_somebody_asks() -> None:
     pool = Pool(reserve=ReserveRule(most=1))
     pool.register()
     lease = pool.leased()
-    pool.do(events.Warm("k", "", 1))
-    said = pool.do(events.Cool("k"))
+    pool.do(events.KeepWarm("k", "", 1))
+    said = pool.do(events.StopWarming("k"))
     assert f"move {lease} operator" in said
     assert not [line for line in said if line.startswith(("start", "open"))]
     assert pool.release(lease)[-1] == "stop #1 soft operator"
@@ -102,12 +102,12 @@ def test_a_cooled_key_ends_and_stays_down_until_somebody_asks() -> None:
     assert pool.claim() == ["start #5 k"]
 
 
-@pytest.mark.parametrize("event", [events.Hint("k", ""), events.Warm("k", "", 1)])
-def test_a_cooled_key_is_warmed_again_by_a_hint_or_an_order(event: events.Event) -> None:
+@pytest.mark.parametrize("event", [events.Hint("k", ""), events.KeepWarm("k", "", 1)])
+def test_a_cooled_key_is_warmed_again_by_a_hint_or_an_order(event: events.CoreEvent) -> None:
     pool = Pool()
     pool.register()
-    pool.do(events.Cool("k"))
-    assert pool.do(events.Warm("k", "", 0)) == []
+    pool.do(events.StopWarming("k"))
+    assert pool.do(events.KeepWarm("k", "", 0)) == []
     assert pool.do(event) == ["start #1 k"]
 
 
@@ -115,7 +115,7 @@ def test_a_seat_that_the_budget_takes_makes_a_place_for_those_who_wait_for_a_sta
     pool = Pool(memory_budget=400)
     pool.register("a", seats_per_process=1, start_bytes=100, seat_bytes=5, can_close=False)
     pool.register("b", start_bytes=100, seat_bytes=5)
-    pool.do(events.Warm("a", "t", 1))
+    pool.do(events.KeepWarm("a", "t", 1))
     pool.started(1)
     pool.opened(2)
     pool.leased("b")
@@ -127,10 +127,10 @@ def test_a_seat_that_the_budget_takes_makes_a_place_for_those_who_wait_for_a_sta
 
 def test_a_process_of_one_seat_that_the_budget_takes_makes_way() -> None:
     pool = Pool(memory_budget=400, max_processes_per_key=1)
-    one_seat = {"seats_per_process": 1, "sharing": Sharing.NONE}
+    one_seat = {"seats_per_process": 1, "sharing": CoreSharing.NONE}
     pool.register("a", start_bytes=100, seat_bytes=5, can_close=False, **one_seat)
     pool.register("b", start_bytes=100, seat_bytes=5)
-    pool.do(events.Warm("a", "t", 1))
+    pool.do(events.KeepWarm("a", "t", 1))
     pool.started(1)
     pool.opened(2)
     pool.leased("b")
@@ -142,11 +142,11 @@ def test_a_process_of_one_seat_that_the_budget_takes_makes_way() -> None:
 def test_tool_sets_that_came_and_went_are_forgotten_by_the_next_one_and_those_that_are_ordered_are_not() -> None:
     pool = Pool(max_processes=8)
     pool.register(seats_per_process=4)
-    pool.do(events.Warm("k", "ordered", 1))
+    pool.do(events.KeepWarm("k", "ordered", 1))
     for number in range(2 * LINES):
         pool.claim(tools=f"tools {number}")
         pool.do(events.ClaimAbandoned(f"c{pool.claims}"), after=1.0)
-    lines = pool.core.books.stables["k"].lines
+    lines = pool.core.books.stables["k"].queues
     assert len(lines) == LINES
     assert "ordered" in lines
     assert f"tools {2 * LINES - 1}" in lines

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ostler.pool.core import events
-from ostler.pool.core.reasons import Hold, KeyReasons, Reason, reasons
+from ostler.pool.core.reasons import Hold, KeyReasons, TargetReason, reasons
 from ostler.pool.core.sizing import ReserveRule
 from tests.unit.core.driver import Pool
 
@@ -42,17 +42,17 @@ def test_each_target_has_its_reason() -> None:
     pool = learning()
     assert reasons(pool.core.books, "never heard of") is None
     assert explained(pool).lines == ()
-    pool.do(events.Warm("k", "", 0))
-    assert (line(pool).because, line(pool).target) == (Reason.QUIET, 0)
+    pool.do(events.KeepWarm("k", "", 0))
+    assert (line(pool).because, line(pool).target) == (TargetReason.QUIET, 0)
     pool.do(events.Hint("k", ""))
-    assert (line(pool).because, line(pool).target) == (Reason.HINT, 1)
+    assert (line(pool).because, line(pool).target) == (TargetReason.HINT, 1)
     assert line(pool).hinted_for > 0
-    pool.do(events.Warm("k", "", 2))
-    assert (line(pool).because, line(pool).target) == (Reason.FLOOR, 2)
+    pool.do(events.KeepWarm("k", "", 2))
+    assert (line(pool).because, line(pool).target) == (TargetReason.FLOOR, 2)
     crowd(pool, 3)
-    assert (line(pool).because, line(pool).target) == (Reason.BURST, 3)
-    pool.do(events.Warm("k", "", 9))
-    assert (line(pool).because, line(pool).target) == (Reason.MOST, 4)
+    assert (line(pool).because, line(pool).target) == (TargetReason.BURST, 3)
+    pool.do(events.KeepWarm("k", "", 9))
+    assert (line(pool).because, line(pool).target) == (TargetReason.MOST, 4)
 
 
 def test_steady_traffic_is_named_once_a_burst_is_over() -> None:
@@ -60,7 +60,7 @@ def test_steady_traffic_is_named_once_a_burst_is_over() -> None:
     for _ in range(10):
         pool.now += 20.0
         pool.claim()
-    assert (line(pool).because, line(pool).steady, line(pool).burst) == (Reason.STEADY, 2, 1)
+    assert (line(pool).because, line(pool).steady, line(pool).burst) == (TargetReason.STEADY, 2, 1)
     assert line(pool).expected < 1
 
 
@@ -113,7 +113,7 @@ def test_a_first_answer_is_named_only_where_something_makes_way_for_it() -> None
     pool.started(1)
     pool.opened(2)
     pool.register("b")
-    assert pool.do(events.Warm("b", "", 1)) == []
+    assert pool.do(events.KeepWarm("b", "", 1)) == []
     assert explained(pool, "b").holds == (Hold.FIRST_ANSWER,)
     pool.do(events.Pause("b"))
     assert explained(pool, "b").holds == (Hold.KEY_PAUSED,)
@@ -125,12 +125,12 @@ def test_a_first_answer_is_named_only_where_something_makes_way_for_it() -> None
     assert explained(pool, "b").holds == (Hold.POOL_CAP,), "who waits makes way for nobody"
 
 
-def history(seed: int) -> Iterator[tuple[events.Event, float]]:
+def history(seed: int) -> Iterator[tuple[events.CoreEvent, float]]:
     """A random day at a small pool."""
     random_ = random.Random(seed)
     for number in range(120):
         claim = events.Claim(f"c{number}", "k", random_.choice(["", "t"]), "ann", 1e9)
-        wish = random_.choice([events.Warm("k", "", random_.randrange(3)), events.Hint("k", "t"), events.Tick()])
+        wish = random_.choice([events.KeepWarm("k", "", random_.randrange(3)), events.Hint("k", "t"), events.Tick()])
         yield random_.choice([claim, claim, wish]), random_.choice([0.0, 0.01, 0.6, 5.0, 700.0])
 
 

@@ -15,9 +15,9 @@ def opens(found: list[Action]) -> list[actions.OpenSeat]:
 
 def warmed(floor: int) -> PoolCore:
     """A core with `floor` parked seats at time 1."""
-    core = PoolCore(Limits(give_way=PAUSE / 10))  # the pause alone: no first answer is waited for
+    core = PoolCore(Limits(defer_limit=PAUSE / 10))  # the pause alone: no first answer is waited for
     core.handle(events.KeyRegistered("k", SPEC), 0.0)
-    (start,) = [one for one in core.handle(events.Warm("k", "", floor), 0.0) if isinstance(one, actions.StartSlot)]
+    (start,) = [one for one in core.handle(events.KeepWarm("k", "", floor), 0.0) if isinstance(one, actions.StartSlot)]
     core.handle(events.SlotStarted(start.slot, 0.5), 0.1)
     for opened in opens(core.handle(events.Tick(), 0.9)):
         core.handle(events.SeatOpened(opened.seat), 1.0)

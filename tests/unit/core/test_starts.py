@@ -340,7 +340,7 @@ def test_a_key_that_is_cooled_asks_for_no_spares_until_somebody_asks_for_it() ->
     pool = Pool()
     pool.register("a", spares=1, cwd_per_session=True)
     pool.started(1)
-    pool.do(events.Cool("a"))
+    pool.do(events.StopWarming("a"))
     assert pool.tick(1.0) == ["stop #1 soft surplus"]
     assert pool.gone(1) == []
     assert pool.tick(1.0) == []
@@ -362,7 +362,7 @@ def test_over_budget_sheds_parked_then_idle_and_never_leased() -> None:
         pool.register(key, start_bytes=100, seat_bytes=10)
     lease = pool.leased("a")
     pool.release(pool.leased("b"))
-    pool.do(events.Warm("b", "t", 1))
+    pool.do(events.KeepWarm("b", "t", 1))
     (seat,) = pool.core.books.opening
     pool.opened(seat)
     said = pool.do(events.MemorySampled(SlotId(1), 220, 220, 1))
@@ -376,7 +376,7 @@ def test_no_more_is_shed_than_is_needed() -> None:
     pool = Pool(memory_budget=250)
     pool.register("a", start_bytes=100, seat_bytes=10)
     pool.leased("a")
-    pool.do(events.Warm("a", "t", 2))
+    pool.do(events.KeepWarm("a", "t", 2))
     pool.opened(4, 5)
     assert pool.do(events.MemorySampled(SlotId(1), 255, 255, 1)) == ["note over_budget", "close 4"]
 
@@ -385,7 +385,7 @@ def test_no_seat_is_opened_ahead_beyond_the_budget() -> None:
     pool = Pool(memory_budget=105)
     pool.register(start_bytes=100, seat_bytes=10)
     pool.leased()
-    assert pool.do(events.Warm("k", "t", 1)) == []
+    assert pool.do(events.KeepWarm("k", "t", 1)) == []
 
 
 def test_m01_parallel_opens_are_counted_per_group() -> None:

@@ -8,13 +8,13 @@ import pytest
 
 from bench.reserve import table
 from ostler.pool.core import (
+    CoreSharing,
     ImpossibleTransition,
     KeySpec,
     Limits,
     ReserveRule,
     SeatState,
     SettingsError,
-    Sharing,
     SlotState,
     Traits,
     events,
@@ -61,8 +61,8 @@ def test_w08_every_seat_transition(before: SeatState, after: SeatState) -> None:
         lambda: Traits(seats_per_process=0),
         lambda: Traits(recycle_after_leaks=0),
         lambda: Traits(start_bytes=0),
-        lambda: Traits(sharing=Sharing.NONE, seats_per_process=2),
-        lambda: Traits(sharing=Sharing.PER_CWD, seats_per_process=2),
+        lambda: Traits(sharing=CoreSharing.NONE, seats_per_process=2),
+        lambda: Traits(sharing=CoreSharing.PER_CWD, seats_per_process=2),
         lambda: KeySpec("p", "f", Traits(), max_processes=0),
         lambda: KeySpec("p", "f", Traits(), spares=1),
     ],

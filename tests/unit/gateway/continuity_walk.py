@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ostler.gateway import continuity
-from ostler.gateway.continuity import Known, Name, Queue, Way
+from ostler.gateway.continuity import ConversationName, Known, Queue, Way
 from ostler.gateway.records import ParkState
 
 Step = Generator[None, None, None]
@@ -43,8 +43,8 @@ def fork_instructions(held: str, _now: str) -> str:
 class Decider:
     """The decisions of the gateway."""
 
-    turn_updates: Callable[[Name | None, str], bool] = continuity.turn_updates
-    command_moves: Callable[[Name | None, str | None], bool] = continuity.command_moves
+    turn_updates: Callable[[ConversationName | None, str], bool] = continuity.turn_updates
+    command_moves: Callable[[ConversationName | None, str | None], bool] = continuity.command_moves
     joins: Callable[[str, Queue], bool] = continuity.joins
     way_on: Callable[..., Way] = continuity.way_on
     cut: Callable[..., int] = continuity.cut
@@ -127,7 +127,7 @@ class World:
         self.responses: dict[str, Response] = {}
         self.instructions: dict[str, str] = {}
         self.calls: dict[str, str] = {}
-        self.slug: Name | None = None
+        self.slug: ConversationName | None = None
         self.led: str | None = None
         """Where the last client that moved the name led it."""
         self.live: dict[str, Session] = {}
@@ -172,7 +172,7 @@ class World:
         if found is None or found.session_id is None:
             if self.slug is None:
                 session = self.fresh()
-                self.slug, self.led = Name(session), session
+                self.slug, self.led = ConversationName(session), session
             session = str(self.slug.session_id)
         else:
             session = found.session_id
@@ -281,7 +281,7 @@ class World:
         if self.does.command_moves(self.slug, left):
             if self.slug is None:
                 self.harm.append("a command brought a deleted conversation back")
-            self.slug, self.led = Name(session), session
+            self.slug, self.led = ConversationName(session), session
 
     def adds(self) -> Step:
         """An item, by whoever has the name."""
@@ -384,7 +384,7 @@ class World:
             turn.own.add(self.append(session, text, turn.id))
             at_work.memory.append(text)
         if turn.slug and self.does.turn_updates(self.slug, session):
-            self.slug = Name(session)
+            self.slug = ConversationName(session)
         whole = turn.told and turn.asked is not None and not turn.stop
         at_work.known = Known((turn.asked or 0) - 1, frozenset(turn.own)) if whole else None
         if self.rng.random() < 0.2:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ostler.gateway.api.errors import ApiError, of_outcome
 from ostler.gateway.api.items import read_input
 from ostler.gateway.api.keys import Caller
-from ostler.gateway.api.limits import Limits, Place, TooManyRequests
+from ostler.gateway.api.limits import CallerLimits, RequestSlot, TooManyRequests
 from ostler.gateway.api.output import named
 from ostler.gateway.api.prefixes import Prefixes, digest_of
 from ostler.gateway.api.target import slug_of
@@ -127,8 +127,8 @@ def test_prefixes_are_bounded_and_taken_once() -> None:
 
 
 def test_a_key_has_a_rate_and_a_number_of_requests_at_once() -> None:
-    limits, caller = Limits(), Caller("ann", concurrency=2, per_minute=3)
-    first, second, third = (Place(limits, caller, 0.0) for _ in range(3))
+    limits, caller = CallerLimits(), Caller("ann", concurrency=2, per_minute=3)
+    first, second, third = (RequestSlot(limits, caller, 0.0) for _ in range(3))
     for place in (first, first, second):
         place.take()
     with pytest.raises(TooManyRequests) as at_once:
@@ -142,8 +142,8 @@ def test_a_key_has_a_rate_and_a_number_of_requests_at_once() -> None:
     with pytest.raises(TooManyRequests) as in_a_minute:
         third.count()
     assert in_a_minute.value.retry_after == 20
-    Place(limits, caller, 20.0).count()
-    other = Place(limits, Caller("bob"), 0.0)
+    RequestSlot(limits, caller, 20.0).count()
+    other = RequestSlot(limits, Caller("bob"), 0.0)
     other.take()
     other.count()
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from ostler.gateway.checks import EVERY, SELDOM, Checks, LastWrite, Problem
 from ostler.gateway.errors import StoreBusy, StoreFull, StoreReadOnly
-from ostler.gateway.stores.watch import NoWatch
+from ostler.gateway.stores.watch import NoStoreWatch
 
 
 @dataclass
 class Store:
     """Says how writing goes, as its watch is told."""
 
-    watch: LastWrite = field(default_factory=lambda: LastWrite(NoWatch()))
+    watch: LastWrite = field(default_factory=lambda: LastWrite(NoStoreWatch()))
     broken: bool = True
     tried: list[float] = field(default_factory=list)
     now: float = 0.0

@@ -3,26 +3,34 @@
 import pytest
 
 from ostler.gateway.commands import load
-from ostler.gateway.commands.registry import BadCommand, Call, Command, Registry, Reply, Words, parse
+from ostler.gateway.commands.registry import (
+    BadCommand,
+    ChatCommand,
+    CommandCall,
+    CommandReply,
+    CommandWords,
+    Registry,
+    parse,
+)
 
 
-async def run(call: Call) -> Reply:
-    return Reply(call.args)
+async def run(call: CommandCall) -> CommandReply:
+    return CommandReply(call.args)
 
 
-def named(name: str, *aliases: str) -> Command:
-    return Command(name, f"does {name}", run, aliases=aliases)
+def named(name: str, *aliases: str) -> ChatCommand:
+    return ChatCommand(name, f"does {name}", run, aliases=aliases)
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("/new", Words("new", "")),
-        ("  /New  ", Words("new", "")),
-        ("/title  My plan ", Words("title", "My plan")),
-        ("/title two\nlines", Words("title", "two\nlines")),
-        ("/undo@ostler_bot 2", Words("undo", "2")),
-        ("/no-such", Words("no-such", "")),
+        ("/new", CommandWords("new", "")),
+        ("  /New  ", CommandWords("new", "")),
+        ("/title  My plan ", CommandWords("title", "My plan")),
+        ("/title two\nlines", CommandWords("title", "two\nlines")),
+        ("/undo@ostler_bot 2", CommandWords("undo", "2")),
+        ("/no-such", CommandWords("no-such", "")),
         ("see /new in the manual", None),
         ("/etc/hosts is a file", None),
         ("//new", None),
@@ -32,7 +40,7 @@ def named(name: str, *aliases: str) -> Command:
         ("", None),
     ],
 )
-def test_d20_a_command_is_a_slash_and_a_word_at_the_beginning(text: str, words: Words | None) -> None:
+def test_d20_a_command_is_a_slash_and_a_word_at_the_beginning(text: str, words: CommandWords | None) -> None:
     assert parse(text) == words
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ostler.gateway.config.check import check
-from ostler.gateway.config.errors import ConfigError, UnknownKey, UnknownVariable
+from ostler.gateway.config.errors import ConfigError, UnknownSettingKey, UnknownVariable
 from ostler.gateway.config.load import load
 from ostler.gateway.config.settings import Settings, shown
 from ostler.pool.flag import BadFlag
@@ -140,7 +140,7 @@ def test_a_variable_reaches_any_depth_and_any_type(tmp_path: Path) -> None:
 def test_an_unknown_key_is_named_with_its_nearest(
     tmp_path: Path, text: str, environ: dict[str, str], nearest: str
 ) -> None:
-    with pytest.raises(UnknownKey) as caught:
+    with pytest.raises(UnknownSettingKey) as caught:
         loaded(tmp_path, text, **environ)
     assert caught.value.nearest == nearest
 

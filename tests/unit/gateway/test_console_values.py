@@ -10,19 +10,19 @@ import pytest
 
 from ostler.gateway.api.keys import Caller, KeyRing, digest, key_ring
 from ostler.gateway.config.settings import AuthSettings, KeySettings
-from ostler.gateway.console.board import WATCHERS, Board, Lookout, without_ages
+from ostler.gateway.console.board import WATCHERS, StatusSources, StatusView, without_ages
 from ostler.gateway.console.entrance import fields, network_of
 from ostler.gateway.console.errors import TooManyWatchers
-from ostler.gateway.console.guests import HOURS, MOST, Guests, cookie_of
-from ostler.gateway.console.shell import Shell, hashed
+from ostler.gateway.console.guests import HOURS, MOST, BrowserSessions, cookie_of
+from ostler.gateway.console.shell import HtmlPage, hashed
 from ostler.gateway.console.socket import familiar
 from ostler.gateway.console.tags import status_body
 from ostler.gateway.console.turns import FAILURES, PHASES, TURNS, RecentTurns
 from ostler.gateway.console.words import HOLDS, table
 from ostler.gateway.correlation import NONE
-from ostler.gateway.sessions.outcome import Outcome, Status, failed
+from ostler.gateway.sessions.outcome import TurnOutcome, TurnStatus, failed
 from ostler.gateway.sessions.reports import TurnReport
-from ostler.gateway.sessions.timings import Timings
+from ostler.gateway.sessions.timings import TurnTimings
 from ostler.pool.core.reasons import Hold
 from ostler.pool.keys import TransportKey
 
@@ -30,10 +30,12 @@ KEY = TransportKey("demo", "demo", "/tmp")
 EVIL = '<img src=x onerror="alert(1)">\'&'
 
 
-def report(outcome: Outcome, number: int = 0) -> TurnReport:
+def report(outcome: TurnOutcome, number: int = 0) -> TurnReport:
     facts = {"spawn": 1.5, "bridge": 0.0, "session_new": 2.0, "first_tool": 0.0, "generation": 4.0,
              "transport": "pool", "warmth": "cold", "session_id": "sess_secret"}  # fmt: skip
-    return TurnReport("sess_secret", f"resp_{'0' * 24}{number:08x}", KEY, outcome, facts, Timings(lambda: 0.0), NONE)
+    return TurnReport(
+        "sess_secret", f"resp_{'0' * 24}{number:08x}", KEY, outcome, facts, TurnTimings(lambda: 0.0), NONE
+    )
 
 
 def test_a_past_turn_names_no_session_and_no_whole_id_and_no_secret() -> None:
@@ -50,15 +52,15 @@ def test_a_past_turn_names_no_session_and_no_whole_id_and_no_secret() -> None:
 def test_the_rings_are_bounded() -> None:
     recent = RecentTurns(lambda: 0.0)
     for number in range(200):
-        recent.turn_ended(report(failed("x", "y") if number % 2 else Outcome(Status.COMPLETED), number))
+        recent.turn_ended(report(failed("x", "y") if number % 2 else TurnOutcome(TurnStatus.COMPLETED), number))
     assert (len(recent.turns), len(recent.failures)) == (TURNS, FAILURES)
     assert recent.outcomes == {"completed": 100, "failed": 100}
 
 
-def guests(now: list[float]) -> Guests:
+def guests(now: list[float]) -> BrowserSessions:
     ring = KeyRing(((digest("the-key"), Caller("ops", admin=True)),))
     numbers = itertools.count()
-    return Guests(ring, lambda: now[0], lambda: f"cookie-{next(numbers)}")
+    return BrowserSessions(ring, lambda: now[0], lambda: f"cookie-{next(numbers)}")
 
 
 def test_a_guest_stays_for_hours_or_until_he_leaves() -> None:
@@ -152,7 +154,7 @@ def test_no_text_of_the_pool_becomes_markup() -> None:
 
 
 def test_a_page_allows_exactly_what_it_holds() -> None:
-    page = Shell().page("<x>", "<p>body</p>", script="status")
+    page = HtmlPage().page("<x>", "<p>body</p>", script="status")
     policy = page.headers["content-security-policy"]
     (style,), (script,) = (re.findall(rf"<{tag}>(.*?)</{tag}>", page.html, re.DOTALL) for tag in ("style", "script"))
     assert f"style-src {hashed(style)};" in policy
@@ -160,7 +162,7 @@ def test_a_page_allows_exactly_what_it_holds() -> None:
     assert "unsafe" not in policy
     assert "<title>&lt;x&gt; - ostler" in page.html
     assert not re.search(r"(?:https?:)?//\w", page.html.replace("http://www.w3.org", ""))
-    assert "script-src" not in Shell().page("x", "", script=None).headers["content-security-policy"]
+    assert "script-src" not in HtmlPage().page("x", "", script=None).headers["content-security-policy"]
 
 
 def test_ages_are_no_change() -> None:
@@ -175,7 +177,7 @@ def test_columns_are_as_wide_as_they_must_be() -> None:
 def test_a_place_among_those_who_look_is_taken_at_once_and_free_when_nobody_has_it() -> None:
     """A stream that was never begun (its client left first) has no end that could give its place back."""
     nothing = cast("Any", None)
-    board = Board(Lookout(nothing, nothing, nothing, "1", lambda: 0.0, lambda: 0.0))
+    board = StatusView(StatusSources(nothing, nothing, nothing, "1", lambda: 0.0, lambda: 0.0))
     watches = [board.watch() for _ in range(WATCHERS)]
     with pytest.raises(TooManyWatchers):
         board.watch()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ostler.gateway import continuity
-from ostler.gateway.continuity import Known, Name, Queue, Way
+from ostler.gateway.continuity import ConversationName, Known, Queue, Way
 from tests.unit.gateway.continuity_walk import Decider, mutant, walk
 
 SEEDS = 300
@@ -101,9 +101,9 @@ def test_n19_n20_n21_n22_n23_n24_n25_the_walk_finds_every_seeded_mistake(name: s
 @pytest.mark.parametrize(
     ("decide", "expected"),
     [
-        (lambda: continuity.turn_updates(Name(None), "s1"), True),
+        (lambda: continuity.turn_updates(ConversationName(None), "s1"), True),
         (lambda: continuity.command_moves(None, None), True),
-        (lambda: continuity.command_moves(Name(None), "s1"), True),
+        (lambda: continuity.command_moves(ConversationName(None), "s1"), True),
         (lambda: continuity.joins("r1", Queue(busy=True, last=None)), False),
         (lambda: continuity.cut([None, "r1"], "r0", begins=False), 2),
         (lambda: continuity.cut(["r1", "r1", "r2"], "r1", begins=False), 2),

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from ostler.gateway.sessions.crowding import first_to_go
-from ostler.pool.core import Sharing
+from ostler.pool.core import CoreSharing
 from ostler.pool.core.census import KeyView, LeaseView, SlotView, Snapshot
-from ostler.pool.core.values import Census, LeaseId, SlotId, SlotState
+from ostler.pool.core.values import LeaseId, PoolCensus, SlotId, SlotState
 from tests.unit.core.driver import Pool
 
-CENSUS = Census(
+CENSUS = PoolCensus(
     processes=2,
     starting=0,
     ready=2,
@@ -103,7 +103,7 @@ def test_a_process_that_waits_for_its_last_turn_is_no_hope_for_who_waits() -> No
     assert first_to_go(seen(others, leases, dying=2), [1]) is None
 
 
-@pytest.mark.parametrize("traits", [{}, {"sharing": Sharing.NONE, "seats_per_process": 1}])
+@pytest.mark.parametrize("traits", [{}, {"sharing": CoreSharing.NONE, "seats_per_process": 1}])
 def test_one_who_waits_costs_one_seat_however_long_its_agent_takes_to_close_it(traits: dict[str, Any]) -> None:
     pool = Pool(max_processes_per_key=3 if traits else 1)
     pool.register(**traits)

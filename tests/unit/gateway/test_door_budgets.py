@@ -3,15 +3,15 @@
 import pytest
 from starlette.responses import Response
 
-from ostler.gateway.api.door import LOOKS_PER_MINUTE, Door
+from ostler.gateway.api.door import LOOKS_PER_MINUTE, AuthMiddleware
 from ostler.gateway.api.keys import Caller, KeyRing
 
 HEADERS = [(b"host", b"localhost:1")]
 
 
-def door(**limits: int) -> Door:
+def door(**limits: int) -> AuthMiddleware:
     ring = KeyRing(anyone=Caller(**limits))
-    return Door(
+    return AuthMiddleware(
         Response("served"),
         ring=ring,
         allowed_hosts=(),
@@ -22,7 +22,7 @@ def door(**limits: int) -> Door:
     )
 
 
-async def status(served: Door, method: str, path: str) -> int:
+async def status(served: AuthMiddleware, method: str, path: str) -> int:
     heard: list[int] = []
 
     async def receive() -> dict[str, object]:

@@ -7,19 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ostler.gateway.faces.errors import BadKey
-from ostler.gateway.faces.keys import HTTP, Place, SessionKey, checked_key, key_of
-from ostler.gateway.lines import Lines
+from ostler.gateway.faces.keys import HTTP, ChatPlace, SessionKey, checked_key, key_of
+from ostler.gateway.lines import KeyedLocks
 
 ID = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
 
 
 def test_a25_ra8_a_group_has_a_session_for_each_user_a_thread_one_for_all() -> None:
-    ann, ben = (Place("slack", "7", user, group=True) for user in ("ann", "ben"))
+    ann, ben = (ChatPlace("slack", "7", user, group=True) for user in ("ann", "ben"))
     assert key_of(ann) != key_of(ben)
-    threads = {key_of(Place("slack", "7", user, group=True, thread="t")) for user in ("ann", "ben")}
+    threads = {key_of(ChatPlace("slack", "7", user, group=True, thread="t")) for user in ("ann", "ben")}
     assert len(threads) == 1
-    assert key_of(Place("slack", "7", "ann")) == key_of(Place("slack", "7"))
-    keys = {key_of(ann), key_of(ben), *threads, key_of(Place("slack", "7"))}
+    assert key_of(ChatPlace("slack", "7", "ann")) == key_of(ChatPlace("slack", "7"))
+    keys = {key_of(ann), key_of(ben), *threads, key_of(ChatPlace("slack", "7"))}
     assert {key.platform for key in keys} == {"slack"}
     assert len(keys) == 4
 
@@ -27,11 +27,11 @@ def test_a25_ra8_a_group_has_a_session_for_each_user_a_thread_one_for_all() -> N
 @given(chat=ID, user=ID, thread=ID, other=ID)
 def test_a25_no_two_places_share_a_key(chat: str, user: str, thread: str, other: str) -> None:
     places = [
-        Place("p", chat),
-        Place("p", chat, user, group=True),
-        Place("p", chat, user, thread=thread),
-        Place("q", chat),
-        Place("p", f"{chat}:user:{other}"),
+        ChatPlace("p", chat),
+        ChatPlace("p", chat, user, group=True),
+        ChatPlace("p", chat, user, thread=thread),
+        ChatPlace("q", chat),
+        ChatPlace("p", f"{chat}:user:{other}"),
     ]
     assert len({key_of(place).stored for place in places}) == len(places)
 
@@ -57,13 +57,13 @@ def test_a06_a26_the_platform_of_a_key_is_that_of_the_place_it_was_derived_from(
 
 
 def test_a25_whatever_a_platform_calls_a_chat_has_a_key() -> None:
-    key = key_of(Place("irc", "#a/../b:..", "nick\x00", group=True))
+    key = key_of(ChatPlace("irc", "#a/../b:..", "nick\x00", group=True))
     assert key == checked_key(key.text)
     assert key.platform == "irc"
 
 
 async def test_a_line_is_first_come_first_served_and_holds_nobody_else_up() -> None:
-    lines, order, gate = Lines(), [], asyncio.Event()
+    lines, order, gate = KeyedLocks(), [], asyncio.Event()
 
     async def stand(name: str, number: int) -> None:
         async with lines.stand(name):
@@ -82,7 +82,7 @@ async def test_a_line_is_first_come_first_served_and_holds_nobody_else_up() -> N
 
 
 async def test_whoever_leaves_a_line_makes_way() -> None:
-    lines, held, order = Lines(), asyncio.Event(), []
+    lines, held, order = KeyedLocks(), asyncio.Event(), []
 
     async def stand(number: int) -> None:
         async with lines.stand("k"):

@@ -17,8 +17,8 @@ from ostler.gateway.config.settings import (
     Settings,
     ToolSettings,
 )
-from ostler.gateway.correlation import NONE, ORIGIN, Origin, on_behalf_of, origin_of
-from ostler.gateway.log import LogLines, Redaction, secrets_in, set_up
+from ostler.gateway.correlation import NONE, ORIGIN, RequestOrigin, on_behalf_of, origin_of
+from ostler.gateway.log import LogLines, LogRedaction, secrets_in, set_up
 
 SECRETS = [
     "sk-the-key-of-a-person",
@@ -47,7 +47,7 @@ def record(text: str, **extra: object) -> logging.LogRecord:
 
 
 def as_json(made: logging.LogRecord, *patterns: str) -> dict[str, object]:
-    line = LogLines(Redaction(secrets_in(SETTINGS), patterns), form="json", colours=False).format(made)
+    line = LogLines(LogRedaction(secrets_in(SETTINGS), patterns), form="json", colours=False).format(made)
     found: dict[str, object] = json.loads(line)
     return found
 
@@ -68,7 +68,7 @@ def untouched_logging() -> Iterator[None]:
 
 
 def test_a_line_says_what_when_and_on_whose_behalf() -> None:
-    with on_behalf_of(Origin("req_1"), session_id="s"):
+    with on_behalf_of(RequestOrigin("req_1"), session_id="s"):
         line = as_json(record("it rains", facts={"wet": True}, place="here"))
     wanted = {"event": "it rains", "level": "warning", "logger": "ostler.test", "request_id": "req_1"}
     assert {**wanted, "session_id": "s", "wet": True, "place": "here"}.items() <= line.items()
@@ -78,7 +78,7 @@ def test_a_line_says_what_when_and_on_whose_behalf() -> None:
 
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_w11_no_secret_of_the_configuration_gets_into_a_line_by_any_way(form: str) -> None:
-    lines = LogLines(Redaction(secrets_in(SETTINGS), ["c[a-z]t"]), form=form, colours=False)
+    lines = LogLines(LogRedaction(secrets_in(SETTINGS), ["c[a-z]t"]), form=form, colours=False)
     try:
         int(f"refused {SECRETS[2]}")
     except ValueError:
@@ -118,4 +118,4 @@ def test_a_trace_parent_is_taken_only_if_it_is_one() -> None:
     good = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     assert origin_of({b"traceparent": good}, "new").traceparent == good.decode()
     for bad in (b"00-" + b"0" * 32 + b"-b7ad6b7169203331-01", b"01-x", b""):
-        assert origin_of({b"traceparent": bad}, "new") == Origin("new", "")
+        assert origin_of({b"traceparent": bad}, "new") == RequestOrigin("new", "")

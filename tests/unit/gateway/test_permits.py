@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from ostler.gateway.sessions.permits import WIDTH, Permits, Rule, narrowest, of_function
+from ostler.gateway.sessions.permits import WIDTH, PermissionRule, PermissionRules, narrowest, of_function
 from ostler.pool.events import PermissionAsked, PermissionOption
 from ostler.pool.keys import TransportKey
 from ostler.wire.json import JsonObject
@@ -27,8 +27,8 @@ def test_n43_qwen_names_a_function_in_its_options_only() -> None:
 
 
 def test_nobody_widens_what_another_one_says() -> None:
-    for house, model, key in product(Rule, (None, *Rule), (None, *Rule)):
-        permits = Permits(house, {"demo/*": model} if model else {"other/*": Rule.ALLOW})
+    for house, model, key in product(PermissionRule, (None, *PermissionRule), (None, *PermissionRule)):
+        permits = PermissionRules(house, {"demo/*": model} if model else {"other/*": PermissionRule.ALLOW})
         rule = permits.rule(KEY, key)
         said = [each for each in (model, key) if each is not None]
         assert rule is (min(said, key=lambda each: WIDTH[each]) if said else house)
@@ -36,10 +36,10 @@ def test_nobody_widens_what_another_one_says() -> None:
 
 
 def test_only_agents_that_ask_can_be_held_to_a_rule() -> None:
-    permits = Permits(Rule.ASK, asking=frozenset({"gemini-acp"}))
-    assert [permits.kept(KEY, rule) for rule in Rule] == [False, False, False, True]
-    assert permits.kept(TransportKey("gemini-acp", "x", "/"), Rule.DENY)
-    assert Permits().kept(KEY, Rule.DENY)
+    permits = PermissionRules(PermissionRule.ASK, asking=frozenset({"gemini-acp"}))
+    assert [permits.kept(KEY, rule) for rule in PermissionRule] == [False, False, False, True]
+    assert permits.kept(TransportKey("gemini-acp", "x", "/"), PermissionRule.DENY)
+    assert PermissionRules().kept(KEY, PermissionRule.DENY)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from ostler.gateway.readiness import FORGIVEN_AFTER, LASTS, LATE, SEVERAL, SLOWER, Readiness
 from ostler.pool.keys import TransportKey
-from ostler.pool.roster import UnderWay, Work
+from ostler.pool.roster import UnderWay, WorkKind
 
 KEY = TransportKey("demo", "default", "/tmp")
 
@@ -25,7 +25,7 @@ class Hanging:
     """A pool in which one thing has been under way since a moment."""
 
     clock: Clock
-    work: Work = Work.START
+    work: WorkKind = WorkKind.START
     since: float | None = None
 
     def __call__(self) -> list[UnderWay]:
@@ -112,14 +112,14 @@ def test_one_broken_provider_of_two_leaves_the_gateway_ready() -> None:
     assert not readiness.ready
 
 
-@pytest.mark.parametrize("work", list(Work))
-def test_w46_what_hangs_turns_it_red_within_30_s_although_an_old_process_serves(work: Work) -> None:
+@pytest.mark.parametrize("work", list(WorkKind))
+def test_w46_what_hangs_turns_it_red_within_30_s_although_an_old_process_serves(work: WorkKind) -> None:
     old = Old()
     old.pool.work, old.pool.since = work, old.clock.now
     red = old.red_after(60)
     assert red is not None
     assert LATE <= red <= 30
-    if work is Work.START:
+    if work is WorkKind.START:
         old.readiness.started("demo", "started", "", 40)
     else:
         old.readiness.opened("demo", "opened", 40)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ostler.gateway.models import Models
 from ostler.gateway.records import MessageRecord, NewMessage, Role, SessionQuery, SessionRecord
 from ostler.gateway.stores.exchange import Brought, bundles
-from ostler.gateway.talk.aim import Words, within, words_of
+from ostler.gateway.talk.aim import TypedWords, within, words_of
 from ostler.gateway.talk.exports import jsonl, markdown
 from ostler.gateway.talk.lists import ago, counted, message_lines, session_lines, short
 from ostler.gateway.talk.naming import NoSuchModel, model_named
@@ -70,7 +70,7 @@ def test_b27_b29_what_was_typed_behind_resume(typed: str, text: str, number: int
 
 @given(st.text())
 def test_b27_whatever_is_typed_is_read(typed: str) -> None:
-    assert isinstance(words_of(typed), Words)
+    assert isinstance(words_of(typed), TypedWords)
     assert words_of(typed).number is None or typed.strip()
 
 

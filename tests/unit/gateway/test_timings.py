@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from ostler.gateway.sessions.timings import EVENT, Timings
+from ostler.gateway.sessions.timings import EVENT, TurnTimings
 from ostler.pool.lease import Waited
 
 
@@ -17,10 +17,10 @@ class Clock:
         return self.now
 
 
-def driven(*steps: tuple[float, str]) -> Timings:
+def driven(*steps: tuple[float, str]) -> TurnTimings:
     """A turn whose marks come after so many seconds each."""
     clock = Clock()
-    timings = Timings(clock)
+    timings = TurnTimings(clock)
     marks = {
         "begin": timings.begin, "store": timings.store, "sit": timings.sit, "prompt": timings.prompt,
         "tool": timings.tool_called, "speak": timings.speak, "end": lambda: timings.report("s", "t"),

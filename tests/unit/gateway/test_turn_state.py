@@ -4,9 +4,9 @@ from dataclasses import MISSING, fields
 from itertools import count
 
 from ostler.gateway.sessions.ask import Ask
-from ostler.gateway.sessions.calls import Desk
-from ostler.gateway.sessions.scribe import Nobody
-from ostler.gateway.sessions.timings import Timings
+from ostler.gateway.sessions.calls import PendingCalls
+from ostler.gateway.sessions.scribe import DiscardingSink
+from ostler.gateway.sessions.timings import TurnTimings
 from ostler.gateway.sessions.turn import Turn
 from ostler.pool.events import PermissionAsked, TurnEvent
 from ostler.pool.keys import TransportKey
@@ -20,15 +20,15 @@ async def test_w06_a_new_turn_starts_with_default_approval_state() -> None:
     clock = count()
 
     def turn(name: str) -> Turn:
-        return Turn(name, Ask(KEY, (), "hello", ()), Nobody(), Timings(lambda: float(next(clock))))
+        return Turn(name, Ask(KEY, (), "hello", ()), DiscardingSink(), TurnTimings(lambda: float(next(clock))))
 
     def put(event: TurnEvent) -> None:
         del event
 
     one = turn("one")
-    one.desk = Desk(put, lambda prefix: f"{prefix}_{next(clock)}", 0.0)
-    one.desk.close("the turn is over")
-    assert await one.desk.permit(PermissionAsked("p1", "remove it", [], {}), hands_over=False) is None
+    one.pending_calls = PendingCalls(put, lambda prefix: f"{prefix}_{next(clock)}", 0.0)
+    one.pending_calls.close("the turn is over")
+    assert await one.pending_calls.permit(PermissionAsked("p1", "remove it", [], {}), hands_over=False) is None
     two = turn("two")
     assert two.ask.rule is None
     assert two.pending_permissions() == []

@@ -6,7 +6,7 @@ from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.offer import Offer
 from ostler.bridge.session_facts import SessionFacts
 from ostler.bridge.tool import Tool, ToolContext
-from ostler.gateway.sessions.workshop import NOTHING, SessionContext, Workshop
+from ostler.gateway.sessions.workshop import NOTHING, SessionContext, ToolsetFactory
 
 CLIENTS = {"name": "clients", "inputSchema": {"type": "object"}}
 
@@ -47,7 +47,7 @@ async def call(kit: Offer, name: str, context: SessionContext) -> str:
 
 async def test_a_source_yields_tools_for_a_session_and_calls_know_it() -> None:
     notes = Notes()
-    workshop = Workshop([source], wanted=["*"], services={Notes: notes})
+    workshop = ToolsetFactory([source], wanted=["*"], services={Notes: notes})
     context = context_of("alice", "s7")
     kit = (await workshop.outfit(context, remembered=True)).kit(Offer([CLIENTS], parked), lambda: None, 60)
     assert [each["name"] for each in kit.definitions] == ["clients", "note"]
@@ -58,8 +58,8 @@ async def test_a_source_yields_tools_for_a_session_and_calls_know_it() -> None:
 
 async def test_a_session_without_tools_of_ours_has_its_clients_only() -> None:
     functions = Offer([CLIENTS], parked)
-    for workshop in (Workshop([source], wanted=["other_*"]), Workshop([source]), Workshop()):
+    for workshop in (ToolsetFactory([source], wanted=["other_*"]), ToolsetFactory([source]), ToolsetFactory()):
         outfit = await workshop.outfit(context_of("alice"), remembered=True)
         assert outfit is NOTHING
         assert outfit.kit(functions, lambda: None, 60) is functions
-    assert await Workshop([source], wanted=["*"]).outfit(context_of("bob"), remembered=True) is NOTHING
+    assert await ToolsetFactory([source], wanted=["*"]).outfit(context_of("bob"), remembered=True) is NOTHING

@@ -9,13 +9,13 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from ostler.metrics.family import show
 from ostler.metrics.instruments import Instruments
-from ostler.metrics.shelf import MOST, PIECE, Shelf
-from ostler.metrics.words import LONGEST, OTHER, Words
+from ostler.metrics.shelf import MOST, PIECE, MetricRegistry
+from ostler.metrics.words import LONGEST, OTHER, LabelWords
 from tests.support.scrape import read
 
 
-def shelf() -> Shelf:
-    return Shelf(CollectorRegistry())
+def shelf() -> MetricRegistry:
+    return MetricRegistry(CollectorRegistry())
 
 
 def test_every_instrument_says_what_it_is_and_has_bounded_labels() -> None:
@@ -35,11 +35,11 @@ def test_every_instrument_says_what_it_is_and_has_bounded_labels() -> None:
 
 
 def test_a_word_nobody_announced_has_a_place_while_there_is_room_and_then_is_other() -> None:
-    words = Words(2)
+    words = LabelWords(2)
     words.announce(["known"])
     assert [words.word(each) for each in ("a", "b", "c", "known", "a")] == ["a", "b", OTHER, "known", "a"]
-    assert Words(2).word("x" * (LONGEST + 1)) == OTHER
-    assert Words(2).word("two\nlines") == OTHER
+    assert LabelWords(2).word("x" * (LONGEST + 1)) == OTHER
+    assert LabelWords(2).word("two\nlines") == OTHER
 
 
 def test_clients_cannot_make_series_without_end() -> None:
@@ -67,7 +67,7 @@ def test_levels_that_share_a_word_are_added_up() -> None:
 
 def test_a_registry_of_somebody_else_has_the_same_samples() -> None:
     registry = CollectorRegistry()
-    made = Shelf(registry)
+    made = MetricRegistry(registry)
     instruments = Instruments(made)
     instruments.pool.claims.of("demo", 'a "quoted"\\ name', "cold", "none").add(3)
     instruments.turns.phases.of("demo", "pool", "total").observe(0.3, "resp_1")
@@ -108,7 +108,7 @@ def test_what_is_written_out_comes_in_small_pieces() -> None:
         lambda made: made.gauge("ostler_y", "A level.", "kind").of("a", "b"),
     ],
 )
-def test_a_wrong_declaration_is_refused(declare: Callable[[Shelf], object]) -> None:
+def test_a_wrong_declaration_is_refused(declare: Callable[[MetricRegistry], object]) -> None:
     made = shelf()
     made.gauge("ostler_x", "A level.", "kind")
     with pytest.raises(ValueError, match="ostler_"):

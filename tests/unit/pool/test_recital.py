@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import pytest
 
 from ostler.pool.events import Other, Text, Thought, ToolStarted, TurnEvent, UserText
-from ostler.pool.order import Said
+from ostler.pool.order import LastTexts
 from ostler.pool.prompt import FilePart, ImagePart, PromptPart, TextPart
-from ostler.pool.recital import END, REACH, LastSaid, Recital, end_of
+from ostler.pool.recital import END, REACH, LastPrompt, ReplayCheck, end_of
 
 QUESTION = "what is\n  the time in Samarkand, and who says so?"
 NOTE = UserText("[Request interrupted by user]")
@@ -17,13 +17,13 @@ IMAGE = ImagePart("aGk=", "image/png")
 Repeated = Sequence[TurnEvent]
 
 
-def memo(*texts: str, alone: bool = True, answered: bool = True, since: int = 0) -> Said:
-    return Said(end_of([TextPart(text) for text in texts or (QUESTION,)]), alone, answered, since)
+def memo(*texts: str, alone: bool = True, answered: bool = True, since: int = 0) -> LastTexts:
+    return LastTexts(end_of([TextPart(text) for text in texts or (QUESTION,)]), alone, answered, since)
 
 
-def after(*asked: Sequence[PromptPart]) -> Said:
+def after(*asked: Sequence[PromptPart]) -> LastTexts:
     """What is looked for when all of these were answered."""
-    last = LastSaid(Said())
+    last = LastPrompt(LastTexts())
     for parts in asked:
         last.ask(parts)
         last.wordless = False
@@ -31,14 +31,14 @@ def after(*asked: Sequence[PromptPart]) -> Said:
     return last.said
 
 
-def recited(known: Said, *events: TurnEvent, noise: str | None = None) -> Recital:
-    recital = Recital(known, re.compile(noise) if noise else None)
+def recited(known: LastTexts, *events: TurnEvent, noise: str | None = None) -> ReplayCheck:
+    recital = ReplayCheck(known, re.compile(noise) if noise else None)
     for event in events:
-        recital.hear(event)
+        recital.record(event)
     return recital
 
 
-def holds(known: Said, *events: TurnEvent, noise: str | None = None) -> bool:
+def holds(known: LastTexts, *events: TurnEvent, noise: str | None = None) -> bool:
     return recited(known, *EARLIER, *events, noise=noise).holds
 
 
@@ -119,23 +119,23 @@ def test_an_agent_that_repeats_nothing_has_found_nothing() -> None:
 
 
 def test_what_is_remembered_is_the_last_prompt_that_came_to_a_good_end() -> None:
-    last = LastSaid(Said())
+    last = LastPrompt(LastTexts())
     last.ask([TextPart("one")])
     last.wordless = False
     last.end(well=True)
-    assert last.said == Said("one", answered=True)
+    assert last.said == LastTexts("one", answered=True)
     for _ in range(2):
         last.ask([TextPart("cancelled")])
         last.end(well=False)
-    assert last.said == Said("one", answered=True, since=2)
+    assert last.said == LastTexts("one", answered=True, since=2)
     last.ask([TextPart("silent"), IMAGE])
     last.end(well=True)
-    assert last.said == Said("silent", alone=False)
+    assert last.said == LastTexts("silent", alone=False)
 
 
 def test_w41d_behind_a_prompt_without_words_the_one_before_it_is_looked_for() -> None:
     last = after([TextPart(QUESTION)], [IMAGE])
-    assert last == Said(end_of([TextPart(QUESTION)]), answered=True, since=1)
+    assert last == LastTexts(end_of([TextPart(QUESTION)]), answered=True, since=1)
     assert holds(last, UserText(QUESTION), Text("noon"))
     assert holds(last, UserText(QUESTION), Text("noon"), UserText("[an image]"), Text("nice"))
     assert not holds(last)
@@ -143,9 +143,9 @@ def test_w41d_behind_a_prompt_without_words_the_one_before_it_is_looked_for() ->
 
 def test_behind_a_command_of_the_agents_own_nothing_is_looked_for() -> None:
     for command in ("/compact", " /memory:show all\n", "/init\nand more"):
-        assert after([TextPart(QUESTION)], [TextPart(command)]) == Said(answered=True)
+        assert after([TextPart(QUESTION)], [TextPart(command)]) == LastTexts(answered=True)
 
 
 def test_w41d_a_path_is_no_command() -> None:
     asked = "/etc/hosts lacks a line for db1"
-    assert after([TextPart(asked)]) == Said(end_of([TextPart(asked)]), answered=True)
+    assert after([TextPart(asked)]) == LastTexts(end_of([TextPart(asked)]), answered=True)

@@ -11,7 +11,7 @@ import pytest
 from ostler.bridge.threads import Threads
 from ostler.bridge.toolbelt import Toolbelt
 from ostler.gateway.memory.embedded import FILE, EmbeddedMemory, NotReady
-from ostler.gateway.memory.notebook import Kind, Notebook
+from ostler.gateway.memory.notebook import Notebook, NoteKind
 from ostler.gateway.memory.provider import Spoken
 from tests.support.memory import call_of, home_in
 from tests.support.stores import Clock
@@ -124,7 +124,7 @@ def test_a_restart_keeps_everything_in_a_file_of_the_owner_only(tmp_path: Path) 
         book = Notebook(tmp_path / FILE, Clock())
     finally:
         os.umask(before)
-    book.keep(Kind.FACT, "The door code is 4711", session_id="p", **ANNA)
+    book.keep(NoteKind.FACT, "The door code is 4711", session_id="p", **ANNA)
     for file in tmp_path.glob(f"{FILE}*"):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     book.close()
@@ -135,9 +135,9 @@ def test_a_restart_keeps_everything_in_a_file_of_the_owner_only(tmp_path: Path) 
 
 def test_the_oldest_sayings_of_a_user_make_way_and_no_fact_does(tmp_path: Path) -> None:
     book = Notebook(tmp_path / FILE, Clock(), most_sayings=5)
-    book.keep(Kind.FACT, "gamma zero", session_id="p", **ANNA)
+    book.keep(NoteKind.FACT, "gamma zero", session_id="p", **ANNA)
     for number in range(8):
-        book.keep(Kind.SAYING, f"gamma number{number}", session_id="p", **ANNA)
+        book.keep(NoteKind.SAYING, f"gamma number{number}", session_id="p", **ANNA)
     found = {text for (text,) in book._db.execute("SELECT text FROM notes ORDER BY id")}
     assert found == {"gamma zero", *(f"gamma number{number}" for number in range(3, 8))}
     book.close()

@@ -10,11 +10,16 @@ import pytest
 from ostler.bridge.tool import Tool
 from ostler.gateway.memory.lane import MOST_WAITING
 from ostler.gateway.memory.provider import MemoryProvider, Spoken
-from ostler.gateway.sessions.witness import Switch
+from ostler.gateway.sessions.witness import SwitchReason
 from tests.support.memory import Prov, message, remembering
 from tests.support.waiting import eventually, soon
 
-SWITCHES = [(Switch.NEW, True), (Switch.RESUME, False), (Switch.BRANCH, False), (Switch.COMPRESSION, False)]
+SWITCHES = [
+    (SwitchReason.NEW, True),
+    (SwitchReason.RESUME, False),
+    (SwitchReason.BRANCH, False),
+    (SwitchReason.COMPRESSION, False),
+]
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -40,7 +45,7 @@ async def test_b01_a_provider_without_a_switch_hook_is_served_without_a_word(
 
 @pytest.mark.parametrize(("reason", "reset"), SWITCHES)
 async def test_b02_b05_b06_b07_b08_all_get_the_same_switch_once_in_the_order_of_registration(
-    tmp_path: Path, reason: Switch, reset: bool
+    tmp_path: Path, reason: SwitchReason, reset: bool
 ) -> None:
     first = Prov("first")
     second = Prov("second", journal=first.journal)
@@ -69,7 +74,7 @@ async def test_b03_a_provider_that_raises_costs_nobody_a_call(tmp_path: Path, ca
         assert "Miso" in await running.memories.recall("p", "what is the cat called?")
         running.memories.turn_ended("p", "u", "a")
         running.memories.session_ended("p", [message(1, "user", "u")])
-        running.memories.session_switched("q", parent_id="p", reason=Switch.NEW)
+        running.memories.session_switched("q", parent_id="p", reason=SwitchReason.NEW)
     for hook in hooks:
         assert len(well.calls(hook)) == len(broken.calls(hook)) == 1
         (said,) = [text for text in warnings(caplog) if f"broken: {hook}" in text]
@@ -94,14 +99,14 @@ async def test_b03_a_provider_that_does_not_come_up_is_one_warning_and_gets_no_c
 async def test_b04_without_an_id_nobody_is_called(tmp_path: Path, nothing: str) -> None:
     prov = Prov()
     async with remembering(tmp_path, prov) as running:
-        running.memories.session_switched(nothing, parent_id="p", reason=Switch.NEW)
+        running.memories.session_switched(nothing, parent_id="p", reason=SwitchReason.NEW)
         running.memories.session_rewound(nothing)
         running.memories.session_ended(nothing, [])
         running.memories.turn_ended(nothing, "u", "a")
         assert await running.memories.recall(nothing, "u") == ""
         await running.close()
-        running.memories.session_switched(nothing, parent_id="p", reason=Switch.NEW)
-        running.memories.session_switched("q", parent_id="p", reason=Switch.NEW)
+        running.memories.session_switched(nothing, parent_id="p", reason=SwitchReason.NEW)
+        running.memories.session_switched("q", parent_id="p", reason=SwitchReason.NEW)
     assert [call.what for call in prov.journal] == ["initialize", "close"]
 
 
@@ -112,7 +117,7 @@ async def test_b10_w12_what_is_queued_at_a_switch_keeps_the_session_of_its_turn(
         running.memories.turn_ended("p", "old", "a")
         await prov.until_in("sync_turn")
         running.memories.turn_ended("p", "last", "a")
-        running.memories.session_switched("q", parent_id="p", reason=Switch.NEW)
+        running.memories.session_switched("q", parent_id="p", reason=SwitchReason.NEW)
         asked = asyncio.create_task(running.memories.recall("q", "new"))
         running.memories.turn_ended("q", "new", "a")
         gate.set()
@@ -131,7 +136,7 @@ async def test_b13_rb2_the_end_comes_before_the_switch_and_nobody_waits_for_it(t
     other.watch("on_session_switch")
     async with remembering(tmp_path, prov, other) as running:
         running.memories.session_ended("p", [message(1, "user", "u1"), message(2, "assistant", "a1")])
-        running.memories.session_switched("q", parent_id="p", reason=Switch.NEW)
+        running.memories.session_switched("q", parent_id="p", reason=SwitchReason.NEW)
         await prov.until_in("on_session_end")
         await other.until_in("on_session_switch")
         assert prov.calls("on_session_switch") == []

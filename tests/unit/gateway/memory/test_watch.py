@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ostler.gateway.memory.lane import MOST_WAITING
-from ostler.gateway.memory.watch import Recalled, Told
+from ostler.gateway.memory.watch import BackgroundResult, Recalled
 from tests.support.memory import Prov, remembering
 from tests.support.waiting import eventually
 
@@ -16,15 +16,15 @@ class Ledger:
     """A watch that writes down."""
 
     recollections: list[tuple[str, Recalled]] = field(default_factory=list)
-    calls: Counter[tuple[str, str, Told]] = field(default_factory=Counter)
+    calls: Counter[tuple[str, str, BackgroundResult]] = field(default_factory=Counter)
     lags: list[float] = field(default_factory=list)
-    threads: dict[tuple[str, Told], set[int]] = field(default_factory=dict)
+    threads: dict[tuple[str, BackgroundResult], set[int]] = field(default_factory=dict)
 
     def recalled(self, memory: str, outcome: Recalled, seconds: float) -> None:
         assert seconds >= 0
         self.recollections.append((memory, outcome))
 
-    def told(self, memory: str, call: str, outcome: Told, lag: float) -> None:
+    def told(self, memory: str, call: str, outcome: BackgroundResult, lag: float) -> None:
         self.calls[memory, call, outcome] += 1
         self.lags.append(lag)
         self.threads.setdefault((memory, outcome), set()).add(threading.get_ident())
@@ -43,9 +43,17 @@ async def test_a_question_has_one_outcome_and_a_call_one(tmp_path: Path) -> None
     # It had not come up when it was asked, or was known not to.
     assert recalled.pop("absent") in {Recalled.NOTHING, Recalled.SKIPPED}
     assert recalled == {"broken": Recalled.FAILED, "found": Recalled.FOUND, "nothing": Recalled.NOTHING}
-    assert watch.calls["found", "sync_turn", Told.DONE] == watch.calls["found", "on_turn_start", Told.DONE] == 1
-    assert watch.calls["broken", "sync_turn", Told.FAILED] == 1
-    assert watch.calls["absent", "sync_turn", Told.FAILED] == watch.calls["absent", "initialize", Told.FAILED] == 1
+    assert (
+        watch.calls["found", "sync_turn", BackgroundResult.DONE]
+        == watch.calls["found", "on_turn_start", BackgroundResult.DONE]
+        == 1
+    )
+    assert watch.calls["broken", "sync_turn", BackgroundResult.FAILED] == 1
+    assert (
+        watch.calls["absent", "sync_turn", BackgroundResult.FAILED]
+        == watch.calls["absent", "initialize", BackgroundResult.FAILED]
+        == 1
+    )
     assert min(watch.lags) >= 0
     assert all(len(each) == 1 for each in watch.threads.values()), "a number has one thread that tells of it"
 
@@ -67,7 +75,7 @@ async def test_calls_behind_one_that_hangs_are_counted_while_they_wait_and_when_
         for _ in range(MOST_WAITING):
             running.memories.turn_ended("p", "question", "answer")
         await prov.until_in("sync_turn")
-        await eventually(lambda: watch.calls["prov", "queue_prefetch", Told.LOST], "calls are lost")
+        await eventually(lambda: watch.calls["prov", "queue_prefetch", BackgroundResult.LOST], "calls are lost")
         assert running.memories.undone()["prov"] >= MOST_WAITING - 1
         gate.set()
         await eventually(lambda: not running.memories.undone()["prov"], "the rest is done")
