@@ -29,7 +29,7 @@ from bench._table import RESULTS, latest, put
 from bench.headlines import Found, Headline, chart, fallen, keep_baseline, read_baseline, renewed
 from bench.measure import Report, Row
 from ostler.pool.errors import PoolError
-from ostler.pool.process import ProcessError
+from ostler.process import ProcessError
 from tests.agents.pins import InstallFailed
 
 # `arrivals` writes the committed patterns that `reserve` plays.

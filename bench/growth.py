@@ -18,7 +18,7 @@ from bench._gateway.client import Client
 from bench._gateway.process import Running, gateway
 from bench._gateway.turns import CLIENTS, timed
 from bench.measure import Report, interleave
-from ostler.pool.process.tree import measure
+from ostler.process.tree import measure
 
 SESSIONS = (1, 20, 100, 500, 2000)
 LENGTHS = (40, 100, 250, 500)

@@ -21,13 +21,13 @@ from starlette.types import Message, Receive, Scope, Send
 from bench._gateway.client import Client
 from bench._gateway.switched import Switchable, switchable
 from bench.measure import Report, cpu_seconds
-from ostler.gateway.correlation import NONE
-from ostler.gateway.gauges.requests import RequestMetrics
-from ostler.gateway.gauges.store import StoreGauges
-from ostler.gateway.gauges.turns import TurnGauges
-from ostler.gateway.sessions.outcome import TurnOutcome, TurnStatus
-from ostler.gateway.sessions.reports import TurnReport
-from ostler.gateway.sessions.timings import TurnTimings
+from ostler.gateway.model.correlation import NONE
+from ostler.gateway.model.outcome import TurnOutcome, TurnStatus
+from ostler.gateway.ops.gauges.requests import RequestMetrics
+from ostler.gateway.ops.gauges.store import StoreGauges
+from ostler.gateway.ops.gauges.turns import TurnGauges
+from ostler.gateway.turns.reports import TurnReport
+from ostler.gateway.turns.timings import TurnTimings
 from ostler.metrics.instruments import Instruments
 from ostler.metrics.shelf import MetricRegistry
 from ostler.pool.events import Usage

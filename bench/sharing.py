@@ -19,7 +19,7 @@ from bench._gateway.client import Client
 from bench._gateway.process import Running, gateway
 from bench._gateway.turns import turns
 from bench.measure import Report
-from ostler.pool.process.tree import measure
+from ostler.process.tree import measure
 
 BOOT = 0.5
 """Seconds from the start of an agent's program to its first look at a request."""

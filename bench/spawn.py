@@ -17,7 +17,7 @@ from typing import Any
 import uvloop
 
 from bench.measure import Report
-from ostler.pool.process import AgentProcess, Command, Exit, ProcessSupervisor, build_environment
+from ostler.process import AgentProcess, Command, Exit, ProcessSupervisor, build_environment
 
 STARTS = 30
 BALLAST_MB = (0, 2048)

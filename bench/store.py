@@ -18,7 +18,7 @@ from statistics import median
 import uvloop
 
 from bench.measure import Report, interleave, ratio
-from ostler.gateway.records import NewMessage, NewSession, SessionQuery
+from ostler.gateway.model.records import NewMessage, NewSession, SessionQuery
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.connection import connect, make_private
 from ostler.gateway.stores.sqlite.connection import run as execute

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from bench.measure import Report
-from ostler.pool.process.tree import measure
+from ostler.process.tree import measure
 from tests.support.gateways import stand_in
 from tests.support.processes import ESCAPES, alive
 

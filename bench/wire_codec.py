@@ -21,23 +21,23 @@ import uvloop
 
 from bench.measure import Report, cpu_seconds, interleave
 from bench.wire import by_peer, portions, updates
-from ostler.pool.codec import Codec
-from ostler.pool.codecs.acp import AcpCodec
-from ostler.pool.commons import PerHome
-from ostler.pool.connection import AgentConnection, Pending
+from ostler.pool.agent.codec import Codec
+from ostler.pool.agent.codecs.acp import AcpCodec
+from ostler.pool.agent.connection import AgentConnection, Pending
+from ostler.pool.agent.per_home import PerHome
+from ostler.pool.agent.session import AgentSession
+from ostler.pool.agent.transport import Transport
+from ostler.pool.agent.turn import AgentTurn
 from ostler.pool.events import Finished, StopReason, Text
 from ostler.pool.keys import TransportKey
-from ostler.pool.launch import launch
+from ostler.pool.launch.builder import launch
+from ostler.pool.launch.settings import ProviderSettings
 from ostler.pool.order import SeatOrder
 from ostler.pool.permission import allow
-from ostler.pool.process import ProcessSupervisor
 from ostler.pool.prompt import TextPart
 from ostler.pool.providers.acp import PROVIDER as ACP
 from ostler.pool.providers.demo import PROVIDER as DEMO
-from ostler.pool.session import AgentSession
-from ostler.pool.settings import ProviderSettings
-from ostler.pool.transport import Transport
-from ostler.pool.turn import AgentTurn
+from ostler.process import ProcessSupervisor
 from ostler.wire.rpc import Notification, Peer
 
 SESSION = "6f1c0a52-6b1e-4c55-9e39-0f5c5a1f9c11"

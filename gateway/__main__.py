@@ -9,7 +9,7 @@ import sys
 from importlib import import_module
 from types import ModuleType
 
-from ostler.gateway.ending import DONE, WRONG, carried_out
+from ostler.gateway.exit_codes import DONE, WRONG, carried_out
 from ostler.gateway.interrupts import fatal
 
 CLI = "ostler.gateway.cli"

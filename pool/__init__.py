@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ostler.pool.blocking import BlockingPool as BlockingPool
-    from ostler.pool.configuration import PoolSettings as PoolSettings
-    from ostler.pool.configuration import WarmKey as WarmKey
     from ostler.pool.core.settings import Limits as Limits
     from ostler.pool.embed import open_pool as open_pool
     from ostler.pool.errors import AgentStartFailed as AgentStartFailed
@@ -35,13 +33,15 @@ if TYPE_CHECKING:
     from ostler.pool.events import TurnEvent as TurnEvent
     from ostler.pool.keys import TransportKey as TransportKey
     from ostler.pool.keys import canonical_cwd as canonical_cwd
+    from ostler.pool.launch.configuration import PoolSettings as PoolSettings
+    from ostler.pool.launch.configuration import WarmKey as WarmKey
+    from ostler.pool.launch.settings import ProviderSettings as ProviderSettings
     from ostler.pool.lease import Lease as Lease
     from ostler.pool.order import SessionMemo as SessionMemo
     from ostler.pool.pool import TransportPool as TransportPool
     from ostler.pool.ports import PermissionPolicy as PermissionPolicy
     from ostler.pool.ports import Tools as Tools
     from ostler.pool.ports import ToolSet as ToolSet
-    from ostler.pool.settings import ProviderSettings as ProviderSettings
 
 HOMES = {
     "AgentStartFailed": "errors",

@@ -17,17 +17,17 @@ from typing import Any, Self, TypeVar
 
 import uvloop
 
+from ostler.pool.agent.transport import Transport
 from ostler.pool.errors import PoolClosed
 from ostler.pool.events import Finished, TurnEvent
-from ostler.pool.home import LoopHandover, OwnerLoop, RemoteTurn, following
 from ostler.pool.keys import TransportKey
 from ostler.pool.lease import Lease
 from ostler.pool.order import SessionMemo
+from ostler.pool.owner_loop import LoopHandover, OwnerLoop, RemoteTurn, following
 from ostler.pool.pool import TransportPool
 from ostler.pool.ports import PermissionPolicy, Tools, ToolSet
 from ostler.pool.prompt import PromptPart
 from ostler.pool.snapshot import PoolSnapshot
-from ostler.pool.transport import Transport
 
 Result = TypeVar("Result")
 OpenPool = Callable[[], AbstractAsyncContextManager[TransportPool]]

@@ -17,16 +17,16 @@ from functools import partial
 from pathlib import Path
 
 from ostler.pool import providers as known_providers
-from ostler.pool.commons import PerHome
-from ostler.pool.configuration import PoolSettings
+from ostler.pool.agent.per_home import PerHome
+from ostler.pool.agent.transport import Transport
 from ostler.pool.flag import pool_enabled
+from ostler.pool.launch.configuration import PoolSettings
 from ostler.pool.observer import Observer
 from ostler.pool.permission import deny
 from ostler.pool.pool import TransportPool
 from ostler.pool.ports import PermissionPolicy, ToolPort
-from ostler.pool.process.keeper import ProcessSupervisor
 from ostler.pool.provider import Provider
-from ostler.pool.transport import Transport
+from ostler.process.supervisor import ProcessSupervisor
 
 
 def default_runtime_dir(environ: Mapping[str, str]) -> Path:

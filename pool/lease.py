@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from ostler.pool.agent.session import AgentSession
+from ostler.pool.agent.turn import AgentTurn
 from ostler.pool.core.values import ClaimId, LeaseId, SeatId, SlotId
 from ostler.pool.errors import LeaseEnded, PoolError
-from ostler.pool.home import ForeignLoopTurn, LoopHandover, OwnerLoop
 from ostler.pool.keys import TransportKey
+from ostler.pool.owner_loop import ForeignLoopTurn, LoopHandover, OwnerLoop
 from ostler.pool.ports import ToolTicket
 from ostler.pool.prompt import PromptPart, TextPart
 from ostler.pool.provider import Level
-from ostler.pool.session import AgentSession
-from ostler.pool.turn import AgentTurn
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ostler.pool.ports import PermissionPolicy, ToolTicket
-from ostler.pool.process.folder import Folder
+from ostler.process.folder import Folder
 from ostler.wire.json import JsonObject
 
 

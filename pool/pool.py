@@ -20,32 +20,32 @@ from types import TracebackType
 from typing import Self
 
 from ostler.metrics.loops import Loops
-from ostler.pool.catalogue import LaunchCache, placed
-from ostler.pool.configuration import PoolSettings, Share
+from ostler.pool.agent.transport import Transport
 from ostler.pool.core import events
 from ostler.pool.core.actions import Grant, Refuse
 from ostler.pool.core.reasons import reasons
 from ostler.pool.core.values import LeaseId, SeatId, SettingsError, SlotId
-from ostler.pool.decisions import GRANTED, PER_KEY, ClaimDecision, RecentClaims
-from ostler.pool.directories import Directories
-from ostler.pool.engine import Engine
-from ostler.pool.errands import DeferredOrder, DeferredOrders
 from ostler.pool.errors import AgentStartFailed, NoToolPort
-from ostler.pool.floors import WarmKeys
-from ostler.pool.home import OwnerLoop
 from ostler.pool.keys import TransportKey
+from ostler.pool.launch.configuration import PoolSettings, Share
+from ostler.pool.launch.directories import Directories
 from ostler.pool.lease import Lease, LeaseState, Waited
-from ostler.pool.looks import PATIENCE
 from ostler.pool.observer import Counts, Guarded, Observer
 from ostler.pool.order import SessionMemo
+from ostler.pool.owner_loop import OwnerLoop
 from ostler.pool.permission import deny
 from ostler.pool.ports import PermissionPolicy, ToolOffer, ToolPort, Tools, ToolSet
+from ostler.pool.probe import PATIENCE
 from ostler.pool.provider import Provider
-from ostler.pool.refusals import refusal_error
-from ostler.pool.roster import LiveProcess, LiveSeat, PoolKey, UnderWay
+from ostler.pool.runner.actions import SeatWish, StartTransport
+from ostler.pool.runner.decisions import GRANTED, PER_KEY, ClaimDecision, RecentClaims
+from ostler.pool.runner.deferred_orders import DeferredOrder, DeferredOrders
+from ostler.pool.runner.engine import Engine
+from ostler.pool.runner.launch_cache import LaunchCache, placed
+from ostler.pool.runner.live import LiveProcess, LiveSeat, PoolKey, UnderWay
+from ostler.pool.runner.refusals import refusal_error
+from ostler.pool.runner.warm_keys import WarmKeys
 from ostler.pool.snapshot import PoolSnapshot, snapshot
-from ostler.pool.stablehand import SeatWish, StartTransport
-from ostler.pool.transport import Transport
 from ostler.pool.why import ClaimView, Why
 
 log = logging.getLogger(__name__)

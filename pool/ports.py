@@ -1,4 +1,4 @@
-"""What the pool needs of the outside, as protocols. The gateway introduces the real ones (`gateway/app.py`).
+"""What the pool needs of the outside, as protocols. The gateway introduces the real ones (`gateway/server/app.py`).
 
 Rules:
 - The pool never imports the bridge; the bridge's `Bridge` and `Binding` satisfy `ToolPort` and `ToolTicket` by shape.

@@ -9,8 +9,8 @@ from enum import Enum
 from typing import Any
 
 from ostler.pool.core.census import Snapshot
-from ostler.pool.engine import Engine
 from ostler.pool.errors import AgentStartFailed, PoolError, TransportLost
+from ostler.pool.runner.engine import Engine
 
 
 @dataclass(frozen=True, slots=True)

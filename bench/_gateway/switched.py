@@ -21,16 +21,16 @@ from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bench._gateway.process import LIMITS, PLAIN
-from ostler.gateway.app import open_gateway
 from ostler.gateway.config.load import load
 from ostler.gateway.config.settings import Settings
-from ostler.gateway.gauges.gauges import Gauges
-from ostler.gateway.gauges.store import StoreGauges
-from ostler.gateway.gauges.turns import TurnGauges
-from ostler.gateway.listener import address_of, listen_tcp
-from ostler.gateway.models import Models
-from ostler.gateway.serving import Server
-from ostler.gateway.sessions.reports import TurnReport
+from ostler.gateway.model.model_names import Models
+from ostler.gateway.ops.gauges.gauges import Gauges
+from ostler.gateway.ops.gauges.store import StoreGauges
+from ostler.gateway.ops.gauges.turns import TurnGauges
+from ostler.gateway.server.app import open_gateway
+from ostler.gateway.server.listener import address_of, listen_tcp
+from ostler.gateway.server.serving import Server
+from ostler.gateway.turns.reports import TurnReport
 
 
 @dataclass

@@ -20,15 +20,15 @@ from ostler.bridge.channels.http import HttpChannel
 from ostler.bridge.channels.http_app import HttpSettings
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
-from ostler.pool.commons import PerHome
+from ostler.pool.agent.per_home import PerHome
+from ostler.pool.agent.transport import Transport
 from ostler.pool.errors import PoolError
-from ostler.pool.launch import launch
+from ostler.pool.launch.builder import launch
 from ostler.pool.order import SeatOrder
 from ostler.pool.permission import allow
-from ostler.pool.process import ProcessSupervisor
 from ostler.pool.provider import Provider, Sharing, ToolChannel
 from ostler.pool.providers import load
-from ostler.pool.transport import Transport
+from ostler.process import ProcessSupervisor
 
 TOOL = {"name": "peek", "description": "Looks.", "inputSchema": {"type": "object", "properties": {}}}
 SESSIONS = 8

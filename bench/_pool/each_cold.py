@@ -33,7 +33,7 @@ def burn():
     while time.thread_time() < end:
         pass
 burn()
-agent = subprocess.Popen([sys.executable, "-m", "ostler.pool.demo", *sys.argv[1:]], stdin=subprocess.PIPE)
+agent = subprocess.Popen([sys.executable, "-m", "ostler.demo", *sys.argv[1:]], stdin=subprocess.PIPE)
 fresh = True
 for line in sys.stdin.buffer:
     if fresh and b'"session/prompt"' in line:

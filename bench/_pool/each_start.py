@@ -21,15 +21,15 @@ from dataclasses import replace
 from bench._pool.ground import GEMINI, Ground
 from bench._pool.stage import stage
 from bench.measure import Report, ratio
-from ostler.pool.commons import PerHome
+from ostler.pool.agent.per_home import PerHome
+from ostler.pool.agent.transport import Transport
 from ostler.pool.errors import PoolError
-from ostler.pool.launch import Launch, launch
+from ostler.pool.launch.builder import Launch, launch
 from ostler.pool.order import SeatOrder
 from ostler.pool.permission import allow
-from ostler.pool.process import ProcessSupervisor
 from ostler.pool.provider import Provider
 from ostler.pool.providers import load
-from ostler.pool.transport import Transport
+from ostler.process import ProcessSupervisor
 
 COMMANDS = {
     "gemini-acp": ("gemini", "--acp"),

@@ -24,11 +24,11 @@ from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
 from ostler.pool import Lease, PoolSettings, ProviderSettings, ToolSet, TransportKey, TransportPool, open_pool
 from ostler.pool.events import Finished, Text
-from ostler.pool.launch import Launch, launch
+from ostler.pool.launch.builder import Launch, launch
 from ostler.pool.observer import Counts
-from ostler.pool.process.tree import measure
 from ostler.pool.provider import Provider
 from ostler.pool.providers import load
+from ostler.process.tree import measure
 from tests.agents.recipes import RECIPES, Place
 
 GEMINI = "gemini-acp"

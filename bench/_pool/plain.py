@@ -15,7 +15,7 @@ from typing import Any
 
 from bench._pool.ground import TOOLS, whoami
 from ostler.bridge.server import Bridge
-from ostler.pool.launch import Launch
+from ostler.pool.launch.builder import Launch
 
 LINE_LIMIT = 1 << 26
 

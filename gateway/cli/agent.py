@@ -7,7 +7,7 @@ agent does not use. The pid stays, so whoever started us still holds the right p
 import os
 import sys
 
-from ostler.pool.demo.launch import command_line
+from ostler.demo.launch import command_line
 
 SUMMARY = "run an agent that ships with ostler (agent demo --help)"
 AGENTS = ("demo",)

@@ -46,8 +46,8 @@ def run(argv: list[str]) -> int:
 
     import asyncio  # noqa: PLC0415 - `ostler chat --help` needs none of this
 
+    from ostler.gateway.cli.terminal.chat_main import ChatOptions, sit_down  # noqa: PLC0415 - see above
     from ostler.gateway.interrupts import raised  # noqa: PLC0415 - see above
-    from ostler.gateway.terminal.sitting import ChatOptions, sit_down  # noqa: PLC0415 - see above
 
     wishes = ChatOptions(given.once, given.lines, given.resume, given.model, given.cwd, given.key, given.url, given.data_dir,
                     given.config)  # fmt: skip

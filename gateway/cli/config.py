@@ -16,14 +16,14 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object on one line")
     given = parser.parse_args(argv)
 
-    from ostler.gateway.config.check import (  # noqa: PLC0415 - only this command needs it
+    from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
+    from ostler.gateway.config.settings import shown  # noqa: PLC0415 - see above
+    from ostler.gateway.ops.settings_check import (  # noqa: PLC0415 - only this command needs it
         check,
         default_trouble,
         levels_in_force,
         work_folder,
     )
-    from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
-    from ostler.gateway.config.settings import shown  # noqa: PLC0415 - see above
 
     loaded = load(os.environ, config=given.config, data_dir=given.data_dir)
     models, pool = check(loaded.settings, loaded.data_dir, environ=os.environ)

@@ -22,13 +22,13 @@ def run(argv: list[str]) -> int:
     except SystemExit as over:
         return int(over.code or 0)
 
-    from ostler.gateway.importing import importing  # noqa: PLC0415 - `ostler doctor --help` needs none of this
+    from ostler.gateway.server.importing import importing  # noqa: PLC0415 - `ostler doctor --help` needs none of this
 
     with importing():
         from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
-        from ostler.gateway.doctor.visit import DoctorDeps, Visit, examine  # noqa: PLC0415 - see above
-        from ostler.gateway.doctor.words import report_lines  # noqa: PLC0415 - see above
         from ostler.gateway.interrupts import raised  # noqa: PLC0415 - see above
+        from ostler.gateway.ops.doctor.visit import DoctorDeps, Visit, examine  # noqa: PLC0415 - see above
+        from ostler.gateway.ops.doctor.words import report_lines  # noqa: PLC0415 - see above
         from ostler.pool.provider import callings  # noqa: PLC0415 - see above
         from ostler.pool.providers import load as providers  # noqa: PLC0415 - see above
 

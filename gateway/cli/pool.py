@@ -11,11 +11,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from ostler.gateway.console.line import AdminClient, NoGateway, OrderRefused
-from ostler.gateway.console.words import headline, state_lines, why_lines
-from ostler.gateway.data_folder import data_folder
-from ostler.gateway.errors import GatewayError
+from ostler.gateway.config.data_folder import data_folder
 from ostler.gateway.interrupts import raised
+from ostler.gateway.model.errors import GatewayError
+from ostler.gateway.ops.console.admin_client import AdminClient, NoGateway, OrderRefused
+from ostler.gateway.ops.console.console_text import headline, state_lines, why_lines
 from ostler.wire.json import JsonObject
 
 SUMMARY = "show, watch and steer the pool of a running gateway"

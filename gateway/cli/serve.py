@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from ostler.gateway.signals import Signals
+    from ostler.gateway.server.signals import Signals
 
 SUMMARY = "run the gateway"
 SIGNALS = """
@@ -46,7 +46,7 @@ def run(argv: list[str]) -> int:
     """Serve."""
     given = arguments(argv)
 
-    from ostler.gateway.signals import Signals  # noqa: PLC0415 - `ostler serve --help` needs none of this
+    from ostler.gateway.server.signals import Signals  # noqa: PLC0415 - `ostler serve --help` needs none of this
 
     signals = Signals()
     signals.install()
@@ -56,19 +56,19 @@ def run(argv: list[str]) -> int:
 
 def start(given: argparse.Namespace, signals: "Signals") -> None:
     """Read the configuration, take the address, serve."""
-    from ostler.gateway.importing import importing  # noqa: PLC0415 - see above
+    from ostler.gateway.server.importing import importing  # noqa: PLC0415 - see above
 
     with importing():
         import uvloop  # noqa: PLC0415 - see above
 
-        from ostler.gateway import log  # noqa: PLC0415 - see above
-        from ostler.gateway.api.keys import check_exposure  # noqa: PLC0415 - see above
-        from ostler.gateway.config.check import levels_in_force  # noqa: PLC0415 - see above
+        from ostler.gateway.config.data_folder import spelled_out  # noqa: PLC0415 - see above
+        from ostler.gateway.config.keys import check_exposure  # noqa: PLC0415 - see above
         from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
         from ostler.gateway.config.settings import GatewaySettings  # noqa: PLC0415 - see above
-        from ostler.gateway.data_folder import spelled_out  # noqa: PLC0415 - see above
-        from ostler.gateway.heap import keep_little  # noqa: PLC0415 - see above
-        from ostler.gateway.listener import (  # noqa: PLC0415 - see above
+        from ostler.gateway.ops import log  # noqa: PLC0415 - see above
+        from ostler.gateway.ops.settings_check import levels_in_force  # noqa: PLC0415 - see above
+        from ostler.gateway.server.heap import keep_little  # noqa: PLC0415 - see above
+        from ostler.gateway.server.listener import (  # noqa: PLC0415 - see above
             CannotListen,
             address_of,
             born,
@@ -76,9 +76,9 @@ def start(given: argparse.Namespace, signals: "Signals") -> None:
             listen_unix,
             remove_own,
         )
-        from ostler.gateway.serving import serve  # noqa: PLC0415 - see above
+        from ostler.gateway.server.serving import serve  # noqa: PLC0415 - see above
+        from ostler.gateway.server.systemd import inherited_socket  # noqa: PLC0415 - see above
         from ostler.gateway.stores.owner import check_alone  # noqa: PLC0415 - see above
-        from ostler.gateway.systemd import inherited_socket  # noqa: PLC0415 - see above
         from ostler.wire.descriptors import raise_open_files  # noqa: PLC0415 - see above
 
     named = {"gateway.host": given.host, "gateway.port": given.port, "gateway.uds": given.uds}
@@ -117,7 +117,7 @@ def greet(
 ) -> None:
     """What to do next, for somebody who has just started it for the first time; and where we are, for `ostler chat`.
     What agents may do is said to everybody."""
-    from ostler.gateway.address import leave_address  # noqa: PLC0415 - see above
+    from ostler.gateway.server.address import leave_address  # noqa: PLC0415 - see above
 
     leave_address(folder, address)
     if configured:

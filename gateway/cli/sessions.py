@@ -13,14 +13,14 @@ from datetime import datetime
 from pathlib import Path
 from time import time
 
-from ostler.gateway.data_folder import DATABASE, MIRRORS, data_folder
-from ostler.gateway.errors import GatewayError, NoSuchSession
-from ostler.gateway.faces.keys import checked_key
+from ostler.gateway.chat.session_keys import checked_key
+from ostler.gateway.config.data_folder import DATABASE, MIRRORS, data_folder
 from ostler.gateway.interrupts import raised
 from ostler.gateway.memory.embedded import FILE as MEMORY
 from ostler.gateway.memory.notebook import Notebook
-from ostler.gateway.records import MessageRecord, SessionQuery, SessionRecord, checked_session_id
-from ostler.gateway.store import ANY, Store
+from ostler.gateway.model.errors import GatewayError, NoSuchSession
+from ostler.gateway.model.records import MessageRecord, SessionQuery, SessionRecord, checked_session_id
+from ostler.gateway.model.store import ANY, Store
 from ostler.gateway.stores.exchange import Brought, bring_in, bundles, lines_out, session_facts
 from ostler.gateway.stores.mirror import Mirror
 from ostler.gateway.stores.sqlite import SqliteStore

@@ -8,8 +8,8 @@ import shutil
 import sys
 
 from ostler.gateway.cli.pool import DONE, carry_out, common_words, until_interrupted, watch
-from ostler.gateway.console.line import AdminClient
-from ostler.gateway.console.words import state_lines
+from ostler.gateway.ops.console.admin_client import AdminClient
+from ostler.gateway.ops.console.console_text import state_lines
 
 SUMMARY = "live view of the pool of a running gateway"
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"

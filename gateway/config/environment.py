@@ -21,7 +21,7 @@ from msgspec import Struct
 from ostler.gateway.config.errors import ConfigError, UnknownSettingKey, UnknownVariable
 from ostler.gateway.config.settings import Settings
 from ostler.pool.flag import VARIABLE as POOL_FLAG
-from ostler.pool.process.reaper.kin import MARKER
+from ostler.process.reaper.proc import MARKER
 
 PREFIX = "OSTLER_"
 API_KEY, CONFIG, DATA_DIR = "OSTLER_API_KEY", "OSTLER_CONFIG", "OSTLER_DATA_DIR"

@@ -2,7 +2,7 @@
 
 from difflib import get_close_matches
 
-from ostler.gateway.errors import GatewayError
+from ostler.gateway.model.errors import GatewayError
 
 
 class ConfigError(GatewayError):

@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
+from ostler.gateway.config.data_folder import spelled_out
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.settings import AuthSettings, KeySettings
-from ostler.gateway.data_folder import spelled_out
 
 FILE = "keys.toml"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")

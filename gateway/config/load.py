@@ -15,11 +15,11 @@ from typing import Any, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
+from ostler.gateway.config.data_folder import data_folder, usable
 from ostler.gateway.config.environment import CONFIG, Given, from_environment
 from ostler.gateway.config.errors import ConfigError, UnknownSettingKey
 from ostler.gateway.config.key_file import key_file, keys_of, read_document
 from ostler.gateway.config.settings import CHOICES, RULES, AuthSettings, KeySettings, Settings
-from ostler.gateway.data_folder import data_folder, usable
 from ostler.pool.flag import pool_enabled
 
 FILE = "ostler.toml"

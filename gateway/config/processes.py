@@ -5,16 +5,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from ostler.gateway.api.keys import key_ring
 from ostler.gateway.config.errors import ConfigError
+from ostler.gateway.config.keys import key_ring
 from ostler.gateway.config.settings import ProviderSection, Settings
-from ostler.gateway.models import Models
-from ostler.pool.configuration import PoolSettings, Share, WarmKey
+from ostler.gateway.model.model_names import Models
 from ostler.pool.core.settings import Limits
 from ostler.pool.core.values import SettingsError
 from ostler.pool.keys import TransportKey
+from ostler.pool.launch.configuration import PoolSettings, Share, WarmKey
+from ostler.pool.launch.settings import BadSetting, Deadlines, ProviderSettings
 from ostler.pool.provider import Approval, ToolChannel
-from ostler.pool.settings import BadSetting, Deadlines, ProviderSettings
 
 BEHIND = 5.0
 """Seconds."""

@@ -17,8 +17,8 @@ from importlib.util import find_spec
 from typing import Final
 
 from ostler.gateway.memory.errors import MissingExtra, UnknownMemory
-from ostler.gateway.memory.lane import ERROR_LIMIT
 from ostler.gateway.memory.provider import MakeProvider, MemoryHome, MemoryProvider
+from ostler.gateway.memory.provider_worker import ERROR_LIMIT
 from ostler.wire.redaction import excerpt
 
 log = logging.getLogger("ostler.memory")

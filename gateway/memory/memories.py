@@ -18,13 +18,13 @@ from typing import TypeAlias
 
 from ostler.bridge.tool import Tool
 from ostler.gateway.config.settings import MemorySettings
-from ostler.gateway.memory.lane import ERROR_LIMIT, ProviderCall, ProviderWork, ProviderWorker
 from ostler.gateway.memory.provider import MemoryProvider, Spoken
+from ostler.gateway.memory.provider_worker import ERROR_LIMIT, ProviderCall, ProviderWork, ProviderWorker
 from ostler.gateway.memory.users import Users
 from ostler.gateway.memory.watch import MemoryWatch, NoMemoryWatch
-from ostler.gateway.records import MessageRecord
-from ostler.gateway.sessions.witness import SwitchReason
-from ostler.gateway.sessions.workshop import SessionContext
+from ostler.gateway.model.observers import SwitchReason
+from ostler.gateway.model.records import MessageRecord
+from ostler.gateway.turns.toolset import SessionContext
 from ostler.metrics.loops import Loops
 from ostler.wire.json import without_surrogates
 from ostler.wire.recalled import build_recalled

@@ -12,9 +12,9 @@ from collections import OrderedDict
 from typing import Final
 from urllib.parse import quote
 
-from ostler.gateway.errors import StoreError
-from ostler.gateway.records import SessionRecord
-from ostler.gateway.store import SessionStore
+from ostler.gateway.model.errors import StoreError
+from ostler.gateway.model.records import SessionRecord
+from ostler.gateway.model.store import SessionStore
 
 log = logging.getLogger("ostler.memory")
 

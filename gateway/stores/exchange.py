@@ -12,9 +12,9 @@ Rules:
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ostler.gateway.errors import TitleTaken
-from ostler.gateway.records import NewMessage, NewSession, SessionChange, SessionRecord
-from ostler.gateway.store import Store
+from ostler.gateway.model.errors import TitleTaken
+from ostler.gateway.model.records import NewMessage, NewSession, SessionChange, SessionRecord
+from ostler.gateway.model.store import Store
 from ostler.gateway.stores.healing import put_back
 from ostler.gateway.stores.mirror import line_of, message_of
 from ostler.wire.json import JsonObject, Undecodable, decode, encode_line

@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ostler.gateway.records import MessageRecord, NewMessage
-from ostler.gateway.store import Store
+from ostler.gateway.model.records import MessageRecord, NewMessage
+from ostler.gateway.model.store import Store
 from ostler.gateway.stores.mirror import Mirror, line_of
 
 

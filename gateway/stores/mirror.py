@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ostler.gateway.records import MessageRecord, NewMessage, checked_session_id
+from ostler.gateway.model.records import MessageRecord, NewMessage, checked_session_id
 from ostler.wire.json import JsonObject, Undecodable, decode, encode_line
 
 PRIVATE = 0o600

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ostler.gateway.errors import StoreOwned
+from ostler.gateway.model.errors import StoreOwned
 from ostler.gateway.stores.sqlite.connection import PRIVATE, PRIVATE_FOLDER
 
 NAME = "gateway.lock"

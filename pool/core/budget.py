@@ -7,10 +7,10 @@ never touched. No more is taken than is needed: what is already dying counts as 
 
 from collections.abc import Iterable
 
-from ostler.pool.core.books import KeyState, PoolState, SlotRecord
 from ostler.pool.core.draining import begin_drain
 from ostler.pool.core.opens import close_seat
 from ostler.pool.core.reserve import key_cap
+from ostler.pool.core.state import KeyState, PoolState, SlotRecord
 from ostler.pool.core.values import Counted, RetireReason, SeatState, SlotState
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from ostler.pool.core.books import KeyState, LeaseRecord, PoolState, SeatQueue, SlotRecord
 from ostler.pool.core.reserve import key_cap, processes_wanted, target
+from ostler.pool.core.state import KeyState, LeaseRecord, PoolState, SeatQueue, SlotRecord
 from ostler.pool.core.values import Key, LeaseId, Owner, PoolCensus, RetireReason, SeatId, SeatState, SlotId, SlotState
 
 

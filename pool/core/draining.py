@@ -4,8 +4,8 @@ again, harder. A lost lease is told once, in the same step in which it leaves th
 """
 
 from ostler.pool.core.actions import MoveRequested, SeatsLost, StopSlot
-from ostler.pool.core.books import PoolState, SlotRecord
 from ostler.pool.core.opens import close_seat
+from ostler.pool.core.state import PoolState, SlotRecord
 from ostler.pool.core.values import Counted, RetireReason, SeatState, SlotState
 
 

@@ -5,13 +5,13 @@ never the process, until opens fail in a row.
 """
 
 from ostler.pool.core.actions import MoveRequested
-from ostler.pool.core.books import PoolState, SeatQueue, SeatRecord, SlotRecord
 from ostler.pool.core.breaker import Breaker
 from ostler.pool.core.draining import lost, stop
 from ostler.pool.core.opens import close_seat
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.recycling import retire
 from ostler.pool.core.starts import all_waiting, refuse_unserved
+from ostler.pool.core.state import PoolState, SeatQueue, SeatRecord, SlotRecord
 from ostler.pool.core.values import Counted, RefusalKind, RetireReason, SeatState
 
 

@@ -15,14 +15,17 @@ Rules:
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ostler.pool.core import events, facts, intake, orders
+from ostler.pool.core import client_events as intake
+from ostler.pool.core import events
+from ostler.pool.core import operator_events as orders
+from ostler.pool.core import process_events as facts
 from ostler.pool.core.actions import Action, WakeAt
-from ostler.pool.core.books import KeyState, PoolState, StaleEvent
 from ostler.pool.core.census import Snapshot, census, snapshot
-from ostler.pool.core.courtesy import note_calm
+from ostler.pool.core.deferral import note_calm
 from ostler.pool.core.nested import refuse_deadlocked
 from ostler.pool.core.settings import Limits
 from ostler.pool.core.settle import settle_fairly
+from ostler.pool.core.state import KeyState, PoolState, StaleEvent
 from ostler.pool.core.values import Counted, Key, PoolCensus
 
 

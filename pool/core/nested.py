@@ -7,9 +7,9 @@ as long as one lease in its way is free to end, it waits like any other claim.
 
 from collections.abc import Iterable
 
-from ostler.pool.core.books import KeyState, LeaseRecord, PoolState
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.starts import Denial, denial
+from ostler.pool.core.state import KeyState, LeaseRecord, PoolState
 from ostler.pool.core.values import RefusalKind, SeatState, SlotState
 
 

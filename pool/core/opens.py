@@ -5,9 +5,9 @@ that its agent has answered: the end of a replay, of which the agent has no more
 """
 
 from ostler.pool.core.actions import CloseSeat, OpenSeat
-from ostler.pool.core.books import KeyState, PoolState, SeatQueue, SeatRecord, SlotRecord, open_group
-from ostler.pool.core.courtesy import open_is_deferred
+from ostler.pool.core.deferral import open_is_deferred
 from ostler.pool.core.reserve import deficit, is_tight
+from ostler.pool.core.state import KeyState, PoolState, SeatQueue, SeatRecord, SlotRecord, open_group
 from ostler.pool.core.values import Counted
 
 

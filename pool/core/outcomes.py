@@ -7,9 +7,9 @@ pool looked.
 """
 
 from ostler.pool.core.actions import Grant, Refuse
-from ostler.pool.core.books import KeyState, PoolState, SeatRecord, SlotRecord
 from ostler.pool.core.census import census
 from ostler.pool.core.queueing import FairQueue, Waiting
+from ostler.pool.core.state import KeyState, PoolState, SeatRecord, SlotRecord
 from ostler.pool.core.values import MissReason, RefusalKind, SlotState, Warmth
 
 

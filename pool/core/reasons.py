@@ -6,10 +6,10 @@ Rules: looks only. A look changes no decision, sets no alarm and takes no token,
 from dataclasses import dataclass
 from enum import Enum
 
-from ostler.pool.core.books import KeyState, PoolState, SeatQueue
-from ostler.pool.core.courtesy import is_deferred_now
+from ostler.pool.core.deferral import is_deferred_now
 from ostler.pool.core.reserve import deficit, is_tight, key_cap, processes_wanted, refill_seconds
 from ostler.pool.core.starts import demand, first_is_on_its_way, processes_up, provider_is_starting, supply
+from ostler.pool.core.state import KeyState, PoolState, SeatQueue
 from ostler.pool.core.values import Key
 
 

@@ -10,10 +10,10 @@ Rules:
   so once.
 """
 
-from ostler.pool.core.books import KeyState, PoolState, SlotRecord
 from ostler.pool.core.draining import begin_drain, shun, stop
 from ostler.pool.core.reserve import is_tight, parked_to_stay, processes_wanted, target
 from ostler.pool.core.starts import CAPS, denial
+from ostler.pool.core.state import KeyState, PoolState, SlotRecord
 from ostler.pool.core.values import CoreSharing, Counted, RetireReason, SlotState
 
 SHUNNING = frozenset(

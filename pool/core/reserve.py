@@ -8,7 +8,7 @@ carry no reserve.
 
 import math
 
-from ostler.pool.core.books import KeyState, PoolState, SeatQueue
+from ostler.pool.core.state import KeyState, PoolState, SeatQueue
 from ostler.pool.core.values import SlotState
 
 

@@ -1,10 +1,10 @@
 """Bring one key, or all that are short, to rest. Level-triggered: it asks what is, not what happened."""
 
-from ostler.pool.core.books import KeyState, PoolState
 from ostler.pool.core.opens import open_seats
 from ostler.pool.core.outcomes import serve
 from ostler.pool.core.recycling import replace_retired
 from ostler.pool.core.starts import adopt_spares, ensure_spares, start_missing, take_from_reserve
+from ostler.pool.core.state import KeyState, PoolState
 
 
 def settle(books: PoolState, stable: KeyState) -> None:

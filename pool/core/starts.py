@@ -17,12 +17,12 @@ Rules:
 from enum import Enum
 
 from ostler.pool.core.actions import AdoptSlot, StartSlot
-from ostler.pool.core.books import KeyState, PoolState, SlotRecord
 from ostler.pool.core.budget import make_room
-from ostler.pool.core.courtesy import spare_is_deferred, start_is_deferred
+from ostler.pool.core.deferral import spare_is_deferred, start_is_deferred
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.queueing import Waiting
 from ostler.pool.core.reserve import is_tight, key_cap, processes_wanted
+from ostler.pool.core.state import KeyState, PoolState, SlotRecord
 from ostler.pool.core.values import KeySpec, RefusalKind, SeatState, SlotState, Traits
 
 

@@ -5,7 +5,6 @@ of a new one.
 """
 
 from ostler.pool.core.actions import ForgetKey, Probe
-from ostler.pool.core.books import KeyState, PoolState, SeatQueue, SlotRecord
 from ostler.pool.core.budget import shed, shrink
 from ostler.pool.core.draining import begin_drain, stop, stop_again
 from ostler.pool.core.failures import open_failed, prove, start_failed
@@ -13,6 +12,7 @@ from ostler.pool.core.opens import close_seat, leak_seat
 from ostler.pool.core.outcomes import refuse
 from ostler.pool.core.recycling import judge_age, judge_open, judge_seats
 from ostler.pool.core.reserve import processes_wanted, refill_seconds, target
+from ostler.pool.core.state import KeyState, PoolState, SeatQueue, SlotRecord
 from ostler.pool.core.values import RefusalKind, RetireReason, SeatState, SlotState
 
 

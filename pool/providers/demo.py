@@ -1,6 +1,6 @@
 """Our own demo agent: a real ACP process without a model, shipped with the package."""
 
-from ostler.pool.demo.launch import command_line
+from ostler.demo.launch import command_line
 from ostler.pool.provider import (
     ASKING,
     TRUSTED,

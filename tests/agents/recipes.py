@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ostler.pool.settings import ProviderSettings
+from ostler.pool.launch.settings import ProviderSettings
 
 KEY = "sk-fake-0123456789abcdef"
 MODEL = "fake-model"

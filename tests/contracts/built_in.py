@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ostler.pool.finder import PathFinder
+from ostler.pool.launch.finder import PathFinder
+from ostler.pool.launch.settings import ProviderSettings
 from ostler.pool.providers import demo
-from ostler.pool.settings import ProviderSettings
 from tests.agents.recipes import Recipe
 
 CHANNELS = ("--mcp-http", "--mcp-acp")

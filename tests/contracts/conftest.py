@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ostler.pool.process import ProcessSupervisor
 from ostler.pool.provider import Provider
 from ostler.pool.providers import load
+from ostler.process import ProcessSupervisor
 from tests.agents.recipes import RECIPES, Place, Recipe
 from tests.contracts.built_in import BUILT_IN
 from tests.support.tool_stage import stage_at

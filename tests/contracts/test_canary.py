@@ -5,8 +5,8 @@ import os
 import time
 from pathlib import Path
 
-from ostler.gateway.doctor.report import AgentReport, Canary
-from ostler.gateway.doctor.trial import Bench, try_agent
+from ostler.gateway.ops.doctor.report import AgentReport, Canary
+from ostler.gateway.ops.doctor.trial import Bench, try_agent
 from ostler.pool import PoolSettings
 from ostler.pool.provider import Provider
 from tests.agents.recipes import Recipe

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
+from ostler.pool.agent.session import AgentSession
+from ostler.pool.agent.transport import Transport
+from ostler.pool.agent.turn import AgentTurn
 from ostler.pool.errors import TransportLost
 from ostler.pool.events import StopReason, Text
 from ostler.pool.provider import Provider, ToolChannel
-from ostler.pool.session import AgentSession
-from ostler.pool.transport import Transport
-from ostler.pool.turn import AgentTurn
 from tests.support import noise
 from tests.support.tool_stage import StageTicket
 from tests.support.waiting import soon

@@ -5,11 +5,11 @@ Flags and replies are not believed: an ended session is prompted, by the wire an
 
 import pytest
 
-from ostler.pool.codec import AgentCall
+from ostler.pool.agent.codec import AgentCall
+from ostler.pool.agent.transport import Transport
 from ostler.pool.errors import AgentFault, Phase, SessionEnded, TransportLost
 from ostler.pool.prompt import TextPart
 from ostler.pool.provider import CloseVerb, Provider, ToolChannel
-from ostler.pool.transport import Transport
 from tests.support.waiting import soon
 from tests.support.witness import gone, tree
 from tests.support.yard import Yard, say

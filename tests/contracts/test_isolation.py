@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from ostler.pool.agent.session import AgentSession
 from ostler.pool.events import StopReason, Text
 from ostler.pool.provider import Provider, Sharing
-from ostler.pool.session import AgentSession
 from ostler.wire.json import JsonObject
 from tests.support.tool_stage import StageTicket
 from tests.support.waiting import soon

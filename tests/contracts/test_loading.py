@@ -7,13 +7,13 @@ from time import time
 
 import pytest
 
+from ostler.pool.agent.record_archive import BESIDE
+from ostler.pool.agent.session import AgentSession
+from ostler.pool.agent.transport import Transport
 from ostler.pool.errors import LoadRefused, RecordIncomplete
 from ostler.pool.events import StopReason
 from ostler.pool.order import LastTexts, SessionMemo
 from ostler.pool.provider import Provider
-from ostler.pool.session import AgentSession
-from ostler.pool.shelf import BESIDE
-from ostler.pool.transport import Transport
 from tests.support.waiting import soon
 from tests.support.yard import PATIENCE, Yard, say
 

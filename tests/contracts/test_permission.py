@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from ostler.pool.agent.session import AgentSession
+from ostler.pool.agent.transport import Transport
 from ostler.pool.events import PermissionAnswered, PermissionAsked, StopReason
 from ostler.pool.permission import allow, ask, deny
 from ostler.pool.ports import PermissionPolicy
 from ostler.pool.provider import Approval, Provider, Sharing, ToolChannel
-from ostler.pool.session import AgentSession
-from ostler.pool.transport import Transport
 from tests.support.tool_stage import StageTicket
 from tests.support.waiting import soon
 from tests.support.yard import Heard, Yard, begin, hear, say

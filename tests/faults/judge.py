@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ostler.gateway.data_folder import DATABASE, MIRRORS
+from ostler.gateway.config.data_folder import DATABASE, MIRRORS
 from tests.faults import canary
 from tests.faults.conversation import Conversation
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ostler.gateway.heap import EVERY
+from ostler.gateway.server.heap import EVERY
 from tests.faults import canary
 from tests.faults.clock import WallClock
 from tests.faults.conversation import Conversation, completed

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from ostler.pool.codec import (
+from ostler.pool.agent.codec import (
     AgentCall,
     AgentNotification,
     BadReply,

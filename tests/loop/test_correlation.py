@@ -4,7 +4,7 @@ import httpx
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ostler.gateway.api.correlation import Correlated
+from ostler.gateway.http.correlation import Correlated
 
 
 def client(app: ASGIApp) -> httpx.AsyncClient:

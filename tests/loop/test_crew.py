@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from ostler.pool.crew import TaskOwner
+from ostler.pool.tasks import TaskOwner
 
 
 class Caller:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ostler.pool.directories import FRESH, Directories
 from ostler.pool.errors import BadDirectory
-from ostler.pool.looks import LOOKS
+from ostler.pool.launch.directories import FRESH, Directories
+from ostler.pool.probe import LOOKS
 from tests.support.waiting import eventually
 
 

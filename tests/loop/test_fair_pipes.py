@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from ostler.pool.process.pipes import BURST, Inflow
+from ostler.process.pipes import BURST, Inflow
 from ostler.wire.portions import LINES
 from tests.support.waiting import soon
 

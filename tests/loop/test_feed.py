@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ostler.gateway.api.feed import AT_ONCE, KEEPALIVE, Feed
-from ostler.gateway.api.frames import chunks_of, frames_of
+from ostler.gateway.http.feed import AT_ONCE, KEEPALIVE, Feed
+from ostler.gateway.http.frames import chunks_of, frames_of
 from tests.support.waiting import soon
 
 LONG, SHORT = 60.0, 0.01

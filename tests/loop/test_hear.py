@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from ostler.pool.agent.turn import AT_ONCE, SOFT, AgentTurn
 from ostler.pool.events import Finished, Other, StopReason, Text, ToolStarted, TurnEvent
-from ostler.pool.turn import AT_ONCE, SOFT, AgentTurn
 from tests.support.waiting import soon
 
 END = Finished(StopReason.DONE)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ostler.gateway.api.errors import ApiError
-from ostler.gateway.api.keys import Caller
-from ostler.gateway.api.wants import Places, look_below
-from ostler.gateway.models import Models
-from ostler.pool.directories import Directories
+from ostler.gateway.config.keys import Caller
+from ostler.gateway.http.errors import ApiError
+from ostler.gateway.http.validation import Places, look_below
+from ostler.gateway.model.model_names import Models
+from ostler.pool.launch.directories import Directories
 from tests.support.waiting import soon
 
 MODELS = Models({}, {"demo": "demo"}, "demo/demo")

@@ -4,8 +4,8 @@ import tomllib
 from pathlib import Path
 
 from ostler.bridge.upstreams import remote
-from ostler.gateway.gauges import traces
 from ostler.gateway.memory import EXTRAS
+from ostler.gateway.ops.gauges import traces
 
 ROOT = Path(__file__).resolve().parents[2]
 DECLARED: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][

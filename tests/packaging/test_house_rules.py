@@ -45,12 +45,14 @@ class Allowed:
 
 ALLOWED: tuple[Allowed, ...] = (
     Allowed(
-        "blanket_except", "gateway/api/application.py", "the border to HTTP: logged whole, answered as a 500 envelope"
+        "blanket_except", "gateway/http/application.py", "the border to HTTP: logged whole, answered as a 500 envelope"
     ),
-    Allowed("blanket_except", "gateway/sessions/session.py", "the border of a turn: logged whole, its client is told"),
-    Allowed("blanket_except", "gateway/sessions/reports.py", "logged whole: an observer's fault is not the client's"),
+    Allowed("blanket_except", "gateway/turns/session.py", "the border of a turn: logged whole, its client is told"),
+    Allowed("blanket_except", "gateway/turns/reports.py", "logged whole: an observer's fault is not the client's"),
     Allowed("blanket_except", "gateway/stores/sqlite/writer.py", "logged whole: a counter's fault is not the writer's"),
-    Allowed("blanket_except", "gateway/checks.py", "logged whole: one check's fault keeps no other from being made"),
+    Allowed(
+        "blanket_except", "gateway/ops/checks.py", "logged whole: one check's fault keeps no other from being made"
+    ),
     Allowed("blanket_except", "pool/observer.py", "logged whole: an observer's fault is not the pool's"),
     Allowed("blocking_disk", "bridge/leftovers.py", "at the start, in the runtime folder that is our own"),
     Allowed("blocking_disk", "bridge/peers.py", "/proc, which has no disk"),
@@ -58,30 +60,34 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed("blocking_disk", "bridge/socket_path.py", "at start and stop, in the runtime folder that is our own"),
     Allowed("blocking_disk", "bridge/upstreams/leash.py", "/proc, which has no disk"),
     Allowed("blocking_disk", "bridge/upstreams/process.py", "where a module of ours lies, at import"),
-    Allowed("blocking_disk", "gateway/api/keys.py", "at the start, and on the thread that reads the keys again"),
-    Allowed("blocking_disk", "gateway/console/operator.py", "`one_name` runs on a thread, by `Looks`"),
-    Allowed("blocking_disk", "gateway/console/place.py", "in commands, and once at start; the data folder is our own"),
-    Allowed("blocking_disk", "gateway/console/shell.py", "the package's own files, once at start"),
-    Allowed("blocking_disk", "gateway/console/socket.py", "at the stop; the data folder is our own"),
-    Allowed("blocking_disk", "gateway/gauges/census.py", "one stat of the database that this process has open"),
-    Allowed("blocking_disk", "pool/finder.py", "runs where launches are built, on a thread, by `Looks`"),
+    Allowed("blocking_disk", "gateway/config/keys.py", "at the start, and on the thread that reads the keys again"),
+    Allowed("blocking_disk", "gateway/ops/console/operator.py", "`one_name` runs on a thread, by `Looks`"),
+    Allowed(
+        "blocking_disk", "gateway/ops/console/place.py", "in commands, and once at start; the data folder is our own"
+    ),
+    Allowed("blocking_disk", "gateway/ops/console/html_page.py", "the package's own files, once at start"),
+    Allowed("blocking_disk", "gateway/server/admin_socket.py", "at the stop; the data folder is our own"),
+    Allowed("blocking_disk", "gateway/ops/gauges/census.py", "one stat of the database that this process has open"),
+    Allowed("blocking_disk", "pool/launch/finder.py", "runs where launches are built, on a thread, by `Looks`"),
     Allowed("blocking_disk", "pool/keys.py", "runs where directories are looked at, on a thread, by `Looks`"),
-    Allowed("blocking_disk", "pool/logins.py", "runs where launches are built, on a thread, by `Looks`"),
-    Allowed("blocking_disk", "pool/shelf.py", "records are moved on a thread, by `Looks`"),
+    Allowed("blocking_disk", "pool/launch/logins.py", "runs where launches are built, on a thread, by `Looks`"),
+    Allowed("blocking_disk", "pool/agent/record_archive.py", "records are moved on a thread, by `Looks`"),
     Allowed("blocking_disk", "pool/permission_facts.py", "`inside` runs on a thread, by `Looks`"),
-    Allowed("blocking_disk", "pool/process/folder.py", "opened on a thread, by `Looks`; the rest is /proc"),
-    Allowed("blocking_disk", "pool/process/ledger.py", "small files in the runtime folder that is our own"),
-    Allowed("blocking_disk", "pool/process/refusals.py", "a program that is missing is looked for once more"),
-    Allowed("blocking_disk", "pool/process/settlement.py", "/proc, which has no disk"),
-    Allowed("blocking_disk", "pool/process/tree.py", "/proc, which has no disk"),
-    Allowed("unowned_task", "pool/process/keeper.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
-    Allowed("unowned_task", "pool/transport.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
-    Allowed("unowned_task", "pool/opening.py", "a race of two waits in one function, which cancels both at its end"),
+    Allowed("blocking_disk", "process/folder.py", "opened on a thread, by `Looks`; the rest is /proc"),
+    Allowed("blocking_disk", "process/ledger.py", "small files in the runtime folder that is our own"),
+    Allowed("blocking_disk", "process/start_refusals.py", "a program that is missing is looked for once more"),
+    Allowed("blocking_disk", "process/recovery.py", "/proc, which has no disk"),
+    Allowed("blocking_disk", "process/tree.py", "/proc, which has no disk"),
+    Allowed("unowned_task", "process/supervisor.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
+    Allowed("unowned_task", "pool/agent/transport.py", "`hold` is an owner: it keeps its tasks and sees them fail"),
+    Allowed(
+        "unowned_task", "pool/agent/opening.py", "a race of two waits in one function, which cancels both at its end"
+    ),
     Allowed("sleeping_test", "tests/process/kill_cycles.py", "the random moment of the kill is the experiment"),
     Allowed("sleeping_test", "tests/process/faces/test_tool_crash.py", "the random moment of the kill is the point"),
     Allowed("unowned_task", "bridge/runner.py", "an owner: it keeps every running call and cancels them at its stop"),
     Allowed("unowned_task", "bridge/server.py", "the one accepting task, cancelled and awaited by `stop`"),
-    Allowed("unowned_task", "pool/crew.py", "the owner of the pool's tasks"),
+    Allowed("unowned_task", "pool/tasks.py", "the owner of the pool's tasks"),
     Allowed("unowned_task", "pool/pool.py", "the shutdown is one task that every caller awaits, shielded from each"),
     Allowed(
         "starts_process", "bridge/upstreams/*.py", "the bridge never imports the pool; no preexec_fn, group-killed"
@@ -185,7 +191,7 @@ def environ_change(node: ast.AST, source: list[str]) -> str | None:
 
 def forked_subprocess(node: ast.AST, source: list[str]) -> str | None:
     if isinstance(node, ast.Attribute | ast.Name) and last(name_of(node)).startswith("create_subprocess_"):
-        return "blocks the loop: spawning is pool/process only"
+        return "blocks the loop: spawning is process only"
     if isinstance(node, ast.keyword) and node.arg == "preexec_fn":
         return "preexec_fn forks the whole process"
     return None
@@ -197,7 +203,7 @@ def starts_process(node: ast.AST, source: list[str]) -> str | None:
         return None
     name = name_of(node.func)
     if last(name) in starters or name in {"subprocess.run", "subprocess.call"}:
-        return f"{name}: processes are started in pool/process/spawn.py"
+        return f"{name}: processes are started in process/spawn.py"
     return None
 
 
@@ -351,7 +357,7 @@ RULES = (
         starts_process,
         ROOMS,
         (("subprocess.Popen(['x'])", "platform.system"), ("subprocess.run(['x'])", "asyncio.run(main())")),
-        homes=("pool/process/spawn.py", "pool/demo/*"),
+        homes=("process/spawn.py", "demo/*"),
     ),
     Rule(
         unowned_task,
@@ -370,7 +376,7 @@ RULES = (
             ("with open(name) as file: pass", "await asyncio.to_thread(path.exists)"),
             ("socket.getaddrinfo(host, 80)", "await loop.getaddrinfo(host, 80)"),
         ),
-        homes=("pool/demo/*", "pool/process/reaper/*"),
+        homes=("demo/*", "process/reaper/*"),
     ),
     Rule(
         sleeping_test,
@@ -497,7 +503,7 @@ def test_w14b_a_launch_is_built_at_one_place() -> None:
         if isinstance(node, ast.Call) and name_of(node.func) == "launch"
     }
     # The doctor builds one to look at it, and starts none by it.
-    assert callers == {"pool/catalogue.py", "gateway/doctor/visit.py"}
+    assert callers == {"pool/runner/launch_cache.py", "gateway/ops/doctor/visit.py"}
 
 
 def test_every_decision_has_a_number_of_its_own_and_says_it() -> None:

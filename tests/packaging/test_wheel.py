@@ -115,7 +115,7 @@ def test_the_wheel_holds_the_rooms_and_nothing_else(wheel: Path) -> None:
 
 
 def test_the_pages_find_their_parts_in_the_wheel(environment: Path) -> None:
-    code = "from ostler.gateway.console.shell import Shell; print(len(Shell().page('x', '', script='status').html))"
+    code = "from ostler.gateway.ops.console.html_page import Shell; print(len(Shell().page('x', '', script='status').html))"
     assert int(output_of(environment / "bin/python", "-c", code, cwd=environment)) > 10_000
 
 

@@ -11,9 +11,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ostler.pool.process import ProcessSupervisor
-from ostler.pool.process.ledger import spawns_folder
-from ostler.pool.process.reaper.kin import ProcessIdentity, read_table
+from ostler.process import ProcessSupervisor
+from ostler.process.ledger import spawns_folder
+from ostler.process.reaper.proc import ProcessIdentity, read_table
 from tests.support.gateways import launch
 from tests.support.witness import open_files
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ostler.pool.demo.launch import command_line
+from ostler.demo.launch import command_line
 from tests.support.documents import ROOT, blocks
 
 NAME = "my-agent-acp"
 CANARY = "SECRET-of-the-operator-0123456789"
 RECIPE = f"""
-from ostler.pool.settings import ProviderSettings
+from ostler.pool.launch.settings import ProviderSettings
 from tests.agents.recipes import Recipe
 from tests.contracts import built_in
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.pool.demo.launch import command_line
+from ostler.demo.launch import command_line
 from ostler.wire.transcript import build_transcript
 from tests.support.demo_driver import Driver, texts, updates
 

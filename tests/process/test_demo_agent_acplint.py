@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ostler.pool.demo.launch import command_line
+from ostler.demo.launch import command_line
 
 if TYPE_CHECKING:
     from acplint.report import ConformanceReport

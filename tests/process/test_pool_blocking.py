@@ -16,7 +16,7 @@ import pytest
 from ostler.pool import PoolClosed, PoolError, PoolSettings, TransportKey, TransportPool, UnknownProvider, open_pool
 from ostler.pool.blocking import BlockingPool
 from ostler.pool.events import Finished, StopReason, Text
-from ostler.pool.home import ForeignLoopTurn, OwnerLoop
+from ostler.pool.owner_loop import ForeignLoopTurn, OwnerLoop
 from tests.support.pools import alive, demo_settings, open_stable
 from tests.support.waiting import eventually, soon
 

@@ -10,10 +10,10 @@ import pytest
 
 from ostler.bridge import SignatureRefused, Tool, ToolContext, open_bridge
 from ostler.pool import LeaseEnded, NoToolPort, PoolSettings, ToolSet, TransportKey, TransportPool, open_pool
+from ostler.pool.agent.turn import AgentTurn
 from ostler.pool.blocking import BlockingPool
 from ostler.pool.events import Finished, StopReason, Text
-from ostler.pool.home import ForeignLoopTurn
-from ostler.pool.turn import AgentTurn
+from ostler.pool.owner_loop import ForeignLoopTurn
 from tests.support.pools import open_stable, say
 from tests.support.waiting import eventually, soon
 

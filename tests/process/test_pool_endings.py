@@ -18,12 +18,12 @@ import pytest
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
 from ostler.pool import Limits, ToolSet
+from ostler.pool.agent.transport import Transport
 from ostler.pool.errors import AgentStartFailed, Phase
+from ostler.pool.launch.settings import Deadlines
 from ostler.pool.observer import Counts
-from ostler.pool.process import Ending, Exit
 from ostler.pool.provider import NEVER, CloseVerb, Sharing
-from ostler.pool.settings import Deadlines
-from ostler.pool.transport import Transport
+from ostler.process import Ending, Exit
 from tests.support.pools import Stable, demo_settings, open_stable, say
 
 TOOLS = ToolSet(({"name": "whoami", "description": "says whose call this is", "inputSchema": {"type": "object"}},))

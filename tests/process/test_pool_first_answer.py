@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from ostler.pool import Limits
+from ostler.pool.agent.turn import AgentTurn
 from ostler.pool.core import ReserveRule
 from ostler.pool.provider import Sharing
-from ostler.pool.turn import AgentTurn
 from tests.support.pools import open_stable, say
 
 ALONE = {"sharing": Sharing.NONE, "seats_per_process": 1}

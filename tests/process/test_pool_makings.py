@@ -5,15 +5,15 @@ import os
 from pathlib import Path
 
 from ostler.pool import Limits, PoolSettings
-from ostler.pool.catalogue import LaunchCache
 from ostler.pool.core import events
 from ostler.pool.core.machine import PoolCore
 from ostler.pool.errors import AgentStartFailed
 from ostler.pool.keys import TransportKey
-from ostler.pool.makings import LaunchRefresh
+from ostler.pool.launch.settings import ProviderSettings
 from ostler.pool.providers import load
-from ostler.pool.roster import PoolKey
-from ostler.pool.settings import ProviderSettings
+from ostler.pool.runner.launch_cache import LaunchCache
+from ostler.pool.runner.launch_refresh import LaunchRefresh
+from ostler.pool.runner.live import PoolKey
 
 
 async def test_a_key_that_is_forgotten_for_one_session_alone_stays_made_for_everybody(tmp_path: Path) -> None:

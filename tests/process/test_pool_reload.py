@@ -12,8 +12,8 @@ import pytest
 from ostler.pool import Limits, PoolSettings, ProviderSettings, ToolSet, TransportKey, WarmKey, open_pool
 from ostler.pool.core import SettingsError
 from ostler.pool.errors import BadDirectory
+from ostler.pool.launch.settings import BadSetting
 from ostler.pool.provider import Approval
-from ostler.pool.settings import BadSetting
 from tests.support.pools import Stable, alive, open_stable, say
 from tests.support.waiting import eventually
 
@@ -177,7 +177,7 @@ def agent(folder: Path) -> ProviderSettings:
 def install(folder: Path) -> None:
     """The program appears, whole."""
     script = folder / "agent.new"
-    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m ostler.pool.demo "$@"\n')
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m ostler.demo "$@"\n')
     script.chmod(0o755)
     script.replace(folder / "agent")
 

@@ -14,10 +14,10 @@ import pytest
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
 from ostler.pool import Lease, Limits, ToolSet
+from ostler.pool.agent.transport import Transport
 from ostler.pool.errors import NestedClaimRefused, PoolSaturated
 from ostler.pool.observer import Counts
 from ostler.pool.provider import Sharing
-from ostler.pool.transport import Transport
 from tests.support.pools import Stable, alive, open_stable, say
 from tests.support.waiting import eventually
 

@@ -16,20 +16,20 @@ from typing import Any
 import pytest
 
 from ostler.pool import Limits, PoolSettings, ProviderSettings, ToolSet, TransportPool, WarmKey, open_pool
-from ostler.pool.catalogue import LaunchCache
-from ostler.pool.commons import PerHome
+from ostler.pool.agent.per_home import PerHome
+from ostler.pool.agent.transport import Transport
 from ostler.pool.core.machine import PoolCore
 from ostler.pool.errors import AgentStartFailed, BadDirectory, Phase
 from ostler.pool.keys import TransportKey
-from ostler.pool.launch import Launch
-from ostler.pool.looks import LOOKS
-from ostler.pool.makings import LaunchRefresh
+from ostler.pool.launch.builder import Launch
 from ostler.pool.observer import Counts
-from ostler.pool.process.keeper import ProcessSupervisor
+from ostler.pool.probe import LOOKS
 from ostler.pool.provider import Provider
 from ostler.pool.providers import load
-from ostler.pool.roster import PoolKey
-from ostler.pool.transport import Transport
+from ostler.pool.runner.launch_cache import LaunchCache
+from ostler.pool.runner.launch_refresh import LaunchRefresh
+from ostler.pool.runner.live import PoolKey
+from ostler.process.supervisor import ProcessSupervisor
 from tests.support.pools import Stable, demo_settings, open_stable, say
 from tests.support.waiting import eventually
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ostler.pool import AgentStartFailed, BadDirectory
-from ostler.pool.looks import BlockingProbe
-from ostler.pool.process.folder import Descriptor, Folder, MovedElsewhere
+from ostler.pool.probe import BlockingProbe
+from ostler.process.folder import Descriptor, Folder, MovedElsewhere
 from tests.support.pools import Stable, open_stable, say
 from tests.support.witness import open_files
 

@@ -24,18 +24,18 @@ from ostler.bridge.server import Bridge
 from ostler.bridge.session_binding import SessionBinding
 from ostler.bridge.settings import BridgeSettings
 from ostler.pool import Limits, PoolSettings, ToolSet, TransportKey, TransportPool, WarmKey
-from ostler.pool.commons import PerHome
+from ostler.pool.agent.per_home import PerHome
+from ostler.pool.agent.transport import Transport
 from ostler.pool.core import ReserveRule
 from ostler.pool.errors import AgentStartFailed, BadDirectory, BreakerOpen, Phase, PoolClosed, PoolError, SharedProcess
-from ostler.pool.finder import PathFinder
+from ostler.pool.launch.finder import PathFinder
 from ostler.pool.lease import LeaseState
 from ostler.pool.observer import Counts
 from ostler.pool.ports import ToolTicket
-from ostler.pool.process import ProcessSupervisor, Survivors
 from ostler.pool.providers import load
-from ostler.pool.roster import LiveSeat, pool_key
-from ostler.pool.stablehand import SeatWish
-from ostler.pool.transport import Transport
+from ostler.pool.runner.actions import SeatWish
+from ostler.pool.runner.live import LiveSeat, pool_key
+from ostler.process import ProcessSupervisor, Survivors
 from ostler.wire.json import JsonObject
 from tests.support.pools import alive, demo_settings, open_stable, say
 from tests.support.small_disk import filled, small_disk
@@ -317,7 +317,7 @@ async def test_the_death_of_a_spare_is_remembered_for_no_key_that_is_forgotten(t
 
 async def test_e09_a_start_that_cannot_be_put_together_any_more_wedges_nothing(tmp_path: Path) -> None:
     program = tmp_path / "agent"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ostler.pool.demo "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ostler.demo "$@"\n')
     program.chmod(0o700)
     agent = replace(demo_settings(tmp_path / "record"), command=(str(program),))
     async with open_stable(tmp_path, limits=ONE, spares={"demo": 1}) as stable:

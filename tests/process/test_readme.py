@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from bench._table import BEGIN, END
-from ostler.gateway.config.check import check
 from ostler.gateway.config.load import load
+from ostler.gateway.ops.settings_check import check
 from ostler.pool.providers import load as load_providers
 from tests import reference
 from tests.support.documents import ADDRESS, ROOT, SAYS, Block, anchors, blocks, documents, links

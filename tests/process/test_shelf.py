@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ostler.pool.agent.record_archive import BESIDE, RecordArchive, put_away, take_back
 from ostler.pool.provider import Records
-from ostler.pool.shelf import BESIDE, RecordArchive, put_away, take_back
 
 RECORDS = Records(".agent/*/chats", "session-*-{}.jsonl", 8)
 MINE, ALIKE = "0a1b2c3d-mine", "0a1b2c3d-alike"

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from ostler.gateway.data_folder import DATABASE
+from ostler.gateway.config.data_folder import DATABASE
 from tests.soak.foreigners import KINDS, Foreigners
 from tests.soak.talkers import CONVERSATIONS, PATIENCE, Talker, judge, mirror_differs, stored
 from tests.support.serve_command import Command, command

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ostler.pool.demo.launch import command_line
+from ostler.demo.launch import command_line
 from tests.agents.pins import PINS, cache_folder
 from tests.agents.recipes import RECIPES, Place, Unavailable
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from ostler.gateway.data_folder import DATABASE
+from ostler.gateway.config.data_folder import DATABASE
 from tests.soak.talkers import Talker, said_in
 from tests.support.tally import Tally
 

@@ -17,7 +17,7 @@ from threading import Event
 
 import httpx
 
-from ostler.gateway.data_folder import DATABASE, MIRRORS
+from ostler.gateway.config.data_folder import DATABASE, MIRRORS
 from tests.support.plain_http import NO_AUTHORITIES
 
 CONVERSATIONS = 20

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from prometheus_client import CollectorRegistry
 
 from ostler.gateway.config.settings import Settings
-from ostler.gateway.gauges.gauges import Gauges
-from ostler.gateway.gauges.lag import LoopLag
-from ostler.gateway.gauges.turns import TurnGauges
-from ostler.gateway.models import Models
-from ostler.gateway.sessions.reports import TurnReport
-from ostler.gateway.sessions.timings import EVENT, TurnTimings
+from ostler.gateway.model.model_names import Models
+from ostler.gateway.ops.gauges.gauges import Gauges
+from ostler.gateway.ops.gauges.lag import LoopLag
+from ostler.gateway.ops.gauges.turns import TurnGauges
+from ostler.gateway.turns.reports import TurnReport
+from ostler.gateway.turns.timings import EVENT, TurnTimings
 from ostler.metrics.children import Spread
 
 NAMES = ("queue", "store", "spawn", "session_new", "bridge", "first_tool", "generation")

@@ -12,7 +12,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
-from ostler.pool.demo.launch import command_line
+from ostler.demo.launch import command_line
 from tests.support.acp_oracle import check_agent_frame, check_client_frame
 
 Frame = dict[str, Any]

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ostler.gateway.records import MessageRecord
-from ostler.gateway.sessions.witness import SwitchReason
+from ostler.gateway.model.observers import SwitchReason
+from ostler.gateway.model.records import MessageRecord
 
 Heard = tuple[str, ...]
 

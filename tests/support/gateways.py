@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ostler.pool.process import AgentProcess, ProcessIdentity, ProcessSupervisor
+from ostler.process import AgentProcess, ProcessIdentity, ProcessSupervisor
 from tests.support.processes import ESCAPES, LEAVES_A_STRANGER, Recorder, identify, python
 
 ROOT = Path(__file__).resolve().parents[2]

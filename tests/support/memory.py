@@ -15,10 +15,10 @@ from ostler.gateway.memory.memories import Memories
 from ostler.gateway.memory.provider import MakeProvider, MemoryHome, MemoryProvider, Spoken
 from ostler.gateway.memory.users import Users
 from ostler.gateway.memory.watch import MemoryWatch
-from ostler.gateway.records import MessageRecord, NewSession
-from ostler.gateway.sessions.workshop import SessionContext
-from ostler.gateway.store import Store
-from ostler.pool.crew import TaskOwner
+from ostler.gateway.model.records import MessageRecord, NewSession
+from ostler.gateway.model.store import Store
+from ostler.gateway.turns.toolset import SessionContext
+from ostler.pool.tasks import TaskOwner
 from ostler.wire.json import JsonObject
 from tests.support.stores import Clock, open_sqlite
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from ostler import gateway
 from ostler.gateway.__main__ import main
-from ostler.gateway.importing import importing
+from ostler.gateway.server.importing import importing
 from ostler.pool import providers
 
 MOST = 131_072

@@ -12,12 +12,12 @@ import psutil
 
 from ostler.pool import PoolSettings, ProviderSettings, TransportKey, TransportPool, open_pool
 from ostler.pool.events import Finished, Text, TurnEvent
+from ostler.pool.launch.settings import Deadlines
 from ostler.pool.lease import Lease
 from ostler.pool.observer import Observer
 from ostler.pool.ports import ToolPort
 from ostler.pool.provider import CloseVerb, ToolChannel
 from ostler.pool.providers import load
-from ostler.pool.settings import Deadlines
 from tests.support.waiting import eventually
 
 

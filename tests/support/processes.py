@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ostler.pool.process import AgentProcess, Command, Exit, ProcessIdentity, ProcessSupervisor, build_environment
-from ostler.pool.process.reaper.kin import is_alive, read_stat, take_census
+from ostler.process import AgentProcess, Command, Exit, ProcessIdentity, ProcessSupervisor, build_environment
+from ostler.process.reaper.proc import is_alive, read_stat, take_census
 
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
 # Each prints the pid of what it leaves behind, then sits.

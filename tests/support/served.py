@@ -15,14 +15,14 @@ from typing import Any
 
 import httpx
 
-from ostler.gateway.app import NO_MEMORY, Gateway, open_gateway
+from ostler.gateway.config.data_folder import DATABASE
 from ostler.gateway.config.load import load
-from ostler.gateway.data_folder import DATABASE
-from ostler.gateway.gauges.gauges import MakeGauges, open_gauges
-from ostler.gateway.listener import address_of, listen_tcp
 from ostler.gateway.memory.provider import MakeProvider
-from ostler.gateway.serving import Server
-from ostler.gateway.sessions.witness import ConversationObserver
+from ostler.gateway.model.observers import ConversationObserver
+from ostler.gateway.ops.gauges.gauges import MakeGauges, open_gauges
+from ostler.gateway.server.app import NO_MEMORY, Gateway, open_gateway
+from ostler.gateway.server.listener import address_of, listen_tcp
+from ostler.gateway.server.serving import Server
 from ostler.wire.json import JsonObject
 from tests.support.acp_oracle import check_sent
 from tests.support.database import look

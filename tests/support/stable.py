@@ -9,22 +9,22 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from ostler.pool.commons import PerHome
+from ostler.pool.agent.per_home import PerHome
+from ostler.pool.agent.session import AgentSession
+from ostler.pool.agent.transport import Transport
+from ostler.pool.agent.turn import AgentTurn
 from ostler.pool.events import Finished, Text, TurnEvent
 from ostler.pool.keys import TransportKey
-from ostler.pool.launch import Launch, launch
+from ostler.pool.launch.builder import Launch, launch
+from ostler.pool.launch.settings import Deadlines, ProviderSettings
 from ostler.pool.order import SeatOrder
 from ostler.pool.permission import allow
 from ostler.pool.ports import PermissionPolicy, ToolTicket
-from ostler.pool.process import ProcessSupervisor
 from ostler.pool.prompt import TextPart
 from ostler.pool.provider import TRUSTED, Provider, Sharing
 from ostler.pool.providers.acp import PROVIDER as ACP
 from ostler.pool.providers.demo import PROVIDER as DEMO
-from ostler.pool.session import AgentSession
-from ostler.pool.settings import Deadlines, ProviderSettings
-from ostler.pool.transport import Transport
-from ostler.pool.turn import AgentTurn
+from ostler.process import ProcessSupervisor
 from tests.support.acp_oracle import check_sent
 
 SCRIPTED = dataclasses.replace(ACP, sharing=Sharing.SESSIONS, seats_per_process=99, load=TRUSTED, parallel_opens=9)

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from ostler.gateway.errors import StoreDiskFault, StoreError, StoreFull, StoreReadOnly
-from ostler.gateway.records import NewSession, TurnCommit
+from ostler.gateway.model.errors import StoreDiskFault, StoreError, StoreFull, StoreReadOnly
+from ostler.gateway.model.records import NewSession, TurnCommit
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.connection import connect_reader, value
 from ostler.metrics.loops import Loops

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ostler.gateway.records import MessageRecord, NewMessage, NewSession, ResponseRecord
-from ostler.gateway.store import Store
+from ostler.gateway.model.records import MessageRecord, NewMessage, NewSession, ResponseRecord
+from ostler.gateway.model.store import Store
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.file import SqliteSettings
 

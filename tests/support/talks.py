@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ostler.gateway.data_folder import DATABASE
-from ostler.gateway.records import MessageRecord
-from ostler.gateway.sessions.witness import NoConversationObserver, SwitchReason
+from ostler.gateway.config.data_folder import DATABASE
+from ostler.gateway.model.observers import NoConversationObserver, SwitchReason
+from ostler.gateway.model.records import MessageRecord
 from tests.support.chats import Chat
 from tests.support.served import Served
 

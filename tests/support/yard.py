@@ -11,20 +11,20 @@ from pathlib import Path
 from time import time
 from typing import TypeVar
 
-from ostler.pool.commons import PerHome
+from ostler.pool.agent.per_home import PerHome
+from ostler.pool.agent.session import AgentSession
+from ostler.pool.agent.transport import Transport
+from ostler.pool.agent.turn import AgentTurn
 from ostler.pool.events import Finished, Text, TurnEvent
 from ostler.pool.keys import TransportKey, canonical_cwd
-from ostler.pool.launch import launch
+from ostler.pool.launch.builder import launch
+from ostler.pool.launch.settings import Deadlines
 from ostler.pool.order import SeatOrder
 from ostler.pool.permission import allow
 from ostler.pool.ports import PermissionPolicy, ToolTicket
-from ostler.pool.process import ProcessSupervisor
 from ostler.pool.prompt import TextPart
 from ostler.pool.provider import Approval, Provider, Sharing, ToolChannel
-from ostler.pool.session import AgentSession
-from ostler.pool.settings import Deadlines
-from ostler.pool.transport import Transport
-from ostler.pool.turn import AgentTurn
+from ostler.process import ProcessSupervisor
 from ostler.wire.json import JsonObject
 from tests.agents.recipes import Recipe
 from tests.support.tool_stage import Handler, Stage, StageTicket, tool

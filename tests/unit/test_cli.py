@@ -6,9 +6,9 @@ from importlib.metadata import version
 
 import pytest
 
+from ostler.demo.agent import VERSION
+from ostler.demo.launch import command_line
 from ostler.gateway.__main__ import command, command_names, main
-from ostler.pool.demo.agent import VERSION
-from ostler.pool.demo.launch import command_line
 
 
 def test_help_lists_every_command_and_succeeds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,7 +59,7 @@ def test_the_demo_agent_starts_without_what_is_slow_to_import() -> None:
     bare, *rest = command_line([])
     timed = subprocess.run([bare, "-X", "importtime", *rest], input="", capture_output=True, check=True, text=True)
     loaded = {line.rpartition("|")[2].strip() for line in timed.stderr.splitlines()}
-    assert "ostler.pool.demo.agent" in loaded
+    assert "ostler.demo.agent" in loaded
     slow = {"asyncio", "typing", "dataclasses", "argparse", "pathlib", "runpy", "subprocess", "socket", "logging"}
     assert loaded & slow == set()
 
@@ -67,9 +67,9 @@ def test_the_demo_agent_starts_without_what_is_slow_to_import() -> None:
 def test_a_gateway_starts_without_rich_and_whoever_wants_it_afterwards_gets_it() -> None:
     probe = """
 import sys
-from ostler.gateway.importing import importing
+from ostler.gateway.server.importing import importing
 with importing():
-    import ostler.gateway.app, ostler.gateway.log
+    import ostler.gateway.server.app, ostler.gateway.ops.log
 print(*(name for name in sys.modules if name.partition(".")[0] == "rich"))
 import rich
 """

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ostler.gateway.__main__ import main
-from ostler.gateway.data_folder import DATABASE, MIRRORS, data_folder
-from ostler.gateway.records import EndReason
+from ostler.gateway.config.data_folder import DATABASE, MIRRORS, data_folder
+from ostler.gateway.model.records import EndReason
 from ostler.gateway.stores.mirror import Mirror
 from ostler.gateway.stores.sqlite import SqliteStore
 from tests.support.stores import said, with_turns

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.pool.demo.orders import READERS, DemoOrder, parse_orders
+from ostler.demo.orders import READERS, DemoOrder, parse_orders
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.pool.demo.store import DemoStore
+from ostler.demo.store import DemoStore
 
 
 def test_only_old_conversations_of_its_own_are_cleaned_up(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ostler.pool.errors import AgentMissing
-from ostler.pool.finder import PathFinder
+from ostler.pool.launch.finder import PathFinder
 
 
 def runnable(path: Path) -> Path:

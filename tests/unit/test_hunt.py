@@ -2,8 +2,8 @@
 
 import signal
 
-from ostler.pool.process.reaper.hunt import KillPlan
-from ostler.pool.process.reaper.kin import Stat
+from ostler.process.reaper.kill_plan import KillPlan
+from ostler.process.reaper.proc import Stat
 
 ONE = Stat(1, 0, 1, 5, dead=False)
 TWO = Stat(2, 0, 1, 6, dead=False)

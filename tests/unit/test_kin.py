@@ -5,8 +5,8 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.pool.process.reaper.kin import MarkedProcesses, ProcessIdentity, Stat, find_kin, parse_stat, read_stat
-from ostler.pool.process.reaper.strike import ProcessTree
+from ostler.process.reaper.proc import MarkedProcesses, ProcessIdentity, Stat, find_kin, parse_stat, read_stat
+from ostler.process.reaper.signals import ProcessTree
 
 AGENT = ProcessIdentity(100, 50)
 

@@ -11,13 +11,13 @@ import pytest
 
 from ostler.pool.errors import AgentStartFailed, Phase, UnknownProvider
 from ostler.pool.keys import TransportKey
-from ostler.pool.launch import Launch, fingerprint, launch, spare_of
+from ostler.pool.launch.builder import Launch, fingerprint, launch, spare_of
+from ostler.pool.launch.settings import BadSetting, Deadlines, ProviderSettings
 from ostler.pool.provider import Approval, CodecName, Provider, Recipe, ToolChannel
 from ostler.pool.providers import load
 from ostler.pool.providers.acp import PROVIDER as ACP
 from ostler.pool.providers.codex_app_server import PROVIDER as CODEX
 from ostler.pool.providers.gemini import PROVIDER as GEMINI
-from ostler.pool.settings import BadSetting, Deadlines, ProviderSettings
 
 ENVIRON = {"PATH": "/usr/bin:/bin", "HOME": "/", "GEMINI_API_KEY": "key-of-gemini", "MODEL_OF_THE_GATEWAY": "x"}
 PYTHON = ProviderSettings(command=(sys.executable,))

@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ostler.pool.process.reaper.kin import MarkedProcesses, Stat
-from ostler.pool.process.reaper.leash import PipeInodes, find_holders
-from ostler.pool.process.reaper.strike import ProcessTree
+from ostler.process.reaper.pipe_inodes import PipeInodes, find_holders
+from ostler.process.reaper.proc import MarkedProcesses, Stat
+from ostler.process.reaper.signals import ProcessTree
 
 US = os.getpid()
 NOBODY = 4_194_305

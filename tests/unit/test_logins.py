@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from ostler.pool.keys import TransportKey
-from ostler.pool.launch import Launch, launch
-from ostler.pool.logins import logins, missing_login
+from ostler.pool.launch.builder import Launch, launch
+from ostler.pool.launch.logins import logins, missing_login
+from ostler.pool.launch.settings import ProviderSettings
 from ostler.pool.provider import Provider
 from ostler.pool.providers import load
 from ostler.pool.providers.codex_app_server import PROVIDER as CODEX
 from ostler.pool.providers.hermes import PROVIDER as HERMES
 from ostler.pool.providers.opencode import PROVIDER as OPENCODE
-from ostler.pool.settings import ProviderSettings
 
 MOVED = [one for one in load().values() if one.moved_by]
 

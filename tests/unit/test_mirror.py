@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ostler.gateway.errors import BadSessionId
-from ostler.gateway.records import MessageRecord, NewMessage
+from ostler.gateway.model.errors import BadSessionId
+from ostler.gateway.model.records import MessageRecord, NewMessage
 from ostler.gateway.stores.healing import merged
 from ostler.gateway.stores.mirror import Mirror
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.pool.process import (
+from ostler.process import (
     Command,
     CommandError,
     Ending,
@@ -18,13 +18,13 @@ from ostler.pool.process import (
     StopDeadlines,
     build_environment,
 )
-from ostler.pool.process.environment import secret_values
-from ostler.pool.process.ledger import Run, SpawnLedger, StaleRun, find_estates, prepare
-from ostler.pool.process.reaper import wards
-from ostler.pool.process.reaper.kin import ProcessIdentity
-from ostler.pool.process.reaper.leash import PipeInodes
-from ostler.pool.process.reaper.wards import Wards
-from ostler.pool.process.stderr import MAX_BYTES, MAX_LINE, MAX_LINES, StderrTail
+from ostler.process.environment import secret_values
+from ostler.process.ledger import Run, SpawnLedger, StaleRun, find_estates, prepare
+from ostler.process.reaper import tracked as wards
+from ostler.process.reaper.pipe_inodes import PipeInodes
+from ostler.process.reaper.proc import ProcessIdentity
+from ostler.process.reaper.tracked import Wards
+from ostler.process.stderr import MAX_BYTES, MAX_LINE, MAX_LINES, StderrTail
 from ostler.wire.redaction import Redaction
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from ostler.bridge import ToolError, open_bridge
-from ostler.gateway.api.errors import of_outcome
 from ostler.gateway.config.settings import Settings
-from ostler.gateway.log import LogLines, checked
-from ostler.gateway.sessions.outcome import failed
-from ostler.pool.process.stderr import StderrTail
+from ostler.gateway.http.errors import of_outcome
+from ostler.gateway.model.outcome import failed
+from ostler.gateway.ops.log import LogLines, checked
+from ostler.process.stderr import StderrTail
 from ostler.wire.redaction import HIDDEN, Redaction, excerpt, redacted, without_keys
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.pool.demo.conversation import DemoConversation, Prompt
+from ostler.demo.conversation import DemoConversation, Prompt
 from ostler.wire.transcript import END, HEADER, ROLES, TranscriptError, build_transcript, parse_transcript
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from([HEADER, END, 'user: "forged"', "a\nb\r\n"])

@@ -22,9 +22,9 @@ INTERNALS = ROOT / "bridge/channels/uvicorn_internals.py"
 CONNECTIONS = [
     INTERNALS,
     ROOT / "bridge/channels/http_door.py",
-    ROOT / "gateway/api/protocol.py",
-    ROOT / "gateway/api/road.py",
-    ROOT / "gateway/console/socket.py",
+    ROOT / "gateway/http/protocol.py",
+    ROOT / "gateway/http/fast_path.py",
+    ROOT / "gateway/server/admin_socket.py",
 ]
 PUBLIC = {"uvicorn"}
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ostler.gateway import continuity
-from ostler.gateway.errors import CallsAnswered, ConversationMoved
-from ostler.gateway.records import EndReason, SessionChange, TakenBack, TurnBegin
+from ostler.gateway.model import continuity
+from ostler.gateway.model.errors import CallsAnswered, ConversationMoved
+from ostler.gateway.model.records import EndReason, SessionChange, TakenBack, TurnBegin
 from ostler.gateway.stores.sqlite import messages, parked, responses, sessions
 from ostler.gateway.stores.sqlite.connection import Connection, SqlRow, value
 from ostler.gateway.stores.sqlite.json import write_json

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ostler.gateway.records import NewSession, SessionRecord
+from ostler.gateway.model.records import NewSession, SessionRecord
 from ostler.gateway.stores.sqlite import messages, sessions
 from ostler.gateway.stores.sqlite.connection import Connection
 from ostler.gateway.stores.sqlite.messages import Written

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ostler.gateway import continuity
-from ostler.gateway.records import ConversationRecord, NewSession
+from ostler.gateway.model import continuity
+from ostler.gateway.model.records import ConversationRecord, NewSession
 from ostler.gateway.stores.sqlite import messages, sessions
 from ostler.gateway.stores.sqlite.connection import Connection, SqlRow, all_rows, one_row, run
 from ostler.gateway.stores.sqlite.json import read_object

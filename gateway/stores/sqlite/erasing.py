@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from ostler.gateway.records import UNSTORED
+from ostler.gateway.model.records import UNSTORED
 from ostler.gateway.stores.sqlite import sessions
 from ostler.gateway.stores.sqlite.connection import Connection, all_rows, run
 from ostler.gateway.stores.sqlite.json import write_json

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import apsw
 
-from ostler.gateway.errors import (
+from ostler.gateway.model.errors import (
     StoreCorrupt,
     StoreDiskFault,
     StoreError,

@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 
 import apsw
 
-from ostler.gateway.errors import StoreError
+from ostler.gateway.model.errors import StoreError
 from ostler.gateway.stores.sqlite.connection import Connection, connect, connect_reader, make_private
 from ostler.gateway.stores.sqlite.faults import fault_of, told_by_disk
 from ostler.gateway.stores.sqlite.migrations import migrate
@@ -25,7 +25,7 @@ from ostler.metrics.loops import Loops
 
 T = TypeVar("T")
 
-log = logging.getLogger("ostler.gateway.store")
+log = logging.getLogger("ostler.gateway.model.store")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ostler.gateway.records import IdempotencyRecord
+from ostler.gateway.model.records import IdempotencyRecord
 from ostler.gateway.stores.sqlite.connection import Connection, SqlRow, one_row, run
 from ostler.gateway.stores.sqlite.json import read_pairs, write_json
 

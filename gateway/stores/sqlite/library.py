@@ -6,7 +6,7 @@ later checkpoint can leave frames out. We have a writer, readers that may recove
 
 import apsw
 
-from ostler.gateway.errors import StoreUnsafe
+from ostler.gateway.model.errors import StoreUnsafe
 
 SOUND = (3, 51, 3)
 

@@ -7,8 +7,8 @@ statements that change its messages.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ostler.gateway.errors import NoSuchSession, UnknownMessage
-from ostler.gateway.records import MessageCounts, MessageRecord, NewMessage
+from ostler.gateway.model.errors import NoSuchSession, UnknownMessage
+from ostler.gateway.model.records import MessageCounts, MessageRecord, NewMessage
 from ostler.gateway.stores.sqlite.connection import Connection, SqlRow, all_rows, one_row, run
 from ostler.gateway.stores.sqlite.json import read_objects, storable, write_json
 

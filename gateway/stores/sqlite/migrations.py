@@ -13,7 +13,7 @@ from pathlib import Path
 
 import apsw
 
-from ostler.gateway.errors import StoreTooNew
+from ostler.gateway.model.errors import StoreTooNew
 from ostler.gateway.stores.sqlite.connection import Connection, all_rows, make_private, run, value
 from ostler.gateway.stores.sqlite.schema import ADDED, INDEXES, SCHEMA, TABLES, TRIGGERS
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ostler.gateway.records import ParkedCall, ParkState
+from ostler.gateway.model.records import ParkedCall, ParkState
 from ostler.gateway.stores.sqlite.connection import Connection, SqlRow, all_rows, one_row, run
 from ostler.gateway.stores.sqlite.json import read_json, write_json
 

@@ -15,7 +15,7 @@ from typing import TypeAlias, TypeVar
 
 import apsw
 
-from ostler.gateway.errors import StoreClosed, StoreDiskFault
+from ostler.gateway.model.errors import StoreClosed, StoreDiskFault
 from ostler.gateway.stores.sqlite.connection import Connection, is_passing
 from ostler.gateway.stores.sqlite.faults import fault_of, told_by_disk
 from ostler.metrics.loops import Loop, Loops

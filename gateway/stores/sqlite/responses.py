@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ostler.gateway.records import ResponseRecord
+from ostler.gateway.model.records import ResponseRecord
 from ostler.gateway.stores.sqlite.connection import Connection, SqlRow, all_rows, one_row, run, value
 from ostler.gateway.stores.sqlite.json import read_json, read_object, read_objects, write_json
 from ostler.wire.json import JsonObject, Undecodable

@@ -1,7 +1,7 @@
 """Where session keys lead, and how a lost route is found again."""
 
-from ostler.gateway.errors import RouteMoved
-from ostler.gateway.records import NewSession, RouteSwitch, RoutingRecord, SessionChange, SessionRecord
+from ostler.gateway.model.errors import RouteMoved
+from ostler.gateway.model.records import NewSession, RouteSwitch, RoutingRecord, SessionChange, SessionRecord
 from ostler.gateway.stores.sqlite import sessions
 from ostler.gateway.stores.sqlite.connection import Connection, one_row, run
 from ostler.gateway.stores.sqlite.messages import require_session

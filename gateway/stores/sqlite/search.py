@@ -10,7 +10,7 @@ Rules:
 
 import re
 
-from ostler.gateway.records import SearchHit, SessionQuery
+from ostler.gateway.model.records import SearchHit, SessionQuery
 from ostler.gateway.stores.sqlite.connection import Connection, all_rows
 from ostler.gateway.stores.sqlite.sessions import conditions
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from ostler.gateway.errors import NoSuchSession
-from ostler.gateway.records import (
+from ostler.gateway.model.errors import NoSuchSession
+from ostler.gateway.model.records import (
     EXPIRIES,
     EndReason,
     NewSession,

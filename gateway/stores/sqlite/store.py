@@ -13,8 +13,8 @@ from pathlib import Path
 from time import time
 from typing import Self
 
-from ostler.gateway.errors import StoreError
-from ostler.gateway.records import (
+from ostler.gateway.model.errors import StoreError
+from ostler.gateway.model.records import (
     ConversationRecord,
     EndReason,
     IdempotencyRecord,
@@ -37,7 +37,7 @@ from ostler.gateway.records import (
     checked_session_id,
     clean_title,
 )
-from ostler.gateway.store import ANY
+from ostler.gateway.model.store import ANY
 from ostler.gateway.stores.sqlite import (
     beginnings,
     children,
@@ -62,13 +62,13 @@ from ostler.gateway.stores.watch import StoreWatch
 from ostler.metrics.loops import Loops
 from ostler.wire.json import JsonObject
 
-log = logging.getLogger("ostler.gateway.store")
+log = logging.getLogger("ostler.gateway.model.store")
 WORD_PAGES = 500
 """Pages of the index of words that are merged while others wait for the lock."""
 
 
 class SqliteStore:
-    """Implements `ostler.gateway.store.Store`."""
+    """Implements `ostler.gateway.model.store.Store`."""
 
     def __init__(self, file: StoreFile, *, settings: SqliteSettings, clock: Callable[[], float]) -> None:
         self._file = file

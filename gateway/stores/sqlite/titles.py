@@ -4,8 +4,8 @@ A lineage is a range of the index on titles ("P #" up to "P $", the sign behind 
 title are letters like any other. The owner's titles are his own: another one's are neither taken nor found.
 """
 
-from ostler.gateway.errors import TitleTaken
-from ostler.gateway.records import SessionQuery, SessionRecord, split_title
+from ostler.gateway.model.errors import TitleTaken
+from ostler.gateway.model.records import SessionQuery, SessionRecord, split_title
 from ostler.gateway.stores.sqlite.connection import Connection, all_rows, one_row, run
 from ostler.gateway.stores.sqlite.sessions import COLUMNS, conditions, of_rows, require
 

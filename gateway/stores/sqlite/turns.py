@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ostler.gateway.records import TurnCommit
+from ostler.gateway.model.records import TurnCommit
 from ostler.gateway.stores.sqlite import conversations, idempotency, messages, parked, responses
 from ostler.gateway.stores.sqlite.connection import Connection, SqlRow
 from ostler.gateway.stores.sqlite.conversations import Lead

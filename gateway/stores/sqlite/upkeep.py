@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ostler.gateway.records import StoreFacts
+from ostler.gateway.model.records import StoreFacts
 from ostler.gateway.stores.sqlite.connection import Connection, all_rows, run, value
 from ostler.gateway.stores.sqlite.erasing import LED_TO, delete
 from ostler.gateway.stores.sqlite.json import read_object

@@ -29,7 +29,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import apsw
 
-from ostler.gateway.errors import (
+from ostler.gateway.model.errors import (
     StoreBusy,
     StoreClosed,
     StoreCorrupt,
@@ -65,7 +65,7 @@ ONE_BY_ONE = (StoreFull, StoreDiskFault, StoreCorrupt)
 
 WRITER_GONE = "the thread that writes has ended; restart the gateway"
 
-log = logging.getLogger("ostler.gateway.store")
+log = logging.getLogger("ostler.gateway.model.store")
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ import pytest
 from ostler.gateway.config.settings import HindsightSettings, HonchoSettings
 from ostler.gateway.memory import BUILT_IN, load
 from ostler.gateway.memory.provider import MemoryProvider, Spoken
-from ostler.gateway.sessions.witness import SwitchReason
+from ostler.gateway.model.observers import SwitchReason
 from tests.support.memory import home_in, message, remembering
 from tests.support.memory_servers import KEY, HindsightService, HonchoService, running
 from tests.support.waiting import eventually

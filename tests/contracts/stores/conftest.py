@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.gateway.store import Store
+from ostler.gateway.model.store import Store
 from tests.support.stores import KINDS, Place
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from ostler.gateway.errors import CallsAnswered, ConversationMoved, NoSuchSession
-from ostler.gateway.records import (
+from ostler.gateway.model.errors import CallsAnswered, ConversationMoved, NoSuchSession
+from ostler.gateway.model.records import (
     IdempotencyRecord,
     NewSession,
     ParkedCall,
@@ -15,7 +15,7 @@ from ostler.gateway.records import (
     TurnBegin,
     TurnCommit,
 )
-from ostler.gateway.store import Store
+from ostler.gateway.model.store import Store
 from tests.support.stores import FEW_BYTES, FEW_RESPONSES, Place, response, said, texts
 
 

@@ -1,6 +1,6 @@
 """A resume brings store and mirror in line, whichever of them knows less."""
 
-from ostler.gateway.records import NewSession
+from ostler.gateway.model.records import NewSession
 from ostler.gateway.stores.healing import Healed, heal
 from ostler.gateway.stores.mirror import Mirror
 from tests.support.stores import Place, said, texts, with_turns

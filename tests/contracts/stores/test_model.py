@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from ostler.gateway.errors import NoSuchSession, TitleTaken, UnknownMessage
-from ostler.gateway.records import NewMessage, NewSession, TurnCommit
-from ostler.gateway.store import Store
+from ostler.gateway.model.errors import NoSuchSession, TitleTaken, UnknownMessage
+from ostler.gateway.model.records import NewMessage, NewSession, TurnCommit
+from ostler.gateway.model.store import Store
 from tests.support.stores import KINDS, Place, response
 
 NAMES = st.sampled_from(["sess_a", "sess_b", "sess_c"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.gateway.records import (
+from ostler.gateway.model.records import (
     UNSTORED,
     IdempotencyRecord,
     NewSession,
@@ -15,7 +15,7 @@ from ostler.gateway.records import (
     SessionQuery,
     TurnCommit,
 )
-from ostler.gateway.store import Store
+from ostler.gateway.model.store import Store
 from ostler.gateway.stores.exchange import Brought, bring_in, bundles, lines_out
 from tests.support.stores import Place, response, said, texts
 from tests.support.waiting import eventually

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from ostler.gateway.errors import NoSuchSession, RouteMoved
-from ostler.gateway.records import EndReason, NewSession, RouteSwitch, SessionChange, SessionRecord
-from ostler.gateway.store import Store
+from ostler.gateway.model.errors import NoSuchSession, RouteMoved
+from ostler.gateway.model.records import EndReason, NewSession, RouteSwitch, SessionChange, SessionRecord
+from ostler.gateway.model.store import Store
 from tests.support.stores import Place, texts, with_turns
 
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from ostler.gateway.errors import BadSessionId, BadTitle, NoSuchSession, TitleTaken
-from ostler.gateway.records import EndReason, NewSession, SessionChange, SessionOrigin, SessionQuery
-from ostler.gateway.store import Store
+from ostler.gateway.model.errors import BadSessionId, BadTitle, NoSuchSession, TitleTaken
+from ostler.gateway.model.records import EndReason, NewSession, SessionChange, SessionOrigin, SessionQuery
+from ostler.gateway.model.store import Store
 from tests.support.stores import Place, said, texts, with_turns
 
 

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from ostler.gateway.errors import NoSuchSession, UnknownMessage
-from ostler.gateway.records import MessageCounts, NewMessage, NewSession, SessionQuery
-from ostler.gateway.store import Store
+from ostler.gateway.model.errors import NoSuchSession, UnknownMessage
+from ostler.gateway.model.records import MessageCounts, NewMessage, NewSession, SessionQuery
+from ostler.gateway.model.store import Store
 from ostler.wire.json import JsonObject
 from tests.support.stores import Place, said, texts, with_turns
 

@@ -1,6 +1,6 @@
 """The ACP codec."""
 
-from ostler.pool.codecs.acp import AcpCodec
+from ostler.pool.agent.codecs.acp import AcpCodec
 from tests.fuzz.codec_subject import CodecSubject
 from tests.fuzz.target import Target
 

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from ostler.pool.codecs.codex_app_server import CodexCodec
+from ostler.pool.agent.codecs.codex_app_server import CodexCodec
 from ostler.pool.provider import Approval, ToolChannel
 from tests.fuzz.codec_subject import CodecSubject
 from tests.fuzz.target import Target

@@ -7,10 +7,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ostler.gateway.config.check import check
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.load import load
-from ostler.gateway.errors import GatewayError
+from ostler.gateway.model.errors import GatewayError
+from ostler.gateway.ops.settings_check import check
 from ostler.pool.errors import PoolError
 from tests.fuzz.mutate import keys, walk
 from tests.fuzz.target import Target

@@ -3,12 +3,12 @@
 from random import Random
 from typing import get_args
 
-from ostler.gateway.faces.answer import ChatAnswer
-from ostler.gateway.sessions.ask import Ask
-from ostler.gateway.sessions.session import passed_on
-from ostler.gateway.sessions.timings import TurnTimings
-from ostler.gateway.sessions.turn import Turn
-from ostler.pool.codecs.acp import AcpCodec
+from ostler.gateway.chat.answer import ChatAnswer
+from ostler.gateway.model.ask import Ask
+from ostler.gateway.turns.session import passed_on
+from ostler.gateway.turns.timings import TurnTimings
+from ostler.gateway.turns.turn import Turn
+from ostler.pool.agent.codecs.acp import AcpCodec
 from ostler.pool.events import AgentEvent, HostEvent
 from ostler.pool.keys import TransportKey
 from ostler.wire.json import JsonObject

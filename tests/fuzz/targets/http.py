@@ -17,9 +17,9 @@ from urllib.parse import quote
 import httpx
 from starlette.types import ASGIApp
 
-from ostler.gateway.app import Gateway, open_gateway
+from ostler.gateway.config.data_folder import DATABASE
 from ostler.gateway.config.load import load
-from ostler.gateway.data_folder import DATABASE
+from ostler.gateway.server.app import Gateway, open_gateway
 from tests.fuzz.target import Target
 from tests.support.database import look
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ostler.gateway.console.board import WATCHERS
+from ostler.gateway.ops.console.status_view import WATCHERS
 from tests.support.chats import Chat
 from tests.support.served import Served, serving
 from tests.support.waiting import eventually, soon

@@ -15,9 +15,9 @@ import pytest
 
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
-from ostler.gateway.doctor.report import AgentReport, Severity
-from ostler.gateway.doctor.trial import Bench, try_agent
-from ostler.pool.configuration import PoolSettings
+from ostler.gateway.ops.doctor.report import AgentReport, Severity
+from ostler.gateway.ops.doctor.trial import Bench, try_agent
+from ostler.pool.launch.configuration import PoolSettings
 from tests.support import copies
 from tests.support.serve_command import environment, is_demo
 from tests.support.stable import PRELUDE

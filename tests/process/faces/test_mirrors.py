@@ -5,17 +5,17 @@ import json
 import stat
 from pathlib import Path
 
-from ostler.gateway.api.keys import Caller
-from ostler.gateway.api.wants import Places
+from ostler.gateway.chat.admission import Admission
+from ostler.gateway.chat.deps import ChatDeps
+from ostler.gateway.chat.resets.policies import policies_of
+from ostler.gateway.chat.session_keys import checked_key
+from ostler.gateway.config.data_folder import DATABASE, MIRRORS
+from ostler.gateway.config.keys import Caller
 from ostler.gateway.config.settings import ResetSettings
-from ostler.gateway.data_folder import DATABASE, MIRRORS
-from ostler.gateway.faces.admission import Admission
-from ostler.gateway.faces.hall import ChatDeps
-from ostler.gateway.faces.keys import checked_key
-from ostler.gateway.models import Models
-from ostler.gateway.resets.policies import policies_of
-from ostler.gateway.sessions.witness import SwitchReason
-from ostler.pool.directories import Directories
+from ostler.gateway.http.validation import Places
+from ostler.gateway.model.model_names import Models
+from ostler.gateway.model.observers import SwitchReason
+from ostler.pool.launch.directories import Directories
 from tests.support import database
 from tests.support.chats import Chat, texts
 from tests.support.served import Served, serving
@@ -180,7 +180,7 @@ async def test_h14_rows_of_another_process_are_mirrored_in_their_place(served: S
     p = (await chat.said("one"))["session_id"]
     script = (
         "import asyncio, sys; from pathlib import Path;"
-        "from ostler.gateway.records import NewMessage; from ostler.gateway.stores.sqlite import SqliteStore\n"
+        "from ostler.gateway.model.records import NewMessage; from ostler.gateway.stores.sqlite import SqliteStore\n"
         "async def main():\n"
         "    store = await SqliteStore.open(Path(sys.argv[1]))\n"
         "    await store.append(sys.argv[2], [NewMessage('user', [], 'theirs'), NewMessage('assistant', [], 'so')])\n"

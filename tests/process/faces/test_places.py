@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ostler.gateway.faces.keys import ChatPlace, key_of
+from ostler.gateway.chat.session_keys import ChatPlace, key_of
 from tests.support.chats import Chat, ended, texts
 from tests.support.ears import Ears
 from tests.support.served import Served, serving

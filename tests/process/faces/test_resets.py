@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from ostler.gateway.chat.resets.expiry import Expiry
+from ostler.gateway.chat.resets.policies import policies_of
 from ostler.gateway.config.settings import ResetSettings
-from ostler.gateway.records import NewMessage
-from ostler.gateway.resets.expiry import Expiry
-from ostler.gateway.resets.policies import policies_of
-from ostler.gateway.store import Store
+from ostler.gateway.model.records import NewMessage
+from ostler.gateway.model.store import Store
 from ostler.gateway.stores.exchange import finalized_in
 from tests.support.chats import Chat, ended, texts
 from tests.support.ears import Ears, Wall
@@ -228,7 +228,7 @@ async def test_b22_one_that_cannot_be_finalised_costs_the_others_nothing(
         ids = [(await Chat(served, key).said("one"))["session_id"] for key in "abc"]
         ears.deaf_to.add(ids[0])
         wall.now += HALF_HOUR + 1
-        with caplog.at_level(logging.WARNING, "ostler.gateway.resets"):
+        with caplog.at_level(logging.WARNING, "ostler.gateway.chat.resets"):
             assert [await served.gateway.expiry.check() for _ in range(5)] == [2, 0, 0, 0, 0]
         assert ears.raised == 3
         assert [record.levelname for record in caplog.records if ids[0] in record.getMessage()] == ["WARNING"]

@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ostler.gateway.data_folder import DATABASE
-from ostler.gateway.faces.keys import ChatPlace, key_of
-from ostler.gateway.records import NewMessage, NewSession, SessionChange
+from ostler.gateway.chat.session_keys import ChatPlace, key_of
+from ostler.gateway.config.data_folder import DATABASE
+from ostler.gateway.model.records import NewMessage, NewSession, SessionChange
 from tests.support.chats import Chat, ended, texts
 from tests.support.database import change
 from tests.support.served import SESSION, Served, events_of, serving
@@ -176,7 +176,7 @@ async def test_a16_running_turns_may_be_above_the_cap_which_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving(tmp_path / "data", gateway__seats_max=1) as served:
-        with caplog.at_level(logging.INFO, "ostler.gateway.sessions"):
+        with caplog.at_level(logging.INFO, "ostler.gateway.turns"):
             await asyncio.gather(*(Chat(served, key).said(f"{key}\n!sleep 0.3") for key in "abc"))
         assert any("seats_max" in record.getMessage() for record in caplog.records)
         assert served.gateway.pool.snapshot().core.census.leased <= 1
@@ -217,7 +217,7 @@ async def test_a20_a_change_of_the_session_is_in_the_log_as_old_and_new(
     served: Served, chat: Chat, caplog: pytest.LogCaptureFixture
 ) -> None:
     p = (await chat.said("one"))["session_id"]
-    with caplog.at_level(logging.DEBUG, "ostler.gateway.faces"):
+    with caplog.at_level(logging.DEBUG, "ostler.gateway.chat"):
         q = (await chat.said("/new"))["session_id"]
     (record,) = [record for record in caplog.records if q in record.getMessage()]
     assert (record.levelname, p in record.getMessage()) == ("DEBUG", True)

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ostler.gateway.data_folder import DATABASE
+from ostler.gateway.config.data_folder import DATABASE
 from tests.support.database import look
 from tests.support.serve_command import Command, command
 from tests.support.served import text_of

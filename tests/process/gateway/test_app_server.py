@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from ostler.gateway.app import Gateway
+from ostler.gateway.server.app import Gateway
 from ostler.pool.providers.codex_app_server import PROVIDER
 from tests.support import app_server
 from tests.support.processes import kill_unheard

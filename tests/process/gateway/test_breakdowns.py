@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ostler.pool.demo.launch import command_line
+from ostler.demo.launch import command_line
 from tests.support import varied_agent
 from tests.support.agent_clock import AgentTurn, agent_turns
 from tests.support.breakdowns import Moments, Written, breakdowns, lateness

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ostler.gateway.api.door import ASKED
+from ostler.gateway.http.auth_middleware import ASKED
 from tests.support.served import Served, serving
 from tests.support.waiting import eventually, within
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from ostler.gateway.records import TurnCommit
-from ostler.gateway.sessions.outcome import StopCause
-from ostler.gateway.sessions.reports import TurnObservers
+from ostler.gateway.model.outcome import StopCause
+from ostler.gateway.model.records import TurnCommit
 from ostler.gateway.stores.sqlite import SqliteStore
+from ostler.gateway.turns.reports import TurnObservers
 from tests.support.chats import Chat
 from tests.support.ears import Ears
 from tests.support.openai_oracle import judge_response, judge_stream

@@ -10,7 +10,7 @@ from tests.support.serve_command import environment, serve_words
 
 ASK = """
 import ctypes, sys, threading
-from ostler.gateway.heap import keep_little
+from ostler.gateway.server.heap import keep_little
 if sys.argv[1] == "kept":
     keep_little()
 libc = ctypes.CDLL(None)
@@ -40,7 +40,7 @@ def test_threads_share_one_heap_and_large_blocks_are_no_part_of_it(told: str, in
 
 TRIM = """
 import ctypes
-from ostler.gateway.heap import give_back, keep_little
+from ostler.gateway.server.heap import give_back, keep_little
 keep_little()
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
@@ -62,7 +62,7 @@ print(held - own())
 HASTY = """
 import sys
 from functools import partial
-import ostler.gateway.serving as serving
+import ostler.gateway.server.serving as serving
 from ostler.gateway.__main__ import main
 serving.give_back_now_and_then = partial(serving.give_back_now_and_then, 0.05)
 sys.exit(main(sys.argv[1:]))

@@ -6,7 +6,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from ostler.pool.codec import AgentRequest, Codec, PermissionWanted, SessionUpdate
+from ostler.pool.agent.codec import AgentRequest, Codec, PermissionWanted, SessionUpdate
 from ostler.pool.events import AgentEvent, HostEvent
 from tests.support.served import serving, text_of
 

@@ -88,7 +88,7 @@ async def test_a16_seats_between_turns_are_bounded_and_come_back_with_their_hist
 
 
 async def test_a18_rows_that_somebody_else_stored_are_in_the_next_context(served: Served) -> None:
-    from ostler.gateway.records import NewMessage
+    from ostler.gateway.model.records import NewMessage
 
     first = await served.ask("apple", conversation="x")
     (session,) = served.rows("select session_id from conversations")[0]

@@ -14,10 +14,10 @@ import pytest
 
 from ostler.bridge.server import Bridge
 from ostler.bridge.settings import BridgeSettings
-from ostler.gateway.data_folder import DATABASE
-from ostler.gateway.gauges.lag import LoopLag
+from ostler.gateway.chat.resets.expiry import Expiry
+from ostler.gateway.config.data_folder import DATABASE
 from ostler.gateway.memory.provider import MemoryProvider
-from ostler.gateway.resets.expiry import Expiry
+from ostler.gateway.ops.gauges.lag import LoopLag
 from ostler.metrics.loops import Loops
 from tests.faults.disk import DiskFault
 from tests.support.memory import remembering

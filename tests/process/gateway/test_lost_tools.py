@@ -13,8 +13,8 @@ import pytest
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.offer import Offer
 from ostler.bridge.session_binding import RELAY, SessionBinding
-from ostler.gateway.sessions.errors import SeatLost
-from ostler.gateway.sessions.turn import Turn
+from ostler.gateway.turns.errors import SeatLost
+from ostler.gateway.turns.turn import Turn
 from tests.process.gateway.test_client_tools import CALL, TOOLS, calls_of, output
 from tests.support.scrape import scrape
 from tests.support.served import SESSION, Served, serving, text_of

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ostler.gateway.memory.embedded import FILE
-from ostler.gateway.sessions.witness import SwitchReason
-from ostler.gateway.sessions.workshop import NOBODY
+from ostler.gateway.model.observers import SwitchReason
+from ostler.gateway.turns.toolset import NOBODY
 from ostler.wire.recalled import HEADER
 from tests.support.database import look
 from tests.support.memory import Prov, making

@@ -9,8 +9,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from ostler.gateway.api.keys import key_ring
 from ostler.gateway.config.errors import ConfigError
+from ostler.gateway.config.keys import key_ring
 from ostler.gateway.config.settings import AuthSettings, KeySettings
 from ostler.pool.keys import TransportKey
 from ostler.pool.observer import MODELS, Counts

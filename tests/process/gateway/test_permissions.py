@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from ostler.gateway.api.decisions import PermissionAnswers, Settled
-from ostler.gateway.api.items import ItemNames, decision_of
-from ostler.gateway.config.check import check
+from ostler.demo.launch import command_line
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.load import load
-from ostler.gateway.sessions.ask import Ask, CallOutput
-from ostler.gateway.sessions.outcome import StopCause
-from ostler.gateway.sessions.permits import PermissionRule
-from ostler.gateway.sessions.scribe import DiscardingSink
-from ostler.gateway.sessions.session import Session
-from ostler.pool.demo.launch import command_line
+from ostler.gateway.http.decisions import PermissionAnswers, Settled
+from ostler.gateway.http.items import ItemNames, decision_of
+from ostler.gateway.model.ask import Ask, CallOutput
+from ostler.gateway.model.outcome import StopCause
+from ostler.gateway.model.permits import PermissionRule
+from ostler.gateway.ops.settings_check import check
+from ostler.gateway.turns.answer_sink import DiscardingSink
+from ostler.gateway.turns.session import Session
 from ostler.pool.keys import TransportKey
 from ostler.pool.prompt import TextPart
 from tests.process.gateway.test_client_tools import CALL, KEYS, TOOLS, calls_of, output

@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 import pytest
 
-from ostler.pool.demo.launch import command_line
+from ostler.demo.launch import command_line
 from tests.process.gateway.test_client_tools import TOOLS
 from tests.support.served import SESSION, Served, client, gateway_at, serving, text_of
 from tests.support.waiting import eventually

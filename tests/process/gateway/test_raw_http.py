@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from ostler.gateway.api.protocol import BEHIND, HEAD_LIMIT
-from ostler.gateway.listener import listen_tcp, listen_unix
-from ostler.gateway.serving import Server
+from ostler.gateway.http.protocol import BEHIND, HEAD_LIMIT
+from ostler.gateway.server.listener import listen_tcp, listen_unix
+from ostler.gateway.server.serving import Server
 from tests.support.served import Served, serving
 from tests.support.waiting import eventually, soon
 

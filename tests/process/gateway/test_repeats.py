@@ -11,14 +11,14 @@ import httpx
 import pytest
 from starlette.requests import ClientDisconnect, Request
 
-from ostler.gateway.api.feed import Feed
-from ostler.gateway.api.presence import WATCH
-from ostler.gateway.api.repeats import Held, IdempotentAnswers, Repeat
-from ostler.gateway.sessions.ask import Ask
-from ostler.gateway.sessions.outcome import StopCause
-from ostler.gateway.sessions.scribe import DiscardingSink
-from ostler.gateway.sessions.timings import TurnTimings
-from ostler.gateway.sessions.turn import Turn
+from ostler.gateway.http.client_presence import WATCH
+from ostler.gateway.http.feed import Feed
+from ostler.gateway.http.idempotency import Held, IdempotentAnswers, Repeat
+from ostler.gateway.model.ask import Ask
+from ostler.gateway.model.outcome import StopCause
+from ostler.gateway.turns.answer_sink import DiscardingSink
+from ostler.gateway.turns.timings import TurnTimings
+from ostler.gateway.turns.turn import Turn
 from ostler.pool.keys import TransportKey
 from tests.support.served import SESSION, Served, serving
 from tests.support.waiting import eventually, soon

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ostler.gateway.__main__ import main
-from ostler.gateway.data_folder import MIRRORS
+from ostler.gateway.config.data_folder import MIRRORS
 from tests.support.chats import Chat
 from tests.support.served import SESSION, Served, serving
 from tests.support.waiting import eventually

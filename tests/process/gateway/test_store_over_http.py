@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from ostler.gateway.data_folder import DATABASE
-from ostler.gateway.records import NewMessage, NewSession, SessionOrigin
+from ostler.gateway.config.data_folder import DATABASE
+from ostler.gateway.model.records import NewMessage, NewSession, SessionOrigin
 from tests.support import copies
 from tests.support.database import change, look
 from tests.support.plain_http import NO_AUTHORITIES

@@ -15,13 +15,13 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from ostler.gateway.api.feed import Feed
-from ostler.gateway.api.frames import frames_of
-from ostler.gateway.api.protocol import JsonHttp
-from ostler.gateway.api.road import CYCLE, road_in
-from ostler.gateway.api.streaming import EventStream
-from ostler.gateway.listener import listen_tcp
-from ostler.gateway.serving import Server
+from ostler.gateway.http.fast_path import CYCLE, road_in
+from ostler.gateway.http.feed import Feed
+from ostler.gateway.http.frames import frames_of
+from ostler.gateway.http.protocol import JsonHttp
+from ostler.gateway.http.streaming import EventStream
+from ostler.gateway.server.listener import listen_tcp
+from ostler.gateway.server.serving import Server
 from tests.support.waiting import eventually, soon
 
 MOULD = frames_of("delta", {}, "text")

@@ -14,10 +14,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ostler.gateway.gauges.traces import lines
-from ostler.gateway.listener import address_of, listen_tcp
-from ostler.gateway.serving import Server
-from ostler.gateway.sessions.timings import TurnTimings
+from ostler.gateway.ops.gauges.traces import lines
+from ostler.gateway.server.listener import address_of, listen_tcp
+from ostler.gateway.server.serving import Server
+from ostler.gateway.turns.timings import TurnTimings
 from tests.support.served import serving
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ostler.gateway.readiness import Readiness
+from ostler.gateway.ops.readiness import Readiness
 from tests.support.served import Served, serving, text_of
 from tests.support.waiting import eventually, soon
 

@@ -9,7 +9,7 @@ from ostler.gateway.config.settings import HindsightSettings
 from ostler.gateway.memory.hindsight import MOST_CHAPTERS, HindsightMemory
 from ostler.gateway.memory.outside import name_for
 from ostler.gateway.memory.provider import Spoken
-from ostler.gateway.sessions.witness import SwitchReason
+from ostler.gateway.model.observers import SwitchReason
 from tests.support.memory import home_in, remembering
 from tests.support.memory_servers import KEY, HindsightService, running
 from tests.support.served import serving

@@ -9,7 +9,7 @@ import pytest
 from ostler.gateway.config.settings import HonchoSettings
 from ostler.gateway.memory.honcho import ASSISTANT, MOST_KEPT, HonchoMemory, RecentlyKept
 from ostler.gateway.memory.outside import name_for
-from ostler.gateway.sessions.witness import SwitchReason
+from ostler.gateway.model.observers import SwitchReason
 from tests.support.memory import home_in, remembering
 from tests.support.memory_servers import KEY, HonchoService, running
 from tests.support.served import serving

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from ostler.pool.process import ProcessSupervisor
+from ostler.process import ProcessSupervisor
 
 
 def pytest_asyncio_loop_factories(

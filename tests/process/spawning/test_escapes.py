@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.pool.process import AgentProcess, ProcessSupervisor
+from ostler.process import AgentProcess, ProcessSupervisor
 from tests.support.processes import ESCAPES, LEAVES_A_STRANGER, Recorder, alive, identify, marked, python
 
 

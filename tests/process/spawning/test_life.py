@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ostler.pool.process import (
+from ostler.process import (
     AgentProcess,
     Command,
     Ending,
@@ -31,10 +31,10 @@ from ostler.pool.process import (
     StopDeadlines,
     Survivors,
 )
-from ostler.pool.process.errors import Blind
-from ostler.pool.process.ladder import StopStep
-from ostler.pool.process.reaper.kin import read_stat
-from ostler.pool.process.reaper.strike import ProcessTree
+from ostler.process.errors import Blind
+from ostler.process.reaper.proc import read_stat
+from ostler.process.reaper.signals import ProcessTree
+from ostler.process.stop_sequence import StopStep
 from tests.support.processes import STUBBORN, Recorder, alive, identify, marked, python, running
 from tests.support.small_disk import filled, small_disk
 from tests.support.waiting import eventually

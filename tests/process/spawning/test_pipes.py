@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 import uvloop
 
-from ostler.pool.process.pipes import Inflow, Outflow, Pipes
+from ostler.process.pipes import Inflow, Outflow, Pipes
 from tests.support.refusing_loops import KINDS, Refused, refusing
 from tests.support.witness import open_files
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ostler.pool.process.ledger import Run, SpawnLedger, find_estates, prepare, spare_of
-from ostler.pool.process.reaper.leash import PipeInodes
+from ostler.process.ledger import Run, SpawnLedger, find_estates, prepare, spare_of
+from ostler.process.reaper.pipe_inodes import PipeInodes
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ostler.pool.process import ProcessIdentity, ProcessSupervisor
-from ostler.pool.process.ledger import Run, spawns_folder
+from ostler.process import ProcessIdentity, ProcessSupervisor
+from ostler.process.ledger import Run, spawns_folder
 from tests.process.kill_cycles import run_cycles
 from tests.support.gateways import launch, stand_in
 from tests.support.processes import alive, identify, marked

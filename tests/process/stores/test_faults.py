@@ -14,7 +14,7 @@ from types import MappingProxyType
 import apsw
 import pytest
 
-from ostler.gateway.errors import (
+from ostler.gateway.model.errors import (
     StoreBusy,
     StoreClosed,
     StoreCorrupt,
@@ -24,7 +24,7 @@ from ostler.gateway.errors import (
     StoreTooNew,
     StoreUnsafe,
 )
-from ostler.gateway.records import NewSession
+from ostler.gateway.model.records import NewSession
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.connection import value
 from ostler.gateway.stores.sqlite.file import SqliteSettings, StoreFile

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.gateway.records import NewSession, TurnCommit
+from ostler.gateway.model.records import NewSession, TurnCommit
 from ostler.gateway.stores.sqlite import SqliteStore
 from tests.support.stores import response, said, texts
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from ostler.gateway.data_folder import DATABASE
-from ostler.gateway.errors import StoreLocked
+from ostler.gateway.config.data_folder import DATABASE
 from ostler.gateway.memory.notebook import Notebook, NoteKind
-from ostler.gateway.records import NewSession
+from ostler.gateway.model.errors import StoreLocked
+from ostler.gateway.model.records import NewSession
 from ostler.gateway.stores.sqlite import SqliteStore
 from ostler.gateway.stores.sqlite.connection import make_private
 from ostler.gateway.stores.sqlite.file import SqliteSettings

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.gateway.errors import StoreOwned
+from ostler.gateway.model.errors import StoreOwned
 from ostler.gateway.stores.owner import Ownership
 from ostler.gateway.stores.sqlite import SqliteStore
 from tests.support.stores import texts
@@ -65,7 +65,7 @@ async def check_turns(store: SqliteStore, name: str, spoken: int) -> None:
 HOLD = """
 import os, sys
 from pathlib import Path
-from ostler.gateway.errors import StoreOwned
+from ostler.gateway.model.errors import StoreOwned
 from ostler.gateway.stores.owner import Ownership
 if "wait" in sys.argv:
     print("here", flush=True)

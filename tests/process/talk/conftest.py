@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from ostler.pool.demo.launch import command_line
+from ostler.demo.launch import command_line
 from tests.support.chats import Chat
 from tests.support.served import Served, serving
 from tests.support.talks import Heard, Since

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ostler.gateway.sessions.witness import SwitchReason
-from ostler.pool.demo.launch import command_line
+from ostler.demo.launch import command_line
+from ostler.gateway.model.observers import SwitchReason
 from tests.support.chats import Chat, ended, texts
 from tests.support.served import Served, serving
 from tests.support.talks import Heard, Since, locked, rows, talked

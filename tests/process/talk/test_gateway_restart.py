@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ostler.gateway.cli.terminal.gateway_locator import GatewayLocator, GatewayOptions
+from ostler.gateway.cli.terminal.http import Unreachable
 from ostler.gateway.stores.owner import last_holder
-from ostler.gateway.terminal.gatehouse import GatewayLocator, GatewayOptions
-from ostler.gateway.terminal.http import Unreachable
 from tests.support.serve_command import command, refused
 from tests.support.terminal import CTRL_C, CTRL_D, ENTER, environment, terminal
 from tests.support.waiting import eventually, soon

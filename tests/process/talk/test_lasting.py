@@ -11,9 +11,9 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from ostler.gateway.data_folder import DATABASE, MIRRORS
-from ostler.gateway.errors import StoreDiskFault
-from ostler.gateway.store import Store
+from ostler.gateway.config.data_folder import DATABASE, MIRRORS
+from ostler.gateway.model.errors import StoreDiskFault
+from ostler.gateway.model.store import Store
 from tests.support.chats import Chat, ended
 from tests.support.serve_command import command
 from tests.support.served import Served, serving

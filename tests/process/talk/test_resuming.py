@@ -2,7 +2,7 @@
 
 import pytest
 
-from ostler.gateway.sessions.witness import SwitchReason
+from ostler.gateway.model.observers import SwitchReason
 from tests.support.chats import Chat, ended, texts
 from tests.support.served import Served
 from tests.support.talks import Heard, Since, rows, talked

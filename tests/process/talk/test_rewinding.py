@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from ostler.gateway.faces.answer import ChatAnswer
-from ostler.gateway.faces.question import question_of
-from ostler.gateway.sessions.permits import PermissionRule
-from ostler.gateway.sessions.witness import SwitchReason
+from ostler.gateway.chat.answer import ChatAnswer
+from ostler.gateway.chat.question import question_of
+from ostler.gateway.model.observers import SwitchReason
+from ostler.gateway.model.permits import PermissionRule
 from ostler.pool.keys import TransportKey
 from tests.support.chats import Chat, texts
 from tests.support.served import Served

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from ostler.pool.commons import PerHome
+from ostler.pool.agent.gate import StartGate
+from ostler.pool.agent.per_home import PerHome
+from ostler.pool.agent.transport import Transport
 from ostler.pool.errors import AgentStartFailed
-from ostler.pool.gate import StartGate
 from ostler.pool.provider import Provider
-from ostler.pool.transport import Transport
 from tests.support.pools import alive
 from tests.support.stable import SCRIPTED, Stable
 from tests.support.waiting import eventually

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
+from ostler.pool.agent.transport import Transport
 from ostler.pool.errors import AgentStartFailed, Phase, RecordIncomplete
 from ostler.pool.events import Finished, StopReason, ToolEnded
+from ostler.pool.launch.settings import Deadlines, ProviderSettings
 from ostler.pool.prompt import TextPart
 from ostler.pool.providers.codex_app_server import PROVIDER as CODEX
-from ostler.pool.settings import Deadlines, ProviderSettings
-from ostler.pool.transport import Transport
 from ostler.wire.json import JsonObject
 from tests.support import app_server
 from tests.support.stable import Stable, end_of, hear, say, text_of

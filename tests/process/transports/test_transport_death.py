@@ -8,8 +8,8 @@ import pytest
 
 from ostler.pool.errors import AgentSilent, Phase, TransportLost
 from ostler.pool.events import Finished, StopReason
-from ostler.pool.process import Ending
 from ostler.pool.prompt import TextPart
+from ostler.process import Ending
 from tests.support.stable import Stable, end_of, hear, say, text_of
 from tests.support.waiting import eventually
 

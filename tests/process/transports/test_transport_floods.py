@@ -2,6 +2,7 @@
 
 import asyncio
 
+from ostler.pool.agent.requests import TOO_MANY_REQUESTS
 from ostler.pool.events import (
     Finished,
     MessageDropped,
@@ -12,11 +13,10 @@ from ostler.pool.events import (
     ToolStarted,
     TurnEvent,
 )
+from ostler.pool.launch.settings import ProviderSettings
 from ostler.pool.permission import deny
 from ostler.pool.ports import PermissionChoice
 from ostler.pool.prompt import TextPart
-from ostler.pool.requests import TOO_MANY_REQUESTS
-from ostler.pool.settings import ProviderSettings
 from ostler.wire.json import VALUES_LIMIT
 from ostler.wire.lines import DEFAULT_LIMIT
 from tests.support.stable import Stable, end_of, hear, say, text_of

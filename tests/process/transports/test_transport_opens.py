@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from ostler.pool.codec import ToolWanted
+from ostler.pool.agent.codec import ToolWanted
+from ostler.pool.agent.session import AgentSession
+from ostler.pool.agent.transport import Transport
 from ostler.pool.errors import AgentStartFailed, LoadRefused, Phase, TransportLost, UnknownSession
+from ostler.pool.launch.settings import ProviderSettings
 from ostler.pool.order import SessionMemo
 from ostler.pool.permission import ask
-from ostler.pool.process import ProcessSupervisor
-from ostler.pool.process.errors import Blind
-from ostler.pool.process.reaper.kin import Stat
-from ostler.pool.process.reaper.strike import ProcessTree
 from ostler.pool.prompt import TextPart
 from ostler.pool.provider import NEVER, CloseVerb, LoadTrust, Sharing
 from ostler.pool.providers.demo import PROVIDER as DEMO
-from ostler.pool.session import AgentSession
-from ostler.pool.settings import ProviderSettings
-from ostler.pool.transport import Transport
+from ostler.process import ProcessSupervisor
+from ostler.process.errors import Blind
+from ostler.process.reaper.proc import Stat
+from ostler.process.reaper.signals import ProcessTree
 from tests.support.stable import SCRIPTED, Stable, say
 from tests.support.tickets import PlainTicket
 from tests.support.waiting import eventually

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from ostler.pool import PoolSettings, ProviderSettings, TransportKey, open_pool
+from ostler.pool.agent.record_archive import BESIDE
 from ostler.pool.core import Limits
 from ostler.pool.errors import PoolError, TransportLost
+from ostler.pool.launch.settings import Deadlines
 from ostler.pool.order import SessionMemo
 from ostler.pool.prompt import TextPart
 from ostler.pool.provider import CloseVerb, LoadTrust, Records
 from ostler.pool.providers import load
-from ostler.pool.settings import Deadlines
-from ostler.pool.shelf import BESIDE
 from tests.support.stable import PRELUDE, SCRIPTED, Stable
 from tests.support.waiting import eventually
 

@@ -11,10 +11,10 @@ import psutil
 import pytest
 
 from ostler.pool.errors import AgentStartFailed, Phase
+from ostler.pool.launch.settings import Deadlines, ProviderSettings
 from ostler.pool.provider import Provider
 from ostler.pool.providers.demo import PROVIDER as DEMO
 from ostler.pool.providers.gemini import PROVIDER as GEMINI
-from ostler.pool.settings import Deadlines, ProviderSettings
 from tests.support.stable import SCRIPTED, Stable, say
 from tests.support.waiting import eventually
 

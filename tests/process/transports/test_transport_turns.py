@@ -7,6 +7,8 @@ import re
 
 import pytest
 
+from ostler.pool.agent.session import AgentSession
+from ostler.pool.agent.turn import AgentTurn
 from ostler.pool.errors import (
     AgentFault,
     AgentSilent,
@@ -30,8 +32,6 @@ from ostler.pool.permission import allow, ask, deny
 from ostler.pool.ports import PermissionChoice
 from ostler.pool.prompt import AudioPart, ImagePart, TextPart
 from ostler.pool.provider import FaultReading
-from ostler.pool.session import AgentSession
-from ostler.pool.turn import AgentTurn
 from tests.support.stable import SCRIPTED, Stable, end_of, hear, say, text_of
 from tests.support.waiting import eventually
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ostler.pool.codec import AgentCall, AgentNotification, BadReply, PermissionWanted, RefusedRequest
-from ostler.pool.codecs.acp import AcpCodec
+from ostler.pool.agent.codec import AgentCall, AgentNotification, BadReply, PermissionWanted, RefusedRequest
+from ostler.pool.agent.codecs.acp import AcpCodec
 from ostler.pool.events import (
     Finished,
     ModeChanged,

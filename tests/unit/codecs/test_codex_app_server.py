@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ostler.pool.codec import AgentCall, BadReply, PermissionWanted, RefusedRequest, ToolWanted
-from ostler.pool.codecs.codex_app_server import CodexCodec
+from ostler.pool.agent.codec import AgentCall, BadReply, PermissionWanted, RefusedRequest, ToolWanted
+from ostler.pool.agent.codecs.codex_app_server import CodexCodec
 from ostler.pool.events import (
     Finished,
     ModelChanged,

@@ -3,7 +3,7 @@
 import pytest
 
 from ostler.pool.core import CoreSharing, Limits, ReserveRule, SettingsError, SlotId, events
-from ostler.pool.core.intake import LINES
+from ostler.pool.core.client_events import LINES
 from tests.unit.core.driver import QUIET, Pool
 
 

@@ -15,9 +15,9 @@ import random
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ostler.gateway import continuity
-from ostler.gateway.continuity import ConversationName, Known, Queue, Way
-from ostler.gateway.records import ParkState
+from ostler.gateway.model import continuity
+from ostler.gateway.model.continuity import ConversationName, Known, Queue, Way
+from ostler.gateway.model.records import ParkState
 
 Step = Generator[None, None, None]
 SLUG = "x"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ostler.gateway.address import is_ours, leave_address, left_address, owners_of
+from ostler.gateway.server.address import is_ours, leave_address, left_address, owners_of
 
 
 def test_what_is_left_is_found_and_replaced(tmp_path: Path) -> None:

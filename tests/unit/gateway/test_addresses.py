@@ -2,7 +2,7 @@
 
 import pytest
 
-from ostler.gateway.terminal.http import all_refused
+from ostler.gateway.cli.terminal.http import all_refused
 
 REFUSED = "[Errno 111] Connect call failed ('127.0.0.1', 1)"
 

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ostler.gateway.api.errors import ApiError, of_outcome
-from ostler.gateway.api.items import read_input
-from ostler.gateway.api.keys import Caller
-from ostler.gateway.api.limits import CallerLimits, RequestSlot, TooManyRequests
-from ostler.gateway.api.output import named
-from ostler.gateway.api.prefixes import Prefixes, digest_of
-from ostler.gateway.api.target import slug_of
-from ostler.gateway.models import Models
-from ostler.gateway.sessions.faults import fault
+from ostler.gateway.config.keys import Caller
+from ostler.gateway.http.errors import ApiError, of_outcome
+from ostler.gateway.http.items import read_input
+from ostler.gateway.http.limits import CallerLimits, RequestSlot, TooManyRequests
+from ostler.gateway.http.output import named
+from ostler.gateway.http.prefixes import Prefixes, digest_of
+from ostler.gateway.http.session_finder import slug_of
+from ostler.gateway.model.model_names import Models
+from ostler.gateway.turns.faults import fault
 from ostler.pool.errors import BreakerOpen, PoolError, PoolPaused, PoolSaturated
 
 CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from starlette.types import Message
 
-from ostler.gateway.api.bounded import SLOWEST, BodyTooLarge, BodyTooSlow, Pace, TooManyValues, bounded
+from ostler.gateway.http.bounded import SLOWEST, BodyTooLarge, BodyTooSlow, Pace, TooManyValues, bounded
 
 PATIENT = 20.0
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ostler.gateway.checks import EVERY, SELDOM, Checks, LastWrite, Problem
-from ostler.gateway.errors import StoreBusy, StoreFull, StoreReadOnly
+from ostler.gateway.model.errors import StoreBusy, StoreFull, StoreReadOnly
+from ostler.gateway.ops.checks import EVERY, SELDOM, Checks, LastWrite, Problem
 from ostler.gateway.stores.watch import NoStoreWatch
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ostler.gateway.commands import load
-from ostler.gateway.commands.registry import (
+from ostler.gateway.chat.commands import load
+from ostler.gateway.chat.commands.registry import (
     BadCommand,
     ChatCommand,
     CommandCall,

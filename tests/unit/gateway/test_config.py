@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ostler.gateway.config.check import check
 from ostler.gateway.config.errors import ConfigError, UnknownSettingKey, UnknownVariable
 from ostler.gateway.config.load import load
 from ostler.gateway.config.settings import Settings, shown
+from ostler.gateway.ops.settings_check import check
 from ostler.pool.flag import BadFlag
 
 

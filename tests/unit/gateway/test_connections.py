@@ -5,8 +5,8 @@ import resource
 
 import pytest
 
-from ostler.gateway.api.connections import ConnectionPhase, Connections, TooManyConnections
-from ostler.gateway.listener import LEAST_CONNECTIONS, connections_allowed
+from ostler.gateway.http.connections import ConnectionPhase, Connections, TooManyConnections
+from ostler.gateway.server.listener import LEAST_CONNECTIONS, connections_allowed
 
 
 def full(*places: tuple[str, str, ConnectionPhase]) -> Connections[str]:

@@ -8,21 +8,21 @@ from typing import Any, cast
 
 import pytest
 
-from ostler.gateway.api.keys import Caller, KeyRing, digest, key_ring
+from ostler.gateway.config.keys import Caller, KeyRing, digest, key_ring
 from ostler.gateway.config.settings import AuthSettings, KeySettings
-from ostler.gateway.console.board import WATCHERS, StatusSources, StatusView, without_ages
-from ostler.gateway.console.entrance import fields, network_of
-from ostler.gateway.console.errors import TooManyWatchers
-from ostler.gateway.console.guests import HOURS, MOST, BrowserSessions, cookie_of
-from ostler.gateway.console.shell import HtmlPage, hashed
-from ostler.gateway.console.socket import familiar
-from ostler.gateway.console.tags import status_body
-from ostler.gateway.console.turns import FAILURES, PHASES, TURNS, RecentTurns
-from ostler.gateway.console.words import HOLDS, table
-from ostler.gateway.correlation import NONE
-from ostler.gateway.sessions.outcome import TurnOutcome, TurnStatus, failed
-from ostler.gateway.sessions.reports import TurnReport
-from ostler.gateway.sessions.timings import TurnTimings
+from ostler.gateway.model.correlation import NONE
+from ostler.gateway.model.outcome import TurnOutcome, TurnStatus, failed
+from ostler.gateway.ops.console.browser_sessions import HOURS, MOST, BrowserSessions, cookie_of
+from ostler.gateway.ops.console.console_text import HOLDS, table
+from ostler.gateway.ops.console.cookie_login import fields, network_of
+from ostler.gateway.ops.console.errors import TooManyWatchers
+from ostler.gateway.ops.console.html_page import HtmlPage, hashed
+from ostler.gateway.ops.console.status_html import status_body
+from ostler.gateway.ops.console.status_view import WATCHERS, StatusSources, StatusView, without_ages
+from ostler.gateway.ops.console.turns import FAILURES, PHASES, TURNS, RecentTurns
+from ostler.gateway.server.admin_socket import familiar
+from ostler.gateway.turns.reports import TurnReport
+from ostler.gateway.turns.timings import TurnTimings
 from ostler.pool.core.reasons import Hold
 from ostler.pool.keys import TransportKey
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ostler.gateway import continuity
-from ostler.gateway.continuity import ConversationName, Known, Queue, Way
+from ostler.gateway.model import continuity
+from ostler.gateway.model.continuity import ConversationName, Known, Queue, Way
 from tests.unit.gateway.continuity_walk import Decider, mutant, walk
 
 SEEDS = 300

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ostler.gateway.sessions.crowding import first_to_go
+from ostler.gateway.turns.seat_eviction import first_to_go
 from ostler.pool.core import CoreSharing
 from ostler.pool.core.census import KeyView, LeaseView, SlotView, Snapshot
 from ostler.pool.core.values import LeaseId, PoolCensus, SlotId, SlotState

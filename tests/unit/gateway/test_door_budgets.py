@@ -3,8 +3,8 @@
 import pytest
 from starlette.responses import Response
 
-from ostler.gateway.api.door import LOOKS_PER_MINUTE, AuthMiddleware
-from ostler.gateway.api.keys import Caller, KeyRing
+from ostler.gateway.config.keys import Caller, KeyRing
+from ostler.gateway.http.auth_middleware import LOOKS_PER_MINUTE, AuthMiddleware
 
 HEADERS = [(b"host", b"localhost:1")]
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.gateway.faces.errors import BadKey
-from ostler.gateway.faces.keys import HTTP, ChatPlace, SessionKey, checked_key, key_of
-from ostler.gateway.lines import KeyedLocks
+from ostler.gateway.chat.errors import BadKey
+from ostler.gateway.chat.session_keys import HTTP, ChatPlace, SessionKey, checked_key, key_of
+from ostler.gateway.model.keyed_locks import KeyedLocks
 
 ID = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
 

@@ -4,7 +4,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.gateway.api.frames import chunk, chunks_of, frame, frames_of
+from ostler.gateway.http.frames import chunk, chunks_of, frame, frames_of
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
     ['"delta":""', '\\"delta":""', "%d", "\n\n"]

@@ -17,8 +17,8 @@ from ostler.gateway.config.settings import (
     Settings,
     ToolSettings,
 )
-from ostler.gateway.correlation import NONE, ORIGIN, RequestOrigin, on_behalf_of, origin_of
-from ostler.gateway.log import LogLines, LogRedaction, secrets_in, set_up
+from ostler.gateway.model.correlation import NONE, ORIGIN, RequestOrigin, on_behalf_of, origin_of
+from ostler.gateway.ops.log import LogLines, LogRedaction, secrets_in, set_up
 
 SECRETS = [
     "sk-the-key-of-a-person",

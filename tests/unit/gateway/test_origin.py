@@ -2,7 +2,7 @@
 
 import pytest
 
-from ostler.gateway.api.origin import is_from_foreign_page, is_from_own_page
+from ostler.gateway.http.origin import is_from_foreign_page, is_from_own_page
 
 HOST = {b"host": b"localhost:8787"}
 OWN = b"http://localhost:8787"

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from ostler.gateway.sessions.permits import WIDTH, PermissionRule, PermissionRules, narrowest, of_function
+from ostler.gateway.model.permits import WIDTH, PermissionRule, PermissionRules, narrowest, of_function
 from ostler.pool.events import PermissionAsked, PermissionOption
 from ostler.pool.keys import TransportKey
 from ostler.wire.json import JsonObject

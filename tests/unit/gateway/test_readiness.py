@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ostler.gateway.readiness import FORGIVEN_AFTER, LASTS, LATE, SEVERAL, SLOWER, Readiness
+from ostler.gateway.ops.readiness import FORGIVEN_AFTER, LASTS, LATE, SEVERAL, SLOWER, Readiness
 from ostler.pool.keys import TransportKey
-from ostler.pool.roster import UnderWay, WorkKind
+from ostler.pool.runner.live import UnderWay, WorkKind
 
 KEY = TransportKey("demo", "default", "/tmp")
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ostler.gateway.chat.resets.policies import policies_of
+from ostler.gateway.chat.resets.policy import Mode, Policy, latest_boundary, next_boundary
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.settings import ResetOverride, ResetSettings
-from ostler.gateway.records import EndReason
-from ostler.gateway.resets.policies import policies_of
-from ostler.gateway.resets.policy import Mode, Policy, latest_boundary, next_boundary
+from ostler.gateway.model.records import EndReason
 
 BERLIN = ZoneInfo("Europe/Berlin")
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Sao_Paulo", "Asia/Kolkata")

@@ -3,7 +3,7 @@
 import asyncio
 import signal
 
-from ostler.gateway.signals import ENDING, Signals
+from ostler.gateway.server.signals import ENDING, Signals
 
 
 async def test_n49_a_hang_up_that_comes_before_the_keys_are_held_is_obeyed_when_they_are() -> None:

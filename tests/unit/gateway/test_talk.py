@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.gateway.models import Models
-from ostler.gateway.records import MessageRecord, NewMessage, Role, SessionQuery, SessionRecord
+from ostler.gateway.chat.exports import jsonl, markdown
+from ostler.gateway.chat.lists import ago, counted, message_lines, session_lines, short
+from ostler.gateway.chat.naming import NoSuchModel, model_named
+from ostler.gateway.chat.rewinding import FEWEST, cut, first_undone, questions, turns_wanted
+from ostler.gateway.chat.session_lookup import TypedWords, within, words_of
+from ostler.gateway.model.model_names import Models
+from ostler.gateway.model.records import MessageRecord, NewMessage, Role, SessionQuery, SessionRecord
 from ostler.gateway.stores.exchange import Brought, bundles
-from ostler.gateway.talk.aim import TypedWords, within, words_of
-from ostler.gateway.talk.exports import jsonl, markdown
-from ostler.gateway.talk.lists import ago, counted, message_lines, session_lines, short
-from ostler.gateway.talk.naming import NoSuchModel, model_named
-from ostler.gateway.talk.rewinding import FEWEST, cut, first_undone, questions, turns_wanted
 
 MODELS = Models(
     {"fast": "demo/fast", "Faster": "demo/faster"},

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from ostler.gateway.terminal.completion import SlashCompleter
-from ostler.gateway.terminal.events import BrokenStream, EventReader
-from ostler.gateway.terminal.screen import DIM, Screen, harmless
+from ostler.gateway.cli.terminal.completion import SlashCompleter
+from ostler.gateway.cli.terminal.events import BrokenStream, EventReader
+from ostler.gateway.cli.terminal.screen import DIM, Screen, harmless
 
 STREAM = b'event: a\ndata: {"n": 1}\n\n: keepalive\n\ndata: {"n":\ndata: 2}\n\ndata: [DONE]\n\ndata: {"n": 3'
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from ostler.gateway.sessions.timings import EVENT, TurnTimings
+from ostler.gateway.turns.timings import EVENT, TurnTimings
 from ostler.pool.lease import Waited
 
 

@@ -3,11 +3,11 @@
 from dataclasses import MISSING, fields
 from itertools import count
 
-from ostler.gateway.sessions.ask import Ask
-from ostler.gateway.sessions.calls import PendingCalls
-from ostler.gateway.sessions.scribe import DiscardingSink
-from ostler.gateway.sessions.timings import TurnTimings
-from ostler.gateway.sessions.turn import Turn
+from ostler.gateway.model.ask import Ask
+from ostler.gateway.turns.answer_sink import DiscardingSink
+from ostler.gateway.turns.pending_calls import PendingCalls
+from ostler.gateway.turns.timings import TurnTimings
+from ostler.gateway.turns.turn import Turn
 from ostler.pool.events import PermissionAsked, TurnEvent
 from ostler.pool.keys import TransportKey
 

@@ -6,7 +6,7 @@ from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.offer import Offer
 from ostler.bridge.session_facts import SessionFacts
 from ostler.bridge.tool import Tool, ToolContext
-from ostler.gateway.sessions.workshop import NOTHING, SessionContext, ToolsetFactory
+from ostler.gateway.turns.toolset import NOTHING, SessionContext, ToolsetFactory
 
 CLIENTS = {"name": "clients", "inputSchema": {"type": "object"}}
 

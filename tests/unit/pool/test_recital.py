@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from ostler.pool.agent.replay_check import END, REACH, LastPrompt, ReplayCheck, end_of
 from ostler.pool.events import Other, Text, Thought, ToolStarted, TurnEvent, UserText
 from ostler.pool.order import LastTexts
 from ostler.pool.prompt import FilePart, ImagePart, PromptPart, TextPart
-from ostler.pool.recital import END, REACH, LastPrompt, ReplayCheck, end_of
 
 QUESTION = "what is\n  the time in Samarkand, and who says so?"
 NOTE = UserText("[Request interrupted by user]")

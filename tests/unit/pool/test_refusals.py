@@ -6,8 +6,8 @@ from ostler.pool.core.actions import Refuse
 from ostler.pool.core.values import PoolCensus, RefusalKind
 from ostler.pool.errors import AgentStartFailed, Phase
 from ostler.pool.keys import TransportKey
-from ostler.pool.refusals import refusal_error
-from ostler.pool.roster import PoolKey
+from ostler.pool.runner.live import PoolKey
+from ostler.pool.runner.refusals import refusal_error
 
 KEY = PoolKey(TransportKey("demo", "demo", "/work"))
 CENSUS = PoolCensus(0, 0, 0, 0, 8, 0, 0, 0, 0, None)

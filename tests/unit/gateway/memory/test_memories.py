@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ostler.bridge.tool import Tool
-from ostler.gateway.memory.lane import MOST_WAITING
 from ostler.gateway.memory.provider import MemoryProvider, Spoken
-from ostler.gateway.sessions.witness import SwitchReason
+from ostler.gateway.memory.provider_worker import MOST_WAITING
+from ostler.gateway.model.observers import SwitchReason
 from tests.support.memory import Prov, message, remembering
 from tests.support.waiting import eventually, soon
 

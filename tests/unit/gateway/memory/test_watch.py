@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ostler.gateway.memory.lane import MOST_WAITING
+from ostler.gateway.memory.provider_worker import MOST_WAITING
 from ostler.gateway.memory.watch import BackgroundResult, Recalled
 from tests.support.memory import Prov, remembering
 from tests.support.waiting import eventually

@@ -1,0 +1,14 @@
+"""`/approve`: let the agent do what it asked for."""
+
+from ostler.gateway.chat.commands.registry import ChatCommand, CommandCall, CommandReply
+from ostler.gateway.chat.permission import decide
+
+
+async def run(call: CommandCall) -> CommandReply:
+    """The oldest question, or the one that is named."""
+    return CommandReply(decide(call.conversation, call.args, allow=True))
+
+
+COMMAND = ChatCommand(
+    "approve", "let the agent do what it asks for", run, usage="[NUMBER | all] [always]", overtakes=True
+)

@@ -1,0 +1,12 @@
+"""`/deny`: do not let the agent do what it asked for. The turn goes on without."""
+
+from ostler.gateway.chat.commands.registry import ChatCommand, CommandCall, CommandReply
+from ostler.gateway.chat.permission import decide
+
+
+async def run(call: CommandCall) -> CommandReply:
+    """The oldest question, or the one that is named."""
+    return CommandReply(decide(call.conversation, call.args, allow=False))
+
+
+COMMAND = ChatCommand("deny", "do not let the agent do what it asks for", run, usage="[NUMBER | all]", overtakes=True)

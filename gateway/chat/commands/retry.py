@@ -1,0 +1,19 @@
+"""`/retry`: ask the last question once more. The old answer stays stored, out of the conversation."""
+
+from ostler.gateway.chat.commands.registry import ChatCommand, CommandCall, CommandReply
+from ostler.gateway.chat.question import question_of
+from ostler.gateway.chat.rewinding import questions
+
+
+async def run(call: CommandCall) -> CommandReply:
+    """The very same parts. The turn itself puts the old answer away, before the agent hears the question."""
+    conversation = call.conversation
+    conversation.check_quiet()
+    session = conversation.session
+    asked = questions(await conversation.store.history(session.id)) if session is not None else []
+    if not asked:
+        return CommandReply("There is no question to ask again.")
+    return CommandReply("", ask=question_of(asked[-1]))
+
+
+COMMAND = ChatCommand("retry", "ask the last question once more", run, asks=True)

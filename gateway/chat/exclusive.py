@@ -1,0 +1,52 @@
+"""A session to itself, for a command that changes what was said; and what such commands do with it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from ostler.gateway.chat.conversation import ChatConversation
+from ostler.gateway.model.ask import Ask
+from ostler.gateway.model.outcome import TurnOutcome
+from ostler.gateway.model.permits import PermissionRule
+from ostler.gateway.model.records import NewSession, SessionRecord
+from ostler.gateway.turns.answer_sink import DiscardingSink
+from ostler.gateway.turns.session import Session
+from ostler.gateway.turns.timings import TurnTimings
+from ostler.gateway.turns.turn import Turn
+from ostler.pool.prompt import TextPart
+
+
+@asynccontextmanager
+async def exclusive(conversation: ChatConversation, session: SessionRecord) -> AsyncIterator[Session]:
+    """Nothing else touches the transcript meanwhile. Refused while a turn runs, on whatever face."""
+    live = conversation.sessions.of(session.id, session.owner or "")
+    async with conversation.sessions.held(live):
+        yield live
+
+
+async def aside(conversation: ChatConversation, live: Session, text: str) -> tuple[TurnOutcome, str]:
+    """Ask the session's agent something that leaves nothing in the transcript; it may use no tools that ask first."""
+    house = conversation.sessions.house
+    ask = Ask(
+        await conversation.transport_key(), (TextPart(text),), text, (), rule=PermissionRule.DENY, witnessed=False
+    )
+    turn = Turn(house.ids.make("turn"), ask, DiscardingSink(), TurnTimings(house.clock))
+    outcome = await live.aside(turn)
+    return outcome, turn.text
+
+
+def offspring(conversation: ChatConversation, parent: SessionRecord, origin: str) -> NewSession:
+    """A child of a session: at the same place, answered in the same way."""
+    fresh = conversation.fresh()
+    return NewSession(
+        fresh.id,
+        parent.key,
+        parent.platform,
+        parent.owner,
+        parent.chat,
+        parent.id,
+        origin,
+        parent.model,
+        parent.cwd,
+        parent.instructions,
+        parent.metadata or None,
+    )

@@ -1,0 +1,104 @@
+"""One message in: a command, or a question to the agent. Every chat face comes through here.
+
+Rules:
+- A message is acknowledged by nothing before its session has it stored: the answer's first event comes after that.
+- Messages and commands of one conversation are taken in the order they came: a message stands in line while its session
+  is found and its turn is queued, a command while it runs.
+- While the gateway drains nothing begins, but who looks or stops, and who answers a question of a running turn, is
+  heard: the drain may be waiting for just that.
+- A slash word is never sent to the agent. A command that is refused says so as its reply; a fault of ours is raised.
+"""
+
+from dataclasses import dataclass
+
+from ostler.gateway.chat.admission import Admission
+from ostler.gateway.chat.answer import ChatAnswer, notice_item
+from ostler.gateway.chat.commands.registry import (
+    ChatCommand,
+    CommandCall,
+    CommandKind,
+    CommandReply,
+    CommandWords,
+    Registry,
+    parse,
+)
+from ostler.gateway.chat.conversation import ChatConversation
+from ostler.gateway.chat.deps import ChatDeps
+from ostler.gateway.chat.message import AnswerStarted, ChatMessage, ChatResult, Notice, NoticeCallback
+from ostler.gateway.chat.question import Question, question
+from ostler.gateway.http.errors import ApiError
+from ostler.gateway.model.ask import Ask
+from ostler.gateway.model.errors import RequestRefused
+from ostler.gateway.model.keyed_locks import KeyedLocks
+
+
+@dataclass(frozen=True, slots=True)
+class ChatFrontend:
+    """What a face of any kind speaks to. Made once, by `app.py`."""
+
+    hall: ChatDeps
+    commands: Registry
+    admission: Admission
+    lines: KeyedLocks
+
+    def asks(self, text: str) -> bool:
+        """Whether an agent may be put to work by this message."""
+        return self.commands.asks(parse(text))
+
+    async def receive(self, message: ChatMessage, tell: NoticeCallback) -> ChatResult:
+        """Take a message. `tell` hears how the answer grows, if there is one."""
+        words = parse(message.text)
+        if words is not None:
+            return await self._called(message, words, tell)
+        self.hall.sessions.check_open()
+        asked = question(message.text, message.attachments, self.hall.sessions.house.ids.make)
+        async with self.lines.stand(message.key.stored):
+            admitted = await self.admission.admit(message.key, message.caller)
+            ask = await self._addressed(admitted.conversation, asked)
+            return self._ask(admitted.conversation, ask, message, tell)
+
+    async def _called(self, message: ChatMessage, words: CommandWords, tell: NoticeCallback) -> ChatResult:
+        command = self.commands.find(words.name)
+        if command is None:
+            return Notice(CommandKind.NOTICE, None, self.commands.unknown(words.name))
+        if command.overtakes:
+            return await self._run(message, words, command, tell)
+        self.hall.sessions.check_open()
+        async with self.lines.stand(message.key.stored):
+            return await self._run(message, words, command, tell)
+
+    async def _run(
+        self, message: ChatMessage, words: CommandWords, command: ChatCommand, tell: NoticeCallback
+    ) -> ChatResult:
+        conversation = await self.admission.look(message.key, message.caller)
+        try:
+            reply = await command.run(CommandCall(words, conversation, self.commands))
+        except (RequestRefused, ApiError) as error:
+            reply = CommandReply(str(error))
+        if reply.ask is not None:
+            await conversation.begun()
+            conversation.notices += [reply.text] if reply.text else []
+            ask = await self._addressed(conversation, reply.ask)
+            return self._ask(conversation, ask, message, tell)
+        session, notices = conversation.session, conversation.notices
+        items = (*(notice_item(text) for text in notices), *reply.items)
+        return Notice(reply.kind, None if session is None else session.id, "\n\n".join([*notices, reply.text]), items)
+
+    async def _addressed(self, conversation: ChatConversation, asked: Question) -> Ask:
+        """To whom the question goes, and what its agent may do."""
+        key = await conversation.transport_key()
+        return asked.ask(key, conversation.rule(key))
+
+    def _ask(
+        self, conversation: ChatConversation, ask: Ask, message: ChatMessage, tell: NoticeCallback
+    ) -> AnswerStarted:
+        """Queue the turn. Nothing is awaited from here on, so that turns stand in the order of their messages."""
+        sessions, session = self.hall.sessions, conversation.session
+        if session is None:
+            raise RuntimeError("a question was asked in a conversation without a session")
+        house = sessions.house
+        told, read = conversation.notices, len(ask.text)
+        name, now, kept = house.ids.make("smsg"), int(house.wall()), message.kept
+        answer = ChatAnswer(name, session.id, now, tell, notices=told, read=read, kept=kept)
+        turn = sessions.start(sessions.of(session.id, session.owner or ""), ask, answer.id, answer)
+        return AnswerStarted(session.id, turn, answer)

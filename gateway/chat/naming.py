@@ -1,0 +1,32 @@
+"""Which model a person means. Pure.
+
+Rules: what the gateway lists and `provider/model` are taken as they are, in any case of letters; otherwise the
+beginning of exactly one listed name. A name that leads nowhere or to several places is answered with what there is.
+"""
+
+from difflib import get_close_matches
+
+from ostler.gateway.model.errors import RequestRefused
+from ostler.gateway.model.model_names import Models
+
+
+class NoSuchModel(RequestRefused):
+    """The name leads to no model, or to several."""
+
+
+def model_named(models: Models, typed: str) -> str:
+    """The name that the gateway knows it by; or `NoSuchModel`."""
+    wanted = typed.strip()
+    if models.resolve(wanted) is not None:
+        return wanted
+    listed = models.listed()
+    same = [name for name in listed if name.casefold() == wanted.casefold()]
+    begun = [name for name in listed if wanted and name.casefold().startswith(wanted.casefold())]
+    found = same or begun
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise NoSuchModel(f"{wanted[:80]!r} could be {', '.join(found[:5])}: type more of it.")
+    near = get_close_matches(wanted, listed, n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    raise NoSuchModel(f"There is no model {wanted[:80]!r}.{hint} There is: {models.offered()}.")

@@ -1,0 +1,71 @@
+"""Sessions that nothing leads to are ended, and deleted when they were not used for long.
+
+Rules:
+- Nothing leads to a session of the API once its conversation was deleted, its responses were deleted or evicted, and
+  the process holds no seat for it: no request can name it. Sessions of chat faces can be gone back to, so they are
+  deleted only where `retention.ended` says so, and only after they have ended.
+- A session that was asked for with `store: false` is erased as soon as nothing of it is needed any more; the others end
+  then, and are deleted after `retention.unreachable`.
+- A session that the process uses is never touched.
+"""
+
+import logging
+from collections.abc import Callable
+
+from ostler.gateway.config.settings import RetentionSettings
+from ostler.gateway.turns.sessions import Sessions
+from ostler.metrics.loops import Loops
+
+log = logging.getLogger(__name__)
+AT_ONCE = 100
+TIDY_EVERY = 86_400.0
+"""Seconds, at least, between two times that the index of words is rid of what was deleted: it is work for a second."""
+
+
+class Retention:
+    """Made once, by `app.py`, which lets it `run`."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        settings: RetentionSettings,
+        every: float,
+        forget: Callable[[str], None],
+        loops: Loops | None = None,
+    ) -> None:
+        """`forget` tells the memory of a session that is gone."""
+        self._sessions = sessions
+        self._store = sessions.house.store
+        self._forget = forget
+        self._settings = settings
+        self._every = every
+        self._untidy = False
+        self._tidied = 0.0
+        self._loops = Loops() if loops is None else loops
+
+    async def run(self) -> None:
+        """A pass from time to time, for ever."""
+        await self._loops.add("the search for sessions that nothing leads to").repeat(lambda: self._every, self.check)
+
+    async def check(self) -> int:
+        """One pass. How many sessions were deleted."""
+        house, settings, store = self._sessions.house, self._settings, self._store
+        now, held = house.wall(), self._sessions.in_use()
+        rested = now - house.settings.seat_idle
+        unstored = await store.prune_unreachable(before=rested, besides=held, unstored=True, limit=AT_ONCE)
+        for session_id in unstored:
+            self._forget(session_id)
+        await store.end_unreachable(before=rested, besides=held, limit=AT_ONCE)
+        gone = await store.prune_unreachable(before=now - settings.unreachable, besides=held, limit=AT_ONCE)
+        if settings.ended is not None:
+            gone += await store.prune(before=now - settings.ended, limit=AT_ONCE)
+        for session_id in (*unstored, *gone):
+            self._sessions.forget(session_id)
+            await house.mirrors.remove(session_id)
+        self._untidy |= bool(unstored or gone)
+        if self._untidy and now - self._tidied >= TIDY_EVERY:
+            self._untidy, self._tidied = False, now
+            await store.erase_words()
+        if unstored or gone:
+            log.info("%d sessions that nothing led to were deleted", len(unstored) + len(gone))
+        return len(unstored) + len(gone)

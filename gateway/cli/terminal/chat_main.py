@@ -1,0 +1,132 @@
+"""One use of `ostler chat`, from finding a gateway to the last message.
+
+Rules:
+- Each start has a conversation of its own, at one place for all terminals of a user: so two terminals do not talk into
+  each other, and both may resume what was said in either.
+- SIGTERM and a closed terminal end it in good order, as Ctrl-D does.
+"""
+
+import asyncio
+import getpass
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from ostler.gateway.cli.terminal.chat import FAILED, TerminalChat
+from ostler.gateway.cli.terminal.gateway_locator import GatewayLocator, GatewayOptions
+from ostler.gateway.cli.terminal.keyboard import Keyboard, ScriptedInput, TerminalInput, read_script
+from ostler.gateway.cli.terminal.screen import Screen
+from ostler.gateway.cli.terminal.talk import Talk
+from ostler.gateway.config.data_folder import data_folder
+from ostler.pool.tasks import TaskOwner
+
+PLATFORM = "terminal"
+HANG_UP = (signal.SIGTERM, signal.SIGHUP)
+STDIN = "-"
+SCRIPT_PATIENCE = 60.0
+"""Seconds that a script waits for a gateway that was met and is gone; a person ends the wait with Ctrl-C."""
+GREETING = "Enter sends, Alt-Enter begins a line, Ctrl-C stops the agent, Ctrl-D ends; /help lists the commands."
+
+
+@dataclass(frozen=True, slots=True)
+class ChatOptions:
+    """The command line."""
+
+    once: str | None = None
+    lines: bool = False
+    resume: str | None = None
+    """Title or id; "" for the last conversation."""
+    model: str | None = None
+    cwd: str | None = None
+    key: str | None = None
+    url: str | None = None
+    data_dir: str | None = None
+    config: str | None = None
+
+
+async def sit_down(wishes: ChatOptions, environ: Mapping[str, str]) -> int:
+    """The whole of it; the exit code."""
+    loop, hung_up = asyncio.get_running_loop(), asyncio.Event()
+    for number in HANG_UP:
+        loop.add_signal_handler(number, hang_up, hung_up, asyncio.current_task())
+    keyboard = await seated(wishes, environ)
+    crew = TaskOwner(loop, seen)
+    patience = None if isinstance(keyboard, TerminalInput) else SCRIPT_PATIENCE
+    where = GatewayOptions(wishes.url, wishes.config, wishes.data_dir, prewarm=wishes.model is None, patience=patience)
+    screen = Screen(sys.stdout, sys.stderr)
+    try:
+        async with GatewayLocator.opened(where, environ, screen.notice) as house:
+            place = f"{PLATFORM}:thread:{quote(user(), safe='')}"
+            talk = Talk(house.find, wishes.key or f"{place}:{secrets.token_hex(4)}")
+            chat = TerminalChat(talk, keyboard, screen, crew)
+            await talk.connect()
+            if isinstance(keyboard, TerminalInput):
+                chat.screen.notice(GREETING)
+            if not await chat.opened(await orders(wishes, talk, place)):
+                return FAILED
+            return await chat.run()
+    except asyncio.CancelledError:
+        if not hung_up.is_set():
+            raise  # Ctrl-C before there is a turn to cancel, which the command's exit code tells
+        return FAILED
+    finally:
+        await crew.disband()
+
+
+def hang_up(told: asyncio.Event, sitting: "asyncio.Task[int] | None") -> None:
+    """End it in good order."""
+    told.set()
+    if sitting is not None:
+        sitting.cancel()
+
+
+async def seated(wishes: ChatOptions, environ: Mapping[str, str]) -> Keyboard:
+    """Who talks: a person where both ends are a terminal, else a script."""
+    if wishes.once is not None and wishes.once != STDIN:
+        return ScriptedInput([wishes.once])
+    if wishes.once is None and sys.stdin.isatty() and sys.stdout.isatty():
+        from ostler.gateway.chat.commands import load as load_commands  # noqa: PLC0415 - a script completes nothing
+
+        commands = [
+            (f"/{name}", command.summary) for command in load_commands() for name in (command.name, *command.aliases)
+        ]
+        return TerminalInput(data_folder(wishes.data_dir, environ), commands)
+    return ScriptedInput(await read_script(sys.stdin, lines=wishes.lines))
+
+
+async def orders(wishes: ChatOptions, talk: Talk, place: str) -> list[str]:
+    """What the command line asks for, as commands."""
+    found: list[str] = []
+    if wishes.resume is not None:
+        found.append(f"/resume {wishes.resume or await latest(talk, place)}")
+    if wishes.model is not None:
+        found.append(f"/model {wishes.model}")
+    if wishes.cwd is not None:
+        found.append(f"/cwd {Path(wishes.cwd).expanduser().absolute()}")  # noqa: ASYNC240 - a name, no file is touched
+    return found
+
+
+async def latest(talk: Talk, place: str) -> str:
+    """The id of the session that was last active here; a word that /resume answers where there is none."""
+    data = (await talk.read(f"/v1/sessions?limit=1&platform={PLATFORM}&chat={quote(place, safe='')}")).get("data")
+    first = data[0] if isinstance(data, list) and data else None
+    return str(first["id"]) if isinstance(first, dict) else "last"
+
+
+def user() -> str:
+    """Who sits here; in a container perhaps only a number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid{os.getuid()}"
+
+
+def seen(name: str, error: BaseException) -> None:
+    """A task that died is a bug of ours; one that nobody reads any more is not."""
+    if not isinstance(error, BrokenPipeError):
+        print(f"ostler chat: {name} failed: {error!r}", file=sys.stderr)

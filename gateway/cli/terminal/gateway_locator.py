@@ -1,0 +1,201 @@
+"""The gateway to talk to: the one that is named, else the one of this data folder, else one of our own.
+
+Rules:
+- A newcomer types one command. Where no gateway runs, this terminal brings one along, which ends with it.
+- A gateway that was met and is gone is waited for: it may be restarting, and a terminal that took its data folder would
+  keep it from starting. Only the one of another terminal is succeeded, because that ended with its terminal.
+- A key goes to the gateway that was named or configured, after it has shown that it is one.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Self
+
+from ostler.gateway.cli.terminal.http import UNIX, HttpClient, Unreachable
+from ostler.gateway.config.data_folder import spelled_out
+from ostler.gateway.config.load import Loaded, load
+from ostler.gateway.model.errors import StoreOwned
+from ostler.gateway.server.address import is_ours, left_address
+from ostler.gateway.server.importing import importing
+from ostler.wire.json import Undecodable, decode
+
+log = logging.getLogger(__name__)
+PROBE_SECONDS = 3.0
+DRAINING = "draining"
+"""What `/readyz` calls a gateway that is about to stop."""
+OWNED_SECONDS = 10.0
+"""How long another terminal may take to bring its gateway up."""
+LOOK_EVERY = 0.1
+LOOK_SELDOM = 1.0
+"""Seconds between two looks for a gateway that is gone for long."""
+COMMAND = "ostler chat"
+"""What the lock of the data folder says of a terminal's own gateway."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayOptions:
+    """What the command line says."""
+
+    url: str | None = None
+    config: str | None = None
+    data_dir: str | None = None
+    prewarm: bool = False
+    """Whether our own gateway starts the usual agent at once, while the person still thinks."""
+    patience: float | None = None
+    """Seconds to wait for a gateway that was met and is gone; None: until somebody ends the wait."""
+
+
+class GatewayLocator:
+    """Finds a gateway, and another one when that is gone. What it brought along ends with it."""
+
+    def __init__(
+        self,
+        where: GatewayOptions,
+        loaded: Loaded,
+        environ: Mapping[str, str],
+        stack: AsyncExitStack,
+        tell: Callable[[str], None],
+    ) -> None:
+        """`tell` gets what the person should know about a gateway that is gone."""
+        self._tell = tell
+        self._met: HttpClient | None = None
+        self._where = where
+        self._loaded = loaded
+        self._environ = environ
+        self._stack = stack
+        self._key = environ.get("OSTLER_API_KEY") or loaded.settings.auth.api_key
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(
+        cls, where: GatewayOptions, environ: Mapping[str, str], tell: Callable[[str], None]
+    ) -> AsyncIterator[Self]:
+        """For as long as the block lasts."""
+        async with AsyncExitStack() as stack:
+            yield cls(where, load(environ, config=where.config, data_dir=where.data_dir), environ, stack, tell)
+
+    async def find(self) -> HttpClient:
+        """A line to a gateway that answers; once one was met, wait for it."""
+        if self._met is None:
+            self._met = await self._running() or await self._own_or_found()
+        elif (found := await self._taking_work()) is not None:
+            self._met = found
+        elif self._where.url is None and self._served_by_a_terminal():
+            self._tell("The terminal that brought the gateway along has ended; this one brings one along now.")
+            self._met = await self._own_or_found()
+        else:
+            self._met = await self._back(self._met)
+        return self._met
+
+    async def _running(self) -> HttpClient | None:
+        """The gateway that is named, else the one of the folder or the configuration. Raises `Unreachable` where the
+        named one does not answer."""
+        if self._where.url is not None:
+            return await reached(HttpClient(self._where.url.rstrip("/"), self._key))
+        return await running_gateway(self._loaded, self._key)
+
+    async def _taking_work(self) -> HttpClient | None:
+        """The same, unless it is about to stop."""
+        try:
+            line = await self._running()
+            return None if line is None or await leaves(line) else line
+        except Unreachable as error:
+            log.debug("%s", error)
+            return None
+
+    async def _back(self, met: HttpClient) -> HttpClient:
+        """Wait for a gateway that was met. Raises `Unreachable` when the patience is over."""
+        self._tell(f"The gateway at {met.address} is gone or about to stop; waiting for it. Ctrl-C keeps your text.")
+        pause = LOOK_EVERY
+        try:
+            async with asyncio.timeout(self._where.patience):
+                while (line := await self._taking_work()) is None:
+                    await asyncio.sleep(pause)
+                    pause = min(pause * 1.5, LOOK_SELDOM)
+        except TimeoutError as error:
+            raise Unreachable(met.address, f"it did not come back within {self._where.patience:g} s") from error
+        self._tell(f"The gateway is back at {line.address}.")
+        return line
+
+    def _served_by_a_terminal(self) -> bool:
+        """Whether what held the data folder last was the gateway of a terminal."""
+        with importing():
+            from ostler.gateway.stores.owner import last_holder  # noqa: PLC0415 - seldom needed, and it loads SQLite
+
+        return last_holder(self._loaded.data_dir).command == COMMAND
+
+    async def _own_or_found(self) -> HttpClient:
+        """Our own gateway; or, where another terminal was faster, that one's."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + OWNED_SECONDS
+        while True:
+            try:
+                with importing():
+                    from ostler.gateway.cli.terminal.own import own_gateway  # noqa: PLC0415 - see there
+
+                own = own_gateway(self._loaded, self._environ, prewarm=self._where.prewarm)
+                return await self._stack.enter_async_context(own)
+            except StoreOwned:
+                found = await running_gateway(self._loaded, self._key)
+                if found is not None:
+                    return found
+                if loop.time() >= deadline:
+                    raise
+            await asyncio.sleep(LOOK_EVERY)
+
+
+async def reached(line: HttpClient) -> HttpClient:
+    """The line itself, if a gateway answers there."""
+    if not await answers(line):
+        raise Unreachable(line.address, "what answers there is no ostler gateway")
+    return line
+
+
+async def running_gateway(loaded: Loaded, key: str | None) -> HttpClient | None:
+    """The gateway of this folder or of this configuration, if it runs."""
+    for address in (left_address(loaded.data_dir), configured_address(loaded)):
+        if address is None:
+            continue
+        try:
+            if await answers(HttpClient(address)):
+                if key is None or await asyncio.to_thread(is_ours, address):
+                    return HttpClient(address, key)
+                log.warning("somebody else listens at %s: no key is sent there", address)
+        except Unreachable as error:
+            log.debug("%s", error)
+    return None
+
+
+def configured_address(loaded: Loaded) -> str | None:
+    """Where it should listen; without a configuration any program may sit on the usual port, so nobody is asked."""
+    gateway = loaded.settings.gateway
+    if loaded.file is None:
+        return None
+    if gateway.uds:
+        return f"{UNIX}{spelled_out(gateway.uds)}"
+    return f"http://127.0.0.1:{gateway.port}"
+
+
+async def answers(line: HttpClient) -> bool:
+    """Whether a gateway is there; `Unreachable` where nobody is. Asked without a key."""
+    try:
+        async with asyncio.timeout(PROBE_SECONDS), HttpClient(line.address).request("GET", "/healthz") as reply:
+            found = decode(await reply.read())
+    except TimeoutError as error:
+        raise Unreachable(line.address, f"no answer within {PROBE_SECONDS:g} s", before_sending=True) from error
+    except Undecodable:
+        return False
+    return isinstance(found, dict) and found.get("status") == "ok"
+
+
+async def leaves(line: HttpClient) -> bool:
+    """Whether the gateway there takes no new work because it is about to stop."""
+    try:
+        async with asyncio.timeout(PROBE_SECONDS), HttpClient(line.address).request("GET", "/readyz") as reply:
+            found = decode(await reply.read())
+    except (TimeoutError, Undecodable):
+        return True
+    return isinstance(found, dict) and found.get("status") == DRAINING

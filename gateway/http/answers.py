@@ -1,0 +1,96 @@
+"""What the routes have in common: who asks, JSON answers, pages, and what becomes of a turn whose client leaves."""
+
+from dataclasses import dataclass
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ostler.gateway.config.keys import Caller
+from ostler.gateway.http.errors import ApiError, bad
+from ostler.gateway.http.limits import RequestSlot
+from ostler.wire.json import JsonObject
+
+SESSION_HEADER = "x-ostler-session-id"
+POLICY_HEADER = "x-ostler-on-disconnect"
+DIGITS = 18
+SSE = {"content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"}
+
+
+def caller_of(request: Request) -> Caller:
+    """Who asks: the door has found out."""
+    caller = request.state.caller
+    if not isinstance(caller, Caller):
+        raise TypeError("a request came in without passing the door")
+    return caller
+
+
+def place_of(request: Request) -> RequestSlot:
+    """Its place among those that its key may have at work."""
+    place = request.state.place
+    if not isinstance(place, RequestSlot):
+        raise TypeError("a request came in without passing the door")
+    return place
+
+
+def document(body: JsonObject, session_id: str | None = None, status: int = 200) -> Response:
+    """A JSON answer."""
+    headers = {} if session_id is None else {SESSION_HEADER: session_id}
+    return Response(orjson.dumps(body), status, headers, "application/json")
+
+
+def stays(request: Request, default: str) -> bool:
+    """Whether the turn goes on when the client of this request leaves."""
+    policy = request.headers.get(POLICY_HEADER, default)
+    if policy not in ("cancel", "continue"):
+        raise bad(f"{POLICY_HEADER} must be cancel or continue", POLICY_HEADER)
+    return policy == "continue"
+
+
+def number(text: str) -> int | None:
+    """A count in a query; None for anything else, and for more digits than any count has."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS else None
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """Which part of a list is asked for."""
+
+    limit: int
+    newest: bool
+    """Whether the newest comes first."""
+    after: str | None
+
+
+def page_of(request: Request) -> ListPage:
+    """As the API pages: `order`, `after`, `limit`."""
+    query = request.query_params
+    limit = number(query.get("limit", "20"))
+    if limit is None or not 1 <= limit <= 100:
+        raise bad("limit must be a number from 1 to 100", "limit")
+    order = query.get("order", "desc")
+    if order not in ("asc", "desc"):
+        raise bad("order must be asc or desc", "order")
+    return ListPage(limit, order == "desc", query.get("after"))
+
+
+def paged(listed: list[JsonObject], wanted: ListPage) -> JsonObject:
+    """A page, of what begins with it: one entry more than it holds says that there is more."""
+    data = listed[: wanted.limit]
+    return {
+        "object": "list",
+        "data": data,
+        "first_id": data[0].get("id") if data else None,
+        "last_id": data[-1].get("id") if data else None,
+        "has_more": len(listed) > len(data),
+    }
+
+
+def no_such_item(after: str) -> ApiError:
+    """A page cannot begin behind what is not there."""
+    return bad(f"there is no item {after[:100]!r} here", "after")
+
+
+def wants_erasing(request: Request) -> bool:
+    """Whether a DELETE asks that the text goes as well, and not only the name of it."""
+    return request.query_params.get("erase", "").lower() in ("true", "1")

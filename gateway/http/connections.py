@@ -1,0 +1,103 @@
+"""Which connections a listener has open, and which of them makes room for a new one. A value machine.
+
+Rules:
+- There are never more than `limit`. For one more, the one is given up that was idle longest; where none is idle, the
+  one whose request is awaited longest. One that is being answered is never given up.
+- It is one of the address that has most open: who opens a thousand makes room by losing his own.
+- Where nobody can be given up, the new one is turned away.
+"""
+
+from collections import Counter
+from collections.abc import Hashable
+from enum import Enum
+from typing import Generic, TypeVar
+
+from ostler.gateway.http.errors import ApiError
+
+Connection = TypeVar("Connection", bound=Hashable)
+
+
+class ConnectionPhase(Enum):
+    """What a connection is about."""
+
+    IDLE = "idle"
+    """Between two requests, or before the first one is whole up to its body."""
+    RECEIVING = "receiving"
+    """Its request's body is not there yet."""
+    ANSWERED = "answered"
+
+
+GIVEN_UP = (ConnectionPhase.IDLE, ConnectionPhase.RECEIVING)
+"""In this order."""
+
+
+class TooManyConnections(ApiError):
+    """All of them are being answered."""
+
+    def __init__(self, limit: int) -> None:
+        text = f"all {limit} connections of this gateway are in use; try again, or raise gateway.connections_max"
+        super().__init__(503, text, code="too_many_connections", retry_after=1, hang_up=True)
+
+
+class Connections(Generic[Connection]):
+    """Of one listener."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.evicted = 0
+        self.refused = 0
+        self._places: dict[Connection, tuple[str, ConnectionPhase]] = {}
+        self._of_peer: Counter[str] = Counter()
+        self._in_phase: dict[ConnectionPhase, dict[str, dict[Connection, None]]] = {
+            phase: {} for phase in ConnectionPhase
+        }
+        """By address, in the order in which they came into the phase."""
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def admit(self, connection: Connection, peer: str) -> Connection | None:
+        """One more. Returned is the one to be closed for it. Raises `TooManyConnections`."""
+        victim = self._victim() if len(self._places) >= self.limit else None
+        if victim is not None:
+            self.evicted += 1
+            self.leave(victim)
+        elif len(self._places) >= self.limit:
+            self.refused += 1
+            raise TooManyConnections(self.limit)
+        self._of_peer[peer] += 1
+        self._enter(connection, peer, ConnectionPhase.IDLE)
+        return victim
+
+    def turn(self, connection: Connection, phase: ConnectionPhase) -> None:
+        """It is about something else now. Nothing happens for one that is not counted any more."""
+        place = self._places.get(connection)
+        if place is not None and place[1] is not phase:
+            self._take_out(connection, *place)
+            self._enter(connection, place[0], phase)
+
+    def leave(self, connection: Connection) -> None:
+        """It is closed. Idempotent."""
+        place = self._places.pop(connection, None)
+        if place is not None:
+            self._take_out(connection, *place)
+            self._of_peer[place[0]] -= 1
+            if not self._of_peer[place[0]]:
+                del self._of_peer[place[0]]
+
+    def _victim(self) -> Connection | None:
+        for phase in GIVEN_UP:
+            peers = self._in_phase[phase]
+            if peers:
+                return next(iter(peers[max(peers, key=self._of_peer.__getitem__)]))
+        return None
+
+    def _enter(self, connection: Connection, peer: str, phase: ConnectionPhase) -> None:
+        self._places[connection] = peer, phase
+        self._in_phase[phase].setdefault(peer, {})[connection] = None
+
+    def _take_out(self, connection: Connection, peer: str, phase: ConnectionPhase) -> None:
+        there = self._in_phase[phase][peer]
+        del there[connection]
+        if not there:
+            del self._in_phase[phase][peer]

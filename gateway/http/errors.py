@@ -1,0 +1,136 @@
+"""The error envelope of the OpenAI API: always this, always JSON, with a sentence that says what to do."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ostler.gateway.model.errors import CallsAnswered, GatewayError, RequestRefused, StoreBusy, StoreError
+from ostler.gateway.model.outcome import TurnOutcome
+from ostler.gateway.turns.errors import Draining, SessionQueueFull
+from ostler.wire.redaction import redacted
+
+SECONDS_TO_RETRY = 1
+KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
+CODED = {
+    "pool_saturated": (429, "rate_limit_exceeded"),
+    "agent_unavailable": (503, "agent_unavailable"),
+    "storage_error": (503, "storage_error"),
+    "shutting_down": (503, "shutting_down"),
+    "context_length_exceeded": (400, "context_length_exceeded"),
+    "unsupported_content": (400, "unsupported_content"),
+    "model_not_found": (404, "model_not_found"),
+    "invalid_cwd": (400, "invalid_cwd"),
+    "conversation_moved": (400, "conversation_moved"),
+    "call_answered": (409, "call_answered"),
+}
+"""What a turn's failure is as an HTTP status, when the agent has not heard the prompt."""
+
+
+class ApiError(GatewayError):
+    """A request that gets an error for an answer."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        kind: str | None = None,
+        retry_after: int | None = None,
+        hang_up: bool = False,
+    ) -> None:
+        """`hang_up`: nothing more is taken on this connection."""
+        super().__init__(message)
+        self.status = status
+        self.param = param
+        self.code = code
+        self.kind = kind or KINDS.get(status) or ("server_error" if status >= 500 else "invalid_request_error")
+        self.retry_after = retry_after
+        self.hang_up = hang_up
+
+
+def bad(message: str, param: str | None = None, code: str | None = None) -> ApiError:
+    """A request that cannot be understood or fulfilled as it is."""
+    return ApiError(400, message, param=param, code=code)
+
+
+def missing(what: str, param: str | None = None) -> ApiError:
+    """Something that is named and not there."""
+    return ApiError(404, what, param=param, code="not_found")
+
+
+def envelope(error: ApiError) -> dict[str, Any]:
+    """The body."""
+    return {"error": {"message": str(error), "type": error.kind, "param": error.param, "code": error.code}}
+
+
+def reply(error: ApiError, headers: Mapping[str, str] | None = None) -> Response:
+    """The whole answer."""
+    given = dict(headers or {})
+    if error.retry_after is not None:
+        given["retry-after"] = str(error.retry_after)
+    if error.hang_up:
+        given["connection"] = "close"
+    return Response(orjson.dumps(envelope(error)), error.status, given, "application/json")
+
+
+def translated(error: Exception) -> ApiError:
+    """The API's word for an error of ours."""
+    retry: int | None = SECONDS_TO_RETRY
+    match error:
+        case ApiError():
+            return error
+        case msgspec.ValidationError():
+            return invalid(error)
+        case CallsAnswered():
+            status, code, retry = 409, "call_answered", None
+        case Draining():
+            status, code, retry = 503, "shutting_down", 5
+        case SessionQueueFull() | StoreBusy():
+            status, code = 429, "rate_limit_exceeded"
+        case StoreError():
+            status, code = 503, "storage_error"
+        case RequestRefused():
+            status, code, retry = 400, "invalid_request", None
+        case _:
+            return ApiError(500, "the gateway failed; its log says why", code="internal_error")
+    return ApiError(status, str(error), code=code, retry_after=retry)
+
+
+def invalid(error: msgspec.ValidationError) -> ApiError:
+    """A field of the wrong shape, named."""
+    said, at, place = str(error).rpartition(" - at `$")
+    param = place.rstrip("`").lstrip(".") or None
+    return bad(f"{param}: {said}" if at and param else str(error), param, "invalid_value")
+
+
+def of_outcome(outcome: TurnOutcome) -> ApiError:
+    """A turn that failed before its agent heard anything, or for a caller who has no other word for failure."""
+    status, code = CODED.get(outcome.code, (502, outcome.code or "agent_error"))
+    retry = max(SECONDS_TO_RETRY, math.ceil(outcome.retry_after)) if status in (429, 503) else None
+    return ApiError(status, redacted(outcome.message) or outcome.reason, code=code, retry_after=retry)
+
+
+async def on_http_exception(_request: Request, error: Exception) -> Response:
+    """Starlette's own: no such route, no such method."""
+    if not isinstance(error, HTTPException):
+        raise error
+    texts = {
+        404: "no such route; GET /openapi.json lists what there is",
+        405: "this route does not know this method; GET /openapi.json lists what there is",
+    }
+    problem = ApiError(error.status_code, texts.get(error.status_code, error.detail))
+    return reply(problem, error.headers)

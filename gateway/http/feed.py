@@ -1,0 +1,229 @@
+"""The events of one streamed answer: written once by its turn, read by any number of clients from any place on.
+
+Rules: writing never waits. A reader that falls behind takes what has piled up many at a time. What was written stays
+for a while after the end, so that a client whose connection broke can come back for the rest. A reader with a road to
+its client sends what comes while it waits from a callback, all that came in one round of the loop at once: whoever
+iterates is woken where it must wait for the client, and at the end.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, Self
+
+from ostler.gateway.http.frames import FrameTemplate
+
+KEEPALIVE = b": keepalive\n\n"
+AT_ONCE = 512
+"""Frames that a reader takes together: making all that a slow one has missed would hold up everybody else."""
+PIECE = 72
+"""Bytes that a piece takes besides its characters."""
+
+
+class FastPath(Protocol):
+    """The way to a client that is being answered."""
+
+    def free(self) -> bool:
+        """Whether it takes more at this moment."""
+
+    def carry(self, frames: bytes) -> None:
+        """Send them, behind everything that was sent before."""
+
+
+class Feed:
+    """Events by number: frame n is the event with `sequence_number` n."""
+
+    def __init__(self) -> None:
+        self._events: list[bytes | str] = []
+        """Frames, and pieces that are still to become one."""
+        self._moulds: list[FrameTemplate] = []
+        self._poured: list[int] = []
+        """From which event on each mould is the one of the pieces."""
+        self._readers: set[Reader] = set()
+        self.size = 0
+        self.closed = False
+        self.deserted: Callable[[], None] | None = None
+        """Told when the last client leaves before the end."""
+        self._clients = 0
+
+    def write(self, frame: bytes) -> None:
+        """One more event."""
+        self._events.append(frame)
+        self.size += len(frame)
+        self._wake()
+
+    def append_delta(self, mould: FrameTemplate, piece: str) -> None:
+        """One more event, that is the next piece of a text."""
+        if not self._moulds or self._moulds[-1] is not mould:
+            self._moulds.append(mould)
+            self._poured.append(len(self._events))
+        self._events.append(piece)
+        self.size += PIECE + len(piece)
+        self._wake()
+
+    def skip(self, place: int) -> None:
+        """What comes next has this number; readers hold what was before it."""
+        self._events += [b""] * (place - len(self._events))
+
+    def close(self) -> None:
+        """That was the last one."""
+        self.closed = True
+        self._wake()
+
+    def follow(self, start: int, keepalive: float) -> "Reader":
+        """Everything from frame `start` on, until the end; a comment when nothing comes for a while."""
+        return Reader(self, max(0, start), keepalive)
+
+    @contextmanager
+    def attended(self) -> Iterator[None]:
+        """A client is there, for as long as this lasts."""
+        self._clients += 1
+        try:
+            yield
+        finally:
+            self._clients -= 1
+            if not self._clients and not self.closed and self.deserted is not None:
+                self.deserted()
+
+    def since(self, place: int) -> list[bytes]:
+        """The next frames from this place on."""
+        events = self._events[place : place + AT_ONCE]
+        return [
+            event if isinstance(event, bytes) else self._mould(number)(number, event)
+            for number, event in enumerate(events, place)
+        ]
+
+    def join(self, reader: "Reader") -> None:
+        """From now on it is told of what comes."""
+        self._readers.add(reader)
+
+    def leave(self, reader: "Reader") -> None:
+        """It has enough. Idempotent."""
+        self._readers.discard(reader)
+
+    def _mould(self, number: int) -> FrameTemplate:
+        return self._moulds[bisect_right(self._poured, number) - 1]
+
+    def _wake(self) -> None:
+        for reader in self._readers:
+            reader.wake(True)
+
+
+class Reader:
+    """One who follows. All that it waits with is a bare future and one timer that looks in now and then: a timer for
+    each slow delta would be a good part of what a delta costs.
+
+    With a `road`, what comes while somebody waits for the next piece is sent there, and is no piece any more."""
+
+    def __init__(self, feed: Feed, place: int, patience: float) -> None:
+        self._feed = feed
+        self._place = place
+        self._patience = patience
+        self._waiter: asyncio.Future[bool] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._since = 0.0
+        self._called = False
+        """Whether it is going to send."""
+        self.road: FastPath | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while True:
+            frames = self._feed.since(self._place)
+            if frames:
+                self._place += len(frames)
+                return frames[0] if len(frames) == 1 else b"".join(frames)
+            if self._feed.closed:
+                self.close()
+                raise StopAsyncIteration
+            if not await self._news():
+                return KEEPALIVE
+
+    def wake(self, news: bool) -> None:
+        """There is more, or there has been nothing for too long."""
+        waiter = self._waiter
+        if waiter is None or waiter.done() or self._called:
+            return
+        if news and self.road is not None:
+            self._called = True
+            waiter.get_loop().call_soon(self._send, self.road, waiter)
+        else:
+            waiter.set_result(news)
+
+    def close(self) -> None:
+        """Who leaves before the end says so. Idempotent."""
+        self._feed.leave(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.road = None
+
+    async def _news(self) -> bool:
+        """Wait for more; False when it took too long."""
+        loop = asyncio.get_running_loop()
+        if self._timer is None:
+            self._feed.join(self)
+            self._timer = loop.call_later(self._patience, self._look)
+        self._since = loop.time()
+        self._waiter = loop.create_future()
+        return await self._waiter
+
+    def _send(self, road: FastPath, waiter: "asyncio.Future[bool]") -> None:
+        """What has come, from here; or let whoever waits do it: also where this fails, so that it fails there."""
+        self._called = False
+        if waiter.done():
+            return
+        sent = False
+        try:
+            if road.free() and not self._feed.closed:
+                frames = self._feed.since(self._place)
+                if piece := frames[0] if len(frames) == 1 else b"".join(frames):
+                    road.carry(piece)
+                self._place += len(frames)
+                self._since = waiter.get_loop().time()
+                sent = len(frames) < AT_ONCE
+        finally:
+            if not sent:
+                waiter.set_result(True)
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        left = self._since + self._patience - loop.time()
+        if left <= 0:
+            self.wake(False)
+            left = self._patience
+        self._timer = loop.call_later(left, self._look)
+
+
+class Feeds:
+    """Those that run, and the last ones that ended."""
+
+    def __init__(self, *, most: int, bytes_at_most: int) -> None:
+        self._running: dict[str, tuple[str, Feed]] = {}
+        self._ended: OrderedDict[str, tuple[str, Feed]] = OrderedDict()
+        self._most = most
+        self._room = bytes_at_most
+
+    def add(self, response_id: str, owner: str, feed: Feed) -> None:
+        """A stream begins."""
+        self._running[response_id] = (owner, feed)
+
+    def ended(self, response_id: str) -> None:
+        """It is over; keep it for a while."""
+        entry = self._running.pop(response_id, None)
+        if entry is None:
+            return
+        self._ended[response_id] = entry
+        self._room -= entry[1].size
+        while self._ended and (len(self._ended) > self._most or self._room < 0):
+            _, (_, oldest) = self._ended.popitem(last=False)
+            self._room += oldest.size
+
+    def find(self, response_id: str, owner: str) -> Feed | None:
+        """The stream of this response, if it is still held and is this owner's."""
+        entry = self._running.get(response_id) or self._ended.get(response_id)
+        return entry[1] if entry is not None and entry[0] == owner else None

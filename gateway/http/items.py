@@ -1,0 +1,218 @@
+"""Input items of the Responses API, sorted into what a session needs: earlier messages, results of calls, the question.
+
+Rules:
+- A message without `type` is a message. System and developer messages are instructions. The question is the last run of
+  user messages; whatever stands before it is context that comes along.
+- Every item has an id that no other item of its conversation has: pages are found by it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ostler.gateway.http.content import parts_of, words_of
+from ostler.gateway.http.errors import bad
+from ostler.gateway.model.ask import CallOutput, Entry
+from ostler.gateway.model.records import NewMessage, Role
+from ostler.pool.prompt import PromptPart
+from ostler.wire.json import JsonObject
+
+
+@dataclass
+class InputConversation:
+    """The input of one request."""
+
+    entries: list[Entry] = field(default_factory=list)
+    """Messages before the question, in order."""
+    question: list[JsonObject] = field(default_factory=list)
+    parts: list[PromptPart] = field(default_factory=list)
+    outputs: list[CallOutput] = field(default_factory=list)
+    """Results at the end of the input, with no question after them."""
+    instructions: list[str] = field(default_factory=list)
+    thoughts: list[Entry] = field(default_factory=list)
+    """Reasoning whose place is found with what follows it."""
+
+    @property
+    def text(self) -> str:
+        """The words of the question."""
+        return words_of(self.parts)
+
+
+def check_count(given: object, limit: int, param: str = "input") -> None:
+    """Refuse more items and content parts than are taken: each costs far more than its bytes."""
+    if not isinstance(given, list):
+        return
+    count = len(given)
+    for item in given if count <= limit else ():
+        for name in ("content", "output", "tool_calls"):
+            inner = item.get(name)
+            count += len(inner) if isinstance(inner, list) else 0
+    if count > limit:
+        text = f"{param} has more than {limit} items, messages and content parts; continue a stored conversation by "
+        advice = "`conversation` or `previous_response_id` and send only what is new, or raise gateway.items_max"
+        raise bad(text + advice, param, "array_above_max_length")
+
+
+class ItemNames:
+    """The ids of one input's items: their own; a new one where there is none, or another item has the same."""
+
+    def __init__(self, new_id: Callable[[str], str], taken: Iterable[str]) -> None:
+        self._new_id = new_id
+        self._taken = set(taken)
+
+    def of(self, item: JsonObject, prefix: str) -> str:
+        """The id of an item."""
+        given = word(item, "id")
+        name = given if given and given not in self._taken else self._new_id(prefix)
+        self._taken.add(name)
+        return name
+
+
+def named(given: str | Sequence[JsonObject]) -> list[str]:
+    """The ids that the client has given."""
+    names = () if isinstance(given, str) else (word(item, "id") for item in given)
+    return [name for name in names if name]
+
+
+def read_input(
+    given: str | Sequence[JsonObject], new_id: Callable[[str], str], taken: Iterable[str] = ()
+) -> InputConversation:
+    """Sort the items. Ids are given to those that have none, or one that is `taken`."""
+    items = [{"type": "message", "role": "user", "content": given}] if isinstance(given, str) else given
+    found, names = InputConversation(), ItemNames(new_id, taken)
+    for place, item in enumerate(items):
+        add(found, item, f"input[{place}]", names)
+    return found
+
+
+def messages_of(said: InputConversation, response_id: str | None = None) -> list[NewMessage]:
+    """Items as messages of a transcript, in order; of the request that a response answers, where there is one."""
+    results = [(Role.TOOL, output.text, output.item) for output in said.outputs]
+    asked = [NewMessage(Role.USER, said.question, said.text, response_id)] if said.question else []
+    return [*(NewMessage(role, [item], text, response_id) for role, text, item in [*said.entries, *results]), *asked]
+
+
+def add(found: InputConversation, item: JsonObject, param: str, names: ItemNames) -> None:
+    """One more item."""
+    kind = item.get("type", "message")
+    match kind:
+        case "message":
+            add_message(found, item, param, names)
+        case "function_call":
+            settle(found)
+            call = {**item, "id": names.of(item, "fc"), "status": word(item, "status") or "completed"}
+            for name in ("call_id", "name", "arguments"):
+                if not isinstance(item.get(name), str):
+                    raise bad(f"{param}.{name} must be a string", f"{param}.{name}")
+            found.entries.append((Role.ASSISTANT, "", call))
+        case "function_call_output":
+            settle(found)
+            found.outputs.append(output_of(item, param, names))
+        case "mcp_approval_request":
+            settle(found)
+            found.entries.append((Role.ASSISTANT, "", item))
+        case "mcp_approval_response":
+            settle(found)
+            found.outputs.append(decision_of(item, param, names))
+        case "reasoning":
+            found.thoughts.append((Role.ASSISTANT, "", {**item, "id": names.of(item, "rs")}))
+        case _:
+            raise bad(f"{param}: an input item of type {kind!r} is not supported", f"{param}.type", "unsupported_item")
+
+
+def add_message(found: InputConversation, item: JsonObject, param: str, names: ItemNames) -> None:
+    """A message of somebody."""
+    role, parts = item.get("role"), parts_of(item.get("content"), f"{param}.content")
+    if role in ("system", "developer"):
+        found.instructions.append(words_of(parts))
+        return
+    if role not in ("user", "assistant"):
+        raise bad(f"{param}.role must be user, assistant, system or developer", f"{param}.role")
+    stored = stored_message(item, str(role), names)
+    if role == "assistant":
+        settle(found)
+        found.entries.append((Role.ASSISTANT, words_of(parts), stored))
+        return
+    if found.outputs:
+        answer_first(found)
+    if not found.question:
+        think(found)
+    found.question.append(stored)
+    found.parts += parts
+
+
+def stored_message(item: JsonObject, role: str, names: ItemNames) -> JsonObject:
+    """The message as the API lists it."""
+    content = item.get("content")
+    kind = "input_text" if role == "user" else "output_text"
+    extra: JsonObject = {} if role == "user" else {"annotations": []}
+    parts = [{"type": kind, "text": content, **extra}] if isinstance(content, str) else content
+    return {
+        "type": "message",
+        "id": names.of(item, "msg"),
+        "role": role,
+        "status": "completed",
+        "content": parts,
+    }
+
+
+def word(item: JsonObject, name: str) -> str | None:
+    """A field that is a text, or as good as absent: it will be listed as one."""
+    value = item.get(name)
+    return value if isinstance(value, str) else None
+
+
+def settle(found: InputConversation) -> None:
+    """What was taken for the question is followed by something else, so it is part of the conversation before it."""
+    if found.outputs:
+        answer_first(found)
+    if found.question:
+        item = (
+            found.question[0] if len(found.question) == 1 else {**found.question[0], "content": merged(found.question)}
+        )
+        found.entries.append((Role.USER, found.text, item))
+        found.question, found.parts = [], []
+    think(found)
+
+
+def think(found: InputConversation) -> None:
+    """Reasoning stands before what it led to."""
+    found.entries += found.thoughts
+    found.thoughts = []
+
+
+def answer_first(found: InputConversation) -> None:
+    """Results that are followed by something belong to the conversation before it."""
+    found.entries += [(Role.TOOL, output.text, output.item) for output in found.outputs]
+    found.outputs = []
+
+
+def merged(messages: Sequence[JsonObject]) -> list[Any]:
+    """The parts of several messages."""
+    return [part for message in messages for part in message["content"]]
+
+
+def output_of(item: JsonObject, param: str, names: ItemNames) -> CallOutput:
+    """The result of a call."""
+    call_id, output = item.get("call_id"), item.get("output")
+    if not isinstance(call_id, str) or not call_id:
+        raise bad(f"{param}.call_id must be a string", f"{param}.call_id")
+    if not isinstance(output, str | list):
+        raise bad(f"{param}.output must be a string or a list of content parts", f"{param}.output")
+    parts = parts_of(output, f"{param}.output")
+    stored = {**item, "id": names.of(item, "fco"), "status": word(item, "status") or "completed"}
+    return CallOutput(call_id, words_of(parts), stored, [{"type": "text", "text": words_of(parts)}])
+
+
+def decision_of(item: JsonObject, param: str, names: ItemNames) -> CallOutput:
+    """The answer to a question for permission."""
+    asked, approve, reason = item.get("approval_request_id"), item.get("approve"), item.get("reason")
+    if not isinstance(asked, str) or not asked:
+        raise bad(f"{param}.approval_request_id must be a string", f"{param}.approval_request_id")
+    if not isinstance(approve, bool):
+        raise bad(f"{param}.approve must be true or false", f"{param}.approve")
+    always = approve and item.get("always") is True
+    words = "permission refused" if not approve else "permission granted" + (" for this session" if always else "")
+    text = f"{words}: {reason}" if isinstance(reason, str) and reason else words
+    stored = {**item, "id": names.of(item, "mcprr")}
+    return CallOutput(asked, text, stored, [{"type": "text", "text": text}], refused=not approve, always=always)

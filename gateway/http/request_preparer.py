@@ -1,0 +1,377 @@
+"""From a request of the Responses API to a turn of a session, in two steps: look and check, then begin."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+from ostler.gateway.config.keys import Caller
+from ostler.gateway.http.body import ResponseBody
+from ostler.gateway.http.decisions import PermissionAnswers, decided
+from ostler.gateway.http.errors import bad
+from ostler.gateway.http.feed import Feed
+from ostler.gateway.http.idempotency import Repeat
+from ostler.gateway.http.items import InputConversation, check_count, named, read_input
+from ostler.gateway.http.prefixes import ConversationEnd, Prefixes, digest_of
+from ostler.gateway.http.references import resolved
+from ostler.gateway.http.resource import Heading
+from ostler.gateway.http.session_finder import SessionFinder, Target
+from ostler.gateway.http.slash import Obeyed, Slash, write_down
+from ostler.gateway.http.validation import Places, functions_of
+from ostler.gateway.http.writer import ResponseWriter
+from ostler.gateway.model import continuity
+from ostler.gateway.model.ask import Ask, CallOutput, Entry, HistoryLine
+from ostler.gateway.model.errors import CallsAnswered
+from ostler.gateway.model.permits import NAME as PERMISSIONS
+from ostler.gateway.model.permits import PermissionRule
+from ostler.gateway.model.records import UNSTORED, ParkState, Role
+from ostler.gateway.turns.answer_sink import AnswerSink
+from ostler.gateway.turns.errors import Draining
+from ostler.gateway.turns.prompt import told_entries
+from ostler.gateway.turns.session import Reserved, Session
+from ostler.gateway.turns.sessions import Sessions
+from ostler.gateway.turns.timings import TurnTimings
+from ostler.gateway.turns.turn import Turn
+from ostler.pool.keys import TransportKey
+from ostler.pool.prompt import PromptPart, TextPart
+from ostler.wire.json import JsonObject
+
+GO_ON = "Go on: the results of your tool calls are the last lines of the conversation above."
+TRUNCATIONS = ("auto", "disabled")
+ASKED = {"function_call": "call_id", "mcp_approval_request": "id"}
+"""Items that want an answer, and where their id is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request that was found good."""
+
+    body: ResponseBody
+    caller: Caller
+    model: str
+    session_id: str
+    slug: str | None
+    items: tuple[JsonObject, ...]
+    """What came in, as `input_items` lists it."""
+    ask: Ask
+    outputs: tuple[CallOutput, ...] = ()
+    """Results for a turn that is parked here and now."""
+    resumes: str | None = None
+    """The session that waits for them."""
+    reply: str | None = None
+    """What a slash command said: the agent is not asked."""
+    told: tuple[Entry, ...] | None = None
+    """The whole conversation so far, of a client that brings it along each time."""
+    place: tuple[Session, Reserved] | None = None
+    """Where the turn must run in its session."""
+
+    @property
+    def store(self) -> bool:
+        """Whether the response may be read again."""
+        return self.body.store is not False
+
+    @property
+    def size(self) -> int:
+        """Characters that came in."""
+        return len(self.ask.text) + sum(len(text) for _, text, _ in self.ask.preface)
+
+
+class RequestPreparer:
+    """Knows the places and the sessions."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        finder: SessionFinder,
+        places: Places,
+        prefixes: Prefixes,
+        slash: Slash | None = None,
+        *,
+        remembers: bool = False,
+    ) -> None:
+        """`remembers`: whether conversations have a memory here, as those of chat faces do."""
+        self._remembers = remembers
+        self._sessions = sessions
+        self._slash = slash
+        self._prefixes = prefixes
+        self._finder = finder
+        self._decisions = PermissionAnswers(sessions)
+        self._places = places
+        self._ids = sessions.house.ids
+
+    def check_counts(self, body: ResponseBody) -> None:
+        """Before anything else is done with the items."""
+        limit = self._sessions.house.settings.items_max
+        check_count(body.input, limit)
+        check_count(body.conversation_history, limit, "conversation_history")
+
+    def asks(self, body: ResponseBody) -> bool:
+        """Whether an agent may be put to work by this request."""
+        return self._slash is None or body.input is None or self._slash.asks(body.input)
+
+    async def prepare(self, body: ResponseBody, caller: Caller, *, resends: bool = False) -> Prepared:
+        """Understand it whole; then, and only then, make the session if there is none.
+
+        `resends`: the client repeats the conversation even where it names a session that holds it, and has no way to
+        answer a question for permission.
+        """
+        check(body)
+        given = await resolved(body.input, self._sessions.house.store, caller.name)
+        target = await self._finder.find(body, caller.name)
+        said = read_input(given, self._ids.make, await self._taken(given, target))
+        obeyed = await self._slash.obey(said.parts, target, caller) if self._slash is not None else None
+        if obeyed is not None:
+            return self._obeyed(obeyed, body, said, target, caller)
+        await self._decisions.check(said.outputs, caller.name)
+        waiting = self._waiting(said, target, caller)
+        if not said.question and not said.outputs:
+            raise bad("input has no message of the user", "input")
+        known = await self._check_outputs(said, target) if said.outputs and waiting is None else {}
+        if resends and target.session is not None:
+            said.entries.clear()
+        model = body.model or (target.session.model if target.session else None) or self._places.models.default
+        cwd = (body.metadata or {}).get("cwd") or (target.session.cwd if target.session else None)
+        key = await self._places.key(model, cwd, caller)
+        wish, kept = (body.metadata or {}).get(PERMISSIONS), target.kept(PERMISSIONS)
+        rule = self._places.rule(key, caller, wish, kept)
+        ask = replace(self._ask(body, said, key), hands_over=True, rule=rule, named=tuple(known.items()))
+        if resends and rule is PermissionRule.ASK:
+            ask = replace(ask, rule=PermissionRule.DENY)
+        items = tuple(input_items(said))
+        told = whole(said) if stateless(body) else None
+        prepared = Prepared(body, caller, model, waiting or "", target.slug, items, ask, told=told)
+        if waiting is not None:
+            return replace(prepared, outputs=tuple(said.outputs), resumes=waiting)
+        warm = await self._warm(prepared, said)
+        if warm is not None:
+            return warm
+        session = self._sessions.find(target.session.id) if target.session and target.after is None else None
+        if session is not None:
+            session.check_room()
+        await self._decisions.claim(said.outputs, caller.name)
+        store = body.store is not False
+        kind: JsonObject = {} if wish is None else {PERMISSIONS: wish}
+        if not store and target.session is None:
+            kind |= {UNSTORED: False}
+        opened = await self._finder.open(target, key, caller.name, keep_slug=store, metadata=kind)
+        return replace(prepared, session_id=opened.session_id, place=opened.place)
+
+    async def _taken(self, given: str | list[JsonObject], target: Target) -> Collection[str]:
+        """Ids that the client gives to items and the conversation has already, as of one who sends all of it again."""
+        ids = named(given)
+        known = self._sessions.house.store.known_items
+        return await known(target.session.id, ids) if ids and target.session is not None else ()
+
+    def _obeyed(
+        self, obeyed: Obeyed, body: ResponseBody, said: InputConversation, target: Target, caller: Caller
+    ) -> Prepared:
+        """The answer to a command: its reply, or what the agent says to the question it asks."""
+        model = body.model or f"{obeyed.ask.key.provider}/{obeyed.ask.key.model}"
+        items = tuple(input_items(said))
+        return Prepared(body, caller, model, obeyed.session_id, target.slug, items, obeyed.ask, reply=obeyed.text)
+
+    async def _warm(self, prepared: Prepared, said: InputConversation) -> Prepared | None:
+        """The session that holds what this client resends, if there is one that has not gone on since."""
+        if prepared.told is None or not said.entries or not said.question:
+            return None
+        owner, digest = prepared.caller.name, digest_of(seed(prepared.ask), said.entries)
+        held = self._prefixes.find(owner, digest)
+        if held is None:
+            return None
+        self._prefixes.take(owner, digest)
+        place = await self._finder.place_behind(held, owner)
+        if place is None:
+            return None
+        return replace(prepared, session_id=held.session_id, ask=replace(prepared.ask, preface=()), place=place)
+
+    def learn(self, prepared: Prepared, answer_id: str, answer: str) -> None:
+        """The client will come back with this conversation."""
+        if prepared.told is not None:
+            entries = [*prepared.told, (str(Role.ASSISTANT), answer, {})]
+            held = ConversationEnd(prepared.session_id, answer_id)
+            self._prefixes.learn(prepared.caller.name, digest_of(seed(prepared.ask), entries), held)
+
+    def writer(
+        self, prepared: Prepared, feed: Feed | None, repeat: Repeat | None, ended: Callable[[str], None]
+    ) -> ResponseWriter:
+        """Who writes the answer down."""
+        body, ask = prepared.body, prepared.ask
+        wall = self._sessions.house.wall
+        answer_id = self._ids.make("resp")
+        heading = Heading(
+            answer_id,
+            int(wall()),
+            prepared.model,
+            body.previous_response_id,
+            prepared.slug,
+            body.instructions,
+            prepared.store,
+            bool(body.background),
+            body,
+        )
+        return ResponseWriter(
+            heading,
+            session_id=prepared.session_id,
+            owner=prepared.caller.name,
+            slug=prepared.slug,
+            input_items=prepared.items,
+            read=prepared.size,
+            functions=[str(tool["name"]) for tool in ask.tools],
+            wall=wall,
+            feed=feed,
+            repeat=repeat,
+            ended=ended,
+            said=lambda text: self.learn(prepared, answer_id, text),
+        )
+
+    def begin(self, prepared: Prepared, turn_id: str, writer: AnswerSink) -> Turn:
+        """Give it to its session."""
+        ask = prepared.ask
+        if prepared.reply is not None:
+            return self._recite(prepared, prepared.reply, turn_id, writer)
+        if prepared.resumes is not None:
+            turn = self._sessions.resume(prepared.resumes, writer, list(prepared.outputs), turn_id)
+            if turn is not None:
+                return turn
+            self._decisions.refuse(prepared.outputs)
+            # The turn that waited has ended meanwhile: `ask` is made for that too, it brings the results along.
+        if prepared.place is None:
+            session = self._sessions.of(prepared.session_id, prepared.caller.name)
+            return self._sessions.start(session, ask, turn_id, writer)
+        session, place = prepared.place
+        try:
+            return self._sessions.start(session, ask, turn_id, writer, place)
+        except Draining:
+            session.fill(place, None)
+            raise
+
+    def _recite(self, prepared: Prepared, reply: str, turn_id: str, writer: AnswerSink) -> Turn:
+        """A turn without an agent: what a command said, written down as any answer is."""
+        house = self._sessions.house
+        turn = Turn(turn_id, prepared.ask, writer, TurnTimings(house.clock))
+        work = write_down(house.store, turn, prepared.session_id, prepared.caller.name, reply)
+        house.crew.start(work, f"reply {turn_id}")
+        return turn
+
+    def _ask(self, body: ResponseBody, said: InputConversation, key: TransportKey) -> Ask:
+        functions = functions_of(body.tools, body.tool_choice)
+        told = [text for text in (body.instructions, *said.instructions) if text]
+        parts: tuple[PromptPart, ...] = tuple(said.parts)
+        history: tuple[HistoryLine, ...] | None = None
+        if body.conversation_history is not None:
+            history = tuple(told_entries(brought(body.conversation_history, self._ids.make)))
+        ask = Ask(
+            key,
+            parts,
+            said.text,
+            tuple(said.question),
+            tuple(said.entries),
+            history,
+            "\n\n".join(told) or None,
+            functions.definitions,
+            "\n".join(hint for hint in (functions.hint, format_hint(body)) if hint),
+            body.parallel_tool_calls is not False,
+            remembered=self._remembers and body.store is not False,
+        )
+        return ask if said.question else replayed(ask, said)
+
+    def _waiting(self, said: InputConversation, target: Target, caller: Caller) -> str | None:
+        """The session whose turn waits for these results."""
+        if not said.outputs or said.question:
+            return None
+        session = self._sessions.waiting_for(said.outputs[0].call_id, caller.name)
+        if session is None or (target.session is not None and target.session.id != session):
+            return None
+        self._sessions.check_outputs(session, [output.call_id for output in said.outputs])
+        return session
+
+    async def _check_outputs(self, said: InputConversation, target: Target) -> dict[str, str]:
+        """Results must belong to a call that somebody knows: this request, or the stored conversation, where it has no
+        result yet. The names of those that the conversation knows."""
+        asked = named_calls(said)
+        store, session = self._sessions.house.store, target.session
+        calls = [] if session is None else await store.parked(session.id, waiting=False)
+        known = {call.call_id: call for call in calls if call.call_id not in asked}
+        for output in said.outputs:
+            if output.call_id not in asked and output.call_id not in known:
+                await self._explain(output.call_id, target)
+        given = [known[output.call_id] for output in said.outputs if output.call_id in known]
+        decided_here = decided(said.outputs)  # `Decisions` has judged these
+        taken = continuity.answered_before(
+            {call.call_id: call.state for call in given if call.call_id not in decided_here}
+        )
+        if taken:
+            raise CallsAnswered(taken)
+        return {call.call_id: call.name for call in given}
+
+    async def _explain(self, call_id: str, target: Target) -> NoReturn:
+        """Why a result is not taken: its call has one, or nobody knows the call."""
+        call = await self._sessions.house.store.parked_call(call_id) if target.session is None else None
+        session = None if call is None else await self._sessions.house.store.get_session(call.session_id)
+        if call is not None and session is not None and (session.owner or "") == target.owner:
+            if call.state == ParkState.ANSWERED:
+                raise CallsAnswered([call_id])
+            text = f"call {call_id[:100]!r} belongs to a conversation: name it, or the response that made the call"
+            raise bad(text, "input")
+        raise bad(f"no call and no question with the id {call_id[:100]!r} waits for an answer", "input")
+
+
+def stateless(body: ResponseBody) -> bool:
+    """Whether the request brings its conversation along."""
+    return body.conversation is None and body.previous_response_id is None and body.conversation_history is None
+
+
+def whole(said: InputConversation) -> tuple[Entry, ...]:
+    """Everything that was said up to the answer."""
+    results = [(str(Role.TOOL), output.text, output.item) for output in said.outputs]
+    question: list[Entry] = [(str(Role.USER), said.text, {})] if said.question else []
+    return (*said.entries, *results, *question)
+
+
+def seed(ask: Ask) -> tuple[str | None, ...]:
+    """What a conversation depends on besides what was said."""
+    return (ask.key.provider, ask.key.model, ask.key.cwd, ask.instructions)
+
+
+def check(body: ResponseBody) -> None:
+    """What the types cannot say."""
+    if body.input is None or body.input in ("", []):
+        raise bad("input is missing: send a string or a list of items", "input")
+    if body.truncation not in (None, *TRUNCATIONS):
+        raise bad("truncation must be auto or disabled", "truncation")
+    if body.background and body.store is False:
+        raise bad("a background response must be stored, or nobody could ever read it: leave store out", "background")
+
+
+def replayed(ask: Ask, said: InputConversation) -> Ask:
+    """The turn that waited for these results is gone: a new one gets them as part of the conversation."""
+    results = [(str(Role.TOOL), output.text, output.item) for output in said.outputs]
+    settled = {*named_calls(said), *decided(said.outputs)}
+    answers = tuple((output.call_id, output.text) for output in said.outputs if output.call_id not in settled)
+    return replace(ask, parts=(TextPart(GO_ON),), text="", items=(), preface=(*ask.preface, *results), answers=answers)
+
+
+def named_calls(said: InputConversation) -> set[str]:
+    """The calls and questions that the request itself brings along."""
+    named = (item.get(ASKED.get(item.get("type", ""), "")) for _, _, item in said.entries)
+    return {ident for ident in named if isinstance(ident, str)}
+
+
+def brought(history: list[JsonObject], new_id: Callable[[str], str]) -> tuple[Entry, ...]:
+    """A history that a request brings along, as entries."""
+    return whole(read_input([{"type": "message", **item} for item in history], new_id))
+
+
+def input_items(said: InputConversation) -> list[JsonObject]:
+    """Everything that came in, in order."""
+    return [*(item for _, _, item in said.entries), *(output.item for output in said.outputs), *said.question]
+
+
+def format_hint(body: ResponseBody) -> str:
+    """An agent has no switch for the form of its answer; it is told."""
+    form = (body.text or {}).get("format")
+    kind = form.get("type") if isinstance(form, dict) else None
+    if kind == "json_object":
+        return "[format] Answer with one JSON object and nothing else."
+    if kind == "json_schema" and isinstance(form, dict):
+        return f"[format] Answer with one JSON value and nothing else. It must match this schema: {form.get('schema')}"
+    return ""

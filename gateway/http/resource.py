@@ -1,0 +1,135 @@
+"""The response resource: every field the Open Responses specification requires, whoever asked for whatever.
+
+Rules: pure. What the request said is echoed; what it did not say has the specification's default. Numbers that the
+agent did not report are estimated, and then say so.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ostler.gateway.http.body import FunctionTool, ResponseBody
+from ostler.gateway.model.outcome import TurnOutcome, TurnStatus
+from ostler.pool.events import Usage
+from ostler.wire.json import JsonObject
+
+CHARACTERS_PER_TOKEN = 4
+RATE_LIMITED = frozenset({"pool_saturated"})
+AUTO = "auto"
+LAST = {
+    TurnStatus.COMPLETED: "response.completed",
+    TurnStatus.INCOMPLETE: "response.incomplete",
+    TurnStatus.CANCELLED: "response.incomplete",
+    TurnStatus.FAILED: "response.failed",
+}
+"""The event that ends the stream of a response with this status."""
+FILTERED = "content_filter"
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What does not change while a response is made."""
+
+    id: str
+    created_at: int
+    model: str
+    previous_response_id: str | None
+    conversation: str | None
+    instructions: str | None
+    store: bool
+    background: bool
+    body: ResponseBody
+
+
+def resource(heading: Heading) -> JsonObject:
+    """A response that has not begun."""
+    body = heading.body
+    return {
+        "id": heading.id,
+        "object": "response",
+        "created_at": heading.created_at,
+        "completed_at": None,
+        "status": "in_progress",
+        "error": None,
+        "incomplete_details": None,
+        "model": heading.model,
+        "output": [],
+        "previous_response_id": heading.previous_response_id,
+        "conversation": None if heading.conversation is None else {"id": heading.conversation},
+        "instructions": heading.instructions,
+        "tools": [tool_echo(tool) for tool in body.tools or ()],
+        "tool_choice": body.tool_choice if body.tool_choice is not None else AUTO,
+        "parallel_tool_calls": body.parallel_tool_calls is not False,
+        "truncation": body.truncation or "disabled",
+        "text": body.text if body.text and "format" in body.text else {**(body.text or {}), "format": {"type": "text"}},
+        "reasoning": reasoning_echo(body.reasoning),
+        "temperature": 1.0 if body.temperature is None else body.temperature,
+        "top_p": 1.0 if body.top_p is None else body.top_p,
+        "presence_penalty": body.presence_penalty or 0.0,
+        "frequency_penalty": body.frequency_penalty or 0.0,
+        "top_logprobs": body.top_logprobs or 0,
+        "max_output_tokens": body.max_output_tokens,
+        "max_tool_calls": body.max_tool_calls,
+        "store": heading.store,
+        "background": heading.background,
+        "service_tier": "default" if body.service_tier in (None, AUTO) else body.service_tier,
+        "metadata": body.metadata or {},
+        "safety_identifier": body.safety_identifier,
+        "prompt_cache_key": body.prompt_cache_key,
+        "usage": None,
+    }
+
+
+def tool_echo(tool: FunctionTool) -> JsonObject:
+    """A function tool with all its fields."""
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        "strict": tool.strict,
+    }
+
+
+def reasoning_echo(given: dict[str, Any] | None) -> JsonObject:
+    """Both fields, always."""
+    return {"effort": (given or {}).get("effort"), "summary": (given or {}).get("summary")}
+
+
+def conclude(document: JsonObject, outcome: TurnOutcome, usage: JsonObject, now: int, error_text: str) -> None:
+    """Write the end into the resource."""
+    document["status"] = outcome.status.value
+    document["usage"] = usage
+    # An answer that could not be stored is concluded twice.
+    document["completed_at"] = now if outcome.status is TurnStatus.COMPLETED else None
+    if outcome.status is TurnStatus.INCOMPLETE:
+        document["incomplete_details"] = incomplete(outcome.reason)
+    elif outcome.status is TurnStatus.FAILED:
+        code = "rate_limit_exceeded" if outcome.code in RATE_LIMITED else "server_error"
+        document["error"] = {"code": code, "message": error_text}
+
+
+def incomplete(cause: str) -> JsonObject:
+    """Why an answer is not whole. Strict clients know two words for `reason`; the true one is in `cause`."""
+    return {"reason": FILTERED if cause == FILTERED else "max_output_tokens", "cause": cause}
+
+
+def usage_of(reported: Usage | None, read: int, written: int) -> JsonObject:
+    """Token counts. Where the agent told none they are estimated from the number of characters, and marked."""
+    told = reported is not None and reported.input_tokens is not None and reported.output_tokens is not None
+    if told and reported is not None:
+        given, made = reported.input_tokens or 0, reported.output_tokens or 0
+    else:
+        given, made = estimated(read), estimated(written)
+    usage: JsonObject = {
+        "input_tokens": given,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": made,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": given + made,
+    }
+    return usage if told else {**usage, "estimated": True}
+
+
+def estimated(characters: int) -> int:
+    """About so many tokens."""
+    return -(-characters // CHARACTERS_PER_TOKEN)

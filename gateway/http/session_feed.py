@@ -1,0 +1,82 @@
+"""A chat face's answer as server-sent events: `session.message.<what>`, numbered from 0, and a feed to follow."""
+
+from ostler.gateway.chat.commands.registry import CommandKind
+from ostler.gateway.http.feed import Feed
+from ostler.gateway.http.frames import frame, frames_of
+from ostler.wire.json import JsonObject
+
+PREFIX = "session.message."
+TEXTS = {what: frames_of(PREFIX + what, {}, "text") for what in ("delta", "thought")}
+
+
+class SessionFeed:
+    """The stream of one message. Without a feed nobody listens."""
+
+    def __init__(self, feed: Feed | None) -> None:
+        self.feed = feed
+        self._number = 0
+
+    def tell(self, what: str, fields: JsonObject) -> None:
+        """One more event."""
+        if self.feed is None:
+            return
+        if mould := TEXTS.get(what):
+            self.feed.append_delta(mould, fields["text"])
+        else:
+            self.feed.write(frame(PREFIX + what, self._number, payload(what, fields)))
+        self._number += 1
+
+
+class Answers:
+    """The streamed answers that are being given, by session, the running one first."""
+
+    def __init__(self) -> None:
+        self._feeds: dict[str, list[Feed]] = {}
+
+    def begin(self, session_id: str, feed: Feed) -> None:
+        """One more; its turn runs when those before it are over."""
+        if not feed.closed:
+            self._feeds.setdefault(session_id, []).append(feed)
+
+    def end(self, session_id: str, feed: Feed) -> None:
+        """It is whole. No-op for one that never began."""
+        feeds = [each for each in self._feeds.pop(session_id, []) if each is not feed]
+        if feeds:
+            self._feeds[session_id] = feeds
+
+    def running(self, session_id: str) -> Feed:
+        """The answer that is being given, from its beginning; where there is none, a stream that has ended."""
+        feeds = self._feeds.get(session_id)
+        if feeds:
+            return feeds[0]
+        nothing = Feed()
+        nothing.close()
+        return nothing
+
+
+def told_again(message: JsonObject) -> Feed:
+    """The stream of a message that is answered, from what is kept of it: the same words in one piece."""
+    feed = Feed()
+    teller = SessionFeed(feed)
+    if message["kind"] == CommandKind.ANSWER:
+        teller.tell("started", {"id": message["id"], "session_id": message["session_id"]})
+        teller.tell("delta", {"text": message["text"]})
+    teller.tell(message["status"], message)
+    feed.close()
+    return feed
+
+
+def payload(what: str, fields: JsonObject) -> JsonObject:
+    """Where the fields stand: an item has a type of its own, and the end is the whole message."""
+    match what:
+        case "item" | "notice" | "permission":
+            return {what: fields}
+        case "completed" | "incomplete" | "cancelled" | "failed":
+            return {"message": fields}
+        case _:
+            return fields
+
+
+def message_document(kind: str, fields: JsonObject) -> JsonObject:
+    """A message as the API shows it."""
+    return {"object": "session.message", "kind": kind, **fields}

@@ -1,0 +1,143 @@
+"""Slash commands on the OpenAI API, where `gateway.commands_on_openai_api` says so. Otherwise a slash is text.
+
+Rules:
+- Only a request whose whole question is one text is a command. It runs in the conversation that the request leads to:
+  a slug, a previous response, or none yet.
+- Commands of one conversation are carried out in the order in which they came.
+- A command that moves the conversation moves its slug. The reply is a response like any other, and going on from it is
+  going on where the command led.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ostler.gateway.chat.commands.registry import CommandCall, CommandReply, CommandWords, Registry, parse
+from ostler.gateway.chat.conversation import ChatConversation
+from ostler.gateway.chat.deps import ChatDeps
+from ostler.gateway.chat.session_keys import SessionKey
+from ostler.gateway.config.keys import Caller
+from ostler.gateway.http.errors import ApiError, bad
+from ostler.gateway.http.items import read_input
+from ostler.gateway.http.session_finder import PLATFORM, SessionFinder, Target
+from ostler.gateway.model.ask import Ask
+from ostler.gateway.model.continuity import Way
+from ostler.gateway.model.errors import RequestRefused, StoreError
+from ostler.gateway.model.keyed_locks import KeyedLocks
+from ostler.gateway.model.outcome import TurnOutcome, TurnStatus
+from ostler.gateway.model.records import SessionRecord, TurnCommit
+from ostler.gateway.model.store import Store
+from ostler.gateway.turns.faults import fault
+from ostler.gateway.turns.turn import Turn
+from ostler.pool.events import Text
+from ostler.pool.prompt import PromptPart, TextPart
+from ostler.wire.json import JsonObject
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Obeyed:
+    """What came of a command."""
+
+    session_id: str
+    """Where the conversation is now."""
+    ask: Ask
+    text: str | None
+    """The reply; None where the agent is asked instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slash:
+    """Made once, by `app.py`, where commands are wanted."""
+
+    commands: Registry
+    hall: ChatDeps
+    lines: KeyedLocks = field(default_factory=KeyedLocks)
+
+    def asks(self, given: str | Sequence[JsonObject]) -> bool:
+        """Whether an agent may be put to work by this input: a command that asks none is heard whoever else is."""
+        try:
+            said = read_input(given, str)
+        except ApiError:
+            return True  # with a reference in it, or wrong: whoever understands it whole will see
+        return self.commands.asks(called(said.parts))
+
+    async def obey(self, parts: list[PromptPart], target: Target, caller: Caller) -> Obeyed | None:
+        """Run the command that the question is; None for text."""
+        words = called(parts)
+        if words is None:
+            return None
+        house = self.hall.sessions.house
+        if await self._forks(target):
+            raise bad("a command acts on the end of a conversation: this response is not its latest",
+                      "previous_response_id")  # fmt: skip
+        name = target.session.id if target.session is not None else house.ids.make("request")
+        key = SessionKey(caller.name, f"api:{name}" if target.slug is None else f"api:slug:{target.slug}", PLATFORM)
+        # However it is addressed: by its slug, or by a response of it.
+        async with self.lines.stand(target.session.id if target.session is not None else key.stored):
+            present, led = await self._present(target, caller)
+            conversation = await self._conversation(key, present, caller)
+            reply = await self._run(words, conversation)
+            session = await conversation.begun()
+            if target.slug is not None and session.id != led:
+                await conversation.store.move_conversation(target.slug, led, session.id, owner=caller.name)
+        return await self._obeyed(session, reply, conversation)
+
+    async def _obeyed(self, session: SessionRecord, reply: CommandReply, conversation: ChatConversation) -> Obeyed:
+        key = await conversation.transport_key()
+        if reply.ask is not None:
+            return Obeyed(session.id, reply.ask.ask(key, conversation.rule(key)), None)
+        return Obeyed(session.id, Ask(key, (), "", ()), reply.text)
+
+    async def _run(self, words: CommandWords, conversation: ChatConversation) -> CommandReply:
+        command = self.commands.find(words.name)
+        if command is None:
+            return CommandReply(self.commands.unknown(words.name))
+        try:
+            return await command.run(CommandCall(words, conversation, self.commands))
+        except (RequestRefused, ApiError) as error:
+            return CommandReply(str(error))
+
+    async def _forks(self, target: Target) -> bool:
+        """Whether the session has gone on since the response that the request names."""
+        if target.after is None or target.session is None:
+            return False
+        finder = SessionFinder(self.hall.sessions)
+        return await finder.way_on(target.session, target.after, joined=True) is not Way.GO_ON
+
+    async def _present(self, target: Target, caller: Caller) -> tuple[SessionRecord | None, str | None]:
+        """Where the conversation is now, and where its slug leads: a command that came before may have moved it."""
+        store = self.hall.sessions.house.store
+        row = None if target.slug is None else await store.get_conversation(target.slug, owner=caller.name)
+        if row is None or row.session_id is None:
+            return target.session, None if target.session is None else target.session.id
+        return await store.live_end(row.session_id), row.session_id
+
+    async def _conversation(self, key: SessionKey, session: SessionRecord | None, caller: Caller) -> ChatConversation:
+        """The API's conversation as a key that leads to its session, which is all that commands know."""
+        if session is not None:
+            await self.hall.sessions.house.store.set_route(key.stored, session.id, platform=PLATFORM)
+        return ChatConversation(self.hall, key, caller, session, session.id if session else None)
+
+
+def called(parts: Sequence[PromptPart]) -> CommandWords | None:
+    """The command that a question is."""
+    return parse(parts[0].text) if len(parts) == 1 and isinstance(parts[0], TextPart) else None
+
+
+async def write_down(store: Store, turn: Turn, session_id: str, owner: str, reply: str) -> None:
+    """A reply as an answer: durable, then told."""
+    scribe = turn.sink
+    try:
+        scribe.begin()
+        scribe.started()
+        scribe.take(Text(reply))
+        kept = scribe.close(TurnOutcome(TurnStatus.COMPLETED), [])
+        await store.commit_turn(TurnCommit(session_id, (), kept.response, kept.slug, owner, (), kept.answer))
+    except StoreError as error:
+        log.error("the reply %s to a command is not stored: %s", turn.id, error)  # noqa: TRY400 - the error says it all
+        scribe.close(fault(error), [])
+    finally:
+        turn.over.set()
+    scribe.publish()

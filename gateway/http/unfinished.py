@@ -1,0 +1,54 @@
+"""What an earlier life of the gateway left behind when it died: responses that nobody works on any more.
+
+Rules:
+- Their readers are told: they are incomplete.
+- The question of one that was still queued is part of its conversation from now on. Its client holds a receipt for it,
+  and no agent has heard it; the next prompt tells it. Response and question change in one step, so a start that is
+  killed as well does it once.
+"""
+
+import logging
+from dataclasses import replace
+
+from ostler.gateway.http.decisions import decided
+from ostler.gateway.http.items import InputConversation, messages_of, named, read_input
+from ostler.gateway.http.resource import incomplete
+from ostler.gateway.model.errors import RequestRefused
+from ostler.gateway.model.ids import Ids
+from ostler.gateway.model.records import ResponseRecord, TurnBegin
+from ostler.gateway.model.store import Store
+
+log = logging.getLogger(__name__)
+
+
+async def close_unfinished(store: Store, ids: Ids) -> None:
+    """All of them, the oldest first."""
+    for response in await store.unfinished_responses():
+        body = {**response.body, "status": "incomplete", "incomplete_details": incomplete("gateway_restarted")}
+        closed = replace(response, status="incomplete", body=body)
+        if response.status != "queued" or not await keep_question(store, ids, closed):
+            await store.save_response(closed)
+
+
+async def keep_question(store: Store, ids: Ids, response: ResponseRecord) -> bool:
+    """Store the response with what it was asked. False where the conversation has that already, or is gone."""
+    session = await store.live_end(response.session_id)
+    names = named(response.input_items)
+    if session is None or (names and await store.known_items(session.id, names)):
+        return False
+    said = read_input(response.input_items, ids.make)
+    begin = TurnBegin(
+        session.id, messages_of(said, response.id), response, answers_of(said), response.body.get("instructions")
+    )
+    try:
+        await store.begin_turn(begin)
+    except RequestRefused as refused:
+        log.warning("the question of response %s is not part of its conversation: %s", response.id, refused)
+        return False
+    return True
+
+
+def answers_of(said: InputConversation) -> dict[str, object]:
+    """Its results of function calls; decisions were noted when they came."""
+    settled = decided(said.outputs)
+    return {output.call_id: output.text for output in said.outputs if output.call_id not in settled}

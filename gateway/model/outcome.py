@@ -1,0 +1,88 @@
+"""How a turn ended. Set once; values only."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ostler.gateway.turns.errors import Draining
+from ostler.pool.events import Finished, StopReason, Usage
+
+RETRY = 5.0
+"""Seconds after which a gateway that was restarted may be asked again."""
+
+
+class TurnStatus(StrEnum):
+    """The words of the Responses API."""
+
+    COMPLETED = "completed"
+    INCOMPLETE = "incomplete"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class StopCause(StrEnum):
+    """Who asked a running turn to stop, and so what its end is called."""
+
+    CLIENT = "cancelled"
+    DISCONNECT = "client_disconnected"
+    DRAIN = "gateway_shutdown"
+    TIME = "time_limit"
+    SUPERSEDED = "superseded"
+    SIZE = "max_output_tokens"
+    ITEMS = "max_output_items"
+
+
+TOO_LARGE = (StopCause.SIZE, StopCause.ITEMS)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOutcome:
+    """The end of a turn, or of one answer of it."""
+
+    status: TurnStatus
+    reason: str = ""
+    """Why it is incomplete."""
+    code: str = ""
+    message: str = ""
+    """What went wrong, for FAILED."""
+    usage: Usage | None = None
+    retry_after: float = 0.0
+    """Seconds that the pool gives whoever wants to try again; 0 where it names none."""
+
+
+def failed(code: str, message: str, retry_after: float = 0.0) -> TurnOutcome:
+    """A turn that broke."""
+    return TurnOutcome(TurnStatus.FAILED, code=code, message=message, retry_after=retry_after)
+
+
+def stopped(stop: StopCause, usage: Usage | None = None) -> TurnOutcome:
+    """A turn that somebody stopped."""
+    status = TurnStatus.CANCELLED if stop is StopCause.CLIENT else TurnStatus.INCOMPLETE
+    return TurnOutcome(status, reason=stop.value, usage=usage)
+
+
+def unasked(stop: StopCause) -> TurnOutcome:
+    """A turn that was stopped before any agent heard of it. The end of the gateway is a failure then, and worth another
+    try: nothing of an answer is there that could be incomplete."""
+    return failed("shutting_down", str(Draining()), RETRY) if stop is StopCause.DRAIN else stopped(stop)
+
+
+def outcome_of(end: Finished, stop: StopCause | None) -> TurnOutcome:
+    """What the agent's end of a turn means to the client. Stopped because it grew too large it is incomplete, whatever
+    its agent says: what came after the stop was dropped."""
+    if stop in TOO_LARGE:
+        return stopped(stop, end.usage)
+    match end.reason:
+        case StopReason.DONE:
+            return TurnOutcome(TurnStatus.COMPLETED, usage=end.usage)
+        case StopReason.LIMIT:
+            return TurnOutcome(TurnStatus.INCOMPLETE, reason="max_output_tokens", usage=end.usage)
+        case StopReason.REFUSED:
+            return TurnOutcome(TurnStatus.INCOMPLETE, reason="content_filter", usage=end.usage)
+        case StopReason.CANCELLED:
+            return (
+                TurnOutcome(TurnStatus.INCOMPLETE, reason="agent_cancelled", usage=end.usage)
+                if stop is None
+                else stopped(stop, end.usage)
+            )
+        case StopReason.FAILED:
+            return failed("agent_error", end.detail) if stop is None else stopped(stop, end.usage)

@@ -1,0 +1,188 @@
+"""What keeps a gateway from serving although nothing is wrong with its agents: looked at from time to time.
+
+Rules:
+- Looks at a disk are made on a thread and for a limited time; one that does not come back is a problem too.
+- A write that failed is a problem until one succeeds: one of a client, or the trial that is made here. No trial is made
+  while the disk has no room, and the time between two of them grows.
+- A problem is said twice: `text` names settings and no path, because `/readyz` answers without a key; `detail` is for
+  operators. Both say what to do.
+- A fault of one round is logged, and the next round comes.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from ostler.gateway.model.errors import (
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFault,
+    StoreFull,
+    StoreReadOnly,
+)
+from ostler.gateway.stores.watch import StoreWatch
+from ostler.metrics.loops import Loops
+from ostler.pool.errors import BadDirectory
+from ostler.pool.probe import BlockingProbe, ProbeFailed
+
+log = logging.getLogger(__name__)
+EVERY: Final = 5.0
+SELDOM: Final = 60.0
+"""Seconds between two trials of a store that stays broken."""
+PATIENCE: Final = 2.0
+ROOM: Final = 64 * 1024
+"""Bytes under which a disk counts as full, as for the store itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that an operator has to mend."""
+
+    text: str
+    detail: str
+
+
+Check = Callable[[], Awaitable[Problem | None]]
+FAULTS: Mapping[str, str] = {
+    StoreFull.__name__: "the disk of the data folder is full: free some space",
+    StoreReadOnly.__name__: "the data folder cannot be written to: check its owner, its mode and its disk",
+    StoreCorrupt.__name__: "the database is damaged: keep a copy, then restore a backup or import the mirrors",
+    StoreFault.__name__: "the database refuses what is to be stored: see the log",
+}
+OTHER = "what is said cannot be stored: see the log"
+
+
+@dataclass
+class LastWrite:
+    """A `StoreWatch` that knows how the last write went. Set by the store's thread, read by the loop."""
+
+    then: StoreWatch
+    """Who is told besides."""
+    fault: str | None = None
+
+    def stored(self, waits: Sequence[float]) -> None:
+        self.fault = None
+        self.then.stored(waits)
+
+    def failed(self, kind: str, count: int) -> None:
+        if kind != StoreBusy.__name__:  # a queue that is full for a moment
+            self.fault = kind
+        self.then.failed(kind, count)
+
+
+@dataclass
+class Checks:
+    """Made by `app.py`, which lets it `run`. `looks` by name; `trial` stores something."""
+
+    folder: Path
+    last_write: LastWrite
+    trial: Callable[[], Awaitable[None]]
+    looks: Mapping[str, Check]
+    clock: Callable[[], float]
+    loops: Loops = field(default_factory=Loops)
+    disk: BlockingProbe[Any] = field(default_factory=BlockingProbe)
+    _found: dict[str, Problem] = field(default_factory=dict)
+    _told: list[Problem] = field(default_factory=list)
+    """What the log was told of in the last round."""
+    _next_trial: float = 0.0
+    _pause: float = EVERY
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What is known now. A failed write is known at once."""
+        fault = self.last_write.fault
+        found = dict(self._found)
+        if fault is not None and "disk" not in found:
+            found["store"] = self._unwritten(fault)
+        return list(found.values())
+
+    async def run(self) -> None:
+        """A round from time to time, for ever."""
+        loop = self.loops.add("the checks of disk, directory and model")
+        with loop.running():
+            while True:
+                await asyncio.sleep(EVERY)
+                with loop.round():
+                    await self.look()
+
+    async def look(self) -> None:
+        """One round."""
+        for name, look in {"disk": self._disk, **self.looks}.items():
+            try:
+                problem = await look()
+            except Exception:
+                log.exception("the check %r failed", name)
+                continue
+            if problem is None:
+                self._found.pop(name, None)
+            else:
+                self._found[name] = problem
+        await self._try_to_store()
+        before, self._told = self._told, self.problems
+        for problem in self._told:
+            if problem not in before:
+                log.error("not ready: %s", problem.detail)
+        if before and not self._told:
+            log.info("ready again: %s", "; ".join(problem.text for problem in before))
+
+    async def _disk(self) -> Problem | None:
+        try:
+            room = await self.disk.find("room", partial(os.statvfs, self.folder), PATIENCE)
+        except (OSError, ProbeFailed) as error:
+            return Problem("the data folder cannot be read: check its disk", f"the data folder {self.folder}: {error}")
+        if room.f_bavail * room.f_frsize >= ROOM:
+            return None
+        text = FAULTS[StoreFull.__name__]
+        return Problem(text, f"{text} on the disk of {self.folder}; nothing is stored meanwhile, reading still works")
+
+    async def _try_to_store(self) -> None:
+        """Find out whether a store whose last write failed works again: without clients nobody else would."""
+        if self.last_write.fault is None:
+            self._pause, self._next_trial = EVERY, 0.0
+        elif "disk" not in self._found and self.clock() >= self._next_trial:
+            self._next_trial = self.clock() + self._pause
+            self._pause = min(self._pause * 2, SELDOM)
+            try:
+                await self.trial()
+            except StoreError as error:
+                log.debug("the store still fails: %s", error)
+
+    def _unwritten(self, fault: str) -> Problem:
+        text = FAULTS.get(fault, OTHER)
+        return Problem(text, f"{text}; the last write to {self.folder} failed ({fault}), reading still works")
+
+
+def directory_check(find: Callable[[str], str], work: Path) -> Check:
+    """Whether agents can work where a request names no directory. `find` judges a path, and may block."""
+    disk: BlockingProbe[str] = BlockingProbe()
+
+    async def look() -> Problem | None:
+        text = "the directory of requests that name none cannot be used: make it, or set gateway.default_cwd"
+        try:
+            await disk.find("work", partial(find, str(work)), PATIENCE)
+        except BadDirectory as error:
+            return Problem(text, f"{error}; make it, or set gateway.default_cwd")
+        except ProbeFailed as error:
+            return Problem(text, f"{work}: {error}; mend its disk, or set gateway.default_cwd")
+        return None
+
+    return look
+
+
+def model_check(model: str, trouble: Callable[[], Awaitable[str]]) -> Check:
+    """Whether the agent of the default model is installed."""
+
+    async def look() -> Problem | None:
+        why = await trouble()
+        if not why:
+            return None
+        text = "the agent of gateway.default_model cannot be started: `ostler doctor` says what is missing"
+        return Problem(text, f"the default model {model!r} cannot be started: {why}")
+
+    return look

@@ -1,0 +1,24 @@
+"""Which application answers a path: the pages, /admin, or the API.
+
+Rules: inside the door, so who asks is known and every answer has its headers.
+"""
+
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ostler.gateway.ops.console.pages import PATHS
+
+
+@dataclass(frozen=True, slots=True)
+class PathDispatch:
+    """Plain ASGI."""
+
+    api: ASGIApp
+    admin: ASGIApp
+    pages: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        chosen = self.pages if path in PATHS else self.admin if path.startswith("/admin/") else self.api
+        await chosen(scope, receive, send)

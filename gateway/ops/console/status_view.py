@@ -1,0 +1,214 @@
+"""Everything an operator sees, as one JSON object, made when somebody looks.
+
+Rules:
+- One moment: the pool is looked at once, and what is joined here was true together.
+- No token, no prompt; sessions and owners only of turns that failed. Directories are shown: an operator who may end a
+  process may know where it runs.
+- Who keeps looking gets the next state when something changed, and from time to time for the ages.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from weakref import WeakSet
+
+from ostler.gateway.ops.console.errors import TooManyWatchers
+from ostler.gateway.ops.console.turns import RecentTurns
+from ostler.gateway.ops.readiness import Readiness
+from ostler.gateway.turns.sessions import Sessions
+from ostler.pool.core.census import KeyView, SlotView
+from ostler.pool.keys import TransportKey
+from ostler.pool.runner.live import PoolKey, pool_key
+from ostler.pool.snapshot import FailureView, ProcessView, plain_value
+from ostler.wire.json import JsonObject
+from ostler.wire.redaction import excerpt
+
+LOOK_EVERY = 0.5
+SAY_EVERY = 5.0
+WATCHERS = 32
+LONGEST = 600
+LINES = 12
+AGING = frozenset(
+    {"time", "uptime", "age", "in_state", "unused_for", "arrivals_per_minute", "retry_in", "memory", "memory_charged"}
+)
+"""What changes without anything having happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusSources:
+    """What is looked at, and by which clocks."""
+
+    sessions: Sessions
+    readiness: Readiness
+    turns: RecentTurns
+    version: str
+    clock: Callable[[], float]
+    wall: Callable[[], float]
+
+
+class StatusView:
+    """The state, and those who watch it."""
+
+    def __init__(self, lookout: StatusSources) -> None:
+        self._lookout = lookout
+        self._born = lookout.clock()
+        self._watchers: WeakSet[Watch] = WeakSet()
+        self._seen: tuple[float, JsonObject] | None = None
+
+    def state(self) -> JsonObject:
+        """Now."""
+        look = self._lookout
+        snapshot = look.sessions.house.pool.snapshot()
+        processes = {int(view.slot): view for view in snapshot.processes}
+        core = snapshot.core
+        problems = [excerpt(problem.detail, LONGEST) for problem in look.readiness.problems]
+        return {
+            "object": "pool.state",
+            "time": round(look.wall(), 3),
+            "uptime": round(look.clock() - self._born, 1),
+            "version": look.version,
+            "ready": not problems and not look.sessions.draining,
+            "problems": problems,
+            "draining": look.sessions.draining,
+            "running_turns": look.sessions.running,
+            "enabled": snapshot.enabled,
+            "share": snapshot.share,
+            "paused": core.paused,
+            "census": plain_value(core.census),
+            "keys": [key_facts(view, processes) for view in core.keys],
+            "spares": [process_facts(slot, processes) for slot in core.spares],
+            "claims": by_warmth(look.readiness.claims),
+            "first_turns": {name: look.turns.first_turns[name] for name in ("all", "at_once")},
+            "outcomes": dict(look.turns.outcomes),
+            "turns": [turn.as_json() for turn in reversed(look.turns.turns)],
+            "failed_turns": [turn.as_failure() for turn in reversed(look.turns.failures)],
+            "failures": [failure_facts(view) for view in snapshot.failures],
+        }
+
+    def watch(self) -> "Watch":
+        """A place among those who look, taken at once: a stream that has begun can say no error any more. Raises
+        `TooManyWatchers`."""
+        if len(self._watchers) >= WATCHERS:
+            raise TooManyWatchers(WATCHERS)
+        watch = Watch(self)
+        self._watchers.add(watch)
+        return watch
+
+    def leave(self, watch: "Watch") -> None:
+        """Its place is free. One that nobody has any more need not say so: it may never have been looked through."""
+        self._watchers.discard(watch)
+
+    async def states(self) -> AsyncIterator[JsonObject]:
+        """The state, again and again, until the gateway has nothing left to do."""
+        last, said_at = None, self._lookout.clock()
+        while True:
+            state = self._glance()
+            steady = without_ages(state)
+            if steady != last or self._lookout.clock() - said_at >= SAY_EVERY:
+                last, said_at = steady, self._lookout.clock()
+                yield state
+            if state["draining"] and not state["running_turns"]:
+                return
+            await asyncio.sleep(LOOK_EVERY)
+
+    def _glance(self) -> JsonObject:
+        """One look for all who watch: thirty of them cost what one does."""
+        now = self._lookout.clock()
+        if self._seen is None or now - self._seen[0] > LOOK_EVERY / 2:
+            self._seen = (now, self.state())
+        return self._seen[1]
+
+
+class Watch:
+    """One who looks. Made by `Board.watch`."""
+
+    def __init__(self, board: StatusView) -> None:
+        self._board = board
+
+    async def __aiter__(self) -> AsyncIterator[JsonObject]:
+        try:
+            async for state in self._board.states():
+                yield state
+        finally:
+            self._board.leave(self)
+
+
+def key_facts(view: KeyView, processes: dict[int, ProcessView]) -> JsonObject:
+    """One key."""
+    known: PoolKey = pool_key(view.key)
+    return {
+        "key": str(known.key),
+        "name": name_of(known.key),
+        "provider": known.key.provider,
+        "model": known.key.model,
+        "cwd": known.key.cwd,
+        "own_process": known.private,
+        "owner": known.owner,
+        "paused": view.paused,
+        "waiting": view.waiting,
+        "processes_wanted": view.processes_wanted,
+        "start_failures": view.failures,
+        "retry_in": round(view.retry_in, 1),
+        "last_failure": excerpt(view.last_failure, LONGEST),
+        "target": sum(line.target for line in view.lines),
+        "floor": sum(line.floor for line in view.lines),
+        "parked": sum(slot.parked for slot in view.slots),
+        "leased": sum(slot.leased for slot in view.slots),
+        "opening": sum(slot.opening for slot in view.slots),
+        "arrivals_per_minute": round(sum(line.arrivals_per_minute for line in view.lines), 2),
+        "processes": [process_facts(slot, processes) for slot in view.slots],
+    }
+
+
+def process_facts(slot: SlotView, processes: dict[int, ProcessView]) -> JsonObject:
+    """One process."""
+    living = processes.get(int(slot.slot))
+    return {
+        "process": int(slot.slot),
+        "pid": None if living is None else living.pid,
+        "state": slot.state.value,
+        "retired_for": None if slot.retire is None else slot.retire.value,
+        "age": round(slot.age, 1),
+        "unused_for": round(slot.unused_for, 1),
+        "leased": slot.leased,
+        "parked": slot.parked,
+        "opening": slot.opening,
+        "capacity": slot.capacity,
+        "served": slot.served,
+        "leaked": slot.leaked,
+        "memory": living.memory if living is not None and living.memory else None,
+        "memory_charged": slot.memory,
+    }
+
+
+def failure_facts(view: FailureView) -> JsonObject:
+    """The last failure of a key, with the agent's last words."""
+    lines = [excerpt(line, LONGEST) for line in view.stderr[-LINES:]]
+    text = view.text.partition("; last stderr lines: ")[0] if lines else view.text
+    facts = {"key": view.key, "kind": view.kind, "text": excerpt(text, LONGEST), "stderr": lines}
+    return {**facts, "age": round(view.ago, 1)}
+
+
+def by_warmth(claims: Counter[tuple[str, str, str, str]]) -> dict[str, int]:
+    """How warm what was claimed has been, since the start."""
+    found: Counter[str] = Counter()
+    for (_, _, warmth, _), count in claims.items():
+        found[warmth] += count
+    return dict(found)
+
+
+def name_of(key: TransportKey) -> str:
+    """What a person types."""
+    return f"{key.provider}/{key.model}"
+
+
+def without_ages(value: object) -> object:
+    """The same with everything left out that only grows older."""
+    match value:
+        case dict():
+            return {name: without_ages(part) for name, part in value.items() if name not in AGING}
+        case list():
+            return [without_ages(part) for part in value]
+        case _:
+            return value

@@ -1,0 +1,154 @@
+"""Levels that are read at a scrape: what the pool, the bridge, the sessions and the store hold at this moment.
+
+Rules: everything here runs on the loop in one go, so it only reads numbers that others have counted already.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ostler.bridge.stats import Stats
+from ostler.gateway.memory.memories import Memories
+from ostler.gateway.ops.gauges.pool import PoolGauges
+from ostler.gateway.ops.readiness import Readiness
+from ostler.gateway.turns.sessions import Sessions
+from ostler.metrics.family import show
+from ostler.metrics.instruments import BridgeInstruments, Instruments, PoolInstruments
+from ostler.pool.core.census import SlotView
+from ostler.pool.pool import TransportPool
+from ostler.pool.runner.live import pool_key
+from ostler.pool.snapshot import PoolSnapshot
+
+STATES = ("starting", "ready", "draining", "closing")
+SEATS = ("leased", "parked", "opening")
+
+
+@dataclass(frozen=True, slots=True)
+class LevelReader:
+    """Reads what lives."""
+
+    instruments: Instruments
+    gauges: PoolGauges
+    pool: TransportPool
+    bridge: Stats
+    sessions: Sessions
+    readiness: Readiness
+    memories: Memories
+    reaped: int
+    """Processes that were left by an earlier run."""
+    database: Path
+    places: Mapping[str, str]
+    """Short name by directory."""
+
+    def refresh(self) -> None:
+        """Called before a scrape is written."""
+        seen = self.pool.snapshot()
+        into = self.instruments.pool
+        read_processes(into, seen)
+        read_keys(into, seen, self.places)
+        into.reaped.of().reach(self.reaped)
+        self._read_drops(seen)
+        read_bridge(self.instruments.bridge, self.bridge)
+        self._read_gateway()
+
+    def _read_drops(self, seen: PoolSnapshot) -> None:
+        drops = Counter(self.gauges.dropped_before)
+        for process in seen.processes:
+            for kind, count in process.dropped.items():
+                drops[process.provider, kind] += count
+        for values, count in drops.items():
+            self.instruments.pool.dropped.of(*values).reach(count)
+
+    def _read_gateway(self) -> None:
+        into, sessions = self.instruments.gateway, self.sessions
+        into.ready.of().set(self.readiness.ready and not sessions.draining)
+        into.draining.of().set(sessions.draining)
+        running = sessions.running
+        show(self.instruments.turns.sessions, {("running",): running, ("resting",): len(sessions) - running})
+        show(self.instruments.memory.waiting, {(name,): count for name, count in self.memories.undone().items()})
+        self.instruments.store.size.of().set(size_of(self.database))
+        self.instruments.store.wal.of().set(size_of(self.database.with_name(f"{self.database.name}-wal")))
+
+
+def read_processes(into: PoolInstruments, seen: PoolSnapshot) -> None:
+    """Processes, seats and memory, by provider."""
+    census = seen.core.census
+    states: Counter[tuple[str, ...]] = Counter()
+    seats: Counter[tuple[str, ...]] = Counter()
+    memory: Counter[tuple[str, ...]] = Counter()
+    for provider in {key.provider for key in seen.core.keys}:
+        states.update({(provider, state): 0 for state in STATES})
+        seats.update({(provider, state): 0 for state in SEATS})
+    for provider, slot in slots(seen):
+        states[provider, slot.state.value] += 1
+        for state, count in zip(SEATS, (slot.leased, slot.parked, slot.opening), strict=True):
+            seats[provider, state] += count
+    for process in seen.processes:
+        memory[process.provider,] += process.memory
+    show(into.processes, states)
+    show(into.seats, seats)
+    show(into.agent_memory, memory)
+    into.memory.of().set(census.memory)
+    into.budget.of().set(census.memory_budget or 0)
+    into.process_limit.of().set(census.max_processes)
+    into.enabled.of().set(seen.enabled)
+
+
+def slots(seen: PoolSnapshot) -> Iterator[tuple[str, SlotView]]:
+    """Every process slot with its provider."""
+    providers = {process.slot: process.provider for process in seen.processes}
+    for key in seen.core.keys:
+        for slot in key.slots:
+            yield key.provider, slot
+    for slot in seen.core.spares:
+        yield providers.get(slot.slot, ""), slot
+
+
+def read_keys(into: PoolInstruments, seen: PoolSnapshot, places: Mapping[str, str]) -> None:
+    """What each key wants and lacks; directories that have no short name share one."""
+    waiting: Counter[tuple[str, ...]] = Counter()
+    reserve: Counter[tuple[str, ...]] = Counter()
+    failures: dict[tuple[str, ...], float] = {}
+    breakers: Counter[tuple[str, ...]] = Counter()
+    for view in seen.core.keys:
+        key = pool_key(view.key).key
+        waiting[key.provider, key.model] += view.waiting
+        place = places.get(key.cwd, "")
+        reserve[key.provider, key.model, place, "target"] += sum(line.target for line in view.lines)
+        reserve[key.provider, key.model, place, "actual"] += sum(line.parked for line in view.lines)
+        failures[key.provider,] = max(failures.get((key.provider,), 0), view.failures)
+        breakers[key.provider,] += view.retry_in > 0
+    show(into.waiting, waiting)
+    show(into.reserve, reserve)
+    show(into.failures, failures)
+    show(into.breakers, breakers)
+
+
+def read_bridge(into: BridgeInstruments, stats: Stats) -> None:
+    """The bridge counts in plain numbers of its own."""
+    over = stats.calls - stats.calls_running
+    into.calls.of("ok").reach(over - stats.calls_failed - stats.calls_ended)
+    into.calls.of("failed").reach(stats.calls_failed)
+    into.calls.of("ended").reach(stats.calls_ended)
+    into.seconds.of().reach(over, stats.call_seconds)
+    into.running.of().set(stats.calls_running)
+    causes = {**stats.refused, "evicted": stats.evicted, "silent": stats.hello_timeouts}
+    for cause, count in causes.items():
+        into.refusals.of(cause).reach(count)
+    for reason, count in stats.lost.items():
+        into.lost.of(reason).reach(count)
+    into.relays.of().set(stats.connected)
+    into.connections.of().reach(stats.connections)
+    into.reconnects.of().reach(stats.reconnects)
+    into.dropped.of().reach(stats.frames_dropped)
+
+
+def size_of(path: Path) -> int:
+    """0 for a file that is not there, as the log of a quiet database is, or that the disk does not let us look at: the
+    other numbers are wanted most when the disk fails."""
+    try:
+        return os.stat(path).st_size  # noqa: PTH116 - one system call, on the loop
+    except OSError:
+        return 0

@@ -1,0 +1,130 @@
+"""The gauges of one gateway, put together; or nothing that counts, where metrics are switched off."""
+
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Self, TypeAlias
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from starlette.types import ASGIApp
+
+from ostler.gateway.config.settings import Settings
+from ostler.gateway.http.routes import RouteSpec
+from ostler.gateway.memory.watch import MemoryWatch
+from ostler.gateway.memory.watch import NoMemoryWatch as NoMemoryWatch
+from ostler.gateway.model.errors import StoreBusy, StoreCorrupt, StoreDiskFault, StoreFull, StoreLocked, StoreReadOnly
+from ostler.gateway.model.model_names import Models
+from ostler.gateway.model.release import version
+from ostler.gateway.ops.gauges.census import LevelReader
+from ostler.gateway.ops.gauges.lag import LoopLag
+from ostler.gateway.ops.gauges.memory import MemoryGauges
+from ostler.gateway.ops.gauges.pool import PoolGauges
+from ostler.gateway.ops.gauges.requests import RequestMetrics
+from ostler.gateway.ops.gauges.scrape import Scrape
+from ostler.gateway.ops.gauges.store import StoreGauges
+from ostler.gateway.ops.gauges.turns import TurnGauges
+from ostler.gateway.stores.watch import NoStoreWatch as NoStoreWatch
+from ostler.gateway.stores.watch import StoreWatch
+from ostler.gateway.turns.reports import NoTurnObserver, TurnObserver
+from ostler.metrics.instruments import Instruments
+from ostler.metrics.loops import Loops
+from ostler.metrics.shelf import MetricRegistry
+from ostler.pool.observer import Counts, Observer
+
+STORE_FAULTS = (StoreBusy, StoreCorrupt, StoreDiskFault, StoreFull, StoreLocked, StoreReadOnly)
+
+
+class NoGauges:
+    """Nothing is counted and nothing shown."""
+
+    pool: Observer
+    store: StoreWatch
+    turns: TurnObserver
+    memory: MemoryWatch
+
+    def __init__(self) -> None:
+        self.pool, self.store, self.turns = Counts(), NoStoreWatch(), NoTurnObserver()
+        self.memory = NoMemoryWatch()
+
+    @contextmanager
+    def reading(
+        self,
+        census: Callable[..., LevelReader],  # noqa: ARG002 - nothing is read
+        loops: Loops | None = None,  # noqa: ARG002 - nothing is measured
+    ) -> Iterator[None]:
+        """Nothing is read."""
+        yield
+
+    def rows(self) -> list[RouteSpec]:
+        """No route."""
+        return []
+
+    def around(self, app: ASGIApp) -> ASGIApp:
+        """The application itself."""
+        return app
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """Made by `app.py`; each part is handed to the room that it watches."""
+
+    instruments: Instruments
+    pool: PoolGauges
+    store: StoreGauges
+    turns: TurnGauges
+    memory: MemoryGauges
+
+    @classmethod
+    def open(cls, registry: CollectorRegistry, settings: Settings, models: Models) -> Self:
+        """Declare everything in this registry."""
+        shelf = MetricRegistry(registry)
+        for theirs in (ProcessCollector, PlatformCollector, GCCollector):
+            theirs(registry=shelf.others)
+        instruments = Instruments(shelf)
+        shelf.words("provider").announce(models.providers)
+        named = [models.default, *models.aliases.values(), *(warm.model for warm in settings.pool.warm)]
+        shelf.words("model").announce(found[1] for name in named if (found := models.resolve(name)) is not None)
+        shelf.words("place").announce(settings.metrics.places)
+        shelf.words("memory").announce(settings.memory.providers)
+        # An increase is seen only from a number that was there before: somebody must hear of the first death, too.
+        for provider in models.providers:
+            instruments.pool.deaths.of(provider)
+            instruments.pool.leaks.of(provider)
+        for kind in STORE_FAULTS:
+            instruments.store.errors.of(kind.__name__)
+        instruments.gateway.build.of(version("ostler"), platform.python_version()).set(1)
+        return cls(
+            instruments,
+            PoolGauges(instruments.pool),
+            StoreGauges(instruments.store),
+            TurnGauges(instruments.turns, instruments.pool),
+            MemoryGauges(instruments.memory),
+        )
+
+    @contextmanager
+    def reading(self, census: Callable[..., LevelReader], loops: Loops | None = None) -> Iterator[None]:
+        """While the gateway lives: levels are read at each scrape, and the loop is asked how late it is."""
+        self.instruments.shelf.before_scrape(census(instruments=self.instruments, gauges=self.pool).refresh)
+        lag = LoopLag(self.instruments.gateway.lag.of(), loops=loops)
+        lag.start()
+        try:
+            yield
+        finally:
+            lag.stop()
+
+    def rows(self) -> list[RouteSpec]:
+        """The routes that show them."""
+        return [Scrape(self.instruments.shelf).row()]
+
+    def around(self, app: ASGIApp) -> ASGIApp:
+        """The application, its requests counted."""
+        return RequestMetrics(app, self.instruments.gateway)
+
+
+MakeGauges: TypeAlias = Callable[[CollectorRegistry, Settings, Models], Gauges | NoGauges]
+
+
+def open_gauges(registry: CollectorRegistry, settings: Settings, models: Models) -> Gauges | NoGauges:
+    """What the settings ask for."""
+    return Gauges.open(registry, settings, models) if settings.metrics.enabled else NoGauges()

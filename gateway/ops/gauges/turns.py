@@ -1,0 +1,48 @@
+"""The observer of turns that counts."""
+
+from dataclasses import dataclass
+
+from ostler.gateway.model.outcome import TurnOutcome, TurnStatus
+from ostler.gateway.turns.reports import TurnReport
+from ostler.metrics.instruments import PoolInstruments, TurnInstruments
+from ostler.pool.keys import TransportKey
+
+OWN = "own"
+NO_MISS = "none"
+SOMETIMES = frozenset({"first_tool", "first_token"})
+"""What did not happen took no time, and a zero would say that it was quick."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnGauges:
+    """Implements `TurnObserver`."""
+
+    turns: TurnInstruments
+    pool: PoolInstruments
+
+    def turn_ended(self, report: TurnReport) -> None:
+        key, timings, outcome = report.key, report.timings, report.outcome
+        provider, transport = key.provider, timings.transport
+        self.turns.turns.of(provider, transport, outcome.status.value).add()
+        if outcome.status is TurnStatus.FAILED:
+            self.turns.failures.of(provider, outcome.code).add()
+        if report.left_out:
+            self.turns.cut.of(provider).add()
+        self._count_tokens(key, outcome)
+        if not timings.reached:
+            return
+        if timings.warmth == OWN:
+            # The pool never hears of these: the session had its seat already.
+            self.pool.claims.of(provider, key.model, OWN, NO_MISS).add()
+        phases = self.turns.phases
+        for phase, seconds in timings.breakdown().items():
+            if seconds or phase not in SOMETIMES:
+                phases.of(provider, transport, phase).observe(seconds, report.turn_id)
+
+    def _count_tokens(self, key: TransportKey, outcome: TurnOutcome) -> None:
+        usage = outcome.usage
+        if usage is None:
+            return
+        for direction, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
+            if tokens:
+                self.turns.tokens.of(key.provider, key.model, direction).add(tokens)

@@ -1,0 +1,279 @@
+"""The composition root: it and `assembly/` are the only places that name the concrete classes and introduce the rooms.
+
+Rules: opened in this order, closed in the reverse one: store, memory, keeper, bridge, tools, pool, sessions, HTTP.
+Time, randomness, environment and ids come from here.
+"""
+
+import asyncio
+import os
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+
+from prometheus_client import CollectorRegistry
+from starlette.types import ASGIApp
+
+from ostler.bridge.server import Bridge
+from ostler.gateway.chat.deps import ChatDeps
+from ostler.gateway.chat.resets.expiry import Expiry
+from ostler.gateway.chat.resets.policies import Policies, policies_of
+from ostler.gateway.chat.resets.retention import Retention
+from ostler.gateway.config.approval import permits_of
+from ostler.gateway.config.data_folder import DATABASE, MIRRORS, usable
+from ostler.gateway.config.keys import key_ring
+from ostler.gateway.config.load import Loaded, changed_keys, fresh_auth
+from ostler.gateway.config.processes import share_of
+from ostler.gateway.config.settings import Settings
+from ostler.gateway.http.key_reload import Keys
+from ostler.gateway.http.unfinished import close_unfinished
+from ostler.gateway.http.validation import Places, look_below
+from ostler.gateway.memory.memories import Memories
+from ostler.gateway.memory.provider import MakeProvider
+from ostler.gateway.model.ids import Ids
+from ostler.gateway.model.observers import ConversationObserver
+from ostler.gateway.model.release import version
+from ostler.gateway.model.store import Store
+from ostler.gateway.ops.checks import Checks, LastWrite, directory_check, model_check
+from ostler.gateway.ops.console.operator import Operator
+from ostler.gateway.ops.console.status_view import StatusSources, StatusView
+from ostler.gateway.ops.console.turns import RecentTurns
+from ostler.gateway.ops.gauges.census import LevelReader
+from ostler.gateway.ops.gauges.gauges import MakeGauges, open_gauges
+from ostler.gateway.ops.gauges.pool import Observers
+from ostler.gateway.ops.gauges.traces import tracing
+from ostler.gateway.ops.readiness import Readiness
+from ostler.gateway.ops.settings_check import check, work_folder
+from ostler.gateway.server.assembly.crew import log_death
+from ostler.gateway.server.assembly.memory import open_memory
+from ostler.gateway.server.assembly.tools import (
+    bridge_settings,
+    equipped,
+    open_tool_channel,
+    open_workshop,
+    usual_tools,
+)
+from ostler.gateway.server.assembly.web import Console, build_admin, build_app
+from ostler.gateway.stores.mirror import Mirror
+from ostler.gateway.stores.owner import Ownership
+from ostler.gateway.stores.sqlite import SqliteStore
+from ostler.gateway.stores.sqlite.file import SqliteSettings
+from ostler.gateway.turns.deps import SessionDeps
+from ostler.gateway.turns.erasing import Eraser
+from ostler.gateway.turns.mirrors import Mirrors
+from ostler.gateway.turns.reports import TurnObservers
+from ostler.gateway.turns.sessions import Sessions
+from ostler.metrics.loops import Loops
+from ostler.pool.agent.per_home import PerHome
+from ostler.pool.agent.transport import Transport
+from ostler.pool.keys import TransportKey, canonical_cwd
+from ostler.pool.launch.directories import Directories
+from ostler.pool.pool import TransportPool
+from ostler.pool.providers import load as load_providers
+from ostler.pool.tasks import TaskOwner
+from ostler.process.supervisor import ProcessSupervisor
+
+EMBEDDED = "a program that embeds ostler"
+NO_MEMORY: Mapping[str, MakeProvider] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """What runs."""
+
+    app: ASGIApp
+    admin: ASGIApp
+    """What the admin socket serves."""
+    keys: Keys
+    sessions: Sessions
+    pool: TransportPool
+    bridge: Bridge
+    store: Store
+    memories: Memories
+    readiness: Readiness
+    expiry: Expiry
+    retention: Retention
+
+
+@asynccontextmanager
+async def open_gateway(
+    loaded: Loaded,
+    environ: Mapping[str, str],
+    *,
+    wall: Callable[[], float] = time.time,
+    witness: ConversationObserver | None = None,
+    memory: Mapping[str, MakeProvider] = NO_MEMORY,
+    gauges: MakeGauges = open_gauges,
+    command: str = EMBEDDED,
+) -> AsyncIterator[Gateway]:
+    """A whole gateway on the running loop, without a listener. `wall` is the clock on the wall, `witness` hears
+    what becomes of conversations instead of memory, `memory` has makers of providers that no package offers, `gauges`
+    makes what counts, `command` is what others are told who want the data folder too."""
+    settings, folder = loaded.settings, loaded.data_dir
+    models, wanted = check(settings, folder, memory, environ)
+    policies = policies_of(settings.resets, environ)
+    with usable(folder):
+        work = prepare_folder(folder, work_folder(settings, folder))
+    providers = load_providers()
+    readiness = Readiness(
+        clock=time.monotonic,
+        loops=(loops := Loops()),
+        expects=bool(wanted.warm) and wanted.enabled,
+        late=settings.pool.start_late_after,
+    )
+    counts = gauges(CollectorRegistry(), settings, models)
+    async with AsyncExitStack() as stack:
+        with usable(folder):
+            stack.enter_context(Ownership.take(folder, pid=os.getpid(), command=command, since=local_time(wall())))
+        last_write = LastWrite(counts.store)
+        store = await SqliteStore.open(
+            folder / DATABASE, settings=store_settings(settings), clock=wall, watch=last_write, loops=loops
+        )
+        stack.push_async_callback(store.aclose)
+        memories = await stack.enter_async_context(open_memory(loaded, store, wall, memory, counts.memory, loops=loops))
+        with usable(folder):
+            keeper = await ProcessSupervisor.open(folder / "run", secrets.token_hex(8))
+        stack.push_async_callback(keeper.aclose)
+        tool_channel = await stack.enter_async_context(open_tool_channel(wanted, settings.tools.http_port, loops))
+        bridge = Bridge(bridge_settings(folder, environ, settings.tools.call_deadline), http=tool_channel, loops=loops)
+        await bridge.start()
+        stack.push_async_callback(bridge.stop)
+        workshop = await stack.enter_async_context(open_workshop(settings, memories, loops))
+        outfits = await usual_tools(workshop, settings.memory)
+        pool = TransportPool(
+            equipped(wanted, outfits),
+            providers=providers,
+            start_transport=partial(Transport.start, keeper=keeper, commons=PerHome()),
+            environ=environ,
+            tool_port=bridge,
+            observer=Observers(readiness, counts.pool),
+            loops=loops,
+        )
+        readiness.under_way = pool.under_way
+        await stack.enter_async_context(pool)
+        crew = TaskOwner(asyncio.get_running_loop(), log_death)
+        ids, told = Ids(secrets.token_bytes), witness or memories
+        mirrored, most = settings.gateway.mirrors, settings.gateway.sessions_max
+        mirrors = Mirrors(store, Mirror(folder / MIRRORS), crew, enabled=mirrored, most=most, loops=loops)
+        traces = await stack.enter_async_context(
+            tracing(settings.metrics.otlp_endpoint, lambda: time.time() - time.monotonic())
+        )
+        recent, clocks = RecentTurns(wall), (time.monotonic, wall)
+        house = SessionDeps(
+            pool,
+            store,
+            providers,
+            settings.gateway,
+            ids,
+            crew,
+            *clocks,
+            told,
+            mirrors,
+            permits_of(settings, models, wanted, providers),
+            workshop,
+            TurnObservers(recent, counts.turns, traces),
+        )
+        sessions = await stack.enter_async_context(open_sessions(house))
+        await close_unfinished(store, ids)
+        census = partial(
+            LevelReader,
+            pool=pool,
+            bridge=bridge.stats,
+            sessions=sessions,
+            readiness=readiness,
+            memories=memories,
+            reaped=keeper.reaped,
+            database=folder / DATABASE,
+            places={path: name for name, path in settings.metrics.places.items()},
+        )
+        stack.enter_context(counts.reading(census, loops))
+        directories = Directories(look_below(wanted.roots, work), time.monotonic)
+        hall = ChatDeps(sessions, Places(models, work, directories, house.permits), policies)
+        lookout = StatusSources(sessions, readiness, recent, version("ostler"), *clocks)
+        console = Console(StatusView(lookout), Operator(pool, models, work, outfits))
+        keys = Keys(
+            key_ring(settings.auth),
+            lambda: key_ring(fresh_auth(loaded)),
+            crew,
+            changed=lambda ring: pool.share_by(share_of(settings, ring.owners)),
+            ignored=partial(changed_keys, loaded),
+            loops=loops,
+        )
+        app = build_app(
+            loaded, hall, readiness, console, counts, keys=keys, eraser=Eraser(sessions, memories.session_erased)
+        )
+        expiry, retention = start_upkeep(sessions, policies, settings, memories, loops)
+        await start_checks(folder, last_write, hall, readiness)
+        yield Gateway(
+            app,
+            build_admin(loaded, console),
+            keys,
+            sessions,
+            pool,
+            bridge,
+            store,
+            memories,
+            readiness,
+            expiry,
+            retention,
+        )
+
+
+def start_upkeep(
+    sessions: Sessions, policies: Policies, settings: Settings, memories: Memories, loops: Loops
+) -> tuple[Expiry, Retention]:
+    """End the sessions that are over and delete what nothing leads to, from time to time."""
+    every, crew = settings.resets.check_every, sessions.house.crew
+    expiry = Expiry(sessions, policies, every, loops)
+    crew.start(expiry.run(), "expiry")
+    retention = Retention(sessions, settings.retention, every, memories.session_erased, loops)
+    crew.start(retention.run(), "retention")
+    return expiry, retention
+
+
+async def start_checks(folder: Path, last_write: LastWrite, hall: ChatDeps, readiness: Readiness) -> None:
+    """Look what is wrong besides the agents, now and from time to time."""
+    house, models, work = hall.sessions.house, hall.places.models, hall.places.default_cwd
+    looks = {"directory": directory_check(canonical_cwd, work)}
+    if (found := models.resolve(models.default)) is not None:
+        key = TransportKey(*found, str(work))
+        looks["model"] = model_check(models.default, partial(house.pool.trouble_with, key))
+    trial = partial(house.store.set_mark, "gateway.trial", {"since": house.wall()})
+    checks = Checks(folder, last_write, trial, looks, house.clock, readiness.loops)
+    await checks.look()
+    readiness.others = lambda: checks.problems
+    house.crew.start(checks.run(), "checks")
+
+
+@asynccontextmanager
+async def open_sessions(house: SessionDeps) -> AsyncIterator[Sessions]:
+    """The sessions and the owner of their tasks."""
+    sessions = Sessions(house)
+    try:
+        yield sessions
+    finally:
+        await sessions.drain(0)
+        sessions.close()
+        await house.mirrors.settled()
+        await house.crew.disband()
+
+
+def store_settings(settings: Settings) -> SqliteSettings:
+    """What of the configuration concerns the store."""
+    return SqliteSettings(responses_max=settings.gateway.responses_max)
+
+
+def local_time(at: float) -> str:
+    """As people read it."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def prepare_folder(folder: Path, work: Path) -> Path:
+    """The data folder, for its owner only, and the directory where agents work when nobody names one."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    work.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return work

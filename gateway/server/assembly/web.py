@@ -1,0 +1,120 @@
+"""The HTTP side: the API, the pages, the admin socket, and the door before them."""
+
+import secrets
+import time
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp
+
+from ostler.gateway.chat.admission import Admission
+from ostler.gateway.chat.commands import load as load_commands
+from ostler.gateway.chat.deps import ChatDeps
+from ostler.gateway.chat.frontend import ChatFrontend
+from ostler.gateway.config.keys import Caller, KeyRing
+from ostler.gateway.config.load import Loaded
+from ostler.gateway.http.application import application, table
+from ostler.gateway.http.auth_middleware import AuthMiddleware
+from ostler.gateway.http.chat import ChatCompletions
+from ostler.gateway.http.conversations import ConversationRoutes
+from ostler.gateway.http.correlation import Correlated
+from ostler.gateway.http.feed import Feeds
+from ostler.gateway.http.idempotency import IdempotentAnswers
+from ostler.gateway.http.key_reload import Keys
+from ostler.gateway.http.models import ModelList
+from ostler.gateway.http.prefixes import Prefixes
+from ostler.gateway.http.request_preparer import RequestPreparer
+from ostler.gateway.http.responses import ResponseRoutes
+from ostler.gateway.http.session_finder import SessionFinder
+from ostler.gateway.http.sessions import SessionRoutes
+from ostler.gateway.http.slash import Slash
+from ostler.gateway.model.keyed_locks import KeyedLocks
+from ostler.gateway.model.release import version
+from ostler.gateway.ops.admin import Admin
+from ostler.gateway.ops.console.browser_sessions import BrowserSessions
+from ostler.gateway.ops.console.cookie_login import SignIn
+from ostler.gateway.ops.console.html_page import HtmlPage
+from ostler.gateway.ops.console.operator import Operator
+from ostler.gateway.ops.console.operator_guard import OperatorGuard
+from ostler.gateway.ops.console.pages import PATHS, Pages
+from ostler.gateway.ops.console.path_dispatch import PathDispatch
+from ostler.gateway.ops.console.status_view import StatusView
+from ostler.gateway.ops.gauges.gauges import Gauges, NoGauges
+from ostler.gateway.ops.health import HealthRoutes
+from ostler.gateway.ops.readiness import Readiness
+from ostler.gateway.turns.erasing import Eraser
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """What operators see, and what they do."""
+
+    board: StatusView
+    operator: Operator
+
+
+def build_app(
+    loaded: Loaded,
+    hall: ChatDeps,
+    readiness: Readiness,
+    console: Console,
+    gauges: Gauges | NoGauges,
+    *,
+    keys: Keys,
+    eraser: Eraser,
+) -> ASGIApp:
+    """The HTTP side."""
+    sessions, places = hall.sessions, hall.places
+    settings, store = loaded.settings, sessions.house.store
+    gateway, auth = settings.gateway, settings.auth
+    commands = load_commands()
+    slash = Slash(commands, hall) if gateway.commands_on_openai_api else None
+    prefixes, remembers = Prefixes(gateway.sessions_max), settings.memory.openai_api
+    intake = RequestPreparer(sessions, SessionFinder(sessions), places, prefixes, slash, remembers=remembers)
+    feeds = Feeds(most=gateway.stream_replay, bytes_at_most=gateway.replay_bytes)
+    repeats = IdempotentAnswers(store)
+    responses = ResponseRoutes(sessions, intake, feeds, repeats, eraser)
+    rows = table(
+        responses,
+        ChatCompletions(sessions, intake, repeats),
+        conversations=ConversationRoutes(store, sessions.house.ids, eraser),
+        sessions=SessionRoutes(ChatFrontend(hall, commands, Admission(hall), KeyedLocks()), repeats),
+        models=ModelList(places.models, int(time.time())),
+        health=HealthRoutes(sessions, readiness),
+    )
+    clock, token = time.monotonic, secrets.token_urlsafe(24)
+    shell, guests = HtmlPage(), BrowserSessions(keys, clock, lambda: secrets.token_urlsafe(32))
+    front = PathDispatch(
+        api=application([*rows, *gauges.rows()], version("ostler")),
+        admin=OperatorGuard(application(Admin(console.board, console.operator).rows(), version("ostler")), token),
+        pages=Pages(console.board, console.operator, shell, token, guests).application(),
+    )
+    door = AuthMiddleware(
+        front,
+        ring=keys,
+        allowed_hosts=auth.allowed_hosts,
+        cors_origins=auth.cors_origins,
+        body_limit=gateway.body_limit,
+        body_timeout=gateway.body_timeout,
+        body_values=gateway.body_values,
+        clock=clock,
+        entrance=SignIn(guests, shell, clock),
+        scrape_token=settings.metrics.token,
+        commanded=gateway.commands_on_openai_api,
+        forms=PATHS,
+    )
+    ids = sessions.house.ids
+    return Correlated(gauges.around(door), lambda: ids.make("req"))
+
+
+def build_admin(loaded: Loaded, console: Console) -> ASGIApp:
+    """What the admin socket serves: who can open it is an operator."""
+    return AuthMiddleware(
+        application(Admin(console.board, console.operator).rows(), version("ostler")),
+        ring=KeyRing(anyone=Caller("operator", admin=True)),
+        allowed_hosts=(),
+        cors_origins=(),
+        body_limit=loaded.settings.gateway.body_limit,
+        body_timeout=loaded.settings.gateway.body_timeout,
+        body_values=loaded.settings.gateway.body_values,
+        clock=time.monotonic,
+    )

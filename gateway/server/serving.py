@@ -1,0 +1,137 @@
+"""Serve until told to stop, then leave in good order.
+
+Rules: SIGTERM or SIGINT begins the drain: new work is refused with 503 while running turns end, then what is left is
+stopped and stored, then the listener closes. A second signal ends the wait. One that comes before we serve ends the
+start. SIGHUP reads the keys again.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from typing import Self
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from ostler.gateway.config.load import Loaded
+from ostler.gateway.http.protocol import JsonHttp, ListenerState
+from ostler.gateway.server.admin_socket import Familiar, listening
+from ostler.gateway.server.app import Gateway, open_gateway
+from ostler.gateway.server.heap import give_back_now_and_then
+from ostler.gateway.server.listener import connections_allowed
+from ostler.gateway.server.signals import Signals
+from ostler.gateway.server.systemd import notify
+
+log = logging.getLogger(__name__)
+COMMAND = "ostler serve"
+FAREWELL = 5
+IDLE = 75
+"""Seconds that a connection stays open for its next request: longer than clients (5) and the balancers and proxies
+before us (60) keep theirs. With uvicorn's own 5 it was closed just when a client asked again, which got a reset."""
+LAST_PATIENCE = 5.0
+CONNECTIONS = 2048
+
+
+class Server(uvicorn.Server):
+    """Signals are ours: uvicorn would close the listener before the drain."""
+
+    @classmethod
+    def of(cls, app: ASGIApp, http: type[asyncio.Protocol] = JsonHttp, *, connections: int = CONNECTIONS) -> Self:
+        """As every gateway serves. `connections`: how many there may be at once."""
+        server = cls(
+            uvicorn.Config(
+                app,
+                http=http,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                date_header=False,
+                timeout_keep_alive=IDLE,
+                timeout_graceful_shutdown=FAREWELL,
+            )
+        )
+        server.server_state = ListenerState(connections)
+        return server
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve(
+    loaded: Loaded, environ: Mapping[str, str], listener: socket.socket, ready: Callable[[], None], signals: Signals
+) -> None:
+    """The life of a gateway."""
+    signals.attach()
+    async with AsyncExitStack() as stack:
+        gateway = await opened(stack, loaded, environ, signals)
+        if gateway is None:
+            log.info("told to stop in the middle of the start")
+            return
+        signals.attach(gateway.keys.reload_soon)
+        with listening(loaded.data_dir) as admin:
+            connections = connections_allowed(loaded.settings.gateway.connections_max)
+            servers = (
+                Server.of(gateway.app, connections=connections),
+                Server.of(gateway.admin, Familiar, connections=connections),
+            )
+            async with asyncio.TaskGroup() as household:
+                tidying = household.create_task(give_back_now_and_then(loops=gateway.readiness.loops))
+                async with asyncio.TaskGroup() as group:
+                    for server, place in zip(servers, (listener, admin), strict=True):
+                        group.create_task(server.serve(sockets=[place]))
+                    ready()
+                    group.create_task(until_told(gateway, servers, loaded.settings.gateway.drain, environ, signals))
+                tidying.cancel()
+
+
+async def opened(stack: AsyncExitStack, loaded: Loaded, environ: Mapping[str, str], signals: Signals) -> Gateway | None:
+    """The gateway; None where we are told to stop meanwhile.
+
+    A start that is under way is finished, so that everything is closed by whoever opened it; one that takes longer than
+    `LAST_PATIENCE` after that (a tool server that does not answer) is called off.
+    """
+    loop = asyncio.get_running_loop()
+    if signals.told.is_set():
+        return None
+    try:
+        async with asyncio.timeout(None) as limit:
+            signals.at_end = lambda: limit.reschedule(loop.time() + LAST_PATIENCE)
+            gateway = await stack.enter_async_context(open_gateway(loaded, environ, command=COMMAND))
+    except TimeoutError:
+        if not signals.told.is_set():
+            raise
+        return None
+    finally:
+        signals.at_end = None
+    return None if signals.told.is_set() else gateway
+
+
+async def until_told(
+    gateway: Gateway, servers: Sequence[Server], drain: float, environ: Mapping[str, str], signals: Signals
+) -> None:
+    """Wait for the first signal, drain, close."""
+    notify(environ, "READY=1")
+    await signals.told.wait()
+    notify(environ, "STOPPING=1")
+    log.info("stopping: %d turns may end within %.1f s", gateway.sessions.running, drain)
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(gateway.sessions.drain(drain))
+        impatient = group.create_task(cut_short(signals.again, waiting))
+        await asyncio.wait([waiting])
+        impatient.cancel()
+    if waiting.cancelled():
+        # Hurried, not careless: the turns are stopped and their clients answered as when the time had run out.
+        await gateway.sessions.drain(0)
+    for server in servers:
+        server.should_exit = True
+
+
+async def cut_short(again: asyncio.Event, waiting: "asyncio.Task[None]") -> None:
+    """A second signal ends the drain."""
+    await again.wait()
+    waiting.cancel()

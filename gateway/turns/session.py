@@ -1,0 +1,517 @@
+"""A conversation and its single running turn. `run` is the line of a turn; everything else here serves it.
+
+Rules:
+- Turns run one after another, in the order they came; the queue is bounded.
+- A turn ends exactly once, whatever happens, and says how.
+- Nothing is retried once the prompt has left.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ostler.bridge.calls import CallResult
+from ostler.bridge.offer import Offer
+from ostler.bridge.session_facts import SessionFacts
+from ostler.bridge.settings import SERVER_NAME
+from ostler.gateway.model import continuity
+from ostler.gateway.model.ask import CallOutput, HistoryLine
+from ostler.gateway.model.continuity import Queue
+from ostler.gateway.model.correlation import on_behalf_of
+from ostler.gateway.model.errors import CallsAnswered, GatewayError
+from ostler.gateway.model.outcome import StopCause, TurnOutcome, TurnStatus, failed, outcome_of, stopped, unasked
+from ostler.gateway.model.permits import PermissionRule, kind_of, of_function
+from ostler.gateway.turns.answer_sink import AnswerSink
+from ostler.gateway.turns.call_handover import SIGNS_OF_LIFE, CallHandover
+from ostler.gateway.turns.deps import SessionDeps
+from ostler.gateway.turns.errors import OutputsMissing, SeatLost, SessionQueueFull, TurnRunning
+from ostler.gateway.turns.faults import fault
+from ostler.gateway.turns.host_events import CallsReady, CallsWaiting, HistoryCut, SeatToolsLost
+from ostler.gateway.turns.pending_calls import ALWAYS, PendingCalls, Permission
+from ostler.gateway.turns.prompt import compose
+from ostler.gateway.turns.reports import TurnReport
+from ostler.gateway.turns.seat import SessionSeat
+from ostler.gateway.turns.seat_manager import SeatManager
+from ostler.gateway.turns.toolset import NOTHING, SessionContext, SessionTools
+from ostler.gateway.turns.turn import Continuation, Turn
+from ostler.gateway.turns.turn_store import TurnStore
+from ostler.pool.agent.turn import AgentTurn as AgentTurn
+from ostler.pool.errors import Phase, PoolError, TransportLost
+from ostler.pool.events import Finished, PermissionAsked, TurnEvent
+from ostler.pool.permission import NO, YES, allow, deny, first_of
+from ostler.pool.permission_facts import inside, is_edit, paths_of
+from ostler.pool.ports import PermissionChoice
+from ostler.pool.probe import PATIENCE, BlockingProbe, ProbeFailed
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, slots=True)
+class Reserved:
+    """A place in the queue for a request that still has to look whether it belongs there."""
+
+    coming: "asyncio.Future[Turn | None]"
+
+
+class Session:
+    """Made and kept by `Sessions`."""
+
+    def __init__(
+        self,
+        session_id: str,
+        owner: str,
+        house: SessionDeps,
+        rested: Callable[["Session"], None],
+        make_way: Callable[[], None],
+    ) -> None:
+        self.id = session_id
+        self.owner = owner
+        self.seating = SeatManager(
+            session_id, owner, house, left=self.release_seat, policy=self.decide, make_way=make_way
+        )
+        self.turn: Turn | None = None
+        self.retired = False
+        """Whether its conversation has left it."""
+        self._house = house
+        self._ledger = TurnStore(session_id, owner, house)
+        self._handover = CallHandover(house, self._ledger)
+        self._rested = rested
+        self._outfit: tuple[tuple[str, bool], SessionTools] | None = None
+        """The tools that are not its client's, and the provider they were chosen for."""
+        self._offered: tuple[str, ...] = ()
+        """Every tool of the running turn, the gateway's own included."""
+        self._granted: set[str] = set()
+        """Kinds of questions that a person has answered with yes for the whole session."""
+        self._looks: BlockingProbe[bool] = BlockingProbe()
+        self._queue: deque[Turn | Reserved] = deque()
+        self._working = False
+        self._leaving = 0
+        """Turns that were stopped in the queue and are not told so yet."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs or waits."""
+        return self._working or bool(self._queue) or self._leaving > 0
+
+    @property
+    def turns(self) -> list[Turn]:
+        """The running turn and those that wait."""
+        return [turn for turn in (self.turn, *self._queue) if isinstance(turn, Turn)]
+
+    @property
+    def waiting(self) -> int:
+        """Turns that wait for the running one."""
+        return len(self._queue)
+
+    @property
+    def queue(self) -> Queue:
+        """What a request would have to wait for."""
+        last = self._queue[-1] if self._queue else self.turn
+        return Queue(self.busy, last.answer_id if isinstance(last, Turn) else None)
+
+    def reserve(self, after: str) -> Reserved | None:
+        """Stand in the queue for a request that goes on from this response; None where another one does already.
+
+        Nothing that comes later runs before `fill`, so what its caller reads meanwhile stays true. Raises
+        `SessionQueueFull`.
+        """
+        if not continuity.joins(after, self.queue):
+            return None
+        self.check_room()
+        place = Reserved(asyncio.get_running_loop().create_future())
+        self._queue.append(place)
+        self._start_work()
+        return place
+
+    def fill(self, place: Reserved, turn: Turn | None) -> None:
+        """Run this turn there; None: nothing, the place is given back."""
+        if turn is not None:
+            self._admit(turn)
+        if place not in self._queue:
+            place.coming.set_result(turn)
+        elif turn is None:
+            self._queue.remove(place)
+        else:
+            self._queue[self._queue.index(place)] = turn
+            turn.leave = partial(self._dismiss, turn)
+
+    def check_room(self) -> None:
+        """Raise `SessionQueueFull` where `submit` would."""
+        if len(self._queue) >= self._house.settings.queue_max:
+            raise SessionQueueFull(self.id, len(self._queue))
+
+    def retire(self) -> None:
+        """Its conversation has left it: stop what runs, and give the seat back for good as soon as nothing does.
+
+        Nobody waits for that. A turn submitted later, after somebody has gone back to the session, finds it as new.
+        """
+        self.retired = True
+        self.stop_all(StopCause.CLIENT)
+        if not self.busy:
+            self._rested(self)
+
+    def submit(self, turn: Turn) -> None:
+        """Run it when those before it are done. A turn that only waits for its client makes way."""
+        self.check_room()
+        self._queue.append(turn)
+        turn.leave = partial(self._dismiss, turn)
+        self._admit(turn)
+        self._start_work()
+
+    def _admit(self, turn: Turn) -> None:
+        self.retired = False
+        if self.turn is not None and self.turn is not turn and self.turn.parked:
+            self.turn.stop(StopCause.SUPERSEDED)
+
+    def _start_work(self) -> None:
+        if not self._working:
+            self._working = True
+            self._house.crew.start(self._work(), f"session {self.id}")
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Keep turns away while the transcript is changed; those that come wait. Raises `SessionBusy`."""
+        if self.busy:
+            raise TurnRunning(self.id)
+        self._working = True
+        try:
+            yield
+        finally:
+            self._working = bool(self._queue)
+            if self._working:
+                self._house.crew.start(self._work(), f"session {self.id}")
+            else:
+                self._rested(self)
+
+    async def aside(self, turn: Turn) -> TurnOutcome:
+        """Ask what is no part of the conversation, while the session is held: nothing is stored, and the seat, whose
+        agent now knows more than the transcript says, is given back."""
+        self.turn = turn
+        try:
+            async with asyncio.timeout(None) as turn.scope:
+                agent = await self._ask(turn)
+            return await self._listen(turn, agent)
+        except TimeoutError:
+            if turn.stopped is None:
+                raise
+            return stopped(turn.stopped)
+        except (PoolError, GatewayError) as error:
+            return fault(error)
+        finally:
+            if turn.pending_calls is not None:
+                turn.pending_calls.close("the turn is over")
+            self.seating.leave()
+            self.turn = None
+            turn.over.set()
+
+    def check_outputs(self, call_ids: Sequence[str]) -> None:
+        """Raise `OutputsMissing` unless these answer every call the client was handed."""
+        turn = self.turn
+        missing = turn.pending_calls.missing(call_ids) if turn is not None and turn.pending_calls is not None else []
+        if missing:
+            raise OutputsMissing(missing)
+
+    def resume(self, scribe: AnswerSink, outputs: Sequence[CallOutput], answer_id: str) -> Turn | None:
+        """Let the parked turn go on with these results. None: there is none any more, so it must be replayed.
+
+        Raises `CallsAnswered` where another request has brought results for one of the calls.
+        """
+        turn = self.turn
+        desk = None if turn is None else turn.pending_calls
+        again = [] if desk is None else [output.call_id for output in outputs if output.call_id in desk.taken]
+        if again:
+            raise CallsAnswered(again)
+        if turn is None or turn.next is None or not turn.parked:
+            return None
+        if turn.agent is None or turn.agent.finished is not None:
+            turn.next.set_result(None)
+            return None
+        self.check_outputs([output.call_id for output in outputs])
+        turn.next.set_result(Continuation(scribe, outputs))
+        turn.resumed = answer_id
+        if desk is not None:
+            desk.taken.update(output.call_id for output in outputs)
+        return turn
+
+    def pending_permissions(self) -> list[Permission]:
+        """What the agent of the running turn asked and nobody has answered, the oldest first."""
+        return [] if self.turn is None else self.turn.pending_permissions()
+
+    def answer_permission(self, permission_id: str, *, allow: bool, always: bool = False) -> bool:
+        """Decide. False for a question that does not wait (any more). `always`: for the whole session."""
+        return self.turn is not None and self.turn.answer_permission(permission_id, allow=allow, always=always)
+
+    async def decide(self, agent_session: str, asked: PermissionAsked) -> PermissionChoice:
+        """The permission policy of every seat of this session: the rule of the turn that runs."""
+        turn, permits = self.turn, self._house.permits
+        rule = PermissionRule.DENY if turn is None else turn.ask.rule or permits.rule(turn.ask.key)
+        functions = [] if turn is None else [str(each["name"]) for each in turn.ask.tools]
+        if rule is PermissionRule.AUTO or of_function(asked, functions, SERVER_NAME):
+            return await allow(agent_session, asked)
+        if turn is None or turn.pending_calls is None or rule is PermissionRule.DENY:
+            return await deny(agent_session, asked)
+        if rule is PermissionRule.WORKSPACE:
+            if of_function(asked, self._offered, SERVER_NAME) or await self._stays_inside(asked, str(turn.ask.key.cwd)):
+                return await allow(agent_session, asked)
+            if turn.ask.hands_over:
+                return await deny(agent_session, asked)
+        if kind_of(asked) in self._granted:
+            return PermissionChoice(first_of(YES, asked.options), "person")
+        said: CallResult | None = None
+        # Of a question that is handed over, the wait for the client's next request is the deadline (`Handover`).
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if turn.ask.hands_over else permits.deadline):
+                said = await turn.pending_calls.permit(asked, hands_over=turn.ask.hands_over)
+        if said is ALWAYS:
+            self._granted.add(kind_of(asked))
+        yes = said is not None and not said.is_error
+        return PermissionChoice(first_of(YES if yes else NO, asked.options), "timeout" if said is None else "person")
+
+    async def _stays_inside(self, asked: PermissionAsked, cwd: str) -> bool:
+        """Whether it is an edit of files in the directory. What a disk does not tell in time is not inside."""
+        if not is_edit(asked):
+            return False
+        paths = paths_of(asked)
+        try:
+            return await self._looks.find((cwd, *paths), partial(inside, paths, cwd), PATIENCE, place=cwd)
+        except ProbeFailed:
+            return False
+
+    def stop_all(self, reason: StopCause) -> None:
+        """Stop the running turn and those that wait."""
+        for turn in [*self._queue, self.turn]:
+            if isinstance(turn, Turn):
+                turn.stop(reason)
+
+    def release_seat(self) -> None:
+        """Give the seat back between turns; the next turn brings the agent up to date again."""
+        if self.turn is None:
+            self.seating.rest()
+            self._rested(self)
+
+    def let_go(self) -> None:
+        """Nobody has used it for long, or the gateway ends: give back all that is held for it."""
+        self.seating.rest()
+        self._undress()
+
+    # --- the line of a turn ---
+
+    async def run(self, turn: Turn) -> None:
+        """Remember the question, take a seat, ask, listen, finish."""
+        turn.timings.begin()
+        with on_behalf_of(turn.origin, session_id=self.id, turn_id=turn.id):
+            outcome = await self._answer(turn)
+            try:
+                await self._finish(turn, outcome)
+            finally:
+                turn.over.set()
+
+    async def _answer(self, turn: Turn) -> TurnOutcome:
+        try:
+            if (before := turn.stopped) is not None:
+                return unasked(before)
+            # Not cut by a stop: what is being written will be written, and who left could not take it back.
+            await self._ledger.remember(turn)
+            turn.timings.store()
+            async with asyncio.timeout(None) as turn.scope:
+                if turn.stopped is not None:
+                    return unasked(turn.stopped)
+                agent = await self._ask(turn)
+            return await self._listen(turn, agent)
+        except TimeoutError:
+            if turn.stopped is None:
+                raise
+            return unasked(turn.stopped)
+        except (PoolError, GatewayError) as error:
+            log.warning("turn %s of session %s failed: %s", turn.id, self.id, error)
+            return fault(error)
+        except Exception:
+            log.exception("turn %s of session %s failed by a fault of the gateway", turn.id, self.id)
+            return failed("internal_error", "the gateway failed; its log says why")
+        finally:
+            turn.scope = None
+
+    async def _ask(self, turn: Turn) -> AgentTurn:
+        """Put the question to an agent; to another one if the first had died before it was asked."""
+        kit, context = await self._equip(turn)
+        try:
+            return await self._sit_and_prompt(turn, kit, context)
+        except TransportLost as lost:
+            if lost.phase is not Phase.IDLE:
+                raise
+        except SeatLost as lost:
+            log.info("session %s takes another agent: %s", self.id, lost)
+        await self.seating.wait_lost()
+        return await self._sit_and_prompt(turn, kit, context)
+
+    async def _sit_and_prompt(self, turn: Turn, kit: Offer, context: SessionContext) -> AgentTurn:
+        untold = await self._ledger.untold(turn, self.seating.known)
+        seat = await self.seating.attach(turn, kit, context, current=untold is not None)
+        turn.timings.sit()
+        before = await self._ledger.history(turn) if untold is None or seat.known is None else untold
+        return await self._prompt(turn, seat, before, kit, context)
+
+    async def _equip(self, turn: Turn) -> tuple[Offer, SessionContext]:
+        """The tools of this turn, and for whom they are called."""
+        ask, house = turn.ask, self._house
+        desk = turn.pending_calls = PendingCalls(
+            turn.put, house.ids.make, house.settings.call_gather, parallel=ask.parallel_calls
+        )
+        provider, model, cwd = ask.key.provider, ask.key.model, str(ask.key.cwd)
+        facts = SessionFacts(session_id=self.id, cwd=cwd, provider=provider, model=model)
+        context = SessionContext(facts, self.owner)
+        wanted = (provider, ask.remembered)
+        if self._outfit is None or self._outfit[0] != wanted:
+            self._undress()
+            self._outfit = (wanted, await house.workshop.outfit(context, remembered=ask.remembered))
+        every = house.settings.turn_inactivity / SIGNS_OF_LIFE
+        kit = self._outfit[1].kit(Offer(ask.tools, desk.dispatch), desk.still_here, every)
+        self._offered = tuple(str(each["name"]) for each in kit.definitions)
+        return kit, context
+
+    async def _prompt(
+        self, turn: Turn, seat: SessionSeat, before: Sequence[HistoryLine], kit: Offer, context: SessionContext
+    ) -> AgentTurn:
+        """Say what the agent does not know yet, and ask."""
+        ask, house, timings = turn.ask, self._house, turn.timings
+        wanted = ask.instructions or await self._ledger.instructions()
+        untold = wanted if wanted and wanted != seat.instructions else None
+        recalled = await house.observer.recall(self.id, ask.text) if ask.memorable else ""
+        provider = house.providers[ask.key.provider]
+        parts, left_out = compose(ask, before, provider, instructions=untold, recalled=recalled)
+        if left_out:
+            turn.left_out = left_out
+            log.warning("session %s: %d old messages do not fit the prompt and are left out", self.id, left_out)
+        began = house.clock()
+        seat.offer(kit, context)
+        timings.bridge = house.clock() - began
+        timings.prompt()
+        agent = await seat.lease.prompt(parts, level=ask.rule or house.permits.rule(ask.key))
+        if not isinstance(agent, AgentTurn):
+            raise TypeError("sessions run on the pool's own loop")
+        seat.instructions = untold or seat.instructions
+        turn.ride(agent)
+        if left_out:
+            turn.put(HistoryCut(left_out))
+        if self.seating.tell_lost_tools():
+            turn.put(SeatToolsLost())
+        return agent
+
+    async def _listen(self, turn: Turn, agent: AgentTurn) -> TurnOutcome:
+        """Every event, to the end."""
+        settings = self._house.settings
+        limit, room, items = settings.turn_limit, settings.answer_room, settings.answer_items
+        timer = limit and asyncio.get_running_loop().call_later(limit, turn.stop, StopCause.TIME)
+        try:
+            async with agent:
+                while not isinstance(event := await agent.deliver_to(partial(passed_on, turn, room, items)), Finished):
+                    await self._handover.to_client(turn)
+                return spoken(turn, outcome_of(event, turn.stopped))
+        finally:
+            if timer:
+                timer.cancel()
+
+    async def _finish(self, turn: Turn, outcome: TurnOutcome) -> None:
+        """The end, once: durable, then told. Whatever fails on the way, the client is not to wait for ever."""
+        try:
+            await self._sum_up(turn, outcome)
+        finally:
+            last = await self._close(turn, outcome)
+            try:
+                self.seating.settle(turn, outcome, last)
+                answered = outcome.status is TurnStatus.COMPLETED and last is not None and turn.whole
+                if answered and turn.ask.memorable:
+                    self._house.observer.turn_ended(self.id, turn.ask.text, turn.whole)
+            finally:
+                turn.sink.publish()
+
+    async def _sum_up(self, turn: Turn, outcome: TurnOutcome) -> None:
+        """Report it; what was never asked is no part of the conversation, unless its client was promised an answer."""
+        if turn.pending_calls is not None:
+            turn.pending_calls.close("the turn is over")
+        key, timings = turn.ask.key, turn.timings
+        facts = timings.report(self.id, turn.id, f"{key.provider}/{key.model}", self.owner)
+        report = TurnReport(self.id, turn.id, key, outcome, facts, timings, turn.origin, turn.left_out, self.owner)
+        self._house.turns.turn_ended(report)
+        if turn.agent is None:
+            await self._ledger.take_back(turn)
+
+    # --- its parts ---
+
+    def _undress(self) -> None:
+        worn, self._outfit = self._outfit, None
+        # At a forced end the crew is gone before the last session: whoever made the tool servers ends them then.
+        if worn is not None and worn[1] is not NOTHING and not self._house.crew.disbanded:
+            self._house.crew.start(worn[1].close(), f"tools of {self.id}")
+
+    async def _work(self) -> None:
+        try:
+            while self._queue:
+                first = self._queue.popleft()
+                self.turn = await first.coming if isinstance(first, Reserved) else first
+                if self.turn is None:
+                    continue
+                self.turn.leave = None
+                try:
+                    await self.run(self.turn)
+                except Exception:
+                    # Those that wait behind it are not to wait for ever.
+                    log.exception("turn %s of session %s has no end", self.turn.id, self.id)
+                finally:
+                    self.turn = None
+        finally:
+            self._working = False
+            self._rested(self)
+
+    def _dismiss(self, turn: Turn) -> None:
+        """A turn is stopped while it waits: its place is free at once, and its client need not wait for the others."""
+        turn.leave = None
+        self._queue.remove(turn)
+        self._leaving += 1
+        self._house.crew.start(self._turn_away(turn), f"a turn that left the queue of {self.id}")
+
+    async def _turn_away(self, turn: Turn) -> None:
+        try:
+            if turn.receipt and turn.stopped is StopCause.DRAIN and self.turn is not None:
+                await self.turn.over.wait()  # its question is stored now, behind what was said before it
+            await self._close(turn, unasked(turn.stopped or StopCause.CLIENT))
+            turn.sink.publish()
+        finally:
+            turn.over.set()
+            self._leaving -= 1
+            if not self.busy:
+                self._rested(self)
+
+    async def _close(self, turn: Turn, outcome: TurnOutcome) -> int | None:
+        """Store the answer. A fault of ours must not leave its client without an end."""
+        try:
+            return await self._ledger.close_answer(turn, outcome, [])
+        except Exception:
+            log.exception("the end of turn %s of session %s is not stored by a fault of the gateway", turn.id, self.id)
+            turn.sink.close(failed("internal_error", "the gateway failed; its log says why"), [])
+            return None
+
+
+def spoken(turn: Turn, outcome: TurnOutcome) -> TurnOutcome:
+    """An agent that ends its turn without a word, a thought or a call has not answered, whatever it says."""
+    if outcome.status is not TurnStatus.COMPLETED or turn.answering:
+        return outcome
+    text = "the agent ended its turn without a text, a thought or a call; ask again, or look into its own log"
+    return replace(failed("empty_answer", text), usage=outcome.usage)
+
+
+def passed_on(turn: Turn, room: int, items: int, event: TurnEvent) -> bool:
+    """One event to whoever writes the answer down; False where its client gets the calls that wait."""
+    if turn.size > room:
+        turn.stop(StopCause.SIZE)  # what still comes until the agent has heard of it is dropped
+    elif turn.items >= items:
+        turn.stop(StopCause.ITEMS)
+    elif type(event) is CallsReady:
+        return False
+    elif type(event) is not CallsWaiting:
+        turn.take(event)
+    return True

@@ -1,0 +1,22 @@
+"""The tools of the bridge, and those of packages from outside (entry point group `ostler.tools`)."""
+
+from collections.abc import Sequence
+from functools import cache
+
+from ostler.bridge.tool import Tool
+from ostler.bridge.tools import load
+from ostler.gateway.turns.toolset import SessionContext
+
+
+@cache
+def loaded() -> tuple[Tool, ...]:
+    """Looked for once: a plug-in that cannot be loaded stops the start, not the first turn."""
+    return load()
+
+
+def tools(_session: SessionContext) -> Sequence[Tool]:
+    """The same for every session."""
+    return loaded()
+
+
+SOURCE = tools

@@ -1,0 +1,249 @@
+"""How a session comes to be: asked for, registered, put into its mode, its tools attached.
+
+Rules:
+- A new session is registered while its answer is read, a loaded one before it is asked for: updates that come in the
+  same breath find it.
+- An open that its caller has given up is carried through and its session ended: an agent has no way to take back a
+  session that nobody knows of. Where even that is impossible, it is counted as leaked.
+- Ready means: the agent has made the session *and* has come for this session's tools, by whichever channel.
+- A load is asked for only where it is safe: never with another cwd, never before the agent's record is whole. It is
+  believed only if the agent repeats what was said last.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ostler.pool.agent.codec import AgentCall, BadReply, Opened
+from ostler.pool.agent.gate import OpenGate
+from ostler.pool.agent.session import AgentSession, Host
+from ostler.pool.errors import (
+    AgentFault,
+    AgentSilent,
+    LoadRefused,
+    Phase,
+    PoolError,
+    RecordIncomplete,
+    UnknownSession,
+)
+from ostler.pool.order import SeatOrder, SessionMemo
+from ostler.pool.ports import ToolTicket
+from ostler.pool.provider import Approval, ToolChannel
+
+AUTH_REQUIRED = -32000
+
+
+class OpeningHost(Host, Protocol):
+    """What an opening needs of its transport."""
+
+    opened: int
+    leaked: int
+
+    def enter(self, session: AgentSession) -> None: ...
+    def leave(self, session_id: str) -> None: ...
+    def holds(self, session_id: str) -> bool: ...
+    def own(self, ticket: ToolTicket) -> None: ...
+    def equip(self, order: SeatOrder) -> SeatOrder: ...
+    async def put_away(self, session: AgentSession) -> None: ...
+    async def take_back(self, session: AgentSession) -> None: ...
+
+
+def nothing() -> None:
+    """Nobody waits to hear of it."""
+
+
+class Opening:
+    """One session on its way."""
+
+    def __init__(self, host: OpeningHost, gate: OpenGate, order: SeatOrder, made: Callable[[], None] = nothing) -> None:
+        """`made` is called when the agent has answered: the end of a replay keeps no other session waiting."""
+        self._host = host
+        self._gate = gate
+        self._order = order
+        self._made = made
+        self._deadlines = host.launch.settings.deadlines
+        self._provider = host.launch.provider
+        self._loop = asyncio.get_running_loop()
+
+    async def new(self) -> AgentSession:
+        """A session that never was."""
+        self._order = self._host.equip(self._order)
+        made: list[AgentSession] = []
+
+        def register(result: Any) -> None:
+            opened = self._host.codec.opened(result)
+            if self._host.holds(opened.session_id):
+                raise BadReply(f"it gave the id of another live session, {opened.session_id!r}, to a new one")
+            session = AgentSession(self._host, opened.session_id, self._order)
+            self._host.enter(session)
+            self._adopt(session, opened)
+            made.append(session)
+
+        await self._exchange(Phase.SESSION_OPEN, self._host.codec.open(self._order), register)
+        return await self._make_ready(made[0])
+
+    async def load(self, memo: SessionMemo) -> AgentSession:
+        """A session of an earlier process."""
+        # Asked again, now that nothing comes between the look and the entry: two loads may have been let in at once.
+        check_apart(self._host, memo)
+        self._order = self._host.equip(self._order)
+        session = AgentSession(self._host, memo.session_id, self._order, memo=memo)
+        self._host.enter(session)
+
+        def register(result: Any) -> None:
+            self._adopt(session, self._host.codec.opened(result, memo.session_id))
+
+        try:
+            await self._host.take_back(session)
+            await self._unearth(memo.session_id)
+            call = self._host.codec.load(memo.session_id, self._order)
+            await self._exchange(Phase.SESSION_LOAD, call, register)
+        except BaseException:
+            self._host.leave(memo.session_id)
+            self._host.run_closing_task(self._host.put_away(session))
+            raise
+        try:
+            await self._hear_out(session, memo)
+            self._require_told(session)
+        except BaseException:
+            await session.close()
+            raise
+        return await self._make_ready(session)
+
+    async def _unearth(self, session_id: str) -> None:
+        for call in self._host.codec.unearth(session_id):
+            try:
+                await self._host.connection.ask(call, deadline=self._deadlines.session_load, phase=Phase.SESSION_LOAD)
+            except AgentFault:
+                continue  # it was not buried
+            except AgentSilent as error:
+                raise self._host.connection.failure(Phase.SESSION_LOAD, str(error), error.waited) from error
+
+    async def _hear_out(self, session: AgentSession, memo: SessionMemo) -> None:
+        """Everything that the agent repeats."""
+        codec, connection, began = self._host.codec, self._host.connection, self._loop.time()
+
+        def tell(result: Any) -> None:
+            for event in codec.recited(result):
+                session.receive(event)
+
+        for call in codec.recent_turns(session.id, 1 + memo.said.since):
+            try:
+                await connection.ask(
+                    call, deadline=self._deadlines.session_load, phase=Phase.SESSION_LOAD, at_once=tell
+                )
+            except (AgentFault, AgentSilent, BadReply) as error:
+                raise connection.failure(Phase.SESSION_LOAD, str(error), self._loop.time() - began) from error
+        await session.replayed()
+
+    def _require_told(self, session: AgentSession) -> None:
+        if self._host.connection.ended:
+            raise self._host.connection.lost(Phase.SESSION_LOAD)  # what it would have told, nobody knows
+        if not self._provider.load.repeats or session.remembers:
+            return
+        if not session.recalled:
+            # Some agents make a new session of an id that they do not know.
+            raise UnknownSession(provider=self._provider.name, session_id=session.id)
+        raise RecordIncomplete(provider=self._provider.name, session_id=session.id)
+
+    async def _exchange(self, phase: Phase, call: AgentCall, register: Callable[[Any], None]) -> None:
+        deadlines, connection = self._deadlines, self._host.connection
+        deadline = deadlines.session_open if phase is Phase.SESSION_OPEN else deadlines.session_load
+        if self._order.ticket is not None:
+            self._host.own(self._order.ticket)
+        async with self._gate:
+            began = self._loop.time()
+            try:
+                await connection.free_road(call.method, phase)
+                await connection.ask(call, deadline=deadline, phase=phase, at_once=register)
+            except AgentFault as fault:
+                raise self._refused(phase, fault, self._loop.time() - began, call) from fault
+            except (AgentSilent, BadReply) as error:
+                # The agent may have made a session that we know nothing of.
+                self._host.leaked += 1
+                raise connection.failure(phase, str(error), self._loop.time() - began) from error
+        self._made()
+
+    def _refused(self, phase: Phase, fault: AgentFault, waited: float, call: AgentCall) -> PoolError:
+        if phase is Phase.SESSION_LOAD and fault.code in self._provider.faults.unknown_session:
+            named = call.params.get("sessionId") or call.params.get("threadId")
+            return UnknownSession(provider=self._provider.name, session_id=str(named))
+        why = str(fault)
+        if fault.code == AUTH_REQUIRED:
+            why = f"{why}; {self._provider.advice()}"
+        return self._host.connection.failure(phase, why, waited)
+
+    def _adopt(self, session: AgentSession, opened: Opened) -> None:
+        session.mode, session.model = opened.mode, opened.model
+        self._host.opened += 1
+
+    async def _make_ready(self, session: AgentSession) -> AgentSession:
+        try:
+            await self._set_mode(session)
+            await self._attach_tools()
+            session.require_good()
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+    async def _set_mode(self, session: AgentSession) -> None:
+        auto = self._provider.auto_mode if self._host.launch.settings.approval is Approval.AUTO else None
+        mode = self._order.mode or auto
+        if mode is None or mode == session.mode:
+            return
+        began, connection = self._loop.time(), self._host.connection
+        try:
+            for call in self._host.codec.set_mode(session.id, mode):
+                await connection.ask(call, deadline=self._deadlines.session_open, phase=Phase.SESSION_OPEN)
+        except (AgentFault, AgentSilent) as error:
+            raise connection.failure(Phase.SESSION_OPEN, str(error), self._loop.time() - began) from error
+        session.mode = mode
+
+    async def _attach_tools(self) -> None:
+        ticket, connection, began = self._order.ticket, self._host.connection, self._loop.time()
+        if ticket is None or self._host.launch.channel is ToolChannel.DYNAMIC_TOOLS:
+            return
+        attached = asyncio.ensure_future(ticket.attached())
+        gone = asyncio.ensure_future(self._host.wait_lost())
+        try:
+            done, _ = await asyncio.wait(
+                (attached, gone), timeout=self._deadlines.tools, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            attached.cancel()
+            gone.cancel()
+        if gone in done:
+            raise connection.lost(Phase.TOOLS)
+        if attached in done:
+            lost = attached.exception()
+            if lost is not None:
+                why = f"the agent connected to its tools and lost them at once ({lost}); did its tool relay die?"
+                raise connection.failure(Phase.TOOLS, why, self._loop.time() - began) from lost
+        else:
+            why = "the agent made the session but did not connect to its tools; does it trust the directory?"
+            raise connection.failure(Phase.TOOLS, why, self._deadlines.tools)
+
+
+def check_apart(host: OpeningHost, memo: SessionMemo) -> None:
+    """Raise `LoadRefused` for a session that is on this process already: two of one id would get one's events."""
+    if host.holds(memo.session_id):
+        why = "it is open on this very process"
+        raise LoadRefused(provider=host.launch.provider.name, session_id=memo.session_id, why=why)
+
+
+def check_load(host: OpeningHost, memo: SessionMemo, order: SeatOrder, *, offered: bool, now: float) -> None:
+    """Raise `LoadRefused` for a load that would be answered wrongly."""
+    provider = host.launch.provider
+    ready = provider.load.ready_at(memo)
+    check_apart(host, memo)
+    if memo.cwd != order.cwd:
+        why = f"it lives in {memo.cwd!r}, not in {order.cwd!r}: loaded elsewhere it would be split in two"
+    elif ready is None or not offered:
+        why = "this agent's load is not to be trusted"
+    elif now < ready:
+        why = f"its record is not safe to load for another {ready - now:.1f} s"
+        raise LoadRefused(provider=provider.name, session_id=memo.session_id, why=why, ready_at=ready)
+    else:
+        return
+    raise LoadRefused(provider=provider.name, session_id=memo.session_id, why=why)

@@ -1,0 +1,136 @@
+"""What the agent asks of one session and has not been answered yet: decisions, and calls of tools without a relay.
+
+Rules:
+- Every request is answered exactly once, whatever happens to the turn, the policy or the tool: an agent that waits for
+  an answer that never comes holds its session for ever.
+- At most `limit` of them wait at once; one more is refused with an error that says so. An agent that asks without
+  waiting for answers would otherwise make a task and a question for each of its lines.
+- A permission that is dropped is answered "cancelled", as the protocol wants it; a call that is dropped gets an error.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from ostler.pool.agent.codec import Codec, PermissionWanted, ToolWanted
+from ostler.pool.agent.connection import AgentConnection
+from ostler.pool.events import AgentEvent, PermissionAnswered
+from ostler.pool.order import SeatOrder
+from ostler.pool.ports import PermissionChoice
+from ostler.wire.rpc import INTERNAL_ERROR, INVALID_REQUEST, RpcFault, RpcId
+
+TOO_MANY_REQUESTS = -32005
+"""-32000 to -32099 are the implementation's own."""
+
+
+class PendingAgentRequest(Protocol):
+    """What requests need of their transport."""
+
+    codec: Codec
+    connection: AgentConnection
+
+    def hold(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]": ...
+
+
+class OpenRequests:
+    """One session's."""
+
+    def __init__(
+        self,
+        host: PendingAgentRequest,
+        session_id: str,
+        order: SeatOrder,
+        announce: Callable[[AgentEvent], None],
+        *,
+        limit: int,
+    ) -> None:
+        self._limit = limit
+        self._host = host
+        self._session_id = session_id
+        self._order = order
+        self._announce = announce
+        self._permissions: dict[str, tuple[RpcId, PermissionWanted, asyncio.Task[None]]] = {}
+        self._calls: dict[RpcId, tuple[ToolWanted, asyncio.Task[None]]] = {}
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it is our move and not the agent's."""
+        return bool(self._permissions or self._calls)
+
+    @property
+    def full(self) -> bool:
+        """Whether one more would be too many."""
+        return len(self._permissions) + len(self._calls) >= self._limit
+
+    def refuse(self, request_id: RpcId) -> None:
+        """One too many."""
+        why = f"{self._limit} requests of this session wait for their answers already; wait for one before the next"
+        self._host.connection.refuse(request_id, RpcFault(TOO_MANY_REQUESTS, why))
+
+    def decide(self, request_id: RpcId, wanted: PermissionWanted) -> None:
+        """Ask the policy."""
+        task = self._host.hold(self._decide(request_id, wanted))
+        self._permissions[wanted.asked.id] = (request_id, wanted, task)
+
+    def decline(self, request_id: RpcId, wanted: PermissionWanted) -> None:
+        """There is no turn that could want it."""
+        self._host.connection.answer(request_id, self._host.codec.permission_answer(wanted, None))
+
+    def call(self, request_id: RpcId, wanted: ToolWanted) -> None:
+        """Run a tool."""
+        if self.full:
+            self.refuse(request_id)
+            return
+        if request_id in self._calls:
+            self._host.connection.refuse(request_id, RpcFault(INVALID_REQUEST, "a call with this id is still running"))
+            return
+        self._calls[request_id] = (wanted, self._host.hold(self._call(request_id, wanted)))
+
+    def drop_permissions(self) -> None:
+        """The turn is cancelled or over."""
+        pending, self._permissions = self._permissions, {}
+        for request_id, wanted, task in pending.values():
+            task.cancel()
+            self._answer(request_id, wanted, PermissionChoice(None, "cancel"))
+
+    def drop_calls(self) -> None:
+        """Nobody waits for their results. Answered here: a task that is cancelled before its first step runs never."""
+        pending, self._calls = self._calls, {}
+        for request_id, (wanted, task) in pending.items():
+            task.cancel()
+            self._give_up(request_id, wanted)
+
+    async def _decide(self, request_id: RpcId, wanted: PermissionWanted) -> None:
+        choice = PermissionChoice(None, "error")
+        try:
+            choice = await self._order.policy(self._session_id, wanted.asked)
+        finally:
+            # Not there any more: `drop_permissions` has answered already.
+            if self._permissions.pop(wanted.asked.id, None) is not None:
+                self._answer(request_id, wanted, choice)
+
+    def _answer(self, request_id: RpcId, wanted: PermissionWanted, choice: PermissionChoice) -> None:
+        option = next((each for each in wanted.asked.options if each.id == choice.option), None)
+        chosen = None if option is None else option.id
+        self._host.connection.answer(request_id, self._host.codec.permission_answer(wanted, chosen))
+        self._announce(PermissionAnswered(wanted.asked.id, option, choice.by))
+
+    async def _call(self, request_id: RpcId, wanted: ToolWanted) -> None:
+        ticket, connection = self._order.ticket, self._host.connection
+        if ticket is None:
+            del self._calls[request_id]
+            connection.refuse(request_id, RpcFault(INTERNAL_ERROR, "this session has no tools"))
+            return
+        try:
+            result = await ticket.call(wanted.name, wanted.arguments, call_id=wanted.call_id)
+            answer = self._host.codec.tool_answer(result)
+            if self._calls.pop(request_id, None) is not None:
+                connection.answer(request_id, answer)
+        finally:
+            # Not there any more: it was answered, or `drop_calls` has given it up.
+            if self._calls.pop(request_id, None) is not None:
+                self._give_up(request_id, wanted)
+
+    def _give_up(self, request_id: RpcId, wanted: ToolWanted) -> None:
+        fault = RpcFault(INTERNAL_ERROR, f"the call of {wanted.name} was not completed")
+        self._host.connection.refuse(request_id, fault)

@@ -1,0 +1,446 @@
+"""One agent-side session: one turn at a time, and nothing of one turn in the next.
+
+Rules:
+- The turn is claimed before anything is awaited: a second prompt is `SessionBusy` and never sent. Real agents have six
+  ways to get a second prompt wrong.
+- A consumer's turn may end before the agent's does (too slow, silent, gone). The session stays busy until the agent has
+  settled too; if it does not within the cancel grace, the session is sealed: nobody prompts it again.
+- What comes between turns is counted (`late`), not kept, and never enters a turn; what an agent repeats while it loads
+  is heard for one thing only: whether it has what was said last (`recital`). The transcript is ours.
+- After a cancelled turn the next prompt waits for a moment of quiet: late pieces carry no mark of their turn.
+- A permission that is pending when the turn is cancelled is answered "cancelled" at once.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from contextvars import Context
+from typing import Any, Protocol, TypeVar
+
+from ostler.pool.agent.codec import Codec, PermissionWanted, ToolWanted
+from ostler.pool.agent.connection import AgentConnection, Pending
+from ostler.pool.agent.replay_check import WORDS, LastPrompt, ReplayCheck
+from ostler.pool.agent.requests import OpenRequests
+from ostler.pool.agent.turn import AgentTurn
+from ostler.pool.errors import (
+    AgentFault,
+    AgentSilent,
+    BadDirectory,
+    Phase,
+    PoolError,
+    SessionBusy,
+    SessionEnded,
+    TransportLost,
+    UnknownSession,
+)
+from ostler.pool.events import AgentEvent, Finished, PermissionAsked, StopReason, Text, Thought, ToolStarted
+from ostler.pool.launch.builder import Launch
+from ostler.pool.launch.settings import REPLAY_AT_MOST
+from ostler.pool.order import LastTexts, SeatOrder, SessionMemo
+from ostler.pool.prompt import PromptCapabilities, PromptPart, check_prompt
+from ostler.pool.provider import Level
+from ostler.wire.rpc import RpcFault, RpcId
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+SILENCE_TICKS = 4
+"""A turn's silence is looked at this many times within its limit, so it is noticed at most a quarter late."""
+QUIET_AT_MOST = 1.0
+MORE_QUIET = 5
+"""Times the quiet after which a replay is over, as long as what was said last was not among it: on a busy machine an
+agent may pause, or begin late."""
+WELL = frozenset({StopReason.DONE, StopReason.LIMIT})
+"""Ends after which an agent has the prompt and its answer on record."""
+ANSWERS = frozenset({Text, Thought, ToolStarted, PermissionAsked})
+"""With these an answer begins; agents say other things before they have asked their model."""
+
+
+class Host(Protocol):
+    """What a session needs of its transport."""
+
+    launch: Launch
+    codec: Codec
+    connection: AgentConnection
+    late: int
+
+    @property
+    def capabilities(self) -> PromptCapabilities: ...
+    def wall(self) -> float: ...
+    def hold(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]": ...
+    def run_closing_task(self, goodbye: Coroutine[Any, Any, T]) -> "asyncio.Task[T]": ...
+    async def wait_lost(self) -> TransportLost: ...
+    async def end_session(self, session: "AgentSession") -> bool: ...
+
+
+class AgentSession:
+    """Opened by `Transport.open` or `Transport.load`."""
+
+    def __init__(self, host: Host, session_id: str, order: SeatOrder, *, memo: SessionMemo | None = None) -> None:
+        self.id = session_id
+        self.order = order
+        self.mode: str | None = None
+        self.model: str | None = None
+        self.late = 0
+        """Events that belonged to no running turn."""
+        self.abandoned_mid_turn = False
+        """Its agent was still in a turn when it was given up, and may go on with it unseen."""
+        self._host = host
+        self._loop = asyncio.get_running_loop()
+        self._provider = host.launch.provider
+        self._deadlines = host.launch.settings.deadlines
+        self._loading = memo is not None
+        said = memo.said if memo else LastTexts()
+        self._recital = ReplayCheck(said, self._provider.replays_noise)
+        self._told_at = 0.0
+        """When it last repeated something."""
+        self._turn: AgentTurn | None = None
+        self._sent = False
+        self._cancel_said = False
+        self._call_id = 0
+        self._sealed: str | None = None
+        self._closing: asyncio.Task[bool] | None = None
+        self._quiet_until = 0.0
+        self._timers: list[asyncio.TimerHandle] = []
+        self._unanswered: Callable[[], None] | None = None
+        self._requests = OpenRequests(host, session_id, order, self._announce, limit=host.launch.settings.open_requests)
+        self._opened_at = memo.opened_at if memo else host.wall()
+        self._last_turn_at = memo.last_turn_at if memo else self._opened_at
+        self._last = LastPrompt(said)
+        self._replay_unchecked = False
+        """Whether there is still something to be noted of the beginning of an answer."""
+
+    @property
+    def cwd(self) -> str:
+        """Where it works."""
+        return self.order.cwd
+
+    @property
+    def sealed(self) -> str | None:
+        """Why no prompt may be sent any more; None while the session is good."""
+        return self._sealed
+
+    @property
+    def turn(self) -> AgentTurn | None:
+        """The running turn: running for the agent, even if its consumer is done with it."""
+        return self._turn
+
+    @property
+    def memo(self) -> SessionMemo:
+        """What to remember so that it can be loaded elsewhere."""
+        return SessionMemo(self.id, self.cwd, self._opened_at, self._last_turn_at, self._last.said)
+
+    @property
+    def recalled(self) -> int:
+        """Events of the conversation that the agent repeated while it loaded; 0 for a new session."""
+        return self._recital.recalled
+
+    @property
+    def remembers(self) -> bool:
+        """Whether what the agent repeated while it loaded has what was said last."""
+        return self._recital.holds
+
+    def on_answer(self, listener: Callable[[], None]) -> None:
+        """Called once, soon after the next answer has begun or its turn is over without one."""
+        self._unanswered, self._replay_unchecked = listener, True
+
+    async def prompt(self, parts: Sequence[PromptPart], level: Level | None = None) -> AgentTurn:
+        """Send a prompt.
+
+        Raises `SessionBusy`, `SessionEnded`, `PromptTooLarge`, `PromptUnsupported` (nothing was sent), `BadDirectory`
+        (the session's directory leads elsewhere now), `AgentSilent` (the agent takes no more bytes) or `TransportLost`:
+        of phase idle if the process had ended before anything was sent. What goes wrong later is the turn's `Finished`.
+        """
+        self._require_free()
+        parts = self._host.launch.plain.all(parts)
+        check_prompt(parts, self._provider, self._host.capabilities)
+        turn = self._turn = AgentTurn(self._stop)
+        self._sent = self._cancel_said = False
+        try:
+            await require_in_place(self.order)
+            await self._quiet()
+            await self._host.connection.free_road("prompt", Phase.IDLE)
+            await self._require_living()
+            self.require_good()
+            if turn.cancelling:
+                self._release(turn, Finished(StopReason.CANCELLED))
+            else:
+                self._send(turn, parts, level)
+        except BaseException as error:
+            self._release(turn, Finished(StopReason.FAILED, str(error)))
+            raise
+        return turn
+
+    async def cancel(self) -> None:
+        """Cancel the running turn, if any, and wait for its end: the cancel grace at most."""
+        turn = self._turn
+        if turn is not None:
+            turn.cancel()
+            await turn.ended()
+
+    async def close(self) -> bool:
+        """End the session. True: the agent really ended it. False: it is forgotten and counted as leaked.
+        Idempotent."""
+        if self._closing is None:
+            # The host's task: neither a caller that gives up nor the end of the transport cuts it.
+            self._closing = self._host.run_closing_task(self._close())
+        return await asyncio.shield(self._closing)
+
+    # What the transport delivers.
+
+    def receive(self, event: AgentEvent) -> None:
+        """An event of this session, in the order of the wire."""
+        turn = self._turn
+        if turn is None or not self._sent:
+            self._file(event)
+        elif type(event) is Finished:
+            self._settle(turn, event)
+        elif type(event) is Text and self._strips(event.text):
+            return
+        elif not turn.put(event):
+            why = "the consumer is too slow: more waits for it than may be held; the turn was cancelled"
+            self._give_up(turn, Finished(StopReason.FAILED, why))
+        elif turn.cancelling and not self._cancel_said:
+            # The cancel came before the agent's turn could be cancelled; it may be so from this event on.
+            self._tell_cancel()
+        elif self._replay_unchecked:
+            self._note_beginning(type(event))
+
+    def permission(self, request_id: RpcId, wanted: PermissionWanted) -> None:
+        """The agent asks for a decision; without a turn that wants one, the answer is no."""
+        turn = self._turn
+        if turn is None or turn.cancelling or not self._sent:
+            self._requests.decline(request_id, wanted)
+            return
+        if self._requests.full:
+            self._requests.refuse(request_id)
+            return
+        self.receive(wanted.asked)
+        self._requests.decide(request_id, wanted)
+
+    def tool(self, request_id: RpcId, wanted: ToolWanted) -> None:
+        """The agent calls a tool of ours without a relay."""
+        self._requests.call(request_id, wanted)
+
+    async def replayed(self) -> None:
+        """Wait until the agent has told what it remembers; from then on nothing is replay any more."""
+        quiet, began = self._provider.replay_quiet, self._loop.time()
+        self._told_at = began
+        while quiet and not self._host.connection.ended and self._loop.time() < began + REPLAY_AT_MOST:
+            silent = quiet * (1 if self.remembers else MORE_QUIET)
+            left = self._told_at + silent - self._loop.time()
+            if left <= 0:
+                break
+            # In pieces: what is told meanwhile may be what was looked for, and an agent may die.
+            await asyncio.sleep(min(left, quiet))
+        self._loading = False
+
+    def die(self, lost: TransportLost) -> None:
+        """The process is gone."""
+        self.seal(str(lost), Finished(StopReason.FAILED, str(lost), cause=lost))
+
+    def seal(self, why: str, end: Finished | None = None) -> None:
+        """No prompt any more. A running turn ends now."""
+        if self._sealed is None:
+            self._sealed = why
+        turn = self._turn
+        if turn is not None:
+            self.abandoned_mid_turn = self._sent
+            self._release(turn, end or Finished(StopReason.CANCELLED if turn.cancelling else StopReason.FAILED, why))
+        self._requests.drop_calls()
+
+    # The turn.
+
+    def _announce(self, event: AgentEvent) -> None:
+        """What we did ourselves in the running turn."""
+        if self._turn is not None:
+            self._turn.put(event)
+
+    def _require_free(self) -> None:
+        if self._host.connection.ended:
+            raise self._host.connection.lost(Phase.IDLE)
+        self.require_good()
+        if self._turn is not None:
+            raise SessionBusy(self.id)
+
+    async def _require_living(self) -> None:
+        """A process may have ended without our having heard of it: what is sent now would be lost, and nobody could
+        tell whether it was heard."""
+        if self._host.connection.gone():
+            await self._host.wait_lost()
+            raise self._host.connection.lost(Phase.IDLE)
+
+    def require_good(self) -> None:
+        """Raise `SessionEnded` for a sealed session."""
+        if self._sealed is not None:
+            raise SessionEnded(self.id, self._sealed)
+
+    async def _quiet(self) -> None:
+        latest = self._loop.time() + QUIET_AT_MOST
+        # Not an event: quiet is the absence of one, and each late piece moves the moment.
+        while (wait := min(self._quiet_until, latest) - self._loop.time()) > 0:  # noqa: ASYNC110 (see above)
+            await asyncio.sleep(wait)
+
+    def _send(self, turn: AgentTurn, parts: Sequence[PromptPart], level: Level | None) -> None:
+        def settle(result: Any, fault: RpcFault | None) -> None:
+            if self._turn is turn:
+                self._answered(turn, result, fault)
+
+        def fail(_lost: TransportLost) -> None:
+            """The transport tells every session of the death, turns included."""
+
+        self._last.ask(parts)
+        self._replay_unchecked = True
+        call = self._host.codec.prompt(self.id, parts, level)
+        self._call_id = self._host.connection.call(call, Pending(call.method, Phase.PROMPT, settle, fail))
+        self._sent = True
+        self._watch(turn, turn.count, 0)
+
+    def _answered(self, turn: AgentTurn, result: Any, fault: RpcFault | None) -> None:
+        if fault is not None:
+            self._host.codec.failed(self.id, fault)
+            self._settle(turn, self._read_fault(turn, fault))
+            return
+        finished = self._host.codec.replied(self.id, result)
+        if finished is not None:
+            self._settle(turn, finished)
+        elif turn.cancelling and not self._cancel_said:
+            self._tell_cancel()
+
+    def _read_fault(self, turn: AgentTurn, fault: RpcFault) -> Finished:
+        reading = self._provider.faults
+        message = self._host.connection.described(fault)
+        if turn.cancelling and fault.code in reading.cancelled:
+            if fault.code in reading.spoiled:
+                self._sealed = self._sealed or "the agent went on with a cancelled turn"
+            return Finished(StopReason.CANCELLED)
+        cause: PoolError = AgentFault(provider=self._provider.name, method="prompt", code=fault.code, message=message)
+        if fault.code in reading.unknown_session and reading.session_words.search(message):
+            cause = UnknownSession(provider=self._provider.name, session_id=self.id)
+            self._sealed = self._sealed or str(cause)
+        return Finished(StopReason.FAILED, str(cause), cause=cause)
+
+    def _settle(self, turn: AgentTurn, finished: Finished) -> None:
+        """The agent's turn is over; some agents send its last updates a little later."""
+        late = self._provider.late_updates
+        if late and finished.cause is None:
+            self._timers.append(self._loop.call_later(late, self._release, turn, finished))
+        else:
+            self._release(turn, finished)
+
+    def _release(self, turn: AgentTurn, finished: Finished) -> None:
+        """The session is free again; the consumer gets its end."""
+        if self._turn is not turn:
+            return
+        self._requests.drop_permissions()
+        self._requests.drop_calls()
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+        self._host.connection.forget(self._call_id)
+        if self._sent:
+            self._last.end(well=finished.reason in WELL)
+        self._turn, self._sent = None, False
+        self._last_turn_at = self._host.wall()
+        if turn.cancelling:
+            self._quiet_until = self._loop.time() + self._provider.cancel_quiet
+        turn.end(finished)
+        if self._unanswered is not None:
+            self._tell_answered(self._unanswered)
+
+    def _note_beginning(self, kind: type[AgentEvent]) -> None:
+        if kind in WORDS:
+            self._last.wordless = False
+        if self._unanswered is not None and kind in ANSWERS:
+            self._tell_answered(self._unanswered)
+        self._replay_unchecked = self._last.wordless or self._unanswered is not None
+
+    def _tell_answered(self, listener: Callable[[], None]) -> None:
+        """Behind whoever takes these words: they are not to wait for what follows. In a context of nobody."""
+        self._unanswered = None
+        self._loop.call_soon(listener, context=Context())
+
+    def _stop(self, turn: AgentTurn) -> None:
+        """`Turn.cancel` was called, or its consumer left."""
+        if self._turn is not turn:
+            return
+        if self._sent:
+            self._tell_cancel()
+            self._timers.append(self._loop.call_later(self._deadlines.cancel_grace, self._lose_patience, turn))
+        # After the cancel: an agent that hears "cancelled" for its question first may end the turn as if it were done.
+        self._requests.drop_permissions()
+
+    def _tell_cancel(self) -> None:
+        said = self._host.codec.cancel(self.id)
+        if said is not None:
+            self._cancel_said = True
+            self._host.connection.tell(said)
+
+    def _lose_patience(self, turn: AgentTurn) -> None:
+        if self._turn is turn:
+            grace = self._deadlines.cancel_grace
+            self.seal(f"the agent did not end the turn within {grace:.1f} s after it was cancelled")
+
+    def _give_up(self, turn: AgentTurn, finished: Finished) -> None:
+        """The consumer's end now; the agent's when it has stopped."""
+        turn.end(finished)
+        if not turn.cancelling:
+            turn.cancelling = True
+            self._stop(turn)
+
+    def _watch(self, turn: AgentTurn, seen: int, silent: int) -> None:
+        """Look for a sign of life every quarter of the limit."""
+        if self._turn is not turn:
+            return
+        limit = self._deadlines.prompt_inactivity
+        if turn.count != seen or self._requests.waiting:
+            silent = 0
+        elif silent >= SILENCE_TICKS:
+            cause = AgentSilent(provider=self._provider.name, method="prompt", waited=limit)
+            self._give_up(turn, Finished(StopReason.FAILED, str(cause), cause=cause))
+            return
+        step = limit / SILENCE_TICKS
+        self._timers = [timer for timer in self._timers if timer.when() > self._loop.time()]
+        self._timers.append(self._loop.call_later(step, self._watch, turn, turn.count, silent + 1))
+
+    def _strips(self, text: str) -> bool:
+        pattern = self._provider.strips
+        return pattern is not None and pattern.fullmatch(text) is not None
+
+    def _file(self, event: AgentEvent) -> None:
+        """What belongs to no turn."""
+        if not self._loading:
+            self.late += 1
+            self._host.late += 1
+            if self._quiet_until > self._loop.time():
+                self._quiet_until = self._loop.time() + self._provider.cancel_quiet
+            return
+        self._told_at = self._loop.time()
+        self._recital.record(event)
+
+    async def _close(self) -> bool:
+        turn = self._turn
+        if turn is not None:
+            turn.cancel()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._deadlines.close):
+                    await turn.ended()
+        self.seal("it was closed")
+        return await self._host.end_session(self)
+
+
+async def require_in_place(order: SeatOrder) -> None:
+    """Agents know a directory by its name only, so nothing is asked of them once it leads elsewhere.
+
+    A directory that is gone leads nowhere, and is the agent's to complain of. Raises `BadDirectory`. Does not suspend
+    while nothing has changed.
+    """
+    if order.folder is None:
+        return
+    try:
+        await order.folder.confirm()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise BadDirectory(order.cwd, error.strerror or str(error)) from error

@@ -1,0 +1,391 @@
+"""Does what the core decided: starts, opens, closes, stops. One coroutine for each kind of work.
+
+Rules:
+- Every piece of work ends by telling the core what came of it, whatever happened: a slot that starts is answered by
+  started, or failed and gone; a seat by opened, or failed and closed; a closing one by closed; a stopping one by gone.
+- A session is brought back when it is on no other way any more: its process has let it go, and a load that nobody waits
+  for was carried through and ended.
+- What fails halfway undoes its own half: the ticket of an open that failed is revoked, a process that did not shake
+  hands is reaped by `Transport.start`.
+- Nothing here decides. A typed error becomes an event; anything else is a bug: it is told as a failure too, so that no
+  claim waits for ever, and then raised for the crew to report.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+
+from ostler.pool.agent.session import AgentSession, require_in_place
+from ostler.pool.agent.session_transfers import SessionTransfers
+from ostler.pool.agent.transport import Transport
+from ostler.pool.core import events
+from ostler.pool.core.values import SlotId
+from ostler.pool.errors import (
+    AgentMissing,
+    AgentStartFailed,
+    BadDirectory,
+    LoadRefused,
+    Phase,
+    PoolError,
+    RecordIncomplete,
+    TransportLost,
+    UnknownSession,
+)
+from ostler.pool.launch.builder import Launch
+from ostler.pool.observer import Observer
+from ostler.pool.order import SeatOrder, SessionMemo
+from ostler.pool.ports import ToolPort, ToolSet, ToolTicket
+from ostler.pool.probe import BlockingProbe
+from ostler.pool.provider import CloseVerb
+from ostler.pool.runner.live import Failure, LiveObjects, LiveProcess, LiveSeat, PoolKey
+from ostler.process.errors import Blind, Survivors
+from ostler.process.folder import Descriptor, Folder
+
+log = logging.getLogger(__name__)
+
+StartTransport = Callable[[Launch], Awaitable[Transport]]
+
+
+@dataclass(frozen=True, slots=True)
+class SeatWish:
+    """What a seat's tools id stands for: a tool set, and perhaps a session of an earlier process.
+
+    `claim` tells two who want the same session back from each other: each seat is opened with its own claimer's memo,
+    and the wish of the one does not go with the other's.
+    """
+
+    tools: ToolSet | None = None
+    resume: SessionMemo | None = None
+    claim: int = 0
+
+    @property
+    def id(self) -> str:
+        """Seats of one id may stand in for each other."""
+        tools = "" if self.tools is None else self.tools.fingerprint or "empty"
+        return tools if self.resume is None else f"{tools}@{self.resume.session_id}#{self.claim}"
+
+
+class SeatNotOpened(PoolError):
+    """By the time the work began there was nothing left to open the seat on, or nobody to open it for."""
+
+    def __init__(self, chair: LiveSeat) -> None:
+        super().__init__(f"seat {chair.seat} was not opened: the process of slot {chair.slot} or its claimer went away")
+        self.seat = chair.seat
+        self.slot = chair.slot
+
+
+class ActionRunner:
+    """The work of one pool."""
+
+    def __init__(
+        self,
+        *,
+        roster: LiveObjects,
+        tell: Callable[[events.CoreEvent], None],
+        start: StartTransport,
+        wishes: Mapping[str, SeatWish],
+        tool_port: ToolPort | None,
+        observer: Observer,
+        clock: Callable[[], float],
+        chance: Callable[[], float],
+    ) -> None:
+        self._roster = roster
+        self._tell = tell
+        self._start = start
+        self._wishes = wishes
+        self._tool_port = tool_port
+        self._observer = observer
+        self._clock = clock
+        self._chance = chance
+        self._told_unkeyed: set[str] = set()
+        self._moving = SessionTransfers()
+        self._looks: BlockingProbe[Descriptor] = BlockingProbe()
+        self._folders: dict[str, Folder] = {}
+
+    def not_launched(self, slot: SlotId, key: PoolKey, error: PoolError | ValueError) -> None:
+        """A start that cannot even be put together any more: the program or a setting is gone."""
+        if isinstance(error, PoolError):
+            self._roster.failures[key] = Failure(error, self._clock())
+        self._observer.started(key.key.provider, "failed", Phase.SPAWN.value, 0.0)
+        self._tell(events.SlotStartFailed(slot, Phase.SPAWN.value, str(error), self._chance(), retryable=False))
+        self._tell(events.SlotGone(slot))
+
+    async def start_slot(self, running: LiveProcess) -> None:
+        """Start the process of a slot."""
+        provider = running.launch.provider.name
+        self._tell_unkeyed(running.launch)
+        try:
+            transport = await self._start(running.launch)
+        except BaseException as error:
+            self._report_failed_start(running, error)
+            if not isinstance(error, PoolError):
+                raise
+            return
+        running.end = transport.take_ownership()
+        if running.stopping:
+            await self._end(running, running.end, hard=True)
+            return
+        transport.adopt(running.key.key)
+        running.transport = transport
+        running.ready_at = self._clock()
+        self._observer.started(provider, "started", "", running.ready_at - running.begun)
+        self._tell(events.SlotStarted(running.slot, self._chance()))
+        transport.on_lost(lambda lost: self._tell_death(running, lost, ours=transport.closing))
+
+    def _tell_unkeyed(self, launch: Launch) -> None:
+        """Once for each provider. No reason not to start it: its key may be where nobody told us to look."""
+        provider = launch.provider
+        if launch.unkeyed and provider.name not in self._told_unkeyed:
+            self._told_unkeyed.add(provider.name)
+            log.warning("%s: %s; %s", provider.name, launch.unkeyed, provider.advice())
+
+    def start_over(self, running: LiveProcess) -> None:
+        """The work of the start has ended, or was cancelled before it began; without a process the slot is gone."""
+        if running.transport is None:
+            self._gone(running)
+
+    def _report_failed_start(self, running: LiveProcess, error: BaseException) -> None:
+        phase = error.phase.value if isinstance(error, AgentStartFailed) else "spawn"
+        if not running.stopping:
+            if isinstance(error, PoolError):
+                self._roster.failures[running.key] = Failure(error, self._clock())
+            self._observer.started(running.launch.provider.name, "failed", phase, self._clock() - running.begun)
+            self._tell(
+                events.SlotStartFailed(
+                    running.slot,
+                    phase,
+                    str(error) or type(error).__name__,
+                    self._chance(),
+                    retryable=not isinstance(error, AgentMissing),
+                    shortage=isinstance(error, AgentStartFailed) and error.shortage,
+                )
+            )
+        self._gone(running)
+
+    def _tell_death(self, running: LiveProcess, lost: TransportLost, *, ours: bool) -> None:
+        """`ours`: a session was ended, and with it the process, as the provider declares. That is no failure, unless
+        the session was still being opened: then the report of the open is also the report of this end."""
+        if running.stopping:
+            return
+        if not ours:
+            self._roster.failures[running.key] = Failure(lost, self._clock())
+            self._tell(events.SlotDied(running.slot, str(lost)))
+        elif not self._roster.opens_on(running.slot):
+            self._tell(events.SlotSpent(running.slot))
+
+    async def stop_slot(self, running: LiveProcess, *, hard: bool) -> None:
+        """End a process that had started."""
+        if running.end is not None:
+            await self._end(running, running.end, hard=hard)
+
+    async def _end(self, running: LiveProcess, end: Callable[[bool], Awaitable[None]], *, hard: bool) -> None:
+        try:
+            await end(hard)
+        except (Survivors, Blind) as error:
+            # Nobody can end these, or even see them: they stay in the ledger for the next start. To wait for them would
+            # keep the slot, and with it the shutdown of the pool, for ever.
+            log.error("%s: %s", running.key, error)  # noqa: TRY400 (the line names the processes; a trace adds nothing)
+            self._observer.noted(running.launch.provider.name, "survivors", "")
+        finally:
+            self._gone(running)
+
+    def _gone(self, running: LiveProcess) -> None:
+        if self._roster.slots.pop(running.slot, None) is not None:
+            # In the step that takes the process out of the books, so that whoever adds the living ones counts it once.
+            for kind, count in running.transport.dropped.items() if running.transport else ():
+                self._observer.dropped(running.launch.provider.name, kind, count)
+            self._close_unused_folders()
+            self._tell(events.SlotGone(running.slot))
+
+    async def open_seat(self, chair: LiveSeat) -> None:
+        """Open an agent session on a running process."""
+        running = self._roster.slots.get(chair.slot)
+        wish = self._wishes.get(chair.tools)
+        if running is None or running.transport is None or wish is None:
+            self._report_failed_open(chair, running, SeatNotOpened(chair), clean=True)
+            return
+        with ExitStack() as ways:
+            leaked = running.transport.leaked
+            try:
+                if wish.resume is not None:
+                    await self._wait_for(wish.resume.session_id, chair, running.launch.settings.deadlines.close)
+                    ways.enter_context(self._moving.under_way(wish.resume.session_id))
+                await self._enter(running.transport, chair, wish, running.key.key.cwd)
+            except BaseException as error:
+                self._report_failed_open(chair, running, error, clean=running.transport.leaked == leaked)
+                if not isinstance(error, PoolError):
+                    raise
+                return
+            chair.ready_at = self._clock()
+            self._observer.opened(running.launch.provider.name, "opened", chair.ready_at - chair.begun)
+            if chair.unwanted:
+                await self.close_seat(chair)
+                return
+        self._tell(events.SeatOpened(chair.seat))
+
+    async def _wait_for(self, session_id: str, chair: LiveSeat, patience: float) -> None:
+        if self._moving.is_under_way(session_id):
+            self._tell_made(chair)  # its agent is not asked yet, and others are not to wait for that
+            await self._moving.settled(session_id, patience)
+            if chair.unwanted:
+                raise SeatNotOpened(chair)
+
+    def _tell_made(self, chair: LiveSeat) -> None:
+        """Once. What a seat asks its agent after that (a load that had to wait, an open after a load that is not
+        believed) is kept in its turn by the agent's gate alone."""
+        if not chair.made:
+            chair.made = True
+            if not chair.unwanted:
+                self._tell(events.SeatMade(chair.seat))
+
+    def _tell_broken(self, chair: LiveSeat) -> None:
+        """The relay is gone for good. That of an agent which has ended is no news: its end takes its seats along."""
+        chair.relay_gone = True
+        running = self._roster.slots.get(chair.slot)
+        if running is None or running.stopping or running.transport is None or running.transport.connection.gone():
+            return
+        if chair.ready_at is not None and not chair.unwanted:
+            self._tell(events.SeatBroken(chair.seat))
+
+    def _report_failed_open(
+        self, chair: LiveSeat, running: LiveProcess | None, error: BaseException, *, clean: bool
+    ) -> None:
+        self._roster.chairs.pop(chair.seat, None)
+        self._close_unused_folders()
+        if running is not None:
+            if isinstance(error, PoolError):
+                self._roster.failures[running.key] = Failure(error, self._clock())
+            outcome = "lost" if isinstance(error, TransportLost) or running.stopping else "failed"
+            self._observer.opened(running.launch.provider.name, outcome, self._clock() - chair.begun)
+        text = str(error) or type(error).__name__
+        self._tell(events.SeatOpenFailed(chair.seat, text))
+        if running is not None and not running.stopping and running.transport and running.transport.closing:
+            # The half of a session was ended, and with it the process. Only now: before, those who wait for the seat
+            # would hear of an end and not of its reason.
+            self._tell(events.SlotDied(running.slot, text))
+        # The core closes what was opening, and there is nothing left that could answer it later.
+        self._tell(events.SeatClosed(chair.seat, clean))
+
+    async def _enter(self, transport: Transport, chair: LiveSeat, wish: SeatWish, cwd: str) -> None:
+        if wish.resume is not None:
+            memo, made = wish.resume, partial(self._tell_made, chair)
+            try:
+                await self._sit(transport, chair, wish, cwd, lambda order: transport.load(memo, order, made))
+            except (LoadRefused, UnknownSession):
+                # The agent cannot bring it back: the caller replays its transcript into a fresh session.
+                chair.restored = False
+            except RecordIncomplete as error:
+                log.warning("a session is opened anew and told the conversation: %s", error)
+                chair.restored = False
+            except AgentStartFailed as error:
+                # The same, said in a way that its provider did not declare. Where the agent itself is out of order,
+                # the fresh session fails too, and that failure counts.
+                if error.phase is not Phase.SESSION_LOAD:
+                    raise
+                log.warning("a session is opened anew, since it could not be loaded: %s", error)
+                chair.restored = False
+            else:
+                chair.restored = True
+                return
+        await self._sit(transport, chair, wish, cwd, transport.open)
+
+    async def _sit(
+        self,
+        transport: Transport,
+        chair: LiveSeat,
+        wish: SeatWish,
+        cwd: str,
+        enter: Callable[[SeatOrder], Awaitable[AgentSession]],
+    ) -> None:
+        ticket = None
+        if wish.tools is not None and self._tool_port is not None:
+            ticket = self._tool_port.open(wish.tools.definitions)
+        try:
+            if ticket is not None:
+                ticket.owned_by(transport.identity)
+            order = SeatOrder(cwd=cwd, policy=chair.policy, ticket=ticket, folder=self._folder(cwd))
+            await require_in_place(order)
+            session = await enter(order)
+            await self._require_stayed(session, order)
+            if ticket is not None:
+                if transport.provider.states_session:
+                    ticket.witnessed_by(session.id)
+                await self._require_relay(transport, chair, ticket, session)
+        except BaseException:
+            if ticket is not None:
+                ticket.revoke()
+            raise
+        chair.session, chair.ticket = session, ticket
+
+    def _folder(self, cwd: str) -> Folder:
+        """One for all sessions of a directory, open as long as there is one."""
+        folder = self._folders.get(cwd)
+        if folder is None:
+            folder = self._folders[cwd] = Folder(cwd, self._looks)
+        return folder
+
+    def _close_unused_folders(self) -> None:
+        """A directory without sessions may be unmounted, whatever still refers to a session that was there."""
+        slots = self._roster.slots
+        used = {slots[chair.slot].key.key.cwd for chair in self._roster.chairs.values() if chair.slot in slots}
+        for cwd in [cwd for cwd in self._folders if cwd not in used]:
+            self._folders.pop(cwd).close()
+
+    async def _require_stayed(self, session: AgentSession, order: SeatOrder) -> None:
+        """While the agent opened the session its directory may have been swapped for a link."""
+        try:
+            await require_in_place(order)
+        except BadDirectory:
+            await session.close()
+            raise
+
+    async def _require_relay(
+        self, transport: Transport, chair: LiveSeat, ticket: ToolTicket, session: AgentSession
+    ) -> None:
+        """A relay that came, listed its tools and died before we look would only be missed by its first call."""
+        ticket.on_gone(lambda: self._tell_broken(chair))
+        if chair.relay_gone:
+            await session.close()
+            waited = self._clock() - chair.begun
+            why = "the agent connected to its tools and lost them at once; did its tool relay die?"
+            raise transport.connection.failure(Phase.TOOLS, why, waited)
+
+    async def close_seat(self, chair: LiveSeat) -> None:
+        """End a seat: nothing can be called with its ticket from here on."""
+        self._roster.chairs.pop(chair.seat, None)
+        clean = False
+        try:
+            if chair.ticket is not None:
+                chair.ticket.revoke()
+            if chair.session is not None:
+                with self._moving.under_way(chair.session.id):
+                    clean = await chair.session.close()
+            if chair.ticket is not None and (clean or self._never_closes(chair)):
+                chair.ticket.dismiss()
+        finally:
+            self._close_unused_folders()
+            # Also when a ticket fails, which is somebody else's code: the core holds the place until it is told.
+            self._tell(events.SeatClosed(chair.seat, clean))
+
+    def _never_closes(self, chair: LiveSeat) -> bool:
+        running = self._roster.slots.get(chair.slot)
+        return running is not None and running.launch.provider.close is CloseVerb.NONE
+
+    async def probe_slot(self, slot: SlotId) -> None:
+        """Ask a process for a sign of life."""
+        transport = self._roster.transport(slot)
+        alive = transport is not None and await transport.probe()
+        self._tell(events.ProbeAnswered(slot) if alive else events.ProbeMissed(slot))
+
+    async def weigh_slot(self, running: LiveProcess) -> None:
+        """Measure the memory of a process tree."""
+        if running.transport is not None:
+            before = self._roster.seated(running.slot)
+            found = await running.transport.memory()
+            running.memory = found.pss
+            if running.slot in self._roster.slots:
+                # Those that came or went meanwhile may not be in it.
+                sessions = min(before, self._roster.seated(running.slot))
+                self._tell(events.MemorySampled(running.slot, found.pss, found.own, sessions))

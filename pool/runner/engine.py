@@ -1,0 +1,405 @@
+"""Feeds the core and performs its actions: the only place where events go in and actions come out.
+
+Rules:
+- `tell` may be called from anywhere on the loop, also from within an action: events are handled one after the other,
+  each with all its actions performed before the next.
+- An action is performed without waiting: what takes time becomes work of the crew, which tells the core its outcome.
+- A claim is answered by `Grant` or `Refuse`, at once or through a future, exactly once.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from ostler.metrics.loops import Loops
+from ostler.pool.core import actions, events
+from ostler.pool.core.machine import PoolCore
+from ostler.pool.core.settings import Limits
+from ostler.pool.core.values import ClaimId, Counted, LeaseId
+from ostler.pool.errors import PoolClosed, PoolError
+from ostler.pool.lease import LeaseState
+from ostler.pool.observer import Observer
+from ostler.pool.ports import PermissionPolicy, ToolPort
+from ostler.pool.runner.actions import ActionRunner, SeatWish, StartTransport
+from ostler.pool.runner.launch_cache import LaunchCache
+from ostler.pool.runner.launch_refresh import LaunchRefresh
+from ostler.pool.runner.live import LiveObjects, LiveProcess, LiveSeat, PoolKey, SeatPolicy, pool_key
+from ostler.pool.tasks import TaskOwner
+
+log = logging.getLogger(__name__)
+TICK_AGAIN = 1.0
+"""Seconds until the next tick after one that failed."""
+ClaimAnswer = actions.Grant | actions.Refuse
+# What an operator should see without looking for it. A death has its own warning, by the transport that died.
+LEVELS = MappingProxyType(
+    {
+        Counted.START_FAILED: logging.WARNING,
+        Counted.BREAKER_OPENED: logging.WARNING,
+        Counted.CEILING_TOO_LOW: logging.WARNING,
+        Counted.STOP_OVERDUE: logging.WARNING,
+        Counted.STALE: logging.DEBUG,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What an engine stands on once it is started."""
+
+    loop: asyncio.AbstractEventLoop
+    crew: TaskOwner
+
+
+class Engine:
+    """Core, crew and roster of one pool."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        *,
+        catalogue: LaunchCache,
+        start_transport: StartTransport,
+        tool_port: ToolPort | None,
+        house_policy: PermissionPolicy,
+        observer: Observer,
+        clock: Callable[[], float],
+        chance: Callable[[], float],
+        loops: Loops,
+    ) -> None:
+        self.core = PoolCore(limits)
+        self.roster = LiveObjects()
+        self._catalogue = catalogue
+        self._observer = observer
+        self._clock = clock
+        self._loops = loops
+        self._ticks = loops.add("the pool's clock")
+        self._house_policy = house_policy
+        self._wishes: dict[str, SeatWish] = {}
+        self._hand = ActionRunner(
+            roster=self.roster,
+            tell=self.tell,
+            start=start_transport,
+            wishes=self._wishes,
+            tool_port=tool_port,
+            observer=observer,
+            clock=clock,
+            chance=chance,
+        )
+        self.makings = LaunchRefresh(catalogue, self.core, self.tell)
+        self._waiting: dict[ClaimId, asyncio.Future[ClaimAnswer]] = {}
+        self._early: dict[ClaimId, ClaimAnswer] = {}
+        self._inbox: deque[events.CoreEvent] = deque()
+        self._pumping = False
+        self._closed = False
+        self._empty = asyncio.Event()
+        self._ground: Ground | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self._watch_every = 0.0
+        self._perform: dict[type, Callable[..., None]] = {
+            actions.StartSlot: self._start_slot,
+            actions.AdoptSlot: self._adopt_slot,
+            actions.StopSlot: self._stop_slot,
+            actions.OpenSeat: self._open_seat,
+            actions.CloseSeat: self._close_seat,
+            actions.Grant: self._grant,
+            actions.Refuse: self._answer,
+            actions.MoveRequested: self._move,
+            actions.SeatsLost: self._seats_lost,
+            actions.Probe: self._probe,
+            actions.WakeAt: self._wake_at,
+            actions.ForgetKey: self._forget_key,
+            actions.Notable: self._note,
+        }
+
+    # --- life ---
+
+    def start(self, loop: asyncio.AbstractEventLoop, *, watch_every: float) -> None:
+        """Bind to a loop."""
+        self._ground = Ground(loop, TaskOwner(loop, self._work_died))
+        self._watch_every = watch_every
+        # Apart: a file system that does not answer holds up the one, and memory is watched all the same.
+        self.work(self._watch_memory(), "memory watch")
+        self.work(self._watch_makings(), "watch of files")
+
+    async def stop(self) -> None:
+        """Refuse every claim, end every process, wait until nothing is left."""
+        self._closed = True
+        if self._ground is None:
+            return
+        self.tell(events.Shutdown())
+        while self.roster.slots:
+            self._empty.clear()
+            await self._empty.wait()
+        await self._ground.crew.disband()
+        self._ticks.stopped()
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    async def _watch_memory(self) -> None:
+        await self._loops.add("the watch of the agents' memory").repeat(lambda: self._watch_every, self._weigh_all)
+
+    async def _weigh_all(self) -> None:
+        for running in list(self.roster.slots.values()):
+            try:
+                await self._hand.weigh_slot(running)
+            except (OSError, RuntimeError) as error:
+                # Out of descriptors or threads, for instance: this look is lost, not all that follow.
+                log.warning("cannot measure the memory of %s: %s", running.key, error)
+        self._forget_wishes()
+        self._forget_failures()
+
+    async def _watch_makings(self) -> None:
+        loop = self._loops.add("the watch of the files that agents are started from")
+        await loop.repeat(lambda: self._watch_every, self.makings.look_anew)
+
+    def _forget_wishes(self) -> None:
+        used = self.core.tools_in_use()
+        for name in [name for name, wish in self._wishes.items() if wish.resume is None and name not in used]:
+            del self._wishes[name]
+
+    def _forget_failures(self) -> None:
+        """A spare outlives the key that it was started for, and may die when nobody knows that key any more."""
+        for key in [key for key in self.roster.failures if not self.makings.knows(key)]:
+            del self.roster.failures[key]
+
+    @property
+    def _bound(self) -> Ground:
+        if self._ground is None:
+            raise RuntimeError("the pool was not started: `await pool.start()`, or use it as a context manager")
+        return self._ground
+
+    def reload(self, limits: Limits, *, watch_every: float) -> None:
+        """Other limits from now on. Raises `SettingsError`, and then nothing has changed."""
+        self.require_open()
+        if limits != self.core.books.limits:
+            self.tell(events.LimitsChanged(limits))
+        self._watch_every = watch_every
+
+    def cool_shared(self) -> None:
+        """Let every shared process end when its sessions have moved, and keep none warm."""
+        for key in self.makings.known():
+            if not key.private:
+                self.tell(events.StopWarming(key))
+
+    # --- events in ---
+
+    def tell(self, event: events.CoreEvent) -> None:
+        """Let the core decide, and do what it says."""
+        self._inbox.append(event)
+        if self._pumping:
+            return
+        self._pumping = True
+        try:
+            while self._inbox:
+                for action in self.core.handle(self._inbox.popleft(), self._clock()):
+                    self._do(action)
+        finally:
+            self._pumping = False
+        if not self.roster.slots:
+            self._empty.set()
+
+    def _do(self, action: actions.Action) -> None:
+        try:
+            self._perform[type(action)](action)
+        except Exception as error:  # noqa: BLE001 (the core has booked this action and all that follow: they must be done)
+            self._work_died(type(action).__name__, error)
+
+    def remember(self, wish: SeatWish) -> str:
+        """The core's name for what a seat is opened with."""
+        self._wishes.setdefault(wish.id, wish)
+        return wish.id
+
+    def failure(self, key: PoolKey) -> PoolError | None:
+        """The last start or open failure of a key."""
+        failed = self.roster.failures.get(key)
+        return None if failed is None else failed.error
+
+    def forget_resume(self, wish: SeatWish) -> None:
+        """A wish that names one session is of use to one claim only."""
+        if wish.resume is not None:
+            self._wishes.pop(wish.id, None)
+
+    def release(self, tenure: LeaseState) -> None:
+        """The holder is done."""
+        tenure.moved.set()
+        if self.roster.tenures.pop(tenure.lease, None) is not None:
+            self.tell(events.LeaseReleased(LeaseId(tenure.lease), tenure.generation))
+
+    def require_open(self) -> None:
+        """Raise `PoolClosed` once the shutdown has begun."""
+        if self._closed:
+            raise PoolClosed
+
+    def order(self, event: events.CoreEvent) -> None:
+        """Tell the core an operator's wish. Raises `PoolClosed`."""
+        self.require_open()
+        self.tell(event)
+
+    def ask(self, claim: events.Claim) -> "ClaimAnswer | asyncio.Future[ClaimAnswer]":
+        """Put a claim before the core. A warm pool answers at once, without a turn of the loop."""
+        self.require_open()
+        self.tell(claim)
+        early = self._early.pop(claim.claim, None)
+        if early is not None:
+            return early
+        future: asyncio.Future[ClaimAnswer] = self._bound.loop.create_future()
+        self._waiting[claim.claim] = future
+        return future
+
+    def abandon(self, claim: ClaimId) -> None:
+        """The claimer is gone, perhaps with a grant under way to it."""
+        self._waiting.pop(claim, None)
+        for tenure in [tenure for tenure in self.roster.tenures.values() if tenure.claim == claim]:
+            del self.roster.tenures[tenure.lease]
+        self.tell(events.ClaimAbandoned(claim))
+
+    # --- actions out ---
+
+    def _start_slot(self, action: actions.StartSlot) -> None:
+        key = pool_key(action.key)
+        if (unmade := self.makings.failed(key)) is not None:
+            self._hand.not_launched(action.slot, key, unmade)
+            return
+        try:
+            made = self._catalogue.spare(key.key) if action.spare else self._catalogue.launch(key.key)
+        except (PoolError, ValueError) as error:
+            self._hand.not_launched(action.slot, key, error)
+            return
+        running = LiveProcess(action.slot, key, made, self._clock())
+        self.roster.slots[action.slot] = running
+        running.task = self.work(self._hand.start_slot(running), f"start {action.slot}")
+        # Cancelled before its first step, the work never runs and tells nothing: the slot would close for ever.
+        running.task.add_done_callback(lambda _: self._hand.start_over(running), context=Context())
+
+    def _adopt_slot(self, action: actions.AdoptSlot) -> None:
+        self.roster.slots[action.slot].adopt(pool_key(action.key))
+
+    def _stop_slot(self, action: actions.StopSlot) -> None:
+        running = self.roster.slots.get(action.slot)
+        if running is None:
+            return
+        running.stopping = True
+        # The core orders no close for the parked seats of a process that ends: they end with it.
+        for chair in [chair for chair in self.roster.chairs.values() if chair.slot == action.slot]:
+            self._leave_chair(chair)
+        if running.transport is None and running.task is not None:
+            running.task.cancel()
+        else:
+            self.work(self._hand.stop_slot(running, hard=action.hard), f"stop {action.slot}")
+
+    def _open_seat(self, action: actions.OpenSeat) -> None:
+        chair = LiveSeat(action.seat, action.slot, action.tools, SeatPolicy(self._house_policy), self._clock())
+        self.roster.chairs[action.seat] = chair
+        self.work(self._hand.open_seat(chair), f"open {action.seat}")
+
+    def _close_seat(self, action: actions.CloseSeat) -> None:
+        chair = self.roster.chairs.get(action.seat)
+        if chair is None:
+            return
+        chair.unwanted = True
+        if chair.ready_at is not None:
+            self.work(self._hand.close_seat(chair), f"close {action.seat}")
+
+    def _grant(self, action: actions.Grant) -> None:
+        if action.seat is not None:
+            chair = self.roster.chairs[action.seat]
+            running = self.roster.slots[action.slot]
+            if chair.session is not None and not running.has_answered:
+                chair.session.on_answer(partial(self._heard, running, action.lease))
+            self.roster.tenures[action.lease] = LeaseState(
+                lease=action.lease,
+                claim=action.claim,
+                generation=action.generation,
+                since=self._clock(),
+                key=pool_key(action.key).key,
+                slot=action.slot,
+                seat=action.seat,
+            )
+        self._answer(action)
+
+    def _heard(self, running: LiveProcess, lease: LeaseId) -> None:
+        # Whoever heard the end of a turn without an answer may have released its seat by now. Then the core hears of
+        # nothing, so the next to sit there is still to be listened to.
+        if lease not in self.roster.tenures:
+            return
+        running.has_answered = True
+        self.tell(events.Answered(lease))
+
+    def _answer(self, action: ClaimAnswer) -> None:
+        future = self._waiting.pop(action.claim, None)
+        if future is None:
+            self._early[action.claim] = action
+        elif not future.done():
+            future.set_result(action)
+
+    def _move(self, action: actions.MoveRequested) -> None:
+        tenure = self.roster.tenures.get(action.lease)
+        if tenure is not None:
+            tenure.move = action.cause.value
+            tenure.moved.set()
+
+    def _seats_lost(self, action: actions.SeatsLost) -> None:
+        transport = self.roster.transport(action.slot)
+        lost = transport.lost if transport is not None else None
+        for lease in action.leases:
+            tenure = self.roster.tenures.pop(lease, None)
+            if tenure is not None:
+                if (chair := self.roster.chairs.get(tenure.seat)) is not None:
+                    self._leave_chair(chair)
+                tenure.lost = lost or PoolError(action.text or f"the process was ended: {action.cause.value}")
+                tenure.moved.set()
+
+    def _leave_chair(self, chair: LiveSeat) -> None:
+        chair.unwanted = True
+        if chair.ready_at is None:
+            return  # its open is under way, and closes it
+        self.roster.chairs.pop(chair.seat, None)
+        if chair.ticket is not None:
+            chair.ticket.revoke()
+
+    def _probe(self, action: actions.Probe) -> None:
+        self.work(self._hand.probe_slot(action.slot), f"probe {action.slot}")
+
+    def _wake_at(self, action: actions.WakeAt) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._set_alarm(max(0.0, action.time - self._clock()))
+
+    def _set_alarm(self, delay: float) -> None:
+        # In a context of its own: each Tick sets the next alarm, so a request's context would be handed on for ever.
+        self._alarm = self._bound.loop.call_later(delay, self._tick, context=Context())
+
+    def _tick(self) -> None:
+        with self._ticks.round():
+            self.tell(events.Tick())
+        if self._ticks.failures:
+            # The core did not come to say when to wake it: nothing would time out or be swept any more.
+            self._set_alarm(TICK_AGAIN)
+
+    def _forget_key(self, action: actions.ForgetKey) -> None:
+        key = pool_key(action.key)
+        self.makings.forget(key)
+        self.roster.failures.pop(key, None)
+
+    def _note(self, action: actions.Notable) -> None:
+        provider = "" if action.key is None else pool_key(action.key).key.provider
+        cause = "" if action.cause is None else action.cause.value
+        self._observer.noted(provider, action.what.value, cause)
+        level = LEVELS.get(action.what, logging.INFO)
+        log.log(level, "%s: %s %s %s", action.what.value, action.key, cause, action.text)
+
+    def work(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Do something beside everything else; the crew owns it."""
+        if self._ground is None:
+            work.close()
+        return self._bound.crew.start(work, name)
+
+    def _work_died(self, name: str, error: BaseException) -> None:
+        log.error("pool work %r died of a bug: %r", name, error, exc_info=error)
+        self._observer.noted("", "bug", type(error).__name__)

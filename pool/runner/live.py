@@ -1,0 +1,162 @@
+"""The living things behind the core's ids: which transport is which slot, which agent session is which seat.
+
+Rules: the core decides, the roster only finds. An entry is made when the core asks for the thing and removed when the
+core was told that it is gone, so the roster can never hold more than the core knows of.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import cast
+
+from ostler.pool.agent.session import AgentSession
+from ostler.pool.agent.transport import Transport
+from ostler.pool.core.values import Key, LeaseId, SeatId, SlotId
+from ostler.pool.errors import PoolError
+from ostler.pool.events import PermissionAsked
+from ostler.pool.keys import TransportKey
+from ostler.pool.launch.builder import Launch
+from ostler.pool.lease import LeaseState
+from ostler.pool.ports import PermissionChoice, PermissionPolicy, ToolTicket
+
+
+@dataclass(frozen=True, slots=True)
+class PoolKey:
+    """What the core calls a key: a transport key, shared by everybody or by the sessions of one owner, or for processes
+    that serve one session each."""
+
+    key: TransportKey
+    private: bool = False
+    owner: str | None = None
+    """Whose sessions alone may share its processes; None: whoever asks, or nobody yet (see `PoolSettings.share`)."""
+
+    def __str__(self) -> str:
+        whose = "" if self.owner is None else f" of {self.owner or 'the unnamed owner'}"
+        return f"{self.key}, own process" if self.private else f"{self.key}{whose}"
+
+
+def pool_key(key: Key) -> PoolKey:
+    """The core hands back the very keys it was given, and it is given no others."""
+    return cast("PoolKey", key)
+
+
+class SeatPolicy:
+    """A permission policy that is known only when the seat is claimed; until then the answer is the house's."""
+
+    def __init__(self, house: PermissionPolicy) -> None:
+        self.answer = house
+
+    async def __call__(self, session_id: str, asked: PermissionAsked, /) -> PermissionChoice:
+        return await self.answer(session_id, asked)
+
+
+@dataclass(eq=False)
+class LiveProcess:
+    """One slot: a process that starts, runs, or is being stopped."""
+
+    slot: SlotId
+    key: PoolKey
+    launch: Launch
+    begun: float
+    task: asyncio.Task[None] | None = None
+    transport: Transport | None = None
+    end: Callable[[bool], Awaitable[None]] | None = None
+    """The one way to end the process; whoever else has the transport cannot."""
+    ready_at: float | None = None
+    memory: int = 0
+    stopping: bool = False
+    has_answered: bool = False
+    """It has answered somebody."""
+
+    def adopt(self, key: PoolKey) -> None:
+        """A spare has found whom it serves, perhaps before it is up."""
+        self.key = key
+        self.launch = replace(self.launch, key=key.key)
+        if self.transport is not None:
+            self.transport.adopt(key.key)
+
+
+@dataclass(eq=False)
+class LiveSeat:
+    """One seat: an agent session that opens, waits, serves, or is being closed."""
+
+    seat: SeatId
+    slot: SlotId
+    tools: str
+    policy: SeatPolicy
+    begun: float
+    session: AgentSession | None = None
+    ticket: ToolTicket | None = None
+    made: bool = False
+    """Its agent has answered."""
+    ready_at: float | None = None
+    relay_gone: bool = False
+    restored: bool = False
+    unwanted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The last start or open of a key that failed, or the last death: kept while the key is known, so without the
+    frames of the work that failed, which hold its process, its session and its tools."""
+
+    error: PoolError
+    at: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "error", self.error.alone())
+
+
+class WorkKind(Enum):
+    """What takes its time."""
+
+    START = "start"
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """A start or an open that has not ended yet."""
+
+    provider: str
+    work: WorkKind
+    seconds: float
+
+
+@dataclass
+class LiveObjects:
+    """Everything that lives, by id."""
+
+    slots: dict[SlotId, LiveProcess] = field(default_factory=dict)
+    chairs: dict[SeatId, LiveSeat] = field(default_factory=dict)
+    tenures: dict[LeaseId, LeaseState] = field(default_factory=dict)
+    failures: dict[PoolKey, Failure] = field(default_factory=dict)
+    """By key, typed: what a refusal of the core quotes."""
+
+    def transport(self, slot: SlotId) -> Transport | None:
+        """The process of a slot, if it is up."""
+        running = self.slots.get(slot)
+        return running.transport if running else None
+
+    def opens_on(self, slot: SlotId) -> bool:
+        """Whether a seat is being opened there, be it that nobody wants it any more."""
+        return any(chair.slot == slot and chair.ready_at is None for chair in self.chairs.values())
+
+    def seated(self, slot: SlotId) -> int:
+        """The sessions there that its agent has made."""
+        return sum(chair.slot == slot and chair.session is not None for chair in self.chairs.values())
+
+    def under_way(self, now: float) -> list[UnderWay]:
+        """Whatever is being started or opened, and is still wanted."""
+        starts = [
+            UnderWay(one.key.key.provider, WorkKind.START, now - one.begun)
+            for one in self.slots.values()
+            if one.transport is None and not one.stopping
+        ]
+        opens = [
+            UnderWay(self.slots[one.slot].key.key.provider, WorkKind.OPEN, now - one.begun)
+            for one in self.chairs.values()
+            if one.ready_at is None and not one.unwanted and one.slot in self.slots
+        ]
+        return starts + opens

@@ -1,0 +1,42 @@
+"""What to run, as a value. Equal commands start equal processes; secrets are in no repr."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ostler.process.errors import CommandError
+from ostler.process.reaper.proc import MARKER
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One process to be: `label` names it in errors, logs and the ledger (usually the transport key)."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str] = field(repr=False)
+    label: str = "agent"
+    exact_cwd: bool = False
+    """Whether `cwd` is canonical: the start fails if that very name leads elsewhere by then."""
+    prefix: tuple[str, ...] = ()
+    """Put before argv: a sandbox or a scope, e.g. `("bwrap", ...)` or `("systemd-run", "--scope")`."""
+    rlimits: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """`resource.RLIMIT_*` to (soft, hard), set from outside once the process runs."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """Never to be shown from its stderr; variables named like secrets are added by themselves."""
+
+    def __post_init__(self) -> None:
+        if not self.argv or not self.argv[0]:
+            raise CommandError(f"{self.label}: the command is empty")
+        texts = (*self.line, str(self.cwd), *self.env.keys(), *self.env.values())
+        if any("\0" in text for text in texts):
+            raise CommandError(f"{self.label}: NUL byte in argv, cwd or environment")
+        if any(not name or "=" in name for name in self.env):
+            raise CommandError(f"{self.label}: environment names must be non-empty and without '='")
+
+    @property
+    def line(self) -> tuple[str, ...]:
+        return (*self.prefix, *self.argv)
+
+    def marked_env(self, mark: str) -> dict[str, str]:
+        return {**self.env, MARKER: mark}

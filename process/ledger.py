@@ -1,0 +1,245 @@
+"""The spawn ledger: what was started, on disk before it is started, so that the next gateway can end it.
+
+One directory per gateway run, and all that identifies the run is in its name, so that there is no
+half-written owner: `spawns/<instance>.<pid>.<start>.<boot>.<pid namespace>/<n>`. One file per spawn: a line
+with label and leash before the start, a line with pid and start time after it. A torn or empty file still
+says what matters, by its name. No fsync: it must survive our death, not the machine's, and a machine that
+dies takes the agents with it.
+
+A start waits for its announcement on the loop, and a new file is what takes longest in it: a third of a
+millisecond on a busy ext4, ten times as long as a new name for a file that is there. So one is kept spare,
+beside the spawns, where nobody takes it for one of them; `make_spare` is for a thread.
+
+A leash that nobody held any more may be somebody else's pipe one day: the kernel gives pipes and sockets numbers of 32
+bits, one after the other. So a leash is believed for an hour after it was written, in which no machine makes four
+thousand million of them. The reaper needs no such rule: it comes within seconds.
+"""
+
+import errno
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from ostler.process.errors import RuntimeDirError
+from ostler.process.reaper.pipe_inodes import PipeInodes
+from ostler.process.reaper.proc import ProcessIdentity, is_alive, read_stat
+
+INSTANCE = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_RUN = re.compile(r"([A-Za-z0-9_-]{1,64})\.(\d+)\.(\d+)\.([0-9a-f]+)\.(\d+)")
+_MAX_FILE = 65_536
+_LEASH_HOLDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One life of a gateway: which process on which boot in which pid namespace."""
+
+    instance: str
+    owner: ProcessIdentity
+    boot: str
+    namespace: int
+
+    @classmethod
+    def of_this_process(cls, instance: str) -> "Run":
+        if not INSTANCE.fullmatch(instance):
+            raise ValueError(f"instance id {instance!r}: 1 to 64 letters, digits, '-' or '_'")
+        stat = read_stat(os.getpid())
+        if stat is None:
+            raise RuntimeDirError(Path("/proc"), "it does not show our own process")
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip().replace("-", "")
+        return cls(instance, stat.identity, boot, Path("/proc/self/ns/pid").stat().st_ino)
+
+    @classmethod
+    def parse(cls, name: str) -> "Run | None":
+        found = _RUN.fullmatch(name)
+        if not found:
+            return None
+        instance, pid, start, boot, namespace = found.groups()
+        return cls(instance, ProcessIdentity(int(pid), int(start)), boot, int(namespace))
+
+    @property
+    def name(self) -> str:
+        return f"{self.instance}.{self.owner.pid}.{self.owner.start}.{self.boot}.{self.namespace}"
+
+    @property
+    def mark(self) -> str:
+        """Start of the marker of all its spawns. Unique per run even if the instance id is not."""
+        return f"{self.instance}-{self.owner.pid}-{self.owner.start}."
+
+    @property
+    def reaper_words(self) -> tuple[str, str, str]:
+        """What its reaper is told on its command line."""
+        return self.mark, str(self.owner.pid), str(self.owner.start)
+
+    def judged_by(self, here: "Run") -> bool:
+        """Pids mean the same to both."""
+        return self.boot == here.boot and self.namespace == here.namespace
+
+
+class SpawnLedger:
+    """The spawns of this run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._spare = spare_of(folder)
+
+    @classmethod
+    def open(cls, runtime_dir: Path, run: Run) -> "SpawnLedger":
+        folder = spawns_folder(runtime_dir) / run.name
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError as error:
+            raise RuntimeDirError(folder, "this process already keeps a ledger under that instance id") from error
+        return cls(folder)
+
+    def announce(self, number: int, label: str, leash: PipeInodes) -> None:
+        facts: dict[str, str | PipeInodes] = {"label": label, "leash": leash}
+        try:
+            self._spare.rename(self.folder / str(number))
+        except FileNotFoundError:
+            self._create(number, facts)
+        else:
+            self._write_down(number, facts, 0)
+
+    def make_spare(self) -> None:
+        """Make a file ahead of the next announcement."""
+        # Where that cannot be, whoever starts next finds none, makes his own, and is told why he cannot either.
+        with suppress(OSError):
+            os.close(os.open(self._spare, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+    def _create(self, number: int, facts: Mapping[str, str | PipeInodes]) -> None:
+        try:
+            self._write_down(number, facts, os.O_CREAT | os.O_EXCL)
+        except FileNotFoundError:
+            # Somebody tidied up: cleaners of temporary directories take what nobody touched for some days.
+            prepare(self.folder.parent.parent)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            self._write_down(number, facts, os.O_CREAT | os.O_EXCL)
+
+    def _write_down(self, number: int, facts: Mapping[str, str | PipeInodes], flags: int) -> None:
+        """What cannot be announced is not started: half an announcement would keep the ledger for nobody."""
+        try:
+            self._append(number, facts, flags)
+        except OSError:
+            with suppress(OSError):
+                self.forget(number)
+            raise
+
+    def complete(self, number: int, identity: ProcessIdentity) -> None:
+        self._append(number, {"pid": identity.pid, "start": identity.start}, 0)
+
+    def forget(self, number: int) -> None:
+        (self.folder / str(number)).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Forget the run if nothing of it is left; otherwise the next start has something to read."""
+        self._spare.unlink(missing_ok=True)
+        if self.folder.is_dir() and not any(self.folder.iterdir()):
+            self.folder.rmdir()
+
+    def _append(self, number: int, facts: Mapping[str, str | PipeInodes] | Mapping[str, int], flags: int) -> None:
+        path = self.folder / str(number)
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
+        try:
+            line = json.dumps(facts).encode() + b"\n"
+            if os.write(handle, line) < len(line):  # the disk took its last bytes
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        finally:
+            os.close(handle)
+
+
+@dataclass(frozen=True, slots=True)
+class StaleRun:
+    """What a dead gateway left: its marker, what was recorded of its agents, and whether a start is torn."""
+
+    run: Run
+    folder: Path
+    wards: tuple[ProcessIdentity, ...]
+    leashes: tuple[PipeInodes, ...]
+    pending: bool
+
+    def clear(self) -> None:
+        # Two gateways may settle the same estate at once; the second finds nothing, which is what it wanted.
+        shutil.rmtree(self.folder, ignore_errors=True)
+        spare_of(self.folder).unlink(missing_ok=True)
+
+
+def prepare(runtime_dir: Path) -> None:
+    """A directory that only we can read: made, or found to be so. Never repaired silently."""
+    runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    facts = runtime_dir.lstat()
+    if not runtime_dir.is_dir() or runtime_dir.is_symlink():
+        raise RuntimeDirError(runtime_dir, "not a directory")
+    if facts.st_uid != os.geteuid():
+        raise RuntimeDirError(runtime_dir, f"it belongs to uid {facts.st_uid}")
+    if facts.st_mode & 0o077:
+        raise RuntimeDirError(runtime_dir, f"mode {facts.st_mode & 0o777:04o} lets others in")
+    spawns_folder(runtime_dir).mkdir(mode=0o700, exist_ok=True)
+
+
+def spawns_folder(runtime_dir: Path) -> Path:
+    return runtime_dir / "spawns"
+
+
+def spare_of(folder: Path) -> Path:
+    """The spare file of a run, by the folder of its spawns."""
+    return folder.parent.parent / f"spare.{folder.name}"
+
+
+def find_estates(runtime_dir: Path, here: Run, now: float) -> list[StaleRun]:
+    """Runs whose gateway is dead. A live one's, or another pid namespace's, are not ours to judge. `now` is the time of
+    day."""
+    estates = []
+    for folder in sorted(spawns_folder(runtime_dir).iterdir()):
+        run = Run.parse(folder.name)
+        if run is None or run == here:
+            continue
+        if run.boot != here.boot:
+            estates.append(StaleRun(run, folder, (), (), pending=False))  # that boot's processes are gone with it
+        elif run.judged_by(here) and not is_alive(run.owner):
+            estates.append(_read_estate(run, folder, now))
+    return estates
+
+
+class _Record(NamedTuple):
+    identity: ProcessIdentity | None = None
+    leash: PipeInodes | None = None
+
+
+def _read_estate(run: Run, folder: Path, now: float) -> StaleRun:
+    records = [_read_spawn(file, now) for file in folder.iterdir()]
+    wards = tuple(record.identity for record in records if record.identity is not None)
+    leashes = tuple(record.leash for record in records if record.leash is not None)
+    return StaleRun(run, folder, wards, leashes, pending=any(record.identity is None for record in records))
+
+
+def _read_spawn(file: Path, now: float) -> _Record:
+    """What is missing is torn: announced and not completed, so that marker and leash have to find it."""
+    try:
+        with file.open("rb") as stream:
+            fresh = now - os.fstat(stream.fileno()).st_mtime < _LEASH_HOLDS
+            lines = stream.read(_MAX_FILE).splitlines()
+    except OSError:
+        return _Record()
+    return _Record(_read_identity(lines[1:]), _read_leash(lines) if fresh else None)
+
+
+def _read_leash(lines: list[bytes]) -> PipeInodes | None:
+    try:
+        return PipeInodes(*map(int, json.loads(lines[0])["leash"]))
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def _read_identity(lines: list[bytes]) -> ProcessIdentity | None:
+    try:
+        facts = json.loads(lines[0])
+        return ProcessIdentity(int(facts["pid"]), int(facts["start"]))
+    except (ValueError, LookupError, TypeError):
+        return None

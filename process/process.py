@@ -1,0 +1,328 @@
+"""One agent process: started, written to, read from, stopped, and buried with its whole family.
+
+- Its end is found by pidfd and reported once to the listener: when stdout and stderr have reached their EOF,
+  or shortly after the end if a grandchild holds them open.
+- Whatever ends it, its family (own groups, own sessions, double forks) is ended after it, and only then are
+  the pid freed and the ledger entry removed. The keeper owns that task, so that no caller can cancel it.
+- Whoever holds its stdout or stderr open after all of them belongs to it too.
+- `stop` is one ladder however many call it, and cancelling a caller does not cancel the ladder.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+from typing import Protocol
+
+from ostler.pool.probe import BlockingProbe
+from ostler.process.command import Command
+from ostler.process.environment import secret_values
+from ostler.process.errors import Blind, StartError, StdinClosed, Survivors
+from ostler.process.exit import Ending, Exit
+from ostler.process.folder import Descriptor, Folder
+from ostler.process.pipes import Inflow, Outflow, Pipes
+from ostler.process.reaper.proc import ProcessIdentity
+from ostler.process.reaper.signals import ProcessTree
+from ostler.process.spawn import Child, spawn
+from ostler.process.start_refusals import explain_directory, explain_ledger, explain_limits, explain_record
+from ostler.process.stderr import StderrTail
+from ostler.process.stdio import Stdio
+from ostler.process.stop_sequence import StopDeadlines, StopStep
+from ostler.process.supervisor import ProcessSupervisor
+from ostler.process.tree import TreeMemory, measure
+from ostler.wire.portions import SIZE
+from ostler.wire.redaction import Redaction
+
+log = logging.getLogger(__name__)
+
+LINGER = 0.25
+LINGERS = 20
+"""Times LINGER that an end waits at most for what its process wrote before it and we have not looked at yet."""
+EXEC_TIME = 0.002  # half a millisecond is usual; more only costs latency, less may stop the loop
+MUTE = 1.0
+DEFAULT_DEADLINES = StopDeadlines()
+TAIL = 20
+
+
+class ProcessListener(Protocol):
+    """Called on the loop, never concurrently."""
+
+    def stdout_received(self, data: bytes) -> None: ...
+
+    def writable(self, ok: bool) -> None:
+        """Whether stdin takes more: False means hold back until True."""
+
+    def process_exited(self, exit: Exit) -> None:  # noqa: A002 (the word of this package)
+        """Once."""
+
+
+class AgentProcess:
+    """Made by `start`."""
+
+    def __init__(
+        self,
+        command: Command,
+        child: Child,
+        stdio: Stdio,
+        number: int,
+        *,
+        listener: ProcessListener,
+        keeper: ProcessSupervisor,
+    ) -> None:
+        self.command = command
+        self.pid = child.pid
+        self.identity = ProcessIdentity(child.pid, 0)
+        self.exit: Exit | None = None
+        self._child = child
+        self._number = number
+        self._listener = listener
+        self._keeper = keeper
+        self._loop = asyncio.get_running_loop()
+        self._started_at = self._loop.time()
+        self._ended_at = 0.0
+        since = keeper.run.owner.start
+        self._tree = ProcessTree(keeper.mark(number), (), vouched=True, leashes=[stdio.leash], since=since)
+        self._tail = StderrTail(Redaction((*command.secrets, *secret_values(command.env))))
+        self._pipes = Pipes(
+            Inflow(listener.stdout_received, self._on_end_of_pipe),
+            # Its lines cost nothing before somebody asks for them.
+            Inflow(self._tail.feed, self._on_end_of_pipe, lines=SIZE),
+            Outflow(listener.writable),
+            stdio.take(),
+        )
+        self._status: int | None = None
+        self._act = Ending.BY_ITSELF
+        self._held = False
+        self._ended = asyncio.Event()
+        self._reported = asyncio.Event()
+        self._stop: asyncio.Task[Exit] | None = None
+        self._burial: asyncio.Task[None] | None = None
+        self._listening = False
+        self._sweep_grace, self._bound = DEFAULT_DEADLINES.sweep_grace, DEFAULT_DEADLINES.kill
+
+    @classmethod
+    async def start(
+        cls, command: Command, listener: ProcessListener, *, keeper: ProcessSupervisor, cwd: str | None = None
+    ) -> "AgentProcess":
+        """Raises a `StartError`. Failed or cancelled at any point, it leaves no process and no descriptor.
+
+        `cwd` leads to the working directory that `enter` opened; None: its name is followed.
+        """
+        with Stdio(command) as stdio:
+            try:
+                number = keeper.announce(command.label, stdio.leash)
+            except OSError as error:
+                raise explain_ledger(command, error) from error
+            try:
+                child = spawn(command, keeper.mark(number), stdio, cwd or str(command.cwd))
+            except StartError:
+                keeper.forget(number)
+                raise
+            keeper.born(number, child.pid)
+            process = cls(command, child, stdio, number, listener=listener, keeper=keeper)
+        keeper.adopt(number, process)
+        # The keeper's task, not ours: cancelled halfway, a pipe end would have two owners or none.
+        attached = keeper.hold(process._attach())
+        try:
+            await asyncio.shield(attached)
+        except BaseException:
+            await process._abandon()
+            raise
+        return process
+
+    @property
+    def is_alive(self) -> bool:
+        return not self._ended.is_set()
+
+    @property
+    def stopping(self) -> bool:
+        """Its stop is under way: it is told nothing any more, and somebody sees to its end."""
+        return self._stop is not None
+
+    def has_ended(self) -> bool:
+        """Also when our loop was not told yet: whoever is about to send what must not be sent in vain asks here."""
+        return self._ended.is_set() or self._child.has_ended()
+
+    def write(self, data: bytes) -> None:
+        """Buffers without bound: mind `writable`. Raises `StdinClosed`."""
+        self._require_stdin()
+        self._pipes.write(data)
+
+    def stderr_tail(self, count: int = TAIL) -> list[str]:
+        return self._tail.tail(count)
+
+    def memory(self) -> TreeMemory:
+        """Blocking reads of `/proc`: run it in a thread. It also remembers who belongs to us, for the end."""
+        return measure(stat.pid for stat in self._tree.find(self._keeper.take_census()) if not stat.dead)
+
+    def kill(self) -> None:
+        """SIGKILL to the group, now. The family is ended and the exit reported as after any other end."""
+        if self.is_alive:
+            self._act = Ending.ON_KILL
+        self._child.signal_group(signal.SIGKILL)
+
+    async def stop(self, deadlines: StopDeadlines = DEFAULT_DEADLINES) -> Exit:
+        """Ended, reported, and its family gone. The first caller's deadlines count. Raises `Survivors`, `Blind`; then
+        the next call tries anew."""
+        if self._stop is None or _failed(self._stop):
+            self._stop = self._keeper.hold(self._run_stop_sequence(deadlines))
+        return await asyncio.shield(self._stop)
+
+    async def _attach(self) -> None:
+        try:
+            await self._equip()
+            await asyncio.sleep(EXEC_TIME)
+            self._record()
+            self._listening = True
+        finally:
+            self._loop.add_reader(self._child.pidfd, self._on_ended)
+
+    async def _equip(self) -> None:
+        try:
+            self._child.set_limits(self.command.rlimits)
+            await self._pipes.connect()
+        except (OSError, ValueError) as error:
+            raise explain_limits(self.command, error) from error
+
+    def _record(self) -> None:
+        try:
+            self.identity = self._child.identify()
+            self._tree.include(self.identity)
+            self._keeper.complete(self._number, self.identity)
+        except (OSError, ValueError) as error:
+            raise explain_record(self.command, error) from error
+
+    async def _abandon(self) -> None:
+        self._listening = False
+        self.kill()
+        await self.stop(StopDeadlines(eof=0, terminate=0))
+
+    async def _run_stop_sequence(self, deadlines: StopDeadlines) -> Exit:
+        self._sweep_grace, self._bound = deadlines.sweep_grace, deadlines.kill
+        if self.is_alive:
+            # Look before the first blow: once parents are dead, descent says nothing. Who cannot look strikes blindly:
+            # mark, session and pipes still tell most of the family afterwards.
+            with contextlib.suppress(Blind):
+                await self._keeper.look(self._tree)
+        for rung in deadlines.rungs():
+            if not await self._ends_within(rung):
+                continue
+            break
+        if self._burial is None:
+            raise Survivors(self.command.label, [self.pid], deadlines.kill)
+        self._report_when_drained()
+        await asyncio.shield(self._burial)
+        return self._require_exit()
+
+    async def _ends_within(self, rung: StopStep) -> bool:
+        if self.is_alive:
+            self._step_on(rung.ending)
+            try:
+                async with asyncio.timeout(rung.wait):
+                    await self._ended.wait()
+            except TimeoutError:
+                return False
+        return True
+
+    def _step_on(self, ending: Ending) -> None:
+        self._act = ending
+        match ending:
+            case Ending.ON_EOF:
+                self._pipes.close_stdin()
+            case Ending.ON_TERMINATE:
+                self._child.signal_group(signal.SIGTERM)
+            case _:
+                self._child.signal_group(signal.SIGKILL)
+
+    def _on_ended(self) -> None:
+        self._loop.remove_reader(self._child.pidfd)
+        self._status = self._child.status()
+        self._ended_at = self._loop.time()
+        self._ended.set()
+        self._burial = self._keeper.hold(self._bury())
+        self._report_when_drained()
+
+    async def _bury(self) -> None:
+        try:
+            left = await self._keeper.end(self._tree, grace=self._sweep_grace, bound=self._bound)
+            await self._reported.wait()
+            if self._held and not left:
+                left = await self._keeper.end(self._tree, grace=self._sweep_grace, bound=self._bound, closely=True)
+        except Blind as blind:
+            log.error("%s: %s", self.command.label, blind)  # noqa: TRY400 (nobody may wait for it; a trace adds nothing)
+            raise
+        finally:
+            self._child.reap()
+            self._keeper.release(self._number)
+        if left:
+            error = Survivors(self.command.label, [stat.pid for stat in left], self._loop.time() - self._ended_at)
+            log.error("%s", error)
+            raise error
+        self._keeper.forget(self._number)
+
+    def _on_end_of_pipe(self) -> None:
+        if not self.is_alive:
+            if self._pipes.drained:
+                self._report()
+        elif self._pipes.inflow.ended:
+            # It cannot answer any more. Nearly always it is about to end by itself: give it the time.
+            self._loop.call_later(MUTE, self._stop_if_mute)
+
+    def _stop_if_mute(self) -> None:
+        if self.is_alive and self._stop is None:
+            self._stop = self._keeper.hold(self._run_stop_sequence(DEFAULT_DEADLINES))
+
+    def _report_when_drained(self) -> None:
+        if self._pipes.drained:
+            self._report()
+        else:
+            # A grandchild may hold stdout open for ever.
+            self._loop.call_later(LINGER, self._report_late, LINGERS)
+
+    def _report_late(self, left: int) -> None:
+        """A pipe that is still open is held by a grandchild, unless it is we who are behind with reading it."""
+        if left and self._pipes.behind:
+            self._loop.call_later(LINGER, self._report_late, left - 1)
+        else:
+            self._report()
+
+    def _report(self) -> None:
+        if self.exit is not None:
+            return
+        status = self._status
+        self._held = not self._pipes.drained
+        self.exit = Exit(
+            self.pid,
+            code=status if status is not None and status >= 0 else None,
+            signal=-status if status is not None and status < 0 else None,
+            ending=self._act,
+            after=self._ended_at - self._started_at,
+            stderr=tuple(self._tail.tail(TAIL)),
+        )
+        self._pipes.close()
+        self._reported.set()
+        if self._listening:
+            self._listener.process_exited(self.exit)
+
+    def _require_stdin(self) -> None:
+        if self._pipes.outflow.closed or self._stop is not None or not self.is_alive:
+            raise StdinClosed(self.command.label, self.pid)
+
+    def _require_exit(self) -> Exit:
+        if self.exit is None:
+            raise AssertionError("buried before it was reported")
+        return self.exit
+
+
+def _failed(task: "asyncio.Task[Exit]") -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
+
+
+async def enter(command: Command, looks: BlockingProbe[Descriptor]) -> Folder:
+    """The working directory, open. Raises `StartError`."""
+    folder = Folder(command.cwd, looks, exact=command.exact_cwd)
+    try:
+        await folder.confirm()
+    except OSError as error:
+        raise explain_directory(command, error) from error
+    return folder

@@ -1,0 +1,58 @@
+"""What the reaper was told. Pure: lines in, wards out.
+
+`expect N STDIN STDOUT STDERR` (the numbers of its pipes) before a start, `ward N PID START` once it runs, `gone N` when
+its family has been buried. A line that makes no sense is dropped: the marker still finds what it was about.
+"""
+
+from .pipe_inodes import PipeInodes
+from .proc import ProcessIdentity
+
+
+def expect(number: int, leash: PipeInodes) -> str:
+    return f"expect {number} {leash.stdin} {leash.stdout} {leash.stderr}\n"
+
+
+def track_line(number: int, identity: ProcessIdentity) -> str:
+    return f"ward {number} {identity.pid} {identity.start}\n"
+
+
+def gone(number: int) -> str:
+    return f"gone {number}\n"
+
+
+class Wards:
+    def __init__(self) -> None:
+        self._known: dict[int, ProcessIdentity | None] = {}
+        self._leashes: dict[int, PipeInodes] = {}
+        self._rest = b""
+
+    def feed(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._take(line.split())
+
+    @property
+    def identities(self) -> list[ProcessIdentity]:
+        return [identity for identity in self._known.values() if identity is not None]
+
+    @property
+    def leashes(self) -> list[PipeInodes]:
+        return list(self._leashes.values())
+
+    @property
+    def any_pending(self) -> bool:
+        """A start was announced and its pid never told: it may show its marker only in a moment."""
+        return None in self._known.values()
+
+    def _take(self, words: list[bytes]) -> None:
+        match words:
+            case [b"expect", number, *pipes] if number.isdigit() and len(pipes) == 3 and all(map(bytes.isdigit, pipes)):
+                self._known[int(number)] = None
+                self._leashes[int(number)] = PipeInodes(*map(int, pipes))
+            case [b"ward", number, pid, start] if number.isdigit() and pid.isdigit() and start.isdigit():
+                self._known[int(number)] = ProcessIdentity(int(pid), int(start))
+            case [b"gone", number] if number.isdigit():
+                self._known.pop(int(number), None)
+                self._leashes.pop(int(number), None)
+            case _:
+                return

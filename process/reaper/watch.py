@@ -1,0 +1,58 @@
+"""The reaper process: waits until the gateway is no more, ends all its agents, and leaves.
+
+It holds two ropes to the gateway, because either can fail alone: the pipe on stdin (a fork of the gateway
+may hold the other end open after its death) and a pidfd (there is none if the gateway died before we looked).
+Its own session, no terminal signals: only the gateway's end ends it.
+"""
+
+import os
+import select
+import signal
+
+from .proc import ProcessIdentity, is_alive
+from .signals import ProcessTree
+from .tracked import Wards
+
+# All gone within 5 s of the gateway's end: two for the agents to save what they must, the rest for SIGKILL.
+GRACE = 2.0
+BOUND = 2.5
+LINGER = 1.0
+READ_EVERY_MS = 1000
+
+
+def wait_for_end(gateway: ProcessIdentity, wards: Wards) -> None:
+    poll = select.poll()
+    # Only its end wakes us, not every line: woken by each start, we would fight the new child for a core.
+    poll.register(0, 0)
+    try:
+        pin = os.pidfd_open(gateway.pid)
+    except ProcessLookupError:
+        return
+    poll.register(pin, select.POLLIN)
+    while is_alive(gateway):
+        poll.poll(READ_EVERY_MS)
+        if not drain(wards):
+            return
+
+
+def drain(wards: Wards) -> bool:
+    """Take what is in the pipe; False at its end."""
+    try:
+        while data := os.read(0, 65_536):
+            wards.feed(data)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def main(arguments: list[str]) -> int:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    mark, pid, start = arguments
+    os.set_blocking(0, False)
+    wards = Wards()
+    wait_for_end(ProcessIdentity(int(pid), int(start)), wards)
+    drain(wards)
+    family = ProcessTree(mark, wards.identities, vouched=True, leashes=wards.leashes, since=int(start))
+    survivors = family.end(grace=GRACE, bound=BOUND, linger=LINGER if wards.any_pending else 0.0)
+    return 1 if survivors else 0

@@ -1,0 +1,79 @@
+"""What dead gateways left is ended before this one begins. Blocking: for a thread.
+
+The reaper of such a run may still be at it, and it knows more than the ledger: it saw who was there when the gateway
+died. We hunt beside it, because we give less grace, and then wait for it, so that after a start nothing is left that
+either of us could find.
+"""
+
+import logging
+import os
+import select
+import time
+from pathlib import Path
+
+from ostler.process.ledger import Run, StaleRun, find_estates, prepare
+from ostler.process.reaper.proc import Stat
+from ostler.process.reaper.signals import ProcessTree
+
+log = logging.getLogger(__name__)
+
+GRACE = 1.0
+BOUND = 5.0
+LINGER = 0.3
+REAPER_WITHIN = 5.0
+
+
+def settle_estates(runtime_dir: Path, here: Run) -> int:
+    """End what dead gateways left; what cannot be ended stays recorded for the next start. Answers with how many
+    processes had to be told."""
+    prepare(runtime_dir)
+    struck = 0
+    for estate in find_estates(runtime_dir, here, time.time()):
+        run = estate.run
+        family = ProcessTree(run.mark, estate.wards, vouched=False, leashes=estate.leashes, since=run.owner.start)
+        survivors = _settle(estate, family)
+        struck += len(family.struck)
+        if survivors:
+            log.error("%s left processes that cannot be ended: %s", estate.run.name, [s.pid for s in survivors])
+        else:
+            estate.clear()
+    return struck
+
+
+def _settle(estate: StaleRun, family: ProcessTree) -> list[Stat]:
+    if not estate.wards and not estate.pending:
+        return []
+    survivors = family.end(grace=GRACE, bound=BOUND, linger=LINGER if estate.pending else 0.0)
+    _await_reapers(estate.run, time.monotonic() + REAPER_WITHIN)
+    return survivors
+
+
+def _await_reapers(run: Run, until: float) -> None:
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):  # noqa: PTH208 (no pathlib: size)
+        if not _reaps(pid, run):
+            continue
+        try:
+            pin = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        try:
+            # Looked at again, now that the pid is pinned: it may have been handed on since.
+            if _reaps(pid, run) and not _ends_before(pin, until):
+                log.warning("reaper pid %d of %s does not come to its end; going on without it", pid, run.name)
+        finally:
+            os.close(pin)
+
+
+def _ends_before(pin: int, until: float) -> bool:
+    poll = select.poll()
+    poll.register(pin, select.POLLIN)
+    return bool(poll.poll(max(0.0, until - time.monotonic()) * 1000))
+
+
+def _reaps(pid: int, run: Run) -> bool:
+    """Its command line ends in whom it reaps for; that of a zombie is empty."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return False
+    return words[-3:] == [word.encode() for word in run.reaper_words]

@@ -1,0 +1,194 @@
+"""Keeps the promise that no process outlives us: reaper, ledger, and the tasks that end families.
+
+Open one per gateway run, before the first agent; close it last.
+"""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from ostler.process.errors import Blind, KeeperClosed, ProcessError
+from ostler.process.ledger import Run, SpawnLedger
+from ostler.process.reaper.kill_plan import KillPlan, Orders
+from ostler.process.reaper.pipe_inodes import PipeInodes
+from ostler.process.reaper.proc import MarkedProcesses, ProcessIdentity, Stat, take_census
+from ostler.process.reaper.signals import PAUSE, ProcessTree, send
+from ostler.process.reaper_client import ReaperClient
+from ostler.process.recovery import settle_estates
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Stoppable(Protocol):
+    async def stop(self) -> object: ...
+
+
+class ProcessSupervisor:
+    """Made by `open`. Not for use from other threads than its loop's."""
+
+    def __init__(
+        self, run: Run, ledger: SpawnLedger, guard: ReaperClient, threads: ThreadPoolExecutor, reaped: int
+    ) -> None:
+        self.run = run
+        self.reaped = reaped
+        """Processes that earlier runs had left, and that were ended when this one began."""
+        self._ledger = ledger
+        self._guard = guard
+        self._threads = threads
+        self._spawned = 0
+        self._closing = False
+        self._living: dict[int, Stoppable] = {}
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._next_census: asyncio.Task[MarkedProcesses] | None = None
+        self._census_turn = asyncio.Lock()
+
+    @classmethod
+    async def open(cls, runtime_dir: Path, instance_id: str, *, python: str = sys.executable) -> "ProcessSupervisor":
+        """End what dead gateways left there, then start the reaper. `instance_id` names this gateway."""
+        run = Run.of_this_process(instance_id)
+        threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ostler-proc")
+        try:
+            reaped = await asyncio.get_running_loop().run_in_executor(threads, settle_estates, runtime_dir, run)
+            ledger = SpawnLedger.open(runtime_dir, run)
+            ledger.make_spare()
+            try:
+                guard = ReaperClient(run, python)
+                guard.open()
+            except BaseException:
+                ledger.close()
+                raise
+        except BaseException:
+            threads.shutdown(wait=False)
+            raise
+        return cls(run, ledger, guard, threads, reaped)
+
+    @property
+    def reaper_pid(self) -> int | None:
+        return self._guard.pid
+
+    @property
+    def folder(self) -> Path:
+        """Of this run's ledger: one file per process that may be alive."""
+        return self._ledger.folder
+
+    def announce(self, label: str, leash: PipeInodes) -> int:
+        """Before every start: if we die from here on, the process and whoever it leaves behind are found by marker or
+        leash, though nobody knows its pid and it may be gone by then."""
+        if self._closing:
+            raise KeeperClosed(f"cannot start {label}: gateway run {self.run.name} is shutting down")
+        self._spawned += 1
+        self._ledger.announce(self._spawned, label, leash)
+        self._guard.expect(self._spawned, leash)
+        self.hold(self._make_spare())
+        return self._spawned
+
+    def mark(self, number: int) -> str:
+        return f"{self.run.mark}{number}"
+
+    def born(self, number: int, pid: int) -> None:
+        """In the same breath as the start: should we die before we know who it is, its session tells the reaper whom
+        it left behind, even those that let go of its pipes."""
+        self._guard.track(number, ProcessIdentity(pid, 0))
+
+    def adopt(self, number: int, process: Stoppable) -> None:
+        """It runs: `aclose` will stop it."""
+        self._living[number] = process
+
+    def complete(self, number: int, identity: ProcessIdentity) -> None:
+        """Record who it is. Until then marker and leash stand for it in the ledger."""
+        self._guard.track(number, identity)
+        self._ledger.complete(number, identity)
+
+    def release(self, number: int) -> None:
+        """Ended; its family may not be."""
+        self._living.pop(number, None)
+
+    def forget(self, number: int) -> None:
+        """Nothing of it is left."""
+        self.release(number)
+        self._ledger.forget(number)
+        self._guard.forget(number)
+
+    def hold(self, work: Coroutine[object, object, T]) -> "asyncio.Task[T]":
+        """Own a task until it is done; a failure that nobody awaits is at least logged."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._release)
+        return task
+
+    async def look(self, family: ProcessTree) -> list[Stat]:
+        """One census serves all who asked before it began: twenty stops at once cost what one does. Raises `Blind`."""
+        if self._next_census is None:
+            self._next_census = self.hold(self._take_census())
+        return family.find(await asyncio.shield(self._next_census))
+
+    async def look_closely(self, family: ProcessTree) -> list[Stat]:
+        """With its leash, which costs more, and is shared with nobody. Raises `Blind`."""
+        return await self._read(family.look)
+
+    async def end(self, family: ProcessTree, *, grace: float, bound: float, closely: bool = False) -> list[Stat]:
+        """The whole family gone; answers with those that could not be ended within grace + bound. Raises `Blind` when
+        nobody could look for so long: a look that fails is tried again until then."""
+        look = self.look_closely if closely else self.look
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        hunt = KillPlan(began, grace=grace, bound=bound)
+        while True:
+            try:
+                found = await look(family)
+                orders = hunt.look(found, clock())
+                if orders.over:
+                    return [stat for stat in found if not stat.dead]
+                _send_signals(orders)
+            except Blind:
+                if clock() >= began + grace + bound:
+                    raise
+            await asyncio.sleep(PAUSE)
+
+    async def aclose(self) -> None:
+        """Stop every process, wait for every family's end, dismiss the reaper."""
+        self._closing = True
+        for process in list(self._living.values()):
+            self.hold(process.stop())
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._guard.aclose()
+        self._ledger.close()
+        self._threads.shutdown(wait=False)
+
+    async def _make_spare(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._threads, self._ledger.make_spare)
+
+    async def _take_census(self) -> MarkedProcesses:
+        async with self._census_turn:
+            self._next_census = None  # whoever asks from here on must not be answered with an older look
+            return await self._read(self.take_census)
+
+    def take_census(self) -> MarkedProcesses:
+        """Blocking: run it in a thread."""
+        return take_census(self.run.owner.start)
+
+    async def _read(self, look: Callable[[], T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, look)
+        except OSError as error:
+            raise Blind(str(error)) from error
+
+    def _release(self, task: "asyncio.Task[object]") -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or (error := task.exception()) is None or isinstance(error, ProcessError):
+            return  # our own errors were told to whoever waits, and logged where nobody may wait
+        log.error("a task of the process keeper failed: %s", error, exc_info=error)
+
+
+def _send_signals(orders: Orders) -> None:
+    try:
+        for stat, number in orders.signals:
+            send(stat, number)
+    except OSError as error:
+        raise Blind(str(error)) from error
