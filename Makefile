@@ -17,7 +17,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@echo "installing what ostler and its tests need into $(VENV): about a minute, and about 600 MB, on the first run"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	$(BIN)/python -m compileall -q wire pool bridge gateway metrics  # the reaper keeps no bytecode of its own
+	$(BIN)/python -m compileall -q wire process metrics demo pool bridge gateway  # the reaper keeps no bytecode of its own
 	touch $@
 
 serve: setup

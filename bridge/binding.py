@@ -81,14 +81,14 @@ class Binding:
     __slots__ = (
         "__weakref__",
         "_publication",
+        "agent_session_id",
         "calls",
         "generation",
         "max_calls",
         "owner",
-        "state",
         "seen_generation",
+        "state",
         "tools",
-        "agent_session_id",
     )
 
     def __init__(self, tools: Toolbox, *, max_calls: int) -> None:

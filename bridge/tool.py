@@ -26,6 +26,7 @@ from ostler.bridge.schema import Signature, SignatureRefused, signature_of
 from ostler.bridge.validation import problems
 from ostler.wire.json import JsonObject
 from ostler.wire.redaction import excerpt
+from ostler.wire.renamed import renamed
 
 TIMEOUT: Final = 120.0
 OUTPUT_LIMIT: Final = 100_000
@@ -241,3 +242,6 @@ def _refuse_exit(error: SystemExit) -> NoReturn:
 
 def _exit_text(error: SystemExit) -> str:
     return f"the tool tried to end the process (exit code {error.code})"
+
+
+__getattr__ = renamed(__name__, {"Outcome": "ToolOutcome"})

@@ -7,15 +7,13 @@ import os
 import sys
 from types import ModuleType
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def open_rooms() -> None:
-    """Make `ostler.demo` and `ostler.wire` importable without running the rooms' front doors.
-
-    Without site-packages nothing is on the path, and `ostler/pool/__init__.py` may import what is only there.
-    """
-    for name in ("ostler", "ostler.pool", "ostler.wire"):
+    """Make `ostler.demo` and `ostler.wire` importable without running the rooms' front doors: without site-packages
+    nothing is on the path."""
+    for name in ("ostler", "ostler.wire"):
         room = ModuleType(name)
         room.__path__ = [os.path.join(ROOT, *name.split(".")[1:])]
         sys.modules[name] = room

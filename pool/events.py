@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from ostler.pool.errors import PoolError
 from ostler.wire.json import JsonObject
+from ostler.wire.renamed import renamed
 
 
 class StopReason(StrEnum):
@@ -213,3 +214,6 @@ AgentEvent: TypeAlias = (
 """What a codec can make of agent output."""
 
 TurnEvent: TypeAlias = AgentEvent | HostEvent
+
+
+__getattr__ = renamed(__name__, {"Reason": "StopReason"})

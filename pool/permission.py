@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from ostler.pool.events import PermissionAsked, PermissionOption
 from ostler.pool.ports import PermissionChoice, PermissionPolicy
+from ostler.wire.renamed import renamed
 
 AskPerson = Callable[[str, PermissionAsked], Awaitable[str | None]]
 """Shows a request to somebody who decides; the id of an option, or None to cancel."""
@@ -55,3 +56,6 @@ def ask(person: AskPerson, *, deadline: float) -> PermissionPolicy:
         return PermissionChoice(chosen, "person")
 
     return decide
+
+
+__getattr__ = renamed(__name__, {"Person": "AskPerson"})

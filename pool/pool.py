@@ -35,7 +35,6 @@ from ostler.pool.order import SessionMemo
 from ostler.pool.owner_loop import OwnerLoop
 from ostler.pool.permission import deny
 from ostler.pool.ports import PermissionPolicy, ToolOffer, ToolPort, Tools, ToolSet
-from ostler.pool.probe import PATIENCE
 from ostler.pool.provider import Provider
 from ostler.pool.runner.actions import SeatWish, StartTransport
 from ostler.pool.runner.decisions import GRANTED, PER_KEY, ClaimDecision, RecentClaims
@@ -47,6 +46,7 @@ from ostler.pool.runner.refusals import refusal_error
 from ostler.pool.runner.warm_keys import WarmKeys
 from ostler.pool.snapshot import PoolSnapshot, snapshot
 from ostler.pool.why import ClaimView, Why
+from ostler.process.probe import PATIENCE
 
 log = logging.getLogger(__name__)
 

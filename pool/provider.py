@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from ostler.pool.order import SessionMemo
+from ostler.wire.renamed import renamed
 
 
 class Sharing(StrEnum):
@@ -370,3 +371,6 @@ def by_name(providers: Sequence[Provider]) -> Mapping[str, Provider]:
         table[provider.name] = provider
         short |= {provider.short} - {""}
     return MappingProxyType(table)
+
+
+__getattr__ = renamed(__name__, {"Finder": "CommandFinder", "Wanted": "ProviderNeeds"})

@@ -14,13 +14,13 @@ import logging
 import signal
 from typing import Protocol
 
-from ostler.pool.probe import BlockingProbe
 from ostler.process.command import Command
 from ostler.process.environment import secret_values
 from ostler.process.errors import Blind, StartError, StdinClosed, Survivors
 from ostler.process.exit import Ending, Exit
 from ostler.process.folder import Descriptor, Folder
 from ostler.process.pipes import Inflow, Outflow, Pipes
+from ostler.process.probe import BlockingProbe
 from ostler.process.reaper.proc import ProcessIdentity
 from ostler.process.reaper.signals import ProcessTree
 from ostler.process.spawn import Child, spawn

@@ -47,7 +47,7 @@ KINDS = {
     "Seconds": "seconds",
     "Age": "seconds",
     "Hour": "hour, 0 to 23",
-    "Count": "count",
+    "PositiveInt": "count",
     "Port": "port",
     "str": "text",
     "bool": "true or false",

@@ -140,7 +140,12 @@ def complete() -> None:
     )
     file = ROOT / "pyproject.toml"
     listed = "".join(f'    "{package}",\n' for package in packages)
-    text = re.sub(r'packages = \[\n    "ostler\..*?\n\]', f"packages = [\n{listed}]", file.read_text(), flags=re.DOTALL)
+    text = re.sub(
+        r'^packages = \[\n    "ostler\..*?\n\]',
+        f"packages = [\n{listed}]",
+        file.read_text(),
+        flags=re.DOTALL | re.MULTILINE,
+    )
     mapped = "".join(f'"ostler.{room}" = "{room}"\n' for room in sorted(rooms))
     head = "[tool.setuptools.package-dir]\n"
     file.write_text(re.sub(re.escape(head) + r'(?:"ostler.*\n)+', lambda _: head + mapped, text))

@@ -9,13 +9,13 @@ Rules:
 import asyncio
 from collections.abc import Callable, Sequence
 
-from ostler.gateway.http.output import OutputBuilder
-from ostler.gateway.http.resource import usage_of
 from ostler.gateway.model.outcome import TurnOutcome, TurnStatus
 from ostler.gateway.model.records import IdempotencyRecord, ResponseRecord
 from ostler.gateway.turns.answer_sink import StoredAnswer
 from ostler.gateway.turns.host_events import PermissionPending
+from ostler.gateway.turns.output import OutputBuilder
 from ostler.gateway.turns.pending_calls import AskedCall
+from ostler.gateway.turns.usage import usage_of
 from ostler.pool.events import TurnEvent
 from ostler.wire.json import JsonObject
 from ostler.wire.redaction import redacted

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ostler.gateway.chat.resets.policies import Policies
-from ostler.gateway.http.validation import Places
+from ostler.gateway.turns.places import Places
 from ostler.gateway.turns.sessions import Sessions
 
 

@@ -26,7 +26,7 @@ from ostler.gateway.chat.conversation import ChatConversation
 from ostler.gateway.chat.deps import ChatDeps
 from ostler.gateway.chat.message import AnswerStarted, ChatMessage, ChatResult, Notice, NoticeCallback
 from ostler.gateway.chat.question import Question, question
-from ostler.gateway.http.errors import ApiError
+from ostler.gateway.model.api_error import ApiError
 from ostler.gateway.model.ask import Ask
 from ostler.gateway.model.errors import RequestRefused
 from ostler.gateway.model.keyed_locks import KeyedLocks

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ostler.gateway.chat.errors import EmptyMessage
-from ostler.gateway.http.content import parts_of, words_of
 from ostler.gateway.model.ask import Ask
+from ostler.gateway.model.content import parts_of, words_of
 from ostler.gateway.model.permits import PermissionRule
 from ostler.gateway.model.records import MessageRecord
 from ostler.pool.keys import TransportKey

@@ -49,7 +49,15 @@ def run(argv: list[str]) -> int:
     from ostler.gateway.cli.terminal.chat_main import ChatOptions, sit_down  # noqa: PLC0415 - see above
     from ostler.gateway.interrupts import raised  # noqa: PLC0415 - see above
 
-    wishes = ChatOptions(given.once, given.lines, given.resume, given.model, given.cwd, given.key, given.url, given.data_dir,
+    wishes = ChatOptions(
+        given.once,
+        given.lines,
+        given.resume,
+        given.model,
+        given.cwd,
+        given.key,
+        given.url,
+        given.data_dir,
                     given.config)  # fmt: skip
     with raised():
         return asyncio.run(sit_down(wishes, os.environ))

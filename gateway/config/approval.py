@@ -88,6 +88,6 @@ def notes(settings: Settings, models: Models, permits: PermissionRules) -> list[
 MEANINGS = {
     PermissionRule.DENY: "what needs permission is refused",
     PermissionRule.ASK: "a person is asked before agents act",
-    PermissionRule.WORKSPACE: "agents edit files in their directory; beyond that a person is asked, or the answer is no",
+    PermissionRule.WORKSPACE: "agents edit files in their directory; for more a person is asked, or the answer is no",
     PermissionRule.AUTO: "agents do everything unasked",
 }

@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ostler.gateway.config.keys import Caller
-from ostler.gateway.http.errors import ApiError, bad
 from ostler.gateway.http.limits import RequestSlot
+from ostler.gateway.model.api_error import ApiError, bad
 from ostler.wire.json import JsonObject
 
 SESSION_HEADER = "x-ostler-session-id"

@@ -16,14 +16,15 @@ from ostler.gateway.http.body import ResponseBody
 from ostler.gateway.http.chat import ChatCompletions
 from ostler.gateway.http.chat_body import ChatBody
 from ostler.gateway.http.conversations import Change, ConversationRoutes, NewConversation, NewItems
-from ostler.gateway.http.errors import ApiError, on_http_exception, reply, translated
+from ostler.gateway.http.errors import on_http_exception, reply, translated
+from ostler.gateway.http.health import HealthRoutes
 from ostler.gateway.http.models import ModelList
 from ostler.gateway.http.openapi import Documents
 from ostler.gateway.http.responses import ResponseRoutes
 from ostler.gateway.http.routes import AnyText, Endpoint, RouteSpec
 from ostler.gateway.http.sessions import NewMessageBody, SessionRoutes
+from ostler.gateway.model.api_error import ApiError
 from ostler.gateway.model.errors import GatewayError
-from ostler.gateway.ops.health import HealthRoutes
 
 log = logging.getLogger(__name__)
 PAGED = ("limit", "order", "after")

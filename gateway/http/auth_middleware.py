@@ -22,9 +22,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ostler.gateway.config.keys import Caller, KeySource, digest, host_names
 from ostler.gateway.http.bounded import VALUES, BodyTooLarge, bounded
-from ostler.gateway.http.errors import ApiError, reply
+from ostler.gateway.http.errors import reply
 from ostler.gateway.http.limits import CallerLimits, RequestSlot, TooManyRequests
 from ostler.gateway.http.origin import SAFE, is_from_browser, is_from_foreign_page
+from ostler.gateway.model.api_error import ApiError
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 SCRAPED = "/metrics"

@@ -12,7 +12,8 @@ import orjson
 from msgspec import Meta, Struct
 from starlette.requests import Request
 
-from ostler.gateway.http.errors import bad, invalid
+from ostler.gateway.http.errors import invalid
+from ostler.gateway.model.api_error import bad
 
 DEEPEST = 128
 Fraction = Annotated[float, Meta(ge=0, le=1)]

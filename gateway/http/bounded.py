@@ -12,7 +12,7 @@ import asyncio
 
 from starlette.types import Message, Receive
 
-from ostler.gateway.http.errors import ApiError
+from ostler.gateway.model.api_error import ApiError
 from ostler.wire.tally import ValueTally
 
 VALUES = 100_000

@@ -6,7 +6,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ostler.gateway.http.body import Fraction, FunctionTool, Metadata, Penalty, ResponseBody, Temperature
-from ostler.gateway.http.errors import bad, invalid
+from ostler.gateway.http.errors import invalid
+from ostler.gateway.model.api_error import bad
 from ostler.wire.json import JsonObject
 
 

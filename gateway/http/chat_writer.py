@@ -7,11 +7,11 @@ from ostler.gateway.http.errors import envelope, of_outcome
 from ostler.gateway.http.feed import Feed
 from ostler.gateway.http.frames import FrameTemplate, chunk, chunks_of
 from ostler.gateway.http.idempotency import is_answer
-from ostler.gateway.http.resource import usage_of
 from ostler.gateway.model.outcome import TurnOutcome, TurnStatus
 from ostler.gateway.model.records import IdempotencyRecord, ResponseRecord
 from ostler.gateway.turns.answer_sink import StoredAnswer
 from ostler.gateway.turns.pending_calls import AskedCall
+from ostler.gateway.turns.usage import usage_of
 from ostler.pool.events import Text, Thought, TurnEvent, Usage
 from ostler.wire.json import JsonObject
 

@@ -12,7 +12,7 @@ from collections.abc import Hashable
 from enum import Enum
 from typing import Generic, TypeVar
 
-from ostler.gateway.http.errors import ApiError
+from ostler.gateway.model.api_error import ApiError
 
 Connection = TypeVar("Connection", bound=Hashable)
 

@@ -15,9 +15,10 @@ from starlette.responses import Response
 
 from ostler.gateway.http.answers import caller_of, document, no_such_item, page_of, paged, wants_erasing
 from ostler.gateway.http.body import Metadata, read_object
-from ostler.gateway.http.errors import bad, invalid, missing
+from ostler.gateway.http.errors import invalid, missing
 from ostler.gateway.http.items import messages_of, named, read_input
 from ostler.gateway.http.session_finder import PLATFORM, slug_of
+from ostler.gateway.model.api_error import bad
 from ostler.gateway.model.ids import Ids
 from ostler.gateway.model.records import ConversationRecord, NewMessage, NewSession, new_session_id
 from ostler.gateway.model.store import Store

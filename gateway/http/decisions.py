@@ -11,7 +11,7 @@ Rules:
 
 from collections.abc import Sequence
 
-from ostler.gateway.http.errors import ApiError
+from ostler.gateway.model.api_error import ApiError
 from ostler.gateway.model.ask import CallOutput
 from ostler.gateway.model.records import ParkedCall, ParkState
 from ostler.gateway.turns.sessions import Sessions

@@ -10,19 +10,19 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ostler.gateway.model.errors import CallsAnswered, GatewayError, RequestRefused, StoreBusy, StoreError
+from ostler.gateway.model.api_error import ApiError, bad
+from ostler.gateway.model.errors import (
+    CallsAnswered,
+    Draining,
+    RequestRefused,
+    SessionQueueFull,
+    StoreBusy,
+    StoreError,
+)
 from ostler.gateway.model.outcome import TurnOutcome
-from ostler.gateway.turns.errors import Draining, SessionQueueFull
 from ostler.wire.redaction import redacted
 
 SECONDS_TO_RETRY = 1
-KINDS = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    429: "rate_limit_error",
-}
 CODED = {
     "pool_saturated": (429, "rate_limit_exceeded"),
     "agent_unavailable": (503, "agent_unavailable"),
@@ -36,35 +36,6 @@ CODED = {
     "call_answered": (409, "call_answered"),
 }
 """What a turn's failure is as an HTTP status, when the agent has not heard the prompt."""
-
-
-class ApiError(GatewayError):
-    """A request that gets an error for an answer."""
-
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        *,
-        param: str | None = None,
-        code: str | None = None,
-        kind: str | None = None,
-        retry_after: int | None = None,
-        hang_up: bool = False,
-    ) -> None:
-        """`hang_up`: nothing more is taken on this connection."""
-        super().__init__(message)
-        self.status = status
-        self.param = param
-        self.code = code
-        self.kind = kind or KINDS.get(status) or ("server_error" if status >= 500 else "invalid_request_error")
-        self.retry_after = retry_after
-        self.hang_up = hang_up
-
-
-def bad(message: str, param: str | None = None, code: str | None = None) -> ApiError:
-    """A request that cannot be understood or fulfilled as it is."""
-    return ApiError(400, message, param=param, code=code)
 
 
 def missing(what: str, param: str | None = None) -> ApiError:

@@ -22,8 +22,8 @@ from starlette.responses import Response
 
 from ostler.gateway.http.answers import SESSION_HEADER
 from ostler.gateway.http.client_presence import Audience
-from ostler.gateway.http.errors import ApiError, bad
 from ostler.gateway.http.feed import Feed
+from ostler.gateway.model.api_error import ApiError, bad
 from ostler.gateway.model.outcome import TurnOutcome, TurnStatus
 from ostler.gateway.model.records import IdempotencyRecord
 from ostler.gateway.model.store import Store

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ostler.gateway.http.content import parts_of, words_of
-from ostler.gateway.http.errors import bad
+from ostler.gateway.model.api_error import bad
 from ostler.gateway.model.ask import CallOutput, Entry
+from ostler.gateway.model.content import parts_of, words_of
 from ostler.gateway.model.records import NewMessage, Role
 from ostler.pool.prompt import PromptPart
 from ostler.wire.json import JsonObject

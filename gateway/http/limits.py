@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from ostler.gateway.config.keys import Caller
-from ostler.gateway.http.errors import ApiError
+from ostler.gateway.model.api_error import ApiError
 
 MINUTE = 60.0
 

@@ -17,8 +17,9 @@ import orjson
 from ostler.bridge.channels.uvicorn_internals import STATUS_LINE, HttpConnection, RequestResponseCycle, ServerState
 from ostler.gateway.http.auth_middleware import HEADERS
 from ostler.gateway.http.connections import ConnectionPhase, Connections, TooManyConnections
-from ostler.gateway.http.errors import ApiError, envelope
+from ostler.gateway.http.errors import envelope
 from ostler.gateway.http.fast_path import lay_road
+from ostler.gateway.model.api_error import ApiError
 
 HEAD_LIMIT = 64 * 1024
 HEADERS_AT_MOST = 128

@@ -7,7 +7,7 @@ item that is gone is a 400 that names it: to leave it out would change what was 
 import re
 from collections.abc import Sequence
 
-from ostler.gateway.http.errors import bad
+from ostler.gateway.model.api_error import bad
 from ostler.gateway.model.store import Store
 from ostler.wire.json import JsonObject
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 
 from ostler.gateway.http.feed import Feed
 from ostler.gateway.http.frames import frame
-from ostler.gateway.http.output import message, reasoning, text_part
 from ostler.gateway.http.resource import LAST
 from ostler.gateway.model.outcome import TurnStatus
 from ostler.gateway.model.records import HELD_INSTRUCTIONS
+from ostler.gateway.turns.output import message, reasoning, text_part
 from ostler.wire.json import JsonObject
 
 SHAPE = "ostler_stream"

@@ -7,7 +7,6 @@ from typing import NoReturn
 from ostler.gateway.config.keys import Caller
 from ostler.gateway.http.body import ResponseBody
 from ostler.gateway.http.decisions import PermissionAnswers, decided
-from ostler.gateway.http.errors import bad
 from ostler.gateway.http.feed import Feed
 from ostler.gateway.http.idempotency import Repeat
 from ostler.gateway.http.items import InputConversation, check_count, named, read_input
@@ -16,16 +15,17 @@ from ostler.gateway.http.references import resolved
 from ostler.gateway.http.resource import Heading
 from ostler.gateway.http.session_finder import SessionFinder, Target
 from ostler.gateway.http.slash import Obeyed, Slash, write_down
-from ostler.gateway.http.validation import Places, functions_of
+from ostler.gateway.http.validation import functions_of
 from ostler.gateway.http.writer import ResponseWriter
 from ostler.gateway.model import continuity
+from ostler.gateway.model.api_error import bad
 from ostler.gateway.model.ask import Ask, CallOutput, Entry, HistoryLine
-from ostler.gateway.model.errors import CallsAnswered
+from ostler.gateway.model.errors import CallsAnswered, Draining
 from ostler.gateway.model.permits import NAME as PERMISSIONS
 from ostler.gateway.model.permits import PermissionRule
 from ostler.gateway.model.records import UNSTORED, ParkState, Role
 from ostler.gateway.turns.answer_sink import AnswerSink
-from ostler.gateway.turns.errors import Draining
+from ostler.gateway.turns.places import Places
 from ostler.gateway.turns.prompt import told_entries
 from ostler.gateway.turns.session import Reserved, Session
 from ostler.gateway.turns.sessions import Sessions

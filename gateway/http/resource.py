@@ -9,10 +9,8 @@ from typing import Any
 
 from ostler.gateway.http.body import FunctionTool, ResponseBody
 from ostler.gateway.model.outcome import TurnOutcome, TurnStatus
-from ostler.pool.events import Usage
 from ostler.wire.json import JsonObject
 
-CHARACTERS_PER_TOKEN = 4
 RATE_LIMITED = frozenset({"pool_saturated"})
 AUTO = "auto"
 LAST = {
@@ -111,25 +109,3 @@ def conclude(document: JsonObject, outcome: TurnOutcome, usage: JsonObject, now:
 def incomplete(cause: str) -> JsonObject:
     """Why an answer is not whole. Strict clients know two words for `reason`; the true one is in `cause`."""
     return {"reason": FILTERED if cause == FILTERED else "max_output_tokens", "cause": cause}
-
-
-def usage_of(reported: Usage | None, read: int, written: int) -> JsonObject:
-    """Token counts. Where the agent told none they are estimated from the number of characters, and marked."""
-    told = reported is not None and reported.input_tokens is not None and reported.output_tokens is not None
-    if told and reported is not None:
-        given, made = reported.input_tokens or 0, reported.output_tokens or 0
-    else:
-        given, made = estimated(read), estimated(written)
-    usage: JsonObject = {
-        "input_tokens": given,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens": made,
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": given + made,
-    }
-    return usage if told else {**usage, "estimated": True}
-
-
-def estimated(characters: int) -> int:
-    """About so many tokens."""
-    return -(-characters // CHARACTERS_PER_TOKEN)

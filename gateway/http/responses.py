@@ -28,13 +28,14 @@ from ostler.gateway.http.answers import (
     wants_erasing,
 )
 from ostler.gateway.http.body import ResponseBody, read_json, response_body
-from ostler.gateway.http.errors import ApiError, bad, missing, of_outcome, reply
+from ostler.gateway.http.errors import missing, of_outcome, reply
 from ostler.gateway.http.feed import Feed, Feeds
 from ostler.gateway.http.idempotency import Held, IdempotentAnswers, Repeat, session_of, whole
 from ostler.gateway.http.replay import ended, public, replay
 from ostler.gateway.http.request_preparer import RequestPreparer
 from ostler.gateway.http.streaming import EventStream
 from ostler.gateway.http.writer import ResponseWriter
+from ostler.gateway.model.api_error import ApiError, bad
 from ostler.gateway.model.errors import GatewayError
 from ostler.gateway.model.outcome import StopCause, TurnStatus
 from ostler.gateway.model.records import IdempotencyRecord, ResponseRecord

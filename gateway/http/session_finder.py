@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ostler.gateway.http.body import ResponseBody
-from ostler.gateway.http.errors import ApiError, bad, missing
+from ostler.gateway.http.errors import missing
 from ostler.gateway.http.prefixes import ConversationEnd
 from ostler.gateway.model import continuity
+from ostler.gateway.model.api_error import ApiError, bad
 from ostler.gateway.model.continuity import Way
 from ostler.gateway.model.records import (
     HELD_INSTRUCTIONS,

@@ -32,11 +32,12 @@ from ostler.gateway.http.answers import (
 )
 from ostler.gateway.http.answers import number as whole_number
 from ostler.gateway.http.body import read_json
-from ostler.gateway.http.errors import bad, invalid, missing, of_outcome, reply
+from ostler.gateway.http.errors import invalid, missing, of_outcome, reply
 from ostler.gateway.http.feed import Feed
 from ostler.gateway.http.idempotency import Held, IdempotentAnswers, Repeat, is_answer, session_of, whole
 from ostler.gateway.http.session_feed import Answers, SessionFeed, message_document, told_again
 from ostler.gateway.http.streaming import EventStream
+from ostler.gateway.model.api_error import bad
 from ostler.gateway.model.outcome import TurnOutcome, TurnStatus
 from ostler.gateway.model.records import IdempotencyRecord, MessageRecord, SessionQuery, SessionRecord
 from ostler.gateway.turns.turn import Turn

@@ -17,9 +17,9 @@ from ostler.gateway.chat.conversation import ChatConversation
 from ostler.gateway.chat.deps import ChatDeps
 from ostler.gateway.chat.session_keys import SessionKey
 from ostler.gateway.config.keys import Caller
-from ostler.gateway.http.errors import ApiError, bad
 from ostler.gateway.http.items import read_input
 from ostler.gateway.http.session_finder import PLATFORM, SessionFinder, Target
+from ostler.gateway.model.api_error import ApiError, bad
 from ostler.gateway.model.ask import Ask
 from ostler.gateway.model.continuity import Way
 from ostler.gateway.model.errors import RequestRefused, StoreError

@@ -10,13 +10,14 @@ from functools import partial
 from ostler.gateway.http.feed import Feed
 from ostler.gateway.http.frames import FrameTemplate, frame, frames_of
 from ostler.gateway.http.idempotency import Repeat, is_answer
-from ostler.gateway.http.output import OutputBuilder
 from ostler.gateway.http.replay import SHAPE
-from ostler.gateway.http.resource import LAST, Heading, conclude, resource, usage_of
+from ostler.gateway.http.resource import LAST, Heading, conclude, resource
 from ostler.gateway.model.outcome import TurnOutcome, TurnStatus
 from ostler.gateway.model.records import ResponseRecord
 from ostler.gateway.turns.answer_sink import StoredAnswer
+from ostler.gateway.turns.output import OutputBuilder
 from ostler.gateway.turns.pending_calls import AskedCall
+from ostler.gateway.turns.usage import usage_of
 from ostler.pool.events import TurnEvent
 from ostler.wire.json import JsonObject
 from ostler.wire.redaction import redacted

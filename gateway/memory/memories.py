@@ -24,7 +24,7 @@ from ostler.gateway.memory.users import Users
 from ostler.gateway.memory.watch import MemoryWatch, NoMemoryWatch
 from ostler.gateway.model.observers import SwitchReason
 from ostler.gateway.model.records import MessageRecord
-from ostler.gateway.turns.toolset import SessionContext
+from ostler.gateway.model.session_context import SessionContext
 from ostler.metrics.loops import Loops
 from ostler.wire.json import without_surrogates
 from ostler.wire.recalled import build_recalled

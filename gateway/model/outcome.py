@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ostler.gateway.turns.errors import Draining
+from ostler.gateway.model.errors import Draining
 from ostler.pool.events import Finished, StopReason, Usage
 
 RETRY = 5.0

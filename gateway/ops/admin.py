@@ -17,8 +17,9 @@ from starlette.responses import Response, StreamingResponse
 
 from ostler.gateway.http.answers import SSE, document
 from ostler.gateway.http.body import read_object
-from ostler.gateway.http.errors import ApiError, bad, invalid
+from ostler.gateway.http.errors import invalid
 from ostler.gateway.http.routes import Endpoint, RouteSpec
+from ostler.gateway.model.api_error import ApiError, bad
 from ostler.gateway.ops.console.errors import ConsoleError
 from ostler.gateway.ops.console.operator import Done, Named, Operator
 from ostler.gateway.ops.console.status_view import StatusView, Watch

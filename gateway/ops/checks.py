@@ -29,7 +29,7 @@ from ostler.gateway.model.errors import (
 from ostler.gateway.stores.watch import StoreWatch
 from ostler.metrics.loops import Loops
 from ostler.pool.errors import BadDirectory
-from ostler.pool.probe import BlockingProbe, ProbeFailed
+from ostler.process.probe import BlockingProbe, ProbeFailed
 
 log = logging.getLogger(__name__)
 EVERY: Final = 5.0

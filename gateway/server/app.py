@@ -31,7 +31,6 @@ from ostler.gateway.config.processes import share_of
 from ostler.gateway.config.settings import Settings
 from ostler.gateway.http.key_reload import Keys
 from ostler.gateway.http.unfinished import close_unfinished
-from ostler.gateway.http.validation import Places, look_below
 from ostler.gateway.memory.memories import Memories
 from ostler.gateway.memory.provider import MakeProvider
 from ostler.gateway.model.ids import Ids
@@ -65,6 +64,7 @@ from ostler.gateway.stores.sqlite.file import SqliteSettings
 from ostler.gateway.turns.deps import SessionDeps
 from ostler.gateway.turns.erasing import Eraser
 from ostler.gateway.turns.mirrors import Mirrors
+from ostler.gateway.turns.places import Places, look_below
 from ostler.gateway.turns.reports import TurnObservers
 from ostler.gateway.turns.sessions import Sessions
 from ostler.metrics.loops import Loops

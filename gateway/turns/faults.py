@@ -1,8 +1,7 @@
 """What an error of the pool or the store means for a turn: a word for the client's program, a text for its reader."""
 
-from ostler.gateway.model.errors import CallsAnswered, ConversationMoved, GatewayError
+from ostler.gateway.model.errors import CallsAnswered, ConversationMoved, GatewayError, MovedOn
 from ostler.gateway.model.outcome import TurnOutcome, failed
-from ostler.gateway.turns.errors import MovedOn
 from ostler.pool.errors import (
     AgentMissing,
     AgentStartFailed,

@@ -16,7 +16,7 @@ from ostler.bridge.offer import Offer
 from ostler.bridge.session_binding import SessionBinding
 from ostler.gateway.model.ask import Ask
 from ostler.gateway.model.continuity import Known
-from ostler.gateway.turns.errors import SeatLost
+from ostler.gateway.model.errors import SeatLost
 from ostler.pool.core.values import RetireReason
 from ostler.pool.lease import Lease
 from ostler.pool.order import SessionMemo

@@ -22,13 +22,20 @@ from ostler.gateway.model import continuity
 from ostler.gateway.model.ask import CallOutput, HistoryLine
 from ostler.gateway.model.continuity import Queue
 from ostler.gateway.model.correlation import on_behalf_of
-from ostler.gateway.model.errors import CallsAnswered, GatewayError
+from ostler.gateway.model.errors import (
+    CallsAnswered,
+    GatewayError,
+    OutputsMissing,
+    SeatLost,
+    SessionQueueFull,
+    TurnRunning,
+)
 from ostler.gateway.model.outcome import StopCause, TurnOutcome, TurnStatus, failed, outcome_of, stopped, unasked
 from ostler.gateway.model.permits import PermissionRule, kind_of, of_function
+from ostler.gateway.model.session_context import SessionContext
 from ostler.gateway.turns.answer_sink import AnswerSink
 from ostler.gateway.turns.call_handover import SIGNS_OF_LIFE, CallHandover
 from ostler.gateway.turns.deps import SessionDeps
-from ostler.gateway.turns.errors import OutputsMissing, SeatLost, SessionQueueFull, TurnRunning
 from ostler.gateway.turns.faults import fault
 from ostler.gateway.turns.host_events import CallsReady, CallsWaiting, HistoryCut, SeatToolsLost
 from ostler.gateway.turns.pending_calls import ALWAYS, PendingCalls, Permission
@@ -36,16 +43,16 @@ from ostler.gateway.turns.prompt import compose
 from ostler.gateway.turns.reports import TurnReport
 from ostler.gateway.turns.seat import SessionSeat
 from ostler.gateway.turns.seat_manager import SeatManager
-from ostler.gateway.turns.toolset import NOTHING, SessionContext, SessionTools
+from ostler.gateway.turns.toolset import NOTHING, SessionTools
 from ostler.gateway.turns.turn import Continuation, Turn
 from ostler.gateway.turns.turn_store import TurnStore
-from ostler.pool.agent.turn import AgentTurn as AgentTurn
+from ostler.pool.agent.turn import AgentTurn
 from ostler.pool.errors import Phase, PoolError, TransportLost
 from ostler.pool.events import Finished, PermissionAsked, TurnEvent
 from ostler.pool.permission import NO, YES, allow, deny, first_of
 from ostler.pool.permission_facts import inside, is_edit, paths_of
 from ostler.pool.ports import PermissionChoice
-from ostler.pool.probe import PATIENCE, BlockingProbe, ProbeFailed
+from ostler.process.probe import PATIENCE, BlockingProbe, ProbeFailed
 
 log = logging.getLogger(__name__)
 

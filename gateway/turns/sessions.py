@@ -15,10 +15,10 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator
 
 from ostler.gateway.model.ask import Ask, CallOutput
+from ostler.gateway.model.errors import Draining
 from ostler.gateway.model.outcome import StopCause
 from ostler.gateway.turns.answer_sink import AnswerSink
 from ostler.gateway.turns.deps import SessionDeps
-from ostler.gateway.turns.errors import Draining
 from ostler.gateway.turns.seat_eviction import LOOKING, first_to_go
 from ostler.gateway.turns.session import Reserved, Session
 from ostler.gateway.turns.timings import TurnTimings

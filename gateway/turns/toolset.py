@@ -10,7 +10,6 @@ Rules:
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, TypeAlias
 
@@ -20,24 +19,11 @@ from ostler.bridge.threads import Threads
 from ostler.bridge.tool import Tool
 from ostler.bridge.toolbelt import NO_SERVICES, Toolbelt
 from ostler.bridge.upstreams.shared import SessionUpstreams, Upstreams
+from ostler.gateway.model.session_context import SessionContext
 from ostler.gateway.turns.keep_alive import KeepAliveDispatcher
 from ostler.wire.json import JsonObject
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class SessionContext:
-    """For whom a tool is called."""
-
-    facts: SessionFacts
-    owner: str
-    """The name of the API key, or the user of a chat face; "" where there is none."""
-
-    @property
-    def key(self) -> str:
-        """What the patterns in `sessions` of a tool server are held against."""
-        return f"{self.owner}:{self.facts.session_id}"
 
 
 NOBODY: Final = "nobody"

@@ -17,8 +17,7 @@ from ostler.gateway.model.records import TakenBack
 from ostler.gateway.turns.answer_sink import AnswerSink, DiscardingSink
 from ostler.gateway.turns.pending_calls import ALWAYS, GRANTED, REFUSED, PendingCalls, Permission
 from ostler.gateway.turns.timings import TurnTimings
-from ostler.pool.agent.turn import AgentTurn as AgentTurn
-from ostler.pool.agent.turn import weigh
+from ostler.pool.agent.turn import AgentTurn, weigh
 from ostler.pool.events import HostEvent, MessageDropped, PermissionAsked, Plan, Text, Thought, ToolStarted, TurnEvent
 
 STREAMS = frozenset({Text, Thought})

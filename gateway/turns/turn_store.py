@@ -13,7 +13,7 @@ from dataclasses import replace
 from ostler.gateway.model import continuity
 from ostler.gateway.model.ask import Ask, HistoryLine
 from ostler.gateway.model.continuity import Known
-from ostler.gateway.model.errors import GatewayError, StoreError
+from ostler.gateway.model.errors import GatewayError, MovedOn, StoreError
 from ostler.gateway.model.outcome import StopCause, TurnOutcome, TurnStatus
 from ostler.gateway.model.records import (
     HELD_INSTRUCTIONS,
@@ -28,7 +28,6 @@ from ostler.gateway.model.records import (
 )
 from ostler.gateway.turns.answer_sink import StoredAnswer
 from ostler.gateway.turns.deps import SessionDeps
-from ostler.gateway.turns.errors import MovedOn
 from ostler.gateway.turns.faults import fault
 from ostler.gateway.turns.pending_calls import AskedCall
 from ostler.gateway.turns.prompt import lines_of, told_entries

@@ -7,9 +7,9 @@ two sessions of one process.
 
 from ostler.pool.agent.gate import OpenGate, StartGate
 from ostler.pool.agent.record_archive import RecordArchive
-from ostler.pool.probe import BlockingProbe
 from ostler.pool.provider import Provider
 from ostler.process.folder import Descriptor
+from ostler.process.probe import BlockingProbe
 
 
 class PerHome:

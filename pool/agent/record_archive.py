@@ -24,8 +24,8 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 from ostler.pool.agent.session_transfers import SessionTransfers
-from ostler.pool.probe import BlockingProbe, ProbeFailed
 from ostler.pool.provider import Records
+from ostler.process.probe import BlockingProbe, ProbeFailed
 
 log = logging.getLogger(__name__)
 

@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ostler.pool.agent.codec import AgentInfo, BadReply, PermissionWanted, ToolWanted
+from ostler.pool.agent.codecs import codec_for
 from ostler.pool.agent.connection import AgentConnection
 from ostler.pool.agent.opening import Opening, check_load, nothing
 from ostler.pool.agent.per_home import PerHome
@@ -62,7 +63,7 @@ class Transport:
 
     def __init__(self, launch: Launch, *, commons: PerHome, wall: Callable[[], float] = time.time) -> None:
         self.launch = launch
-        self.codec = launch.codec()
+        self.codec = codec_for(launch)
         self.connection = AgentConnection(launch, self, versioned=self.codec.versioned)
         self.info = AgentInfo("", "")
         self.opened = 0

@@ -26,7 +26,7 @@ def start_is_deferred(books: PoolState, stable: KeyState) -> bool:
 def is_deferred_now(books: PoolState, stable: KeyState) -> bool:
     """Whether it did when it was last asked. A look: nothing is booked."""
     since = stable.gave_way_at
-    return since is not None and since >= books.calm_at and books.now < since + books.limits.defer_limit
+    return since is not None and since >= books.calm_at and books.now < since + books.limits.give_way
 
 
 def spare_is_deferred(books: PoolState, stable: KeyState) -> bool:
@@ -65,7 +65,7 @@ def _is_busy(books: PoolState) -> bool:
 def _goes_on(books: PoolState, since: float | None) -> bool:
     if since is None:
         return False
-    until = since + books.limits.defer_limit
+    until = since + books.limits.give_way
     if books.now >= until:
         return False
     books.alarm(until)

@@ -24,7 +24,7 @@ class Limits:
     open_timeout: float = 60.0
     slow_open_after: float = 10.0
     slow_open_spacing: float = 60.0
-    defer_limit: float = 3.0
+    give_way: float = 3.0
     close_timeout: float = 10.0
     stop_timeout: float = 10.0
     drain_timeout: float = 600.0

@@ -26,7 +26,7 @@ from ostler.pool.core.values import (
     SlotState,
 )
 
-__all__ = ["PoolState", "LeaseRecord", "SeatQueue", "SeatRecord", "SlotRecord", "KeyState", "StaleEvent", "open_group"]
+__all__ = ["KeyState", "LeaseRecord", "PoolState", "SeatQueue", "SeatRecord", "SlotRecord", "StaleEvent", "open_group"]
 
 
 class StaleEvent(Exception):  # not an error: it is how a look into the books says "not there"
@@ -301,7 +301,7 @@ class PoolState:
 
     def stop_listening(self) -> None:
         """A first answer that does not come may never have been asked for: its process counts as heard."""
-        overdue = self.now - self.limits.defer_limit
+        overdue = self.now - self.limits.give_way
         for slot in [slot for slot, since in self.first_answer_pending.items() if since <= overdue]:
             self.mark_answered(self.slots[slot])
 

@@ -16,8 +16,6 @@ from pathlib import Path
 
 import orjson
 
-from ostler.pool.agent.codec import Codec
-from ostler.pool.agent.codecs import choose
 from ostler.pool.errors import AgentMissing, AgentStartFailed, Phase, UnknownProvider
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch.finder import PathFinder
@@ -55,15 +53,6 @@ class Launch:
     def plain(self) -> PlainText:
         """How texts are kept from being obeyed as commands of its agent."""
         return PlainText() if self.settings.commands else PlainText(self.provider.commands, self.provider.mentions)
-
-    def codec(self) -> Codec:
-        """A fresh translator for one process."""
-        return choose(
-            self.provider.codec,
-            model=model_of(self.key),
-            approval=self.settings.approval,
-            channel=self.channel,
-        )
 
 
 def spare_of(known: Launch) -> Launch:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from ostler.pool.errors import BadDirectory
-from ostler.pool.probe import PATIENCE, BlockingProbe, ProbeFailed
+from ostler.process.probe import PATIENCE, BlockingProbe, ProbeFailed
 
 FRESH: Final = 5.0
 KEPT: Final = 4096

@@ -37,11 +37,11 @@ from ostler.pool.launch.builder import Launch
 from ostler.pool.observer import Observer
 from ostler.pool.order import SeatOrder, SessionMemo
 from ostler.pool.ports import ToolPort, ToolSet, ToolTicket
-from ostler.pool.probe import BlockingProbe
 from ostler.pool.provider import CloseVerb
 from ostler.pool.runner.live import Failure, LiveObjects, LiveProcess, LiveSeat, PoolKey
 from ostler.process.errors import Blind, Survivors
 from ostler.process.folder import Descriptor, Folder
+from ostler.process.probe import BlockingProbe
 
 log = logging.getLogger(__name__)
 

@@ -22,9 +22,9 @@ from ostler.pool.core.values import KeySpec
 from ostler.pool.errors import AgentStartFailed, Phase, PoolError
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch.builder import Launch
-from ostler.pool.probe import PATIENCE, BlockingProbe, ProbeFailed
 from ostler.pool.runner.launch_cache import LaunchCache
 from ostler.pool.runner.live import PoolKey
+from ostler.process.probe import PATIENCE, BlockingProbe, ProbeFailed
 
 log = logging.getLogger(__name__)
 

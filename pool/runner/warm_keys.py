@@ -16,11 +16,11 @@ from ostler.pool.core import events
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch.configuration import WarmKey
 from ostler.pool.observer import Observer
-from ostler.pool.probe import PATIENCE, ProbeFailed
 from ostler.pool.runner.actions import SeatWish
 from ostler.pool.runner.engine import Engine
 from ostler.pool.runner.launch_cache import LaunchCache
 from ostler.pool.runner.live import PoolKey
+from ostler.process.probe import PATIENCE, ProbeFailed
 
 log = logging.getLogger(__name__)
 Floor = tuple[PoolKey, SeatWish]

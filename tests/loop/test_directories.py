@@ -10,7 +10,7 @@ import pytest
 
 from ostler.pool.errors import BadDirectory
 from ostler.pool.launch.directories import FRESH, Directories
-from ostler.pool.probe import LOOKS
+from ostler.process.probe import LOOKS
 from tests.support.waiting import eventually
 
 

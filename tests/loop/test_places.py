@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ostler.gateway.config.keys import Caller
-from ostler.gateway.http.errors import ApiError
-from ostler.gateway.http.validation import Places, look_below
+from ostler.gateway.model.api_error import ApiError
 from ostler.gateway.model.model_names import Models
+from ostler.gateway.turns.places import Places, look_below
 from ostler.pool.launch.directories import Directories
 from tests.support.waiting import soon
 

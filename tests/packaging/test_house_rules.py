@@ -15,11 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.rooms import ROOMS
+
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("wire/*", "pool/*", "bridge/*", "gateway/*", "metrics/*")
+PRODUCT = tuple(f"{room}/*" for room in ROOMS)
 TESTS = ("tests/*",)
-FLOORS = ("api", "commands", "console", "faces", "gauges", "sessions", "talk")
-SERVING = ("pool/*", "bridge/*", *(f"gateway/{floor}/*" for floor in FLOORS))
+FLOORS = ("chat", "http", "turns", "ops/console", "ops/gauges")
+SERVING = ("pool/*", "process/*", "bridge/*", *(f"gateway/{floor}/*" for floor in FLOORS))
 """What runs on the loop that serves everybody."""
 EVERYWHERE = ("*",)
 
@@ -54,6 +56,7 @@ ALLOWED: tuple[Allowed, ...] = (
         "blanket_except", "gateway/ops/checks.py", "logged whole: one check's fault keeps no other from being made"
     ),
     Allowed("blanket_except", "pool/observer.py", "logged whole: an observer's fault is not the pool's"),
+    Allowed("blocking_disk", "gateway/chat/resets/policies.py", "/etc/localtime, once at the start"),
     Allowed("blocking_disk", "bridge/leftovers.py", "at the start, in the runtime folder that is our own"),
     Allowed("blocking_disk", "bridge/peers.py", "/proc, which has no disk"),
     Allowed("blocking_disk", "bridge/session_binding.py", "where a module of ours lies, at import"),
@@ -295,7 +298,11 @@ def blocking_disk(node: ast.AST, source: list[str]) -> str | None:
     name = name_of(node.func)
     owner, _, verb = name.rpartition(".")
     of_path = isinstance(node.func, ast.Attribute) and verb in LOOKS and last(owner) not in NO_PATHS
-    return f"{name} may wait for a dead disk: look on a thread, by `pool.looks`" if of_path or name in CALLS else None
+    return (
+        f"{name} may wait for a dead disk: look on a thread, by `ostler.process.probe`"
+        if of_path or name in CALLS
+        else None
+    )
 
 
 Check = Callable[[ast.AST, list[str]], str | None]
@@ -327,7 +334,7 @@ RULES = (
     Rule(getattr_literal, EVERYWHERE, (("getattr(x, 'a', None)", "getattr(x, name)"),)),
     Rule(
         module_state,
-        ROOMS,
+        PRODUCT,
         (
             ("seen: dict[str, int] = {}", "KINDS = {'a': 1}\ndef f():\n    seen = {}"),
             ("KINDS = {'a': 1}\ndef f(): KINDS['b'] = 2", "__all__ = ['a']"),
@@ -337,7 +344,7 @@ RULES = (
     ),
     Rule(
         environ_change,
-        ROOMS,
+        PRODUCT,
         (
             ("os.environ['KEY'] = key", "environ = {**os.environ, 'KEY': key}"),
             ("del os.environ['KEY']", "os.environ.get('KEY')"),
@@ -347,7 +354,7 @@ RULES = (
     ),
     Rule(
         forked_subprocess,
-        ROOMS,
+        PRODUCT,
         (
             ("await asyncio.create_subprocess_exec('x')", "spawn('x')"),
             ("Popen(['x'], preexec_fn=f)", "Popen(['x'])"),
@@ -355,13 +362,13 @@ RULES = (
     ),
     Rule(
         starts_process,
-        ROOMS,
+        PRODUCT,
         (("subprocess.Popen(['x'])", "platform.system"), ("subprocess.run(['x'])", "asyncio.run(main())")),
         homes=("process/spawn.py", "demo/*"),
     ),
     Rule(
         unowned_task,
-        ROOMS,
+        PRODUCT,
         (
             ("asyncio.create_task(f())", "group.create_task(f())"),
             ("asyncio.get_running_loop().create_task(f())", "self._group.create_task(f())"),
@@ -408,10 +415,10 @@ RULES = (
             ("path.open('rb')", "SqliteStore.open(path)"),
         ),
     ),
-    Rule(second_sqlite, ROOMS, (("import sqlite3", "import apsw"), ("from sqlite3 import connect", "import sqlite"))),
+    Rule(second_sqlite, PRODUCT, (("import sqlite3", "import apsw"), ("from sqlite3 import connect", "import sqlite"))),
     Rule(
         loop_without_rounds,
-        ROOMS,
+        PRODUCT,
         (
             (
                 "while True:\n    await asyncio.sleep(1)\n    look()",
@@ -498,7 +505,7 @@ def test_w14b_a_launch_is_built_at_one_place() -> None:
     callers = {
         name
         for name in committed()
-        if matches(name, ROOMS)
+        if matches(name, PRODUCT)
         for node in ast.walk(ast.parse((ROOT / name).read_text()))
         if isinstance(node, ast.Call) and name_of(node.func) == "launch"
     }

@@ -4,8 +4,9 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+from tests.support.rooms import ROOMS
+
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("wire", "pool", "bridge", "gateway", "metrics")
 BESIDE = ("tests", "tools", "bench", "docs", "examples", "requirements", "typings", ".ci")
 
 

@@ -18,9 +18,9 @@ from packaging.requirements import Requirement
 from tests.agents.pins import InstallFailed, cache_folder, install
 from tests.clients.pins import PYRIGHT
 from tests.support.documents import blocks
+from tests.support.rooms import ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("wire", "pool", "bridge", "gateway", "metrics")
 IMPORT_ALL = """
 import importlib, pkgutil, ostler
 names = [module.name for module in pkgutil.walk_packages(ostler.__path__, "ostler.")]
@@ -115,7 +115,8 @@ def test_the_wheel_holds_the_rooms_and_nothing_else(wheel: Path) -> None:
 
 
 def test_the_pages_find_their_parts_in_the_wheel(environment: Path) -> None:
-    code = "from ostler.gateway.ops.console.html_page import Shell; print(len(Shell().page('x', '', script='status').html))"
+    page = "HtmlPage().page('x', '', script='status').html"
+    code = f"from ostler.gateway.ops.console.html_page import HtmlPage; print(len({page}))"
     assert int(output_of(environment / "bin/python", "-c", code, cwd=environment)) > 10_000
 
 

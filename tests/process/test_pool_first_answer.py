@@ -11,7 +11,7 @@ from ostler.pool.provider import Sharing
 from tests.support.pools import open_stable, say
 
 ALONE = {"sharing": Sharing.NONE, "seats_per_process": 1}
-PATIENT = Limits(defer_limit=60.0)
+PATIENT = Limits(give_way=60.0)
 """Far longer than the test: what is started is started because of what was said."""
 
 

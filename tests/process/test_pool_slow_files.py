@@ -23,12 +23,12 @@ from ostler.pool.errors import AgentStartFailed, BadDirectory, Phase
 from ostler.pool.keys import TransportKey
 from ostler.pool.launch.builder import Launch
 from ostler.pool.observer import Counts
-from ostler.pool.probe import LOOKS
 from ostler.pool.provider import Provider
 from ostler.pool.providers import load
 from ostler.pool.runner.launch_cache import LaunchCache
 from ostler.pool.runner.launch_refresh import LaunchRefresh
 from ostler.pool.runner.live import PoolKey
+from ostler.process.probe import LOOKS
 from ostler.process.supervisor import ProcessSupervisor
 from tests.support.pools import Stable, demo_settings, open_stable, say
 from tests.support.waiting import eventually

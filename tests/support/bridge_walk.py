@@ -120,7 +120,7 @@ class Walk:
         self.running = [(slot, other) for slot, other in self.running if other is not call]
 
     def process(self, number: int) -> Any:
-        return self.code.binding.ProcessIdentity(100 + number, 1000 + number)
+        return self.code.binding.PeerIdentity(100 + number, 1000 + number)
 
     def issue(self, number: int) -> None:
         if number in self.slots and not self.slots[number].revoked:
@@ -128,7 +128,7 @@ class Walk:
         self.count += 1
         binding = self.code.binding.Binding(self.toolboxes.of(()), max_calls=MAX_CALLS)
         slot = Slot(number, b"digest %d" % self.count, binding)
-        slot.conversation = self.code.conversation.Conversation(
+        slot.conversation = self.code.conversation.McpClient(
             binding, settings=self.settings, runner=self, stats=self.stats, on_attached=lambda: None
         )
         self.table.issue(slot.digest, binding)
@@ -174,14 +174,14 @@ class Walk:
         self.count += 1
         line = Line(self.count, process, slot)
         ancestry = (self.process(process), self.process(parent)) if self.tells_processes else ()
-        peer = self.code.bindings.Peer(ancestry)
+        peer = self.code.bindings.RelayPeer(ancestry)
         admitted = self.table.admit(line.serial, slot.digest, peer)
         wanted = self.judge(slot, process, parent)
         if wanted == "SECOND":
             assert admitted == self.code.bindings.Compromised(slot.binding), f"{admitted}: two processes with a token"
             return
         if wanted is not None:
-            assert admitted is getattr(self.code.bindings.Cause, wanted), f"{admitted} instead of {wanted}"
+            assert admitted is getattr(self.code.bindings.RejectReason, wanted), f"{admitted} instead of {wanted}"
             return
         assert admitted.binding is slot.binding, "a hello was given another session's binding"
         assert admitted.displaced == (None if slot.line is None else slot.line.serial)

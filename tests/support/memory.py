@@ -16,8 +16,8 @@ from ostler.gateway.memory.provider import MakeProvider, MemoryHome, MemoryProvi
 from ostler.gateway.memory.users import Users
 from ostler.gateway.memory.watch import MemoryWatch
 from ostler.gateway.model.records import MessageRecord, NewSession
+from ostler.gateway.model.session_context import SessionContext
 from ostler.gateway.model.store import Store
-from ostler.gateway.turns.toolset import SessionContext
 from ostler.pool.tasks import TaskOwner
 from ostler.wire.json import JsonObject
 from tests.support.stores import Clock, open_sqlite

@@ -137,8 +137,8 @@ MUTANTS = {
     ),
     "a hello gets the first binding": (
         "bindings",
-        "return Admitted(place.binding,",
-        "return Admitted(next(iter(self._places.values())).binding,",
+        "return AdmittedClient(place.binding,",
+        "return AdmittedClient(next(iter(self._places.values())).binding,",
     ),
     "a closed connection holds its place": (
         "bindings",
@@ -187,7 +187,7 @@ MUTANTS = {
     ),
     "all sessions share their calls": (
         "binding",
-        "self.calls: set[Call] = set()",
+        "self.calls: set[BoundCall] = set()",
         'self.calls = globals().setdefault("SHARED", set())',
     ),
     "a revoked binding says something else": (
@@ -237,8 +237,8 @@ MUTANTS = {
     ),
     "a lost connection is still written to": (
         "conversation",
-        "        self._outlet = None\n\n    def abandon",
-        "        pass\n\n    def abandon",
+        "        self._outlet = None\n\n    def discard",
+        "        pass\n\n    def discard",
     ),
 }
 

@@ -18,9 +18,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ostler.gateway.config.keys import Caller
-from ostler.gateway.http.errors import ApiError, reply
+from ostler.gateway.http.errors import reply
 from ostler.gateway.http.limits import CallerLimits, TooManyRequests
 from ostler.gateway.http.origin import SAFE, is_from_foreign_page, is_from_own_page
+from ostler.gateway.model.api_error import ApiError
 from ostler.gateway.ops.console.browser_sessions import COOKIE, HOURS, BrowserSessions, cookie_of
 from ostler.gateway.ops.console.html_page import HtmlPage
 

@@ -28,9 +28,9 @@ from ostler.pool.errors import BadDirectory
 from ostler.pool.keys import TransportKey
 from ostler.pool.pool import TransportPool
 from ostler.pool.ports import ToolSet
-from ostler.pool.probe import BlockingProbe, ProbeFailed
 from ostler.pool.runner.live import pool_key
 from ostler.pool.why import Why
+from ostler.process.probe import BlockingProbe, ProbeFailed
 
 PATIENCE = 5.0
 """Seconds for the disk of a directory that an operator names."""

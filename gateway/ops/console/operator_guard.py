@@ -11,8 +11,9 @@ import hmac
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ostler.gateway.config.keys import Caller
-from ostler.gateway.http.errors import ApiError, reply
+from ostler.gateway.http.errors import reply
 from ostler.gateway.http.origin import SAFE
+from ostler.gateway.model.api_error import ApiError
 
 TOKEN_HEADER = b"x-ostler-csrf"
 

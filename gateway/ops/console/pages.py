@@ -16,7 +16,8 @@ from starlette.routing import Route
 
 from ostler.gateway.http.answers import SSE, caller_of, document
 from ostler.gateway.http.application import guarded
-from ostler.gateway.http.errors import ApiError, bad, reply
+from ostler.gateway.http.errors import reply
+from ostler.gateway.model.api_error import ApiError, bad
 from ostler.gateway.ops.admin import facts_of
 from ostler.gateway.ops.console.browser_sessions import COOKIE, BrowserSessions
 from ostler.gateway.ops.console.cookie_login import LOGIN, fields

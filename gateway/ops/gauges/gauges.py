@@ -11,8 +11,7 @@ from starlette.types import ASGIApp
 
 from ostler.gateway.config.settings import Settings
 from ostler.gateway.http.routes import RouteSpec
-from ostler.gateway.memory.watch import MemoryWatch
-from ostler.gateway.memory.watch import NoMemoryWatch as NoMemoryWatch
+from ostler.gateway.memory.watch import MemoryWatch, NoMemoryWatch
 from ostler.gateway.model.errors import StoreBusy, StoreCorrupt, StoreDiskFault, StoreFull, StoreLocked, StoreReadOnly
 from ostler.gateway.model.model_names import Models
 from ostler.gateway.model.release import version
@@ -24,8 +23,7 @@ from ostler.gateway.ops.gauges.requests import RequestMetrics
 from ostler.gateway.ops.gauges.scrape import Scrape
 from ostler.gateway.ops.gauges.store import StoreGauges
 from ostler.gateway.ops.gauges.turns import TurnGauges
-from ostler.gateway.stores.watch import NoStoreWatch as NoStoreWatch
-from ostler.gateway.stores.watch import StoreWatch
+from ostler.gateway.stores.watch import NoStoreWatch, StoreWatch
 from ostler.gateway.turns.reports import NoTurnObserver, TurnObserver
 from ostler.metrics.instruments import Instruments
 from ostler.metrics.loops import Loops

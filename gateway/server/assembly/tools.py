@@ -16,9 +16,10 @@ from ostler.bridge.upstreams.shared import Upstreams
 from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.config.settings import MemorySettings, Settings
 from ostler.gateway.memory.memories import Memories
+from ostler.gateway.model.session_context import SessionContext
 from ostler.gateway.ops.settings_check import upstream_settings
 from ostler.gateway.turns.tools import load as load_sources
-from ostler.gateway.turns.toolset import NOBODY, SessionContext, ToolsetFactory, ToolSource
+from ostler.gateway.turns.toolset import NOBODY, ToolsetFactory, ToolSource
 from ostler.metrics.loops import Loops
 from ostler.pool.launch import configuration as pool_configuration
 from ostler.pool.ports import ToolSet

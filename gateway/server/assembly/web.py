@@ -18,6 +18,7 @@ from ostler.gateway.http.chat import ChatCompletions
 from ostler.gateway.http.conversations import ConversationRoutes
 from ostler.gateway.http.correlation import Correlated
 from ostler.gateway.http.feed import Feeds
+from ostler.gateway.http.health import HealthRoutes
 from ostler.gateway.http.idempotency import IdempotentAnswers
 from ostler.gateway.http.key_reload import Keys
 from ostler.gateway.http.models import ModelList
@@ -39,7 +40,6 @@ from ostler.gateway.ops.console.pages import PATHS, Pages
 from ostler.gateway.ops.console.path_dispatch import PathDispatch
 from ostler.gateway.ops.console.status_view import StatusView
 from ostler.gateway.ops.gauges.gauges import Gauges, NoGauges
-from ostler.gateway.ops.health import HealthRoutes
 from ostler.gateway.ops.readiness import Readiness
 from ostler.gateway.turns.erasing import Eraser
 
@@ -79,7 +79,7 @@ def build_app(
         conversations=ConversationRoutes(store, sessions.house.ids, eraser),
         sessions=SessionRoutes(ChatFrontend(hall, commands, Admission(hall), KeyedLocks()), repeats),
         models=ModelList(places.models, int(time.time())),
-        health=HealthRoutes(sessions, readiness),
+        health=HealthRoutes(sessions, lambda: [problem.text for problem in readiness.problems]),
     )
     clock, token = time.monotonic, secrets.token_urlsafe(24)
     shell, guests = HtmlPage(), BrowserSessions(keys, clock, lambda: secrets.token_urlsafe(32))

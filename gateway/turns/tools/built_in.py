@@ -5,7 +5,7 @@ from functools import cache
 
 from ostler.bridge.tool import Tool
 from ostler.bridge.tools import load
-from ostler.gateway.turns.toolset import SessionContext
+from ostler.gateway.model.session_context import SessionContext
 
 
 @cache

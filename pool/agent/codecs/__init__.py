@@ -1,4 +1,4 @@
-"""Agent dialects and the pool's vocabulary, two-way. Sans-io; `choose` is the one place that knows which codec is
+"""Agent dialects and the pool's vocabulary, two-way. Sans-io; `codec_for` is the one place that knows which codec is
 which."""
 
 from collections.abc import Callable, Mapping
@@ -7,6 +7,7 @@ from types import MappingProxyType
 from ostler.pool.agent.codec import Codec
 from ostler.pool.agent.codecs.acp import AcpCodec
 from ostler.pool.agent.codecs.codex_app_server import CodexCodec
+from ostler.pool.launch.builder import Launch, model_of
 from ostler.pool.provider import Approval, CodecName, ToolChannel
 
 Make = Callable[[str | None, Approval, ToolChannel], Codec]
@@ -19,6 +20,7 @@ def _acp(_model: str | None, _approval: Approval, channel: ToolChannel) -> Codec
 CODECS: Mapping[CodecName, Make] = MappingProxyType({CodecName.ACP: _acp, CodecName.CODEX_APP_SERVER: CodexCodec})
 
 
-def choose(name: CodecName, *, model: str | None, approval: Approval, channel: ToolChannel) -> Codec:
-    """A fresh codec for one transport."""
-    return CODECS[name](model, approval, channel)
+def codec_for(launch: Launch) -> Codec:
+    """A fresh codec for one process."""
+    settings, provider = launch.settings, launch.provider
+    return CODECS[provider.codec](model_of(launch.key), settings.approval, launch.channel)

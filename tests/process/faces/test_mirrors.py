@@ -12,9 +12,9 @@ from ostler.gateway.chat.session_keys import checked_key
 from ostler.gateway.config.data_folder import DATABASE, MIRRORS
 from ostler.gateway.config.keys import Caller
 from ostler.gateway.config.settings import ResetSettings
-from ostler.gateway.http.validation import Places
 from ostler.gateway.model.model_names import Models
 from ostler.gateway.model.observers import SwitchReason
+from ostler.gateway.turns.places import Places
 from ostler.pool.launch.directories import Directories
 from tests.support import database
 from tests.support.chats import Chat, texts

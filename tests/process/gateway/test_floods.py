@@ -16,11 +16,11 @@ import psutil
 import pytest
 
 from ostler.bridge.upstreams.process import LEASH
-from ostler.gateway.http.output import OPEN_KEPT, SHOWN, OutputBuilder
 from ostler.gateway.http.protocol import HEADERS_AT_MOST, PORTION
 from ostler.gateway.model.outcome import StopCause, TurnStatus, outcome_of
 from ostler.gateway.server.listener import listen_tcp
 from ostler.gateway.server.serving import Server
+from ostler.gateway.turns.output import OPEN_KEPT, SHOWN, OutputBuilder
 from ostler.pool.events import Finished, StopReason, ToolStarted
 from tests.support.openai_oracle import judge_response
 from tests.support.serve_command import command

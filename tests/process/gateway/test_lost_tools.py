@@ -13,7 +13,7 @@ import pytest
 from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.offer import Offer
 from ostler.bridge.session_binding import RELAY, SessionBinding
-from ostler.gateway.turns.errors import SeatLost
+from ostler.gateway.model.errors import SeatLost
 from ostler.gateway.turns.turn import Turn
 from tests.process.gateway.test_client_tools import CALL, TOOLS, calls_of, output
 from tests.support.scrape import scrape

@@ -34,7 +34,7 @@ class Judge(Levels):
             fingerprint=action.fingerprint,
             provider=spec.provider,
             capacity=traits.seats_per_process,
-            single_use=traits.sharing is self.lib.Sharing.NONE,
+            single_use=traits.sharing is self.lib.CoreSharing.NONE,
             group=traits.open_group or action.slot,
             parallel=traits.parallel_opens,
             can_close=traits.can_close,
@@ -113,7 +113,7 @@ class Judge(Levels):
         slot.key, slot.spare, slot.adopted_step, slot.used_at = action.key, False, self.step, self.now
         slot.capacity, slot.single_use = (
             spec.traits.seats_per_process,
-            spec.traits.sharing is self.lib.Sharing.NONE,
+            spec.traits.sharing is self.lib.CoreSharing.NONE,
         )
         slot.group, slot.can_close = spec.traits.open_group or action.slot, spec.traits.can_close
         self._check_key_cap(action.key)
@@ -126,12 +126,12 @@ class Judge(Levels):
             require(action.hard, "a stop is repeated hard", action)
             slot.mute = slot.mute and self.rng.random() < 0.3
             return
-        causes = self.lib.Cause
+        causes = self.lib.RetireReason
         if action.cause in {causes.IDLE, causes.EVICTED, causes.MEMORY_BUDGET, causes.SURPLUS}:
             require(slot.cancelled_step != self.step, "a promised process is not idle", action)
         if action.cause is causes.IDLE:
             self._check_idle(action, slot)
-        if action.cause is self.lib.Cause.EVICTED and not slot.spare and not self._is_paused(slot.key):
+        if action.cause is self.lib.RetireReason.EVICTED and not slot.spare and not self._is_paused(slot.key):
             waiting = any(claim.key == slot.key for claim in self.claims.values())
             require(slot.served or not waiting, "what is promised to a waiter is not idle", action)
         if slot.state == "starting":
@@ -222,7 +222,7 @@ class Judge(Levels):
             seat.state = "leased"
         require(action.warmth is expected, "warmth is honest", action, expected)
         require(
-            (action.warmth is warmth.PARKED) == (action.miss is self.lib.Miss.NONE),
+            (action.warmth is warmth.PARKED) == (action.miss is self.lib.MissReason.NONE),
             "a miss has a reason",
             action,
         )
@@ -250,7 +250,7 @@ class Judge(Levels):
     def _on_Refuse(self, action: Any) -> None:
         require(action.claim in self.claims, "one outcome per claim", action)
         kind, claim = action.kind, self.claims[action.claim]
-        refusal = self.lib.Refusal
+        refusal = self.lib.RefusalKind
         require((kind is refusal.CLOSED) == self.closed, "closed is said of a closed pool only", action)
         if kind is refusal.PAUSED:
             require(self._is_paused(claim.key) and self.now >= claim.deadline, "paused at the deadline", action)
@@ -281,7 +281,7 @@ class Judge(Levels):
         require(action.lease in self.leases, "only living leases are moved", action)
         slot = self.slots[action.slot]
         require(self.leases[action.lease].slot == action.slot, "a lease moves from its own process", action)
-        causes = self.lib.Cause
+        causes = self.lib.RetireReason
         idle = {causes.IDLE, causes.EVICTED, causes.MEMORY_BUDGET, causes.SURPLUS}
         require(action.cause not in idle, "leased is never idle", action)
         if action.cause is causes.TOOLS_LOST:
@@ -292,7 +292,7 @@ class Judge(Levels):
             slot.draining_since = self.now
 
     def _on_SeatsLost(self, action: Any) -> None:
-        slot, causes, events = self.slots[action.slot], self.lib.Cause, self.events
+        slot, causes, events = self.slots[action.slot], self.lib.RetireReason, self.events
         require(set(action.leases) == slot.leases, "all leases of a process are lost, each once", action)
         if action.cause is causes.DRAIN_DEADLINE:
             since = slot.draining_since
@@ -326,7 +326,7 @@ class Judge(Levels):
         for tools in (None, *TOOLS):
             self.lines.pop((action.key, tools), None)
 
-    def _on_Note(self, action: Any) -> None:
+    def _on_Notable(self, action: Any) -> None:
         counted = self.lib.Counted
         if action.what is counted.CEILING_TOO_LOW:
             self.ceilings[action.key, self.specs[action.key].fingerprint] += 1

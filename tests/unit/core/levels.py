@@ -153,7 +153,7 @@ class Levels(Mirror):
             if seat.state == "opening":
                 require(now - seat.since < limits.open_timeout, "every open ends", number)
 
-        late = [slot for slot, since in self.books.unheard.items() if now - since >= limits.give_way]
+        late = [slot for slot, since in self.books.first_answer_pending.items() if now - since >= limits.give_way]
         require(not late, "nobody gives way for ever", late)
 
     def _check_crowd(self) -> None:
@@ -181,7 +181,12 @@ class Levels(Mirror):
         require(books.claims.keys() == self.claims.keys(), "claims agree")
         require(books.seats.keys() == self.seats.keys(), "seats agree", set(books.seats) ^ set(self.seats))
         unheard = {number for number, slot in self.slots.items() if slot.unheard_since is not None}
-        require(books.unheard.keys() <= unheard, "a first answer is waited for by somebody", books.unheard, unheard)
+        require(
+            books.first_answer_pending.keys() <= unheard,
+            "a first answer is waited for by somebody",
+            books.first_answer_pending,
+            unheard,
+        )
         require({lease.claim for lease in books.leases.values()} == books.granted.keys(), "grants agree")
         require(sum(slot.charge for slot in books.slots.values()) == books.charged, "memory adds up")
         asked = sum(seat.asked for seat in books.opening.values())
@@ -189,7 +194,7 @@ class Levels(Mirror):
         states = [seat.state for seat in books.seats.values()]
         require(states.count(lib.SeatState.OPENING) == len(books.opening), "opening adds up")
         require(states.count(lib.SeatState.CLOSING) == len(books.closing), "closing adds up")
-        parked = sum(len(line.parked) for stable in books.stables.values() for line in stable.lines.values())
+        parked = sum(len(line.parked) for stable in books.stables.values() for line in stable.queues.values())
         require(states.count(lib.SeatState.PARKED) == parked, "parked adds up")
         for number, slot in books.slots.items():
             mine = [seat.state for seat in slot.seats.values()]
@@ -200,7 +205,7 @@ class Levels(Mirror):
             for lease in slot.leases.values():
                 require(slot.stable is not None and lease.key == slot.stable.key, "a lease's key", number)
         for stable in books.stables.values():
-            for line in stable.lines.values():
+            for line in stable.queues.values():
                 opening = sum(seat.line is line for seat in books.opening.values())
                 require(opening == line.opening, "opening per line", stable.key, line.tools)
         owners = {claim.owner for claim in self.claims.values()}

@@ -145,7 +145,7 @@ def test_w23e_a_deadline_refuses_with_census_and_the_last_failure() -> None:
     pool.failed(1)
     pool.claim(patience=5.0)
     action = next(one for one in pool.core.handle(events.Tick(), 6.0) if type(one).__name__ == "Refuse")
-    assert str(action).startswith("Refuse(claim='c2', kind=<Refusal.SATURATED: 'saturated'>, waited=6.0, census=")
+    assert str(action).startswith("Refuse(claim='c2', kind=<RefusalKind.SATURATED: 'saturated'>, waited=6.0, census=")
     assert str(action).endswith("retry_after=10.0, phase='initialize', text='exit 1')")
 
 

@@ -15,7 +15,7 @@ def opens(found: list[Action]) -> list[actions.OpenSeat]:
 
 def warmed(floor: int) -> PoolCore:
     """A core with `floor` parked seats at time 1."""
-    core = PoolCore(Limits(defer_limit=PAUSE / 10))  # the pause alone: no first answer is waited for
+    core = PoolCore(Limits(give_way=PAUSE / 10))  # the pause alone: no first answer is waited for
     core.handle(events.KeyRegistered("k", SPEC), 0.0)
     (start,) = [one for one in core.handle(events.KeepWarm("k", "", floor), 0.0) if isinstance(one, actions.StartSlot)]
     core.handle(events.SlotStarted(start.slot, 0.5), 0.1)

@@ -68,7 +68,7 @@ class Walk(Judge):
 
     def _send_stale(self, event: Any) -> None:
         for action in self._send(event):
-            calm = isinstance(action, (self.lib.actions.Note, self.lib.actions.WakeAt))
+            calm = isinstance(action, (self.lib.actions.Notable, self.lib.actions.WakeAt))
             require(calm, "a stale event has no effect", event, action)
 
     def _pick(self, items: Any) -> Any:
@@ -153,7 +153,7 @@ class Walk(Judge):
         if self.core.knows(key := self.rng.choice(tuple(self.specs))):
             seats = self.rng.choice((0, 0, 0, 1, 2))
             self.cooled -= {key} if seats else set()
-            self._send(self.events.Warm(key, self.rng.choice(TOOLS), seats))
+            self._send(self.events.KeepWarm(key, self.rng.choice(TOOLS), seats))
 
     def _respec(self) -> None:
         key = self.rng.choice(tuple(self.specs))
@@ -194,7 +194,7 @@ class Walk(Judge):
         if self.core.knows(key := self.rng.choice(tuple(self.specs))):
             if all(claim.key != key for claim in self.claims.values()):
                 self.cooled.add(key)
-            self._send(self.events.Cool(key))
+            self._send(self.events.StopWarming(key))
 
     def _relimit(self) -> None:
         """Other limits, lower ones too: what is over them already may stay, and no more may come."""
@@ -392,9 +392,9 @@ class Walk(Judge):
                     events.Recycle(number),
                     events.Kill(number),
                     events.DrainKey("nobody"),
-                    events.Cool("nobody"),
+                    events.StopWarming("nobody"),
                     events.Hint("nobody", ""),
-                    events.Warm("nobody", "", 1),
+                    events.KeepWarm("nobody", "", 1),
                     events.Pause("nobody"),
                     events.Reconnect("nobody"),
                 )
@@ -440,9 +440,9 @@ INDEXES = [
     "closing",
     "open_groups",
     "spares",
-    "unheard",
+    "first_answer_pending",
     "breakers",
-    "hungry",
+    "unserved_keys",
 ]
 MOVES = (
     ("claim", 200),

@@ -40,11 +40,13 @@ def make_limits(rng: random.Random, lib: ModuleType) -> Any:
 
 
 def make_spec(rng: random.Random, lib: ModuleType, key: int) -> Any:
-    sharing = rng.choice((lib.Sharing.SESSIONS,) * 3 + (lib.Sharing.PER_CWD, lib.Sharing.NONE, lib.Sharing.NONE))
+    sharing = rng.choice(
+        (lib.CoreSharing.SESSIONS,) * 3 + (lib.CoreSharing.PER_CWD, lib.CoreSharing.NONE, lib.CoreSharing.NONE)
+    )
     roams = rng.random() < 0.4
     traits = lib.Traits(
         sharing=sharing,
-        seats_per_process=rng.choice((1, 2, 4)) if sharing is lib.Sharing.SESSIONS else 1,
+        seats_per_process=rng.choice((1, 2, 4)) if sharing is lib.CoreSharing.SESSIONS else 1,
         recycle_after_seats=rng.choice((None, 10)),
         recycle_after_leaks=rng.choice((None, 3)),
         can_close=rng.random() < 0.7,

@@ -8,14 +8,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ostler.gateway.config.keys import Caller
-from ostler.gateway.http.errors import ApiError, of_outcome
+from ostler.gateway.http.errors import of_outcome
 from ostler.gateway.http.items import read_input
 from ostler.gateway.http.limits import CallerLimits, RequestSlot, TooManyRequests
-from ostler.gateway.http.output import named
 from ostler.gateway.http.prefixes import Prefixes, digest_of
 from ostler.gateway.http.session_finder import slug_of
+from ostler.gateway.model.api_error import ApiError
 from ostler.gateway.model.model_names import Models
 from ostler.gateway.turns.faults import fault
+from ostler.gateway.turns.output import named
 from ostler.pool.errors import BreakerOpen, PoolError, PoolPaused, PoolSaturated
 
 CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}

@@ -6,7 +6,8 @@ from ostler.bridge.calls import CallResult, ToolCall
 from ostler.bridge.offer import Offer
 from ostler.bridge.session_facts import SessionFacts
 from ostler.bridge.tool import Tool, ToolContext
-from ostler.gateway.turns.toolset import NOTHING, SessionContext, ToolsetFactory
+from ostler.gateway.model.session_context import SessionContext
+from ostler.gateway.turns.toolset import NOTHING, ToolsetFactory
 
 CLIENTS = {"name": "clients", "inputSchema": {"type": "object"}}
 

@@ -9,7 +9,7 @@ import binascii
 from collections.abc import Sequence
 from typing import Any
 
-from ostler.gateway.http.errors import bad
+from ostler.gateway.model.api_error import bad
 from ostler.pool.prompt import FilePart, ImagePart, LinkPart, PromptPart, ResourcePart, TextPart
 
 # No set: what a client calls the type of a part may be a list, which has no hash.

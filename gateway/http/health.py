@@ -1,19 +1,21 @@
 """/healthz and /readyz: alive, and able to serve. Cheap, without a key, and telling nothing else."""
 
+from collections.abc import Callable, Sequence
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ostler.gateway.http.answers import document
-from ostler.gateway.ops.readiness import Readiness
 from ostler.gateway.turns.sessions import Sessions
 
 
 class HealthRoutes:
     """Two questions."""
 
-    def __init__(self, sessions: Sessions, readiness: Readiness) -> None:
+    def __init__(self, sessions: Sessions, problems: Callable[[], Sequence[str]]) -> None:
+        """`problems`: why the gateway cannot serve now, each in a sentence."""
         self._sessions = sessions
-        self._readiness = readiness
+        self._problems = problems
 
     async def alive(self, _request: Request) -> Response:
         """GET /healthz"""
@@ -23,6 +25,6 @@ class HealthRoutes:
         """GET /readyz"""
         if self._sessions.draining:
             return document({"status": "draining"}, status=503)
-        if problems := [problem.text for problem in self._readiness.problems]:
+        if problems := list(self._problems()):
             return document({"status": problems[0], "problems": problems}, status=503)
         return document({"status": "ready"})

@@ -1,0 +1,40 @@
+"""To be written."""
+
+from ostler.gateway.model.errors import GatewayError
+
+KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
+
+
+class ApiError(GatewayError):
+    """A request that gets an error for an answer."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        kind: str | None = None,
+        retry_after: int | None = None,
+        hang_up: bool = False,
+    ) -> None:
+        """`hang_up`: nothing more is taken on this connection."""
+        super().__init__(message)
+        self.status = status
+        self.param = param
+        self.code = code
+        self.kind = kind or KINDS.get(status) or ("server_error" if status >= 500 else "invalid_request_error")
+        self.retry_after = retry_after
+        self.hang_up = hang_up
+
+
+def bad(message: str, param: str | None = None, code: str | None = None) -> ApiError:
+    """A request that cannot be understood or fulfilled as it is."""
+    return ApiError(400, message, param=param, code=code)

@@ -1,0 +1,28 @@
+"""To be written."""
+
+from ostler.pool.events import Usage
+from ostler.wire.json import JsonObject
+
+CHARACTERS_PER_TOKEN = 4
+
+
+def usage_of(reported: Usage | None, read: int, written: int) -> JsonObject:
+    """Token counts. Where the agent told none they are estimated from the number of characters, and marked."""
+    told = reported is not None and reported.input_tokens is not None and reported.output_tokens is not None
+    if told and reported is not None:
+        given, made = reported.input_tokens or 0, reported.output_tokens or 0
+    else:
+        given, made = estimated(read), estimated(written)
+    usage: JsonObject = {
+        "input_tokens": given,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": made,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": given + made,
+    }
+    return usage if told else {**usage, "estimated": True}
+
+
+def estimated(characters: int) -> int:
+    """About so many tokens."""
+    return -(-characters // CHARACTERS_PER_TOKEN)
