@@ -2,20 +2,22 @@
 
 Rule: what a child writes is handed on in portions, one for each round of the loop, and it is not read from while some
 still wait. A child that writes without end so gets its share of the loop and no more, and what it writes waits in its
-own pipe. One that goes on after `BURST` portions, where a round takes longer than `PAUSE`, waits so long between two: a
-turn of somebody else takes some twenty rounds of the loop and several steps of other threads.
+own pipe; what its portions cost is paid for in rests (`LoopShare`).
 """
 
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import thread_time
 from typing import IO, cast
 
 from ostler.wire.pipes import handed
-from ostler.wire.portions import LINES, Portions
+from ostler.wire.portions import LINES, LoopShare, Portions
 
-BURST = 8
-PAUSE = 0.001
+FOLLOWS = 10
+"""How many times the cost of handing a portion on its whole cost is at most."""
+NEW_BURST = 0.05
+"""Seconds after which the loop's work was not for the portion before."""
 
 
 class Inflow(asyncio.Protocol):
@@ -29,10 +31,12 @@ class Inflow(asyncio.Protocol):
         self._transport: asyncio.ReadTransport | None = None
         self._next: asyncio.Handle | None = None
         """Set while something waits: takes the next portion."""
-        self._taken = 0
-        """Portions since it last had nothing that waits."""
-        self._round = 0.0
-        """When the last round began in which it had one; 0 after a pause."""
+        self._share = LoopShare()
+        self._clock = 0.0
+        """The loop's work until the last portion, and when that was."""
+        self._portion_at = -NEW_BURST
+        self._cost = 0.0
+        """What handing on the last portion took; others work on it afterwards, and on other things."""
         self._lost = False
         self.ended = False
 
@@ -46,13 +50,14 @@ class Inflow(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._portions.fits(data):
-            self._taken = 0
             self._receive(data)
             return
         self._portions.put(data)
         if self._next is None:
             if self._transport is not None:
                 self._transport.pause_reading()
+            if asyncio.get_running_loop().time() - self._portion_at > NEW_BURST:
+                self._clock = thread_time()
             self._hand_on()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (a broken pipe is an end like EOF)
@@ -66,24 +71,22 @@ class Inflow(asyncio.Protocol):
 
     def _hand_on(self) -> None:
         self._next = None
-        portion = self._portions.take()
+        portion, whole = self._portions.take(), thread_time()
+        used, self._clock = min(whole - self._clock, FOLLOWS * self._cost), whole
         if self._portions.held:
-            self._next = self._soon()
+            self._portion_at = now = asyncio.get_running_loop().time()
+            self._next = self._after(self._share.wait_after(used, now))
         try:
             if portion:
                 self._receive(portion)
         finally:
+            self._cost = thread_time() - whole
             if self._next is None:
                 self._read_on()
 
-    def _soon(self) -> asyncio.Handle:
+    def _after(self, rest: float) -> asyncio.Handle:
         loop = asyncio.get_running_loop()
-        before, self._round = self._round, loop.time()
-        self._taken += 1
-        if self._taken < BURST or not before or self._round - before < PAUSE / 2:
-            return loop.call_soon(self._hand_on)
-        self._round = 0.0
-        return loop.call_later(PAUSE, self._hand_on)
+        return loop.call_later(rest, self._hand_on) if rest else loop.call_soon(self._hand_on)
 
     def _read_on(self) -> None:
         if self._lost:

@@ -12,6 +12,9 @@ LINES = 32
 SIZE = 64 * 1024
 """Bytes; as many as a pipe holds."""
 
+FREE, RESTS, LONGEST_REST = 0.005, 3.0, 0.1
+"""Seconds of work that cost no rest, how many times as long as the work a rest is, and at most."""
+
 
 class Portions:
     """The bytes of one sender that nobody has looked at yet."""
@@ -53,3 +56,26 @@ class Portions:
         """Nobody wants it any more."""
         self._reads.clear()
         self.held = 0
+
+
+class LoopShare:
+    """When a sender of much has its next turn. Pure: times and seconds of work are handed in.
+
+    A burst is free, so that ordinary messages never wait. Who goes on has a quarter of the time: the turn of somebody
+    else takes some twenty rounds of the loop, and each would have a portion of the flood in it. Senders may have one
+    share together, where a new one costs its maker nothing.
+    """
+
+    __slots__ = ("_free_at", "_used")
+
+    def __init__(self) -> None:
+        self._used = 0.0
+        self._free_at = 0.0
+
+    def wait_after(self, seconds: float, now: float) -> float:
+        """So much more was used; how long to wait before the next portion."""
+        self._used += seconds
+        if self._used >= FREE:
+            rest = min(self._used * RESTS, LONGEST_REST)
+            self._used, self._free_at = 0.0, max(now, self._free_at) + rest
+        return max(0.0, self._free_at - now)

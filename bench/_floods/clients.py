@@ -127,7 +127,7 @@ async def slow(port: int) -> None:
 
 async def deaf(port: int) -> None:
     """Streams that nobody reads."""
-    body = json.dumps({"model": "demo", "input": "!stream 5000", "stream": True}).encode()
+    body = json.dumps({"model": "demo/deaf", "input": "!stream 5000", "stream": True}).encode()
     kept = []
     for _ in range(10):
         _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)

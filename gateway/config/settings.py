@@ -72,7 +72,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """A turn without any event for so long is failed; waiting for a tool or a permission does not count."""
     turn_limit: Seconds | None = None
     """An optional wall clock for a whole turn."""
-    answer_room: PositiveInt = 64 * 1024 * 1024
+    answer_room: PositiveInt = 8 * 1024 * 1024
     """About how many bytes of memory one answer may take, its text counted four times; then its turn is stopped and the
     answer incomplete."""
     answer_items: PositiveInt = 10_000

@@ -10,6 +10,7 @@ together there is a limit (`connections.py`): an idle one makes room, and where 
 """
 
 from asyncio import Handle, TimerHandle
+from time import thread_time
 from typing import Any
 
 import orjson
@@ -20,11 +21,14 @@ from ostler.gateway.http.connections import ConnectionPhase, Connections, TooMan
 from ostler.gateway.http.errors import envelope
 from ostler.gateway.http.fast_path import lay_road
 from ostler.gateway.model.api_error import ApiError
+from ostler.wire.portions import LoopShare
 
 HEAD_LIMIT = 64 * 1024
 HEADERS_AT_MOST = 128
 PORTION = 16 * 1024
 """Bytes that are looked at in one round of the loop."""
+ROUND = 0.005
+"""Seconds of a round that are counted at most: others may have work of their own."""
 BEHIND = 64
 """Requests that may wait for the one before them: uvicorn reads on after each answer, however many there are."""
 NO_HTTP = "this is no HTTP request: check the request line, the headers and how the body is cut"
@@ -42,6 +46,8 @@ class ListenerState(ServerState):
     def __init__(self, limit: int) -> None:
         super().__init__()
         self.open: Connections[JsonHttp] = Connections(limit)
+        self.share = LoopShare()
+        """Of all who send much at once: a connection more costs nothing."""
 
 
 class JsonHttp(HttpConnection):
@@ -51,6 +57,8 @@ class JsonHttp(HttpConnection):
     """What was read and not looked at yet."""
     going_on: Handle | None = None
     """Set while something waits: looks at the next of it."""
+    clock = 0.0
+    """The loop's work until the last portion."""
     heading = True
     """Whether what comes next is of a head: false from its end to the end of its body and trailers."""
     bare = 0
@@ -66,6 +74,8 @@ class JsonHttp(HttpConnection):
     def connection_made(self, transport: Any) -> None:  # what uvicorn calls the type differs between its releases
         """Somebody is there."""
         super().connection_made(transport)
+        state = self.server_state
+        self.share = state.share if isinstance(state, ListenerState) else LoopShare()
         if self._counted is not None:
             try:
                 victim = self._counted.admit(self, self.client[0] if self.client else "")
@@ -101,6 +111,7 @@ class JsonHttp(HttpConnection):
         self.waiting += data
         self.transport.pause_reading()
         if self.going_on is None:
+            self.clock = thread_time()
             self._go_on()
 
     def _go_on(self) -> None:
@@ -108,7 +119,10 @@ class JsonHttp(HttpConnection):
         self.going_on = None
         portion, self.waiting = self.waiting[:PORTION], self.waiting[PORTION:]
         if self.waiting:
-            self.going_on = self.loop.call_soon(self._go_on)
+            # What the door and the routes do with a portion is done by others; so the loop's whole work is counted.
+            used, self.clock = thread_time() - self.clock, thread_time()
+            rest = self.share.wait_after(min(used, ROUND), self.loop.time())
+            self.going_on = self.loop.call_later(rest, self._go_on) if rest else self.loop.call_soon(self._go_on)
         self._take(portion)
         if self.transport.is_closing():
             self._drop()

@@ -44,11 +44,11 @@ from ostler.gateway.turns.reports import TurnReport
 from ostler.gateway.turns.seat import SessionSeat
 from ostler.gateway.turns.seat_manager import SeatManager
 from ostler.gateway.turns.toolset import NOTHING, SessionTools
-from ostler.gateway.turns.turn import Continuation, Turn
+from ostler.gateway.turns.turn import COPIES, Continuation, Turn
 from ostler.gateway.turns.turn_store import TurnStore
 from ostler.pool.agent.turn import AgentTurn
 from ostler.pool.errors import Phase, PoolError, TransportLost
-from ostler.pool.events import Finished, PermissionAsked, TurnEvent
+from ostler.pool.events import Finished, PermissionAsked, Text, Thought, TurnEvent
 from ostler.pool.permission import NO, YES, allow, deny, first_of
 from ostler.pool.permission_facts import inside, is_edit, paths_of
 from ostler.pool.ports import PermissionChoice
@@ -514,11 +514,20 @@ def spoken(turn: Turn, outcome: TurnOutcome) -> TurnOutcome:
 def passed_on(turn: Turn, room: int, items: int, event: TurnEvent) -> bool:
     """One event to whoever writes the answer down; False where its client gets the calls that wait."""
     if turn.size > room:
-        turn.stop(StopCause.SIZE)  # what still comes until the agent has heard of it is dropped
-    elif turn.items >= items:
+        return True  # it was stopped; what still comes until the agent has heard of it is dropped
+    if turn.items >= items:
         turn.stop(StopCause.ITEMS)
     elif type(event) is CallsReady:
         return False
     elif type(event) is not CallsWaiting:
-        turn.take(event)
+        turn.take(shortened(event, room - turn.size))
+        if turn.size > room:
+            turn.stop(StopCause.SIZE)
     return True
+
+
+def shortened(event: TurnEvent, room: int) -> TurnEvent:
+    """The event, its text no longer than there is room for: one line of an agent may be of megabytes."""
+    if isinstance(event, Text | Thought) and COPIES * len(event.text) > room:
+        return replace(event, text=event.text[: max(0, room // COPIES) + 1])
+    return event

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from ostler.process.pipes import BURST, Inflow
+from ostler.process.pipes import Inflow
 from ostler.wire.portions import LINES
 from tests.support.waiting import soon
 
@@ -49,12 +49,12 @@ async def test_n31_a_child_that_writes_without_end_gets_its_share_and_no_more() 
 async def test_n31_the_end_comes_after_everything_that_was_said() -> None:
     heard, ended = list[bytes](), asyncio.Event()
     loud, _ = inflow(heard.append, ended)
-    loud.data_received(FLOOD * BURST)
+    loud.data_received(FLOOD * 8)
     loud.connection_lost(None)
     assert not loud.ended
     assert loud.behind
     await soon(ended.wait(), "the end")
-    assert b"".join(heard) == FLOOD * BURST
+    assert b"".join(heard) == FLOOD * 8
     assert not loud.behind
 
 

@@ -54,7 +54,7 @@ async def test_a_wall_clock_ends_a_busy_turn_as_incomplete(tmp_path: Path) -> No
 
 async def test_an_answer_without_end_is_ended(tmp_path: Path) -> None:
     async with serving(tmp_path / "data", gateway__answer_room=50_000) as served:
-        for words in ("!stream 9000000", "!think so\n" * 400 + "!sleep 60"):
+        for words in ("!stream 9000000", "!think so\n" * 400 + "!sleep 60", "!bigline 1\n!sleep 60"):
             ended = (await served.ask(words, conversation="x")).json()
             assert (ended["status"], ended["incomplete_details"]["reason"]) == ("incomplete", "max_output_tokens")
             judge_response(ended)

@@ -1,9 +1,10 @@
 """What was read at once and is looked at in portions: nothing is lost, and none has more than its share."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostler.wire.portions import Portions
+from ostler.wire.portions import FREE, LONGEST_REST, RESTS, LoopShare, Portions
 
 READS = st.lists(st.lists(st.sampled_from([b"\n", b"a", b"bcd\n", b"e" * 50]), max_size=40).map(b"".join))
 
@@ -30,3 +31,27 @@ def test_n31_the_ordinary_read_is_one_portion() -> None:
     assert not portions.fits(b"a\n"), "it would overtake what waits"
     portions.clear()
     assert portions.fits(b"a\n")
+
+
+COSTS = st.lists(st.floats(0.0001, LONGEST_REST / RESTS), min_size=1, max_size=200)
+
+
+@given(COSTS, st.integers(1, 5))
+def test_n31_those_who_send_much_have_their_share_of_the_time_together(costs: list[float], senders: int) -> None:
+    share, now, used = LoopShare(), 0.0, 0.0
+    due = [0.0] * senders
+    for number, cost in enumerate(costs):
+        now = max(now, due[number % senders]) + cost
+        used += cost
+        due[number % senders] = now + share.wait_after(cost, now)
+    bursts = FREE + LONGEST_REST / RESTS
+    assert used <= max(due) / (1 + RESTS) + senders * bursts
+
+
+def test_n31_a_burst_is_free_and_much_is_not() -> None:
+    share = LoopShare()
+    assert share.wait_after(FREE / 2, 1.0) == 0.0
+    assert share.wait_after(FREE, 1.1) == pytest.approx(1.5 * FREE * RESTS)
+    assert share.wait_after(0.0, 1.1) > 0.0, "who comes now waits as long as the others"
+    assert share.wait_after(0.0, 9.0) == 0.0
+    assert share.wait_after(60.0, 9.0) == pytest.approx(LONGEST_REST)
