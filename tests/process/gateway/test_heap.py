@@ -1,12 +1,23 @@
 """Where the C library puts what a gateway allocates, in a fresh process: its choice cannot be taken back."""
 
+import gc
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
 
+from ostler.gateway.heap import give_back_once
 from tests.support.serve_command import environment, serve_words
+
+
+class Circle:
+    """It refers to itself."""
+
+    def __init__(self) -> None:
+        self.me = self
+
 
 ASK = """
 import ctypes, sys, threading
@@ -88,3 +99,17 @@ def test_a_gateway_gives_back_again_and_again(tmp_path: Path) -> None:
 def test_what_is_free_below_what_is_in_use_goes_back() -> None:
     seen = subprocess.run([sys.executable, "-c", TRIM], capture_output=True, text=True, check=True)
     assert int(seen.stdout) > 15
+
+
+async def test_what_refers_to_itself_in_a_circle_goes_back_too() -> None:
+    # A gateway at rest makes no objects, and Python looks for circles only when many were made.
+    gc.disable()
+    try:
+        circle = Circle()
+        held = weakref.ref(circle)
+        del circle
+        assert held() is not None
+        await give_back_once()
+        assert held() is None
+    finally:
+        gc.enable()
