@@ -90,16 +90,23 @@ class Folder:
         if self.is_in_place():
             return
         try:
-            # Named by the folder: a descriptor has one owner, who may close it.
-            name, work = (self.path, id(self)), partial(Descriptor, self.path)
+            # Named by the folder: a descriptor has one owner, who may close it. All who ask at once get the same one.
+            name, work = (self.path, id(self)), partial(opened, self.path, exact=self._exact)
             fresh = await self._looks.find(name, work, patience, place=self.path)
         except NoLook as error:
             raise TimeoutError(errno.ETIMEDOUT, error.why, self.path) from error
-        if self._exact and named(fresh) != self.path:
-            fresh.close()
-            raise MovedElsewhere(self.path)
-        self.close()
-        self._held = fresh
+        if fresh is not self._held:
+            self.close()
+            self._held = fresh
+
+
+def opened(path: str, *, exact: bool) -> Descriptor:
+    """Open a directory. Raises `MovedElsewhere` where `exact` and the name leads to another one."""
+    fresh = Descriptor(path)
+    if exact and named(fresh) != path:
+        fresh.close()
+        raise MovedElsewhere(path)
+    return fresh
 
 
 def named(held: Descriptor) -> str:

@@ -1,5 +1,6 @@
 """A working directory that is swapped for a link after it was checked: nothing starts, opens or is asked there."""
 
+import asyncio
 import gc
 import json
 from pathlib import Path
@@ -37,6 +38,23 @@ def leads_to(path: str) -> Path:
 def files() -> int:
     gc.collect()  # what was opened in vain is held by the error that said so
     return len(open_files())
+
+
+async def test_n38_all_who_look_at_once_are_told_the_same(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    before = files()
+    with Folder(work, Looks()) as folder:
+        await asyncio.gather(*(folder.confirm() for _ in range(3)))
+        assert folder.is_in_place()
+        swap(work, tmp_path / "outside")
+        refused = await asyncio.gather(*(folder.confirm() for _ in range(3)), return_exceptions=True)
+        assert {type(one) for one in refused} == {MovedElsewhere}
+        swap_back(work)
+        await asyncio.gather(*(folder.confirm() for _ in range(3)))
+        assert folder.is_in_place()
+    del refused
+    assert files() == before
 
 
 def heard(stable: Stable, method: str) -> int:
