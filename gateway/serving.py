@@ -80,7 +80,9 @@ async def serve(
                 Server.of(gateway.admin, Familiar, connections=connections),
             )
             async with asyncio.TaskGroup() as household:
-                tidying = household.create_task(give_back_now_and_then(loops=gateway.readiness.loops))
+                tidying = household.create_task(
+                    give_back_now_and_then(running=lambda: gateway.sessions.running, loops=gateway.readiness.loops)
+                )
                 async with asyncio.TaskGroup() as group:
                     for server, place in zip(servers, (listener, admin), strict=True):
                         group.create_task(server.serve(sockets=[place]))

@@ -108,6 +108,7 @@ async def test_what_refers_to_itself_in_a_circle_goes_back_too() -> None:
         circle = Circle()
         held = weakref.ref(circle)
         del circle
+        await give_back_once(running=lambda: 1)
         assert held() is not None
         await give_back_once()
         assert held() is None
