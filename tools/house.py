@@ -94,20 +94,14 @@ def repeated_types(trees: dict[Path, ast.Module]) -> list[str]:
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Each with its line: those of modules, classes and functions, and the strings below fields."""
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)  # noqa: B009 - most nodes have none
-        if not isinstance(body, list):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        for place, each in enumerate(body):
-            if (
-                isinstance(each, ast.Expr)
-                and isinstance(each.value, ast.Constant)
-                and isinstance(each.value.value, str)
-            ):
-                head = place == 0 and isinstance(
-                    node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-                )
-                if head or isinstance(body[place - 1], ast.Assign | ast.AnnAssign):
-                    yield each.lineno, each.value.value
+        for place, each in enumerate(node.body):
+            text = each.value if isinstance(each, ast.Expr) else None
+            if not isinstance(text, ast.Constant) or not isinstance(text.value, str):
+                continue
+            if place == 0 or isinstance(node.body[place - 1], ast.Assign | ast.AnnAssign):
+                yield each.lineno, text.value
 
 
 def comments(text: str) -> Iterator[tuple[int, str]]:
