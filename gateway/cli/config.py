@@ -1,20 +1,32 @@
-"""`ostler config check|show`: the configuration in force, without starting anything."""
+"""`ostler config check|show`: the configuration in force, without starting anything. `ostler config reload`: have the
+gateway that runs read it again.
+
+Exit codes: 0 good, 1 wrong, 2 called wrongly; of `reload` also 3 no gateway runs there, 4 the gateway kept what it had.
+"""
 
 import argparse
 import json
 import os
+from typing import TYPE_CHECKING
 
-SUMMARY = "check or show the configuration (config check|show)"
+if TYPE_CHECKING:
+    from ostler.gateway.ops.console.admin_client import AdminClient
+
+SUMMARY = "check, show or reload the configuration (config check|show|reload)"
 
 
 def run(argv: list[str]) -> int:
     """0 when the configuration is good."""
-    parser = argparse.ArgumentParser(prog="ostler config", description="Check or show the configuration.")
-    parser.add_argument("verb", choices=("check", "show"))
+    parser = argparse.ArgumentParser(prog="ostler config", description="Check, show or reload the configuration.")
+    parser.add_argument("verb", choices=("check", "show", "reload"))
     parser.add_argument("--config", metavar="FILE")
     parser.add_argument("--data-dir", metavar="DIR")
     parser.add_argument("--json", action="store_true", help="one JSON object on one line")
     given = parser.parse_args(argv)
+    if given.verb == "reload":
+        from ostler.gateway.cli.pool import carry_out  # noqa: PLC0415 - see above
+
+        return carry_out(reload, given, "ostler config")
 
     from ostler.gateway.config.load import load  # noqa: PLC0415 - see above
     from ostler.gateway.config.settings import shown  # noqa: PLC0415 - see above
@@ -42,4 +54,16 @@ def run(argv: list[str]) -> int:
     print("\n".join(levels))
     if trouble:
         print(f"but not ready: the default model {models.default!r} cannot be started here: {trouble}")
+    return 0
+
+
+def reload(gateway: "AdminClient", given: argparse.Namespace) -> int:
+    """Ask the gateway of the data folder to read its configuration again."""
+    told = gateway.reload()
+    if given.json:
+        print(json.dumps(told))
+    else:
+        print(f"taken: {', '.join(told['taken']) or 'nothing has changed'}")
+        if told["ignored"]:
+            print(f"ignored until a restart: {', '.join(told['ignored'])}")
     return 0

@@ -5,9 +5,10 @@ Rule: whatever is wrong is said of who said it: the file, the variable, or the c
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args, get_origin
@@ -41,6 +42,8 @@ class Loaded:
     """Who may ask, without the key file."""
     document: Mapping[str, Any] = field(default_factory=dict)
     """What the file said."""
+    again: "Callable[[], Loaded] | None" = field(default=None, repr=False, compare=False)
+    """Read file, environment and command line once more, on any thread. Raises `ConfigError`."""
 
 
 def load(
@@ -71,15 +74,16 @@ def load(
     settings = with_key_file(settings, folder, may_lack=new_key_file)
     check_choices(settings, place, origins)
     check_keys_of_auth(settings, place)
-    return Loaded(settings, folder, file, configured, written)
+    again = partial(
+        load, environ, config=None if file is None else str(file), data_dir=str(folder), overrides=overrides
+    )
+    return Loaded(settings, folder, file, configured, written, again)
 
 
-def changed_keys(loaded: Loaded) -> list[str]:
-    """The keys of the file that say something else now than when it was loaded. Raises `ConfigError`."""
-    if loaded.file is None:
-        return []
-    before, now = dict(flat(loaded.document)), dict(flat(read_file(loaded.file)))
-    return sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
+def changed_keys(before: Loaded, now: Loaded) -> list[str]:
+    """The keys of the file that say something else now."""
+    old, new = dict(flat(before.document)), dict(flat(now.document))
+    return sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -89,16 +93,6 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
             yield from flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
-
-
-def fresh_auth(loaded: Loaded) -> AuthSettings:
-    """Who may ask by the key file as it is now."""
-    before = msgspec.structs.replace(loaded.settings, auth=loaded.configured)
-    settings = with_key_file(before, loaded.data_dir)
-    place = str(key_file(settings.auth, loaded.data_dir))
-    check_choices(settings, place)
-    check_keys_of_auth(settings, place)
-    return settings.auth
 
 
 def find_file(environ: Mapping[str, str], given: str | None, folder: Path) -> Path | None:

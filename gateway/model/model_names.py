@@ -18,9 +18,9 @@ def good(model: str) -> bool:
     return 0 < len(model) <= LONGEST and model.isprintable() and not model.startswith("-")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Models:
-    """The names this gateway knows."""
+    """The names this gateway knows. Shared by all who ask; a reload changes them in place."""
 
     aliases: Mapping[str, str]
     providers: Mapping[str, str]
@@ -28,6 +28,11 @@ class Models:
     default: str
     configured: tuple[str, ...] = ()
     """Names worth listing besides the aliases."""
+
+    def follow(self, fresh: "Models") -> None:
+        """Know these names instead."""
+        self.aliases, self.providers = fresh.aliases, fresh.providers
+        self.default, self.configured = fresh.default, fresh.configured
 
     def resolve(self, name: str) -> tuple[str, str] | None:
         """(provider, model), or None for a name that leads nowhere."""

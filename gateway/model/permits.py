@@ -52,9 +52,9 @@ def not_kept(provider: str, rule: PermissionRule) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PermissionRules:
-    """The words of the house."""
+    """The operator's levels. Shared by all who ask; a reload changes them in place."""
 
     house: PermissionRule = PermissionRule.DENY
     models: Mapping[str, PermissionRule] = field(default_factory=lambda: MappingProxyType({}))
@@ -63,6 +63,10 @@ class PermissionRules:
     """Seconds that a person has to answer; silence is a no."""
     asking: frozenset[str] | None = None
     """The providers whose agents can be held to every level; None: all of them."""
+
+    def follow(self, fresh: "PermissionRules") -> None:
+        """Keep these levels instead, from the next turn on."""
+        self.house, self.models, self.deadline, self.asking = fresh.house, fresh.models, fresh.deadline, fresh.asking
 
     def rule(self, key: TransportKey, own: PermissionRule | None = None) -> PermissionRule:
         """What holds for this model and whoever has `own` for their key."""

@@ -5,9 +5,9 @@ Rules: every answer is JSON, every error an envelope; an order names what it is 
 by leaving something out, except `pause` and `resume`, whose whole point that is.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict
-from typing import Annotated, TypeVar
+from typing import Annotated, Protocol, TypeVar
 
 import msgspec
 import orjson
@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from ostler.gateway.config.errors import ConfigError
 from ostler.gateway.http.answers import SSE, document
 from ostler.gateway.http.body import read_object
 from ostler.gateway.http.errors import invalid
@@ -29,6 +30,16 @@ from ostler.wire.json import JsonObject
 Name = Annotated[str, Meta(min_length=1, max_length=2000)]
 Seats = Annotated[int, Meta(ge=0, le=64)]
 B = TypeVar("B", bound=Struct)
+
+
+class ReloadOutcome(Protocol):
+    """The keys of the configuration file that changed."""
+
+    @property
+    def taken(self) -> Sequence[str]: ...
+
+    @property
+    def ignored(self) -> Sequence[str]: ...
 
 
 class KeyBody(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -62,9 +73,10 @@ class ProcessBody(Struct, kw_only=True, forbid_unknown_fields=True):
 class Admin:
     """The routes."""
 
-    def __init__(self, board: StatusView, operator: Operator) -> None:
+    def __init__(self, board: StatusView, operator: Operator, reload: Callable[[], Awaitable[ReloadOutcome]]) -> None:
         self._board = board
         self._operator = operator
+        self._reload = reload
 
     def rows(self) -> list[RouteSpec]:
         """Every route, and what its body looks like."""
@@ -88,7 +100,16 @@ class Admin:
                 "Replace one process", ProcessBody),
             RouteSpec("POST", "/admin/pool/kill", order(ProcessBody, lambda b: do.kill(b.process)),
                 "End one process now", ProcessBody),
+            RouteSpec("POST", "/admin/reload", typed(self.reload), "Read the configuration again"),
         ]  # fmt: skip
+
+    async def reload(self, _request: Request) -> Response:
+        """POST /admin/reload"""
+        try:
+            outcome = await self._reload()
+        except ConfigError as error:
+            raise ApiError(400, str(error), code="invalid_configuration") from error
+        return document({"object": "config.reload", "taken": outcome.taken, "ignored": outcome.ignored})
 
     async def show(self, _request: Request) -> Response:
         """GET /admin/pool"""

@@ -26,10 +26,9 @@ from ostler.gateway.chat.resets.retention import Retention
 from ostler.gateway.config.approval import permits_of
 from ostler.gateway.config.data_folder import DATABASE, MIRRORS, usable
 from ostler.gateway.config.keys import key_ring
-from ostler.gateway.config.load import Loaded, changed_keys, fresh_auth
-from ostler.gateway.config.processes import share_of
+from ostler.gateway.config.load import Loaded
 from ostler.gateway.config.settings import Settings
-from ostler.gateway.http.key_reload import Keys
+from ostler.gateway.http.keys import Keys
 from ostler.gateway.http.unfinished import close_unfinished
 from ostler.gateway.memory.memories import Memories
 from ostler.gateway.memory.provider import MakeProvider
@@ -57,6 +56,7 @@ from ostler.gateway.server.assembly.tools import (
     usual_tools,
 )
 from ostler.gateway.server.assembly.web import Console, build_admin, build_app
+from ostler.gateway.server.reloading import Reloadable, Reloader
 from ostler.gateway.stores.mirror import Mirror
 from ostler.gateway.stores.owner import Ownership
 from ostler.gateway.stores.sqlite import SqliteStore
@@ -89,6 +89,7 @@ class Gateway:
     admin: ASGIApp
     """What the admin socket serves."""
     keys: Keys
+    reloader: Reloader
     sessions: Sessions
     pool: TransportPool
     bridge: Bridge
@@ -194,15 +195,20 @@ async def open_gateway(
         directories = Directories(look_below(wanted.roots, work), time.monotonic)
         hall = ChatDeps(sessions, Places(models, work, directories, house.permits), policies)
         lookout = StatusSources(sessions, readiness, recent, version("ostler"), *clocks)
-        console = Console(StatusView(lookout), Operator(pool, models, work, outfits))
-        keys = Keys(
-            key_ring(settings.auth),
-            lambda: key_ring(fresh_auth(loaded)),
-            crew,
-            changed=lambda ring: pool.share_by(share_of(settings, ring.owners)),
-            ignored=partial(changed_keys, loaded),
-            loops=loops,
+        keys = Keys(key_ring(settings.auth))
+        parts = Reloadable(
+            keys,
+            pool,
+            models,
+            house.permits,
+            directories,
+            work,
+            partial(equipped, outfits=outfits),
+            lambda fresh: check(fresh.settings, folder, memory, environ),
+            environ,
         )
+        reloader = Reloader(loaded, parts.prepare, crew, loops)
+        console = Console(StatusView(lookout), Operator(pool, models, work, outfits), reloader.reload)
         app = build_app(
             loaded, hall, readiness, console, counts, keys=keys, eraser=Eraser(sessions, memories.session_erased)
         )
@@ -212,6 +218,7 @@ async def open_gateway(
             app,
             build_admin(loaded, console),
             keys,
+            reloader,
             sessions,
             pool,
             bridge,

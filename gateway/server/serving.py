@@ -72,7 +72,7 @@ async def serve(
         if gateway is None:
             log.info("told to stop in the middle of the start")
             return
-        signals.attach(gateway.keys.reload_soon)
+        signals.attach(gateway.reloader.reload_soon)
         with listening(loaded.data_dir) as admin:
             connections = connections_allowed(loaded.settings.gateway.connections_max)
             servers = (

@@ -32,6 +32,11 @@ class Directories:
         self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()
         self._looks: BlockingProbe[str] = BlockingProbe()
 
+    def judge_by(self, look: Look) -> None:
+        """Ask anew of every path, by other rules."""
+        self._look = look
+        self._known.clear()
+
     @property
     def idle(self) -> bool:
         """Whether no look is under way."""

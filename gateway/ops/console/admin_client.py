@@ -79,6 +79,10 @@ class AdminClient:
         """Carry out a verb."""
         return self._ask("POST", f"/admin/pool/{verb}", dict(facts))
 
+    def reload(self) -> JsonObject:
+        """Read the configuration again."""
+        return self._ask("POST", "/admin/reload", {})
+
     def states(self) -> Iterator[JsonObject]:
         """The state, whenever it changes, until the gateway stops."""
         connection, answer = self._open("GET", "/admin/events", None, SILENCE)

@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from starlette.types import ASGIApp
@@ -20,7 +21,7 @@ from ostler.gateway.http.correlation import Correlated
 from ostler.gateway.http.feed import Feeds
 from ostler.gateway.http.health import HealthRoutes
 from ostler.gateway.http.idempotency import IdempotentAnswers
-from ostler.gateway.http.key_reload import Keys
+from ostler.gateway.http.keys import Keys
 from ostler.gateway.http.models import ModelList
 from ostler.gateway.http.prefixes import Prefixes
 from ostler.gateway.http.request_preparer import RequestPreparer
@@ -41,6 +42,7 @@ from ostler.gateway.ops.console.path_dispatch import PathDispatch
 from ostler.gateway.ops.console.status_view import StatusView
 from ostler.gateway.ops.gauges.gauges import Gauges, NoGauges
 from ostler.gateway.ops.readiness import Readiness
+from ostler.gateway.server.reloading import Reloaded
 from ostler.gateway.turns.erasing import Eraser
 
 
@@ -50,6 +52,7 @@ class Console:
 
     board: StatusView
     operator: Operator
+    reload: Callable[[], Awaitable[Reloaded]]
 
 
 def build_app(
@@ -85,7 +88,9 @@ def build_app(
     shell, guests = HtmlPage(), BrowserSessions(keys, clock, lambda: secrets.token_urlsafe(32))
     front = PathDispatch(
         api=application([*rows, *gauges.rows()], version("ostler")),
-        admin=OperatorGuard(application(Admin(console.board, console.operator).rows(), version("ostler")), token),
+        admin=OperatorGuard(
+            application(Admin(console.board, console.operator, console.reload).rows(), version("ostler")), token
+        ),
         pages=Pages(console.board, console.operator, shell, token, guests).application(),
     )
     door = AuthMiddleware(
@@ -109,7 +114,7 @@ def build_app(
 def build_admin(loaded: Loaded, console: Console) -> ASGIApp:
     """What the admin socket serves: who can open it is an operator."""
     return AuthMiddleware(
-        application(Admin(console.board, console.operator).rows(), version("ostler")),
+        application(Admin(console.board, console.operator, console.reload).rows(), version("ostler")),
         ring=KeyRing(anyone=Caller("operator", admin=True)),
         allowed_hosts=(),
         cors_origins=(),

@@ -113,14 +113,14 @@ def test_n49_sighup_says_what_it_took_and_what_it_ignored(tmp_path: Path) -> Non
     file, keys = tmp_path / "ostler.toml", tmp_path / "data" / "keys.toml"
     file.write_text("[gateway]\nseats_max = 5\n")
     with command(tmp_path) as running:
-        hang_up(running, "nothing else is read again; the configuration file has not changed")
+        hang_up(running, "the configuration was read again; the configuration file has not changed")
         keys.touch(mode=0o600)
         keys.write_text(f'[[keys]]\nname = "ann"\nsha256 = "{KEYS[0]["sha256"]}"\n')
         file.write_text('[gateway]\nseats_max = 6\n[pool]\nroots = ["/srv"]\n')
-        hang_up(running, "ignored until a restart: gateway.seats_max, pool.roots")
+        hang_up(running, "taken: pool.roots; ignored until a restart: gateway.seats_max")
         assert "the keys were read again: 1 are in force, 1 new, 0 gone, 0 changed" in str(running.logged)
         file.write_text("[gateway\n")
-        hang_up(running, "the configuration is broken")
+        hang_up(running, "the configuration stays as it was")
         assert running.end() == 0
 
 

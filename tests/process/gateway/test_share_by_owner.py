@@ -72,7 +72,7 @@ async def test_n29_a_second_key_at_run_time_parts_the_owners(tmp_path: Path) -> 
         path = tmp_path / "data" / "keys.toml"
         path.write_text("\n".join(lines))
         path.chmod(0o600)
-        await served.gateway.keys.reload()
+        await served.gateway.reloader.reload()
         for name in ("ann", "bob"):
             await say(served, name, "hello")
         assert [pair for pair in owners(served) if pair[0] is not None] == [("ann", 1), ("bob", 1)]

@@ -156,7 +156,7 @@ def test_keys_are_read_again_and_a_broken_file_changes_nothing(tmp_path: Path) -
             ("keys = [", "is no TOML"),
             (table("ann", KEY) + 'permissions = "maybe"\n', "maybe"),
             (table("ann", KEY) * 2, "the same name"),
-            ("", "there are none any more"),
+            ("", "there are no keys any more"),
         ]:
             write(tmp_path, broken)
             reload(running, said)
