@@ -91,8 +91,11 @@ def open_files(pid: int | None = None) -> dict[int, str]:
 
 
 def environment(pid: int) -> dict[str, str]:
-    """The environment a process was started with."""
-    raw = Path(f"/proc/{pid}/environ").read_bytes()
+    """The environment that a process was started with; empty where it is hidden from its own user, as that of relays."""
+    try:
+        raw = Path(f"/proc/{pid}/environ").read_bytes()
+    except PermissionError:
+        return {}
     pairs = (item.partition(b"=") for item in raw.split(b"\0") if item)
     return {name.decode(): value.decode(errors="replace") for name, _, value in pairs}
 

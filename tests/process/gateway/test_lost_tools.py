@@ -26,9 +26,10 @@ INFO = "!call session_info {}"
 
 def kill_relays(served: Served) -> None:
     """Those of all seats, also of the parked ones."""
-    for child in psutil.Process().children(recursive=True):
-        if str(RELAY) in child.cmdline() and str(served.folder) in child.environ().get("OSTLER_BRIDGE_SOCKET", ""):
-            os.kill(child.pid, signal.SIGKILL)
+    for agent in served.gateway.pool.snapshot().processes:
+        for child in psutil.Process(agent.pid).children(recursive=True):
+            if str(RELAY) in child.cmdline():
+                os.kill(child.pid, signal.SIGKILL)
 
 
 def notices(response: dict[str, Any]) -> list[str]:

@@ -262,6 +262,7 @@ def test_w11_no_secret_is_in_a_log_an_answer_a_metric_or_an_argv(tmp_path: Path)
         "OSTLER_API_KEY": key,
         "OSTLER_METRICS__TOKEN": watcher,
         "OSTLER_PROVIDERS__DEMO__ENV": json.dumps({"DEMO_API_KEY": login}),
+        "OSTLER_PROVIDERS__DEMO__ARGS": json.dumps(["--record", str(tmp_path / "record.jsonl")]),
         "OSTLER_TOOLS__OWN": '["*"]',
         "OSTLER_LOG__LEVEL": "debug",
     }
@@ -277,8 +278,15 @@ def test_w11_no_secret_is_in_a_log_an_answer_a_metric_or_an_argv(tmp_path: Path)
         assert login in agent.environ().values(), "it has its login, and has it by its environment"
         family = [agent, *agent.children(recursive=True)]
         argvs = [" ".join(one.cmdline()) for one in family]
-        # The token of a session's tools is given to its relay, and shown to nobody.
-        tokens = {one.environ().get("OSTLER_ACP_SESSION_BINDING", "") for one in family} - {""}
+        # The token of a session's tools is given to its relay by its agent, and shown to nobody else.
+        tokens = {
+            pair["value"]
+            for line in map(json.loads, (tmp_path / "record.jsonl").read_text().splitlines())
+            if line["event"] == "in" and line["frame"].get("method") == "session/new"
+            for server in line["frame"]["params"]["mcpServers"]
+            for pair in server["env"]
+            if pair["name"] == "OSTLER_ACP_SESSION_BINDING"
+        }
         assert tokens
         answers += [ask("demo", "!die 3"), ask("acp", "no command")]
         answers += [http.get("/metrics", headers={"authorization": f"Bearer {watcher}"}).text]
