@@ -53,7 +53,7 @@ def to_events(chunks: list[bytes]) -> int:
     heard = 0
     for chunk in chunks:
         for message in peer.receive(chunk):
-            if type(message) is Notification and codec.told(message.method, message.params) is not None:
+            if type(message) is Notification and codec.session_update(message.method, message.params) is not None:
                 heard += 1
     return heard
 
