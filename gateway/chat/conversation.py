@@ -189,7 +189,7 @@ class ChatConversation:
         """Notify an observer. The change is already made, so an error of the observer is only logged."""
         try:
             tell()
-        except Exception as error:  # noqa: BLE001 - the conversation has already changed, whatever the observer raises
+        except Exception as error:  # noqa: BLE001 - the change is made; any error of an observer is only logged
             log.warning("session %s: somebody could not be told what became of it: %r", session_id, error)
 
     async def heal(self, session_id: str, *, again: bool = False) -> None:

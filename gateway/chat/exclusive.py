@@ -17,8 +17,7 @@ from ostler.pool.prompt import TextPart
 
 @asynccontextmanager
 async def exclusive(conversation: ChatConversation, session: SessionRecord) -> AsyncIterator[Session]:
-    """Keep every other turn and command off the transcript. Raises `TurnRunning` while a turn runs, from whatever
-    surface it came."""
+    """Keep every other turn and command off the transcript. Raises `TurnRunning` while a turn of any surface runs."""
     live = conversation.sessions.of(session.id, session.owner or "")
     async with conversation.sessions.held(live):
         yield live

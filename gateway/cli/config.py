@@ -1,4 +1,4 @@
-"""`ostler config check|show`: the configuration in force, without starting anything."""
+"""`ostler config check|show`: check or print the configuration in force; starts nothing."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ SUMMARY = "check or show the configuration (config check|show)"
 
 
 def run(argv: list[str]) -> int:
-    """0 when the configuration is good."""
+    """Return 0 if the configuration is valid; raises `ConfigError` otherwise."""
     parser = argparse.ArgumentParser(prog="ostler config", description="Check or show the configuration.")
     parser.add_argument("verb", choices=("check", "show"))
     parser.add_argument("--config", metavar="FILE")

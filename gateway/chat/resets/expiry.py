@@ -3,7 +3,7 @@
 Rules:
 - Each session is finalised once: it is ended with its reason, its seat is given back, observers get its transcript, and
   then it is marked, durably. The mark keeps later passes, and the gateway after a restart, from doing it again.
-- A session with a running or queued turn is not over, whatever the clock says. Nor is a session that was used or
+- A session with a running or queued turn is not over, even if the clock says so. Nor is a session that was used or
   resumed since the pass began: a pass may be long, so each session is read again when its turn comes.
 - A session that cannot be finalised does not hold up the others. After `PATIENCE` passes it is marked nevertheless,
   with a warning: a step that failed three times would always fail.

@@ -3,8 +3,8 @@
 Rules:
 - A cookie is accepted for reading; for changes only if the request comes from our own page (`origin`). The cookie is
   also HttpOnly and SameSite=Strict.
-- A valid key always signs in, whatever was tried before: no client can lock out another. Wrong keys get the same answer
-  and are limited per minute for each network address; the last `ADDRESSES` addresses are remembered.
+- A valid key always signs in, even after wrong ones: no client can lock out another. Wrong keys get the same answer and
+  are limited per minute for each network address; the last `ADDRESSES` addresses are remembered.
 """
 
 from collections import OrderedDict

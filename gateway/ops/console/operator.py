@@ -4,7 +4,7 @@ Rules:
 - No file system call runs on the event loop. A directory is used as typed if the pool knows it by that name; otherwise
   a thread resolves it, with a time limit.
 - An order is checked and carried out without an await in between, so the state it was checked against is still true.
-  Whatever must be awaited comes before the check.
+  Anything that must be awaited comes before the check.
 - An order that the pool would silently ignore (for a process that is gone) is an error here. Seats are kept ready with
   the tools that sessions ask for: no session could use a seat without them.
 """

@@ -2,7 +2,7 @@
 
 Rules:
 - We create the file with mode 0600 before SQLite opens it. SQLite gives its log and its shared map the mode of the
-  file, whatever the umask is; a file with wider permissions is narrowed.
+  file, regardless of the umask; a file with wider permissions is narrowed.
 - No code of this process opens a file that SQLite may have open (the database, its log or its map), not even to read.
   POSIX drops all locks that a process has on a file when the process closes any descriptor of it. Without our locks the
   next program that opens the database believes to be its only user and deletes the log that we write to. `stat`,

@@ -115,4 +115,4 @@ END;
 """
 
 ADDED = (("conversations", "session_id", "TEXT"),)
-"""Columns that were added later. They are looked for in every file, whatever its version number is."""
+"""Columns that were added later. They are looked for in every file, regardless of its version."""

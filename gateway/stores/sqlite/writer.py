@@ -7,7 +7,7 @@ Rules:
   a large job must not take the small ones with it. If the lock was not granted, all jobs fail at once: trying them one
   by one would make the last wait for the sum. A whole wait for each group would do the same: see `lock_wait`.
 - No caller is told "done" before COMMIT has returned. The log is checkpointed only after the callers were told.
-- No fault stops the thread, whatever raises it. A connection that failed is closed, and the next group opens a new one:
+- No fault stops the thread, from any source. A connection that failed is closed, and the next group opens a new one:
   this is how writing resumes after a disk was full, read-only or gone.
 - After a fault that every write would meet, the thread tries every `PROBE_EVERY` seconds whether a transaction can be
   committed again: a gateway that is not ready gets no requests, so no write would discover it.
