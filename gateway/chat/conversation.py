@@ -85,7 +85,7 @@ class ChatConversation:
     def mirrors(self) -> Mirrors:
         return self.hall.sessions.house.mirrors
 
-    # --- what runs ---
+    # --- the running turn ---
 
     @property
     def at_work(self) -> Session | None:
@@ -111,7 +111,7 @@ class ChatConversation:
         at_work.stop_all(StopCause.CLIENT)
         return True
 
-    # --- which session it is ---
+    # --- the session ---
 
     async def start_over(self, ends: EndReason = EndReason.RESET) -> SessionRecord:
         """Begin a new session. It inherits no model, directory or title from the old one."""
@@ -200,7 +200,7 @@ class ChatConversation:
             if healed is not None and (text := told(healed)):
                 self.notices.append(f"This session was mended: {text}.")
 
-    # --- what it says ---
+    # --- the transcript ---
 
     async def rewritten(self) -> None:
         """Call after rewriting the transcript: the agent that knows the old one gets no further prompt."""
@@ -217,7 +217,7 @@ class ChatConversation:
             session_id = self.session.id
             self._tell(session_id, lambda: self.observer.session_rewound(session_id))
 
-    # --- how it is answered ---
+    # --- the agent ---
 
     async def transport_key(self) -> TransportKey:
         """The process key for the next turn: the session's own model and directory, else the gateway's."""

@@ -68,7 +68,7 @@ class Memories:
         """How many calls each provider has still to process."""
         return {lane.name: lane.undone for lane in self._lanes}
 
-    # --- what the sessions tell ---
+    # --- reports of sessions ---
 
     async def recall(self, session_id: str, question: str) -> str:
         """What the providers offer for this question, marked as recalled, to be put before it; "" for nothing."""
@@ -109,7 +109,7 @@ class Memories:
         """Report that nothing of the session may be remembered."""
         self._tell(session_id, on_session_erased=partial(_erase, session_id))
 
-    # --- what sessions get ---
+    # --- tools for sessions ---
 
     async def source(self, context: SessionContext) -> list[Tool]:
         """The source of memory tools for `ToolsetFactory`."""
@@ -140,7 +140,7 @@ class Memories:
             log.warning("memory %s: tools for session %s failed: %s", lane.name, session_id, told)
             return ()
 
-    # --- the worker ---
+    # --- the worker task ---
 
     async def work(self) -> None:
         """Deliver the reports one after another, until `close`."""

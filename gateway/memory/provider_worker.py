@@ -167,7 +167,7 @@ class ProviderWorker:
         self._posted += 1
         self._inbox.put(errand)
 
-    # --- the waiting ---
+    # --- waiting ---
 
     async def _up_to_date(self, session_id: str) -> None:
         await asyncio.wrap_future(self._opening.done)

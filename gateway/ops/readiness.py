@@ -67,7 +67,8 @@ class StartAttempts:
         self.failed_at, self._good_since, self._fleeting = now, False, fleeting
 
     def in_a_row(self, now: float) -> int:
-        """The failures since the last success."""
+        """The failures since the last success. After a fleeting one, a success counts only when it has lasted `LASTS`
+        seconds."""
         since = self.good_at if self._good_since else None
         mended = since is not None and (not self._fleeting or now - since >= LASTS)
         return 0 if mended else self.failures

@@ -11,7 +11,7 @@ MARKS = {Severity.NOTE: "note", Severity.WARNING: "WARNING", Severity.FAULT: "FA
 
 
 def report_lines(report: Report) -> list[str]:
-    """The whole report."""
+    """All lines of the report."""
     lines = table(HEADS, [cells(agent) for agent in report.agents]) if report.agents else ["no agent was looked at"]
     lines += finding_lines("this machine", report.machine)
     for agent in report.agents:
