@@ -1,5 +1,4 @@
-"""What every chat surface (HTTP, terminal, platforms) shares: a message in; an answer, a command's reply or a notice
-out.
+"""Shared by all chat surfaces (HTTP, terminal, platforms): message in; answer, command reply or notice out.
 
 Knows no protocol. Imports `turns` and the floors below it; nothing of the surfaces.
 

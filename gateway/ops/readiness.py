@@ -1,5 +1,4 @@
-"""Decides whether the gateway can start agents, from the last events and the work in progress; starts nothing to find
-out.
+"""Decides whether the gateway can start agents, from recent events and work in progress. Starts nothing itself.
 
 Rules:
 - A provider is broken if its last start failed and no claim was served since, or if several starts in a row failed,

@@ -1,5 +1,4 @@
-"""`/resume`: continue an earlier session, even one that only has a mirror left. Without arguments, list the titled
-ones."""
+"""`/resume`: continue an earlier session, even one with only a mirror left. Without arguments, list titled ones."""
 
 import logging
 

@@ -1,5 +1,4 @@
-"""Runs a gateway in the process of `ostler chat`. Imported only if no other gateway runs: it causes most of the
-imports.
+"""Runs a gateway inside `ostler chat`. Imported only if no other gateway runs: it causes most of the imports.
 
 Rules: it listens on a socket that only this user can open, so it asks for no key. Operators reach it over the admin
 socket, like any other gateway. It logs to a file, because the screen belongs to the conversation.

@@ -1,5 +1,4 @@
-"""Admits only operators to the admin API. `AuthMiddleware` has identified the caller; this decides whether it is an
-operator.
+"""Admits only operators to the admin API. `AuthMiddleware` has already identified the caller.
 
 Rules:
 - With keys, only a key with `admin = true` is an operator's; another key gets 403 with advice.

@@ -1,5 +1,4 @@
-"""One thread writes for all callers: it takes the queued jobs, runs them in one transaction with one sync, and wakes
-them.
+"""One thread writes for all callers: it runs the queued jobs in one transaction with one sync, then wakes the callers.
 
 Rules:
 - Each job has its own savepoint: a job that fails rolls back none of its neighbours.
