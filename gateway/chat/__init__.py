@@ -1,5 +1,7 @@
-"""Chat faces: one message of a person in, an answer, a command's reply or a notice out. Knows no protocol.
+"""Shared by all chat surfaces (HTTP, terminal, platforms): message in; answer, command reply or notice out.
 
-Rules: whatever is said by HTTP, in a terminal or on a platform comes through `face.py`, so every rule of a conversation
-(which session it is, when it begins anew, what a slash means) is written once.
+Knows no protocol. Imports `turns` and the floors below it; nothing of the surfaces.
+
+Rules: every message of every surface passes through `frontend.py`, so each rule of a conversation (which session it
+writes to, when a new session begins, how a slash command is recognised) is written once.
 """

@@ -1,13 +1,13 @@
-"""Which session a message belongs to: looked up, recovered, begun, or begun anew by a reset policy.
+"""Finds the session that a message belongs to: looked up, recovered, created, or replaced by a reset policy.
 
 Rules:
-- A message belongs to the session the key leads to at its admission; all its rows go there, whatever happens to the key
-  afterwards.
-- Where the key leads nowhere, the latest live session of the same key and platform that has a message is taken up
-  again. A session that was ended, by a command or by a policy, is never taken up again.
-- A policy is asked about the last thing that was stored, or about the moment somebody went back to the session. One
-  with a running turn is active now.
-- Of two first messages at once one makes the session and the other one finds it.
+- A message belongs to the session that its key leads to at admission. All its rows go there, wherever the key leads
+  later.
+- If the key leads nowhere, the latest live session of the same key and platform that has a message is used again. A
+  session that was ended, by a command or by a policy, is never used again this way.
+- A policy judges by the last stored activity, which includes a user's return to the session. A session with a running
+  turn is active now.
+- Of two concurrent first messages, one creates the session and the other finds it.
 """
 
 from dataclasses import dataclass
@@ -24,19 +24,19 @@ EXPIRED: dict[str, str] = {
     EndReason.DAILY: "a new day has begun",
 }
 TRIES = 5
-"""How often somebody else may move the key while we look."""
+"""How often another request may move the key during one admission before `RouteMoved` is raised."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmittedMessage:
-    """A conversation with a live session."""
+    """A message's conversation and its live session."""
 
     conversation: ChatConversation
     session: SessionRecord
 
 
 class Admission:
-    """The way in for messages and commands."""
+    """Finds or begins the session of each message and command."""
 
     def __init__(self, hall: ChatDeps) -> None:
         self._hall = hall
@@ -44,7 +44,7 @@ class Admission:
         self._wall = hall.sessions.house.wall
 
     async def look(self, key: SessionKey, caller: Caller) -> ChatConversation:
-        """The conversation as it is: nothing begins and nothing is reset."""
+        """The conversation as it is; begins no session and applies no reset policy."""
         route = await self._store.recover_route(key.stored, platform=key.platform)
         if route is None:
             return ChatConversation(self._hall, key, caller, None, None)
@@ -56,7 +56,7 @@ class Admission:
         return conversation
 
     async def admit(self, key: SessionKey, caller: Caller) -> AdmittedMessage:
-        """The session that a message belongs to, which is there and alive."""
+        """The conversation with a live session. Raises `RouteMoved` if other requests moved the key `TRIES` times."""
         for last_try in (False,) * (TRIES - 1) + (True,):
             conversation = await self.look(key, caller)
             session = conversation.session
@@ -76,7 +76,7 @@ class Admission:
         return self._hall.policies.of(conversation.platform).verdict(session.last_active_at, self._wall())
 
     async def _begin(self, conversation: ChatConversation, reason: EndReason | None) -> AdmittedMessage:
-        """A new session, in place of the one that has ended or ends now."""
+        """Begin a session, in place of the current one if a policy ended it."""
         await self._hall.places.key(self._hall.places.models.default, None, conversation.caller)
         old = conversation.session
         if old is None and conversation.routed is not None:
@@ -88,7 +88,8 @@ class Admission:
     def _notices(
         self, conversation: ChatConversation, old: SessionRecord | None, reason: EndReason | None
     ) -> list[str]:
-        """What became of the old session, where its person did not do it and would miss something."""
+        """Tell the user why a policy replaced the old session. Nothing is said of an empty one, or if the user ended
+        it."""
         why = EXPIRED.get(reason or (old.end_reason if old else None) or "")
         if old is None or why is None or not old.message_count:
             return []

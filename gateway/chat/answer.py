@@ -1,9 +1,9 @@
-"""The scribe of chat faces: one answer, told piece by piece to whoever listens, whole at its end.
+"""Collects one answer to a chat message and passes it on piece by piece.
 
 Rules:
-- `tell` never waits. It hears `delta` (text), `thought` (text), `item` (something that is over: a reasoning item, a
-  message), `permission` (the agent waits for a decision), `notice` first of all, and one of the statuses last.
-- Notices are said with the first answer, once: as items in front, and as events before everything else.
+- `tell` must not block. It receives `started` and each `notice` first; then `delta` (text), `thought` (text), `item` (a
+  completed reasoning item or message) and `permission` (the agent waits for a decision); and last a turn status.
+- Notices are delivered once, with the first answer: as its first items, and as events before those of the agent.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ TEXTS = {"response.output_text.delta": "delta", "response.reasoning_summary_text
 
 
 class ChatAnswer:
-    """One answer to one message."""
+    """The answer to one message; an `AnswerSink` of the turn."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class ChatAnswer:
         read: int = 0,
         kept: Callable[["ChatAnswer"], IdempotencyRecord | None] | None = None,
     ) -> None:
-        """`kept`: what of the answer is stored for those who ask the same again."""
+        """`kept` makes the record that answers a repeated request with the same idempotency key."""
         self.id = message_id
         self.session_id = session_id
         self.created_at = created_at
@@ -45,7 +45,7 @@ class ChatAnswer:
         self.done = asyncio.Event()
         self.outcome: TurnOutcome | None = None
         self.heard = False
-        """Whether the agent said anything."""
+        """Whether the agent has sent any event."""
         self._tell = tell
         self._kept = kept
         self._read = read
@@ -54,49 +54,49 @@ class ChatAnswer:
 
     @property
     def text(self) -> str:
-        """What was said so far."""
+        """The text of the answer so far."""
         return self._output.text
 
     @property
     def items(self) -> list[JsonObject]:
-        """Notices, then everything that was said and done."""
+        """The notices, then the items of the answer."""
         return [*self.notices, *self._output.items]
 
     def begin(self) -> ResponseRecord | None:
-        """Nothing is stored of it but the conversation."""
+        """None: a chat answer is stored only as messages of the conversation, not as a response."""
         return None
 
     def started(self) -> None:
-        """The message is durable."""
+        """Called when the user's message is durable."""
         self._tell("started", {"id": self.id, "session_id": self.session_id})
         for notice in self.notices:
             self._tell("notice", notice)
 
     def take(self, event: TurnEvent) -> None:
-        """One event of the agent."""
+        """Add one event of the agent."""
         self.heard = True
         if isinstance(event, PermissionPending):
             self._tell("permission", event.question)
         self._output.take(event)
 
     def close(self, outcome: TurnOutcome, calls: Sequence[AskedCall]) -> StoredAnswer:
-        """The answer is whole; or, when it could not be stored, failed after all."""
+        """Complete the answer and return what to store. Called again, with a failure, if it could not be stored."""
         self._output.finish(calls, complete=outcome.status is TurnStatus.COMPLETED)
         self.outcome = outcome
         return StoredAnswer(tuple(self._output.items), answer=None if self._kept is None else self._kept(self))
 
     def publish(self) -> None:
-        """Tell the listener."""
+        """Send the final event to `tell` and set `done`."""
         self._tell(self.status.value, self.document())
         self.done.set()
 
     @property
     def status(self) -> TurnStatus:
-        """How it ended."""
+        """INCOMPLETE until the answer is closed."""
         return TurnStatus.INCOMPLETE if self.outcome is None else self.outcome.status
 
     def document(self) -> JsonObject:
-        """The whole of it, without what a protocol puts around it."""
+        """The whole answer, without the envelope of any protocol."""
         outcome = self.outcome or TurnOutcome(TurnStatus.INCOMPLETE)
         usage = usage_of(outcome.usage or self._output.usage, self._read, self._output.written)
         whole: JsonObject = {
@@ -129,5 +129,5 @@ class ChatAnswer:
 
 
 def notice_item(text: str) -> JsonObject:
-    """Something the gateway says beside an answer."""
+    """An item by which the gateway itself tells the user something."""
     return {"type": "notice", "text": text}

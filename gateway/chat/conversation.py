@@ -1,11 +1,11 @@
-"""One conversation as a command sees it: the session it writes to now, and everything that may be done to it.
+"""A conversation as commands see it: its current session, and every operation on it.
 
 Rules:
-- A change of the session is one step in the store, then told: what is left ends durably, its end is told, then the
-  switch, each once. Where somebody else was faster nothing happens, and `RouteMoved` says so.
-- What is left is never waited for: its turns are cancelled, what they still say is stored with *their* session, and its
-  seat is given back when they are over.
-- Whoever changes a transcript calls `check_quiet` before and `rewritten` (or `rewound`) after.
+- A change of the session is one step in the store, then observers are told: first that the old session ended, then of
+  the switch, each once. If another request was faster, nothing changes and `RouteMoved` is raised.
+- No operation waits for the session it leaves: its turns are cancelled, their last output is stored with *that*
+  session, and its seat is given back when they are over.
+- A caller that changes a transcript calls `check_quiet` before and `rewritten` (or `rewound`) after.
 """
 
 import logging
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class ChatConversation:
-    """One key, for the time of one message or command. Made by `Admission`."""
+    """One session key, for the time of one message or command. Created by `Admission`."""
 
     def __init__(
         self, hall: ChatDeps, key: SessionKey, caller: Caller, session: SessionRecord | None, routed: str | None
@@ -48,92 +48,88 @@ class ChatConversation:
         self.key = key
         self.caller = caller
         self.session = session
-        """The live session of this conversation; None where there is none yet, or the last one has ended."""
+        """The live session of this conversation; None before the first one, or if the last one has ended."""
         self.routed = routed
-        """Where the key leads, be that alive or not."""
+        """The session id that the key leads to, live or ended."""
         self.notices: list[str] = []
-        """What the person should be told with the next thing that is said."""
+        """Texts to deliver to the user with the next answer or reply."""
 
     @property
     def platform(self) -> str:
-        """Where it is held."""
         return self.key.platform
 
     @property
     def owner(self) -> str:
-        """Whose it is: the name of the API key."""
+        """The name of the API key that the conversation belongs to."""
         return self.key.owner
 
     @property
     def chat(self) -> str:
-        """The place of the platform, as the store keeps it: what this conversation may see ends here."""
+        """The chat on the platform, as the store keeps it. A conversation sees only sessions of its own chat."""
         return self.key.chat
 
     @property
     def store(self) -> Store:
-        """The store."""
         return self.hall.sessions.house.store
 
     @property
     def sessions(self) -> Sessions:
-        """Every session at work."""
+        """All sessions with a turn, a queue or a seat."""
         return self.hall.sessions
 
     @property
     def observer(self) -> ConversationObserver:
-        """Who is told."""
         return self.hall.sessions.house.observer
 
     @property
     def mirrors(self) -> Mirrors:
-        """The files that people read."""
         return self.hall.sessions.house.mirrors
 
-    # --- what runs ---
+    # --- the running turn ---
 
     @property
     def at_work(self) -> Session | None:
-        """The session with its turn, its queue and its seat; None where it has none of them."""
+        """The session's live object with its turn, queue and seat; None if it has none of them."""
         return None if self.session is None else self.sessions.find(self.session.id)
 
     @property
     def busy(self) -> bool:
-        """Whether a turn runs or waits."""
+        """Whether a turn is running or queued."""
         at_work = self.at_work
         return at_work is not None and at_work.busy
 
     def check_quiet(self) -> None:
-        """Raise `Busy` while a turn runs or waits."""
+        """Raise `Busy` if a turn is running or queued."""
         if self.session is not None and self.busy:
             raise Busy(self.session.id)
 
     def stop(self) -> bool:
-        """Cancel the running turn and those that wait. Whether there was one."""
+        """Cancel the running turn and the queued ones; return whether there were any."""
         at_work = self.at_work
         if at_work is None or not at_work.busy:
             return False
         at_work.stop_all(StopCause.CLIENT)
         return True
 
-    # --- which session it is ---
+    # --- the session ---
 
     async def start_over(self, ends: EndReason = EndReason.RESET) -> SessionRecord:
-        """Leave everything behind. The session that begins has no model, directory or title of the old one."""
+        """Begin a new session. It inherits no model, directory or title from the old one."""
         return await self.switch_to(self.fresh(), SwitchReason.NEW, ends)
 
     async def begun(self) -> SessionRecord:
-        """The session; where there is none, a new one."""
+        """The live session; begins one if there is none."""
         return self.session or await self.start_over()
 
     def fresh(self) -> NewSession:
-        """A session of this conversation that is not made yet."""
+        """The values of a new session of this conversation, not stored yet."""
         ident = new_session_id(self.hall.sessions.house.ids.random_bytes)
         return NewSession(ident, self.key.stored, self.platform, self.owner, self.chat)
 
     async def rescued(self, session_id: str) -> SessionRecord | None:
-        """A session that the store has lost and its mirror remembers, back in the store as one of this conversation.
+        """Put a session that the store has lost back from its mirror, as a session of this conversation.
 
-        Only where there are no owners: a mirror does not say whose it is.
+        Only without owners: a mirror does not record whose it is.
         """
         if (
             self.owner
@@ -149,7 +145,7 @@ class ChatConversation:
     async def switch_to(
         self, target: NewSession | str, reason: SwitchReason, ends: EndReason = EndReason.SWITCH
     ) -> SessionRecord:
-        """Write to this session from now on: one to be made, or one that is there and lives again."""
+        """Write to another session from now on: a new one, or an existing one, which is reopened if it had ended."""
         left = self.session
         if left is not None and target == left.id:
             return left
@@ -163,7 +159,7 @@ class ChatConversation:
             finalizes=ends in EXPIRIES,
             platform=self.platform,
         )
-        # Read before: once the step is done nothing may fail any more, or it would be done by halves.
+        # Read the transcript first: after `switch_route` nothing may fail, or the switch would be half done.
         transcript = await self.store.history(left.id) if left is not None and reason is SwitchReason.NEW else None
         session = await self.store.switch_route(switch)
         if left is not None and transcript is not None:
@@ -172,7 +168,8 @@ class ChatConversation:
         return session
 
     def adopt(self, session: SessionRecord, reason: SwitchReason) -> None:
-        """The store leads the key there already (a compression does that in its own step): leave the old one."""
+        """Leave the old session if the store already leads the key to the new one, as compression does in its own
+        step."""
         self._moved(session, reason)
 
     def _moved(self, session: SessionRecord, reason: SwitchReason) -> None:
@@ -189,24 +186,24 @@ class ChatConversation:
 
     @staticmethod
     def _tell(session_id: str, tell: Callable[[], None]) -> None:
-        """What was done is done: a witness that cannot bear it costs a warning."""
+        """Notify an observer. The change is already made, so an error of the observer is only logged."""
         try:
             tell()
-        except Exception as error:  # noqa: BLE001 - whatever a witness raises, its conversation has changed already
+        except Exception as error:  # noqa: BLE001 - the change is made; any error of an observer is only logged
             log.warning("session %s: somebody could not be told what became of it: %r", session_id, error)
 
     async def heal(self, session_id: str, *, again: bool = False) -> None:
-        """Put back what only the mirror of a session has; the person hears of it."""
+        """Put back the messages that only the mirror has, and add a notice for the user."""
         at_work = self.sessions.find(session_id)
         if at_work is None or not at_work.busy:
             healed = await self.mirrors.heal(session_id, again=again)
             if healed is not None and (text := told(healed)):
                 self.notices.append(f"This session was mended: {text}.")
 
-    # --- what it says ---
+    # --- the transcript ---
 
     async def rewritten(self) -> None:
-        """The transcript was rewritten. The agent that heard the old one gets no further prompt."""
+        """Call after rewriting the transcript: the agent that knows the old one gets no further prompt."""
         at_work = self.at_work
         if at_work is not None:
             at_work.release_seat()
@@ -214,27 +211,27 @@ class ChatConversation:
             await self.mirrors.rewrite(self.session.id)
 
     async def rewound(self) -> None:
-        """Turns were taken back."""
+        """Call after turns were taken back."""
         await self.rewritten()
         if self.session is not None:
             session_id = self.session.id
             self._tell(session_id, lambda: self.observer.session_rewound(session_id))
 
-    # --- how it is answered ---
+    # --- the agent ---
 
     async def transport_key(self) -> TransportKey:
-        """The process that answers: the session's own model and directory, else those of the gateway."""
+        """The process key for the next turn: the session's own model and directory, else the gateway's."""
         places, session = self.hall.places, self.session
         model = (session.model if session else None) or places.models.default
         return await places.key(model, session.cwd if session else None, self.caller)
 
     def rule(self, key: TransportKey) -> PermissionRule:
-        """What its agent hears that asks for permission: a person is here to be asked."""
+        """The permission rule for the agent. A user is present in a chat, so questions can be asked."""
         kept = self.session.metadata.get(PERMISSIONS) if self.session else None
         return self.hall.places.rule(key, self.caller, None, kept if isinstance(kept, str) else None)
 
     async def override(self, *, model: str | None = None, cwd: str | None = None) -> TransportKey:
-        """Let this session be answered by another model or in another directory from its next turn on."""
+        """Change the model or directory of this session from its next turn on."""
         session = await self.begun()
         self.session = replace(session, model=model or session.model, cwd=cwd or session.cwd)
         try:

@@ -1,4 +1,4 @@
-"""What all chat faces share: the sessions, the models and directories, and when a conversation begins anew."""
+"""The dependencies that all chat surfaces share."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from ostler.gateway.turns.sessions import Sessions
 
 @dataclass(frozen=True, slots=True)
 class ChatDeps:
-    """Made once, by `app.py`."""
+    """Sessions, places and reset policies. Created once, by `app.py`."""
 
     sessions: Sessions
     places: Places

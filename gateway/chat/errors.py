@@ -1,10 +1,10 @@
-"""What a chat face can say no with. Nothing was changed."""
+"""The errors by which a chat surface refuses a request. Nothing was changed."""
 
 from ostler.gateway.model.errors import RequestRefused
 
 
 class BadKey(RequestRefused):
-    """A session key that cannot be one."""
+    """A text that is not a valid session key."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -12,14 +12,14 @@ class BadKey(RequestRefused):
 
 
 class EmptyMessage(RequestRefused):
-    """Nothing was said."""
+    """A message without text and attachments."""
 
     def __init__(self) -> None:
         super().__init__("the message is empty: send a text, an attachment, or both")
 
 
 class Busy(RequestRefused):
-    """A turn runs, and what was asked for would change what the turn is about."""
+    """A turn is running, and the request would change the transcript it works on."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id

@@ -1,4 +1,4 @@
-"""A session to itself, for a command that changes what was said; and what such commands do with it."""
+"""Exclusive access to a session for commands that change its transcript, and the steps such commands share."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,14 +17,14 @@ from ostler.pool.prompt import TextPart
 
 @asynccontextmanager
 async def exclusive(conversation: ChatConversation, session: SessionRecord) -> AsyncIterator[Session]:
-    """Nothing else touches the transcript meanwhile. Refused while a turn runs, on whatever face."""
+    """Keep every other turn and command off the transcript. Raises `TurnRunning` while a turn of any surface runs."""
     live = conversation.sessions.of(session.id, session.owner or "")
     async with conversation.sessions.held(live):
         yield live
 
 
 async def aside(conversation: ChatConversation, live: Session, text: str) -> tuple[TurnOutcome, str]:
-    """Ask the session's agent something that leaves nothing in the transcript; it may use no tools that ask first."""
+    """Prompt the session's agent without a trace in the transcript. Permission requests are denied."""
     house = conversation.sessions.house
     ask = Ask(
         await conversation.transport_key(), (TextPart(text),), text, (), rule=PermissionRule.DENY, witnessed=False
@@ -35,7 +35,7 @@ async def aside(conversation: ChatConversation, live: Session, text: str) -> tup
 
 
 def offspring(conversation: ChatConversation, parent: SessionRecord, origin: str) -> NewSession:
-    """A child of a session: at the same place, answered in the same way."""
+    """A child session: same key, place, model, directory, instructions and metadata."""
     fresh = conversation.fresh()
     return NewSession(
         fresh.id,

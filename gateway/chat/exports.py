@@ -1,7 +1,7 @@
-"""A transcript to take away, as JSON lines or as Markdown. Pure.
+"""Render a transcript as JSON lines or as Markdown. Pure.
 
-Rules: JSON lines are what `ostler sessions import` takes. Nothing internal is in the Markdown, and nothing in it can be
-mistaken for its structure: what was said stands in quoted blocks.
+Rules: `ostler sessions import` accepts the JSON lines. The Markdown has no internal facts, and no message can imitate
+its structure: messages are quoted blocks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ def jsonl(session: SessionRecord, messages: Sequence[MessageRecord]) -> str:
 
 
 def markdown(session: SessionRecord, messages: Sequence[MessageRecord]) -> str:
-    """For people to read."""
+    """A heading, then each message as a quoted block."""
     blocks = [f"# {name_of(session)}"]
     for message in messages:
         text = message.text or called(message)

@@ -1,12 +1,13 @@
-"""One message in: a command, or a question to the agent. Every chat face comes through here.
+"""Takes one message: a command, or a question to the agent. Every chat surface calls it.
 
 Rules:
-- A message is acknowledged by nothing before its session has it stored: the answer's first event comes after that.
-- Messages and commands of one conversation are taken in the order they came: a message stands in line while its session
-  is found and its turn is queued, a command while it runs.
-- While the gateway drains nothing begins, but who looks or stops, and who answers a question of a running turn, is
-  heard: the drain may be waiting for just that.
-- A slash word is never sent to the agent. A command that is refused says so as its reply; a fault of ours is raised.
+- A message is acknowledged only after its session has stored it: the first event of the answer comes after that.
+- Messages and commands of one conversation are processed in order of arrival. A message holds the conversation's lock
+  until its turn is queued, a command until it has run.
+- While the gateway drains, no turn begins. Commands that only read, stop, or answer a permission request still run: the
+  drain may be waiting for that answer.
+- Text that begins with a slash word is never sent to the agent. A refused command replies with the reason; any other
+  error is raised.
 """
 
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from ostler.gateway.model.keyed_locks import KeyedLocks
 
 @dataclass(frozen=True, slots=True)
 class ChatFrontend:
-    """What a face of any kind speaks to. Made once, by `app.py`."""
+    """The entry point of all chat surfaces. Created once, by `app.py`."""
 
     hall: ChatDeps
     commands: Registry
@@ -42,11 +43,11 @@ class ChatFrontend:
     lines: KeyedLocks
 
     def asks(self, text: str) -> bool:
-        """Whether an agent may be put to work by this message."""
+        """Whether this message may prompt an agent."""
         return self.commands.asks(parse(text))
 
     async def receive(self, message: ChatMessage, tell: NoticeCallback) -> ChatResult:
-        """Take a message. `tell` hears how the answer grows, if there is one."""
+        """Process a message. `tell` receives the events of the answer, if the agent is prompted."""
         words = parse(message.text)
         if words is not None:
             return await self._called(message, words, tell)
@@ -85,14 +86,14 @@ class ChatFrontend:
         return Notice(reply.kind, None if session is None else session.id, "\n\n".join([*notices, reply.text]), items)
 
     async def _addressed(self, conversation: ChatConversation, asked: Question) -> Ask:
-        """To whom the question goes, and what its agent may do."""
+        """Add the process key and the permission rule to a question."""
         key = await conversation.transport_key()
         return asked.ask(key, conversation.rule(key))
 
     def _ask(
         self, conversation: ChatConversation, ask: Ask, message: ChatMessage, tell: NoticeCallback
     ) -> AnswerStarted:
-        """Queue the turn. Nothing is awaited from here on, so that turns stand in the order of their messages."""
+        """Queue the turn. Must not await: turns are queued in the order of their messages."""
         sessions, session = self.hall.sessions, conversation.session
         if session is None:
             raise RuntimeError("a question was asked in a conversation without a session")

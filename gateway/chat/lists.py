@@ -1,6 +1,6 @@
-"""Sessions and messages as lines of text for a person. Pure.
+"""Sessions and messages as lines of text for users. Pure.
 
-Rules: one line per thing, short enough for a telephone; what a person can type to get there stands in the line.
+Rules: one line per entry, short enough for a phone; the line contains what the user can type to select the entry.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ SPEAKERS = {Role.USER: "you", Role.ASSISTANT: "agent", Role.TOOL: "tool", Role.S
 
 
 def short(text: str, most: int) -> str:
-    """One line of at most so many characters."""
+    """The text on one line, cut to `most` characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 
 
 def ago(seconds: float) -> str:
-    """How long something is past, in one unit."""
+    """A duration in one unit, for example `5 min ago`."""
     for size, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min")):
         if seconds >= size:
             return f"{int(seconds // size)} {unit} ago"
@@ -28,14 +28,14 @@ def ago(seconds: float) -> str:
 
 
 def name_of(session: SessionRecord) -> str:
-    """Its title, else its id."""
+    """The title of the session, else its id."""
     return session.title or session.id
 
 
 def session_lines(
     sessions: Sequence[SessionRecord], previews: Mapping[str, str], *, now: float, current: str | None
 ) -> list[str]:
-    """Numbered, as `/resume N` takes them."""
+    """Numbered lines, in the numbering of `/resume N`."""
     return [
         _session_line(place, session, previews.get(session.id, ""), now=now, here=session.id == current)
         for place, session in enumerate(sessions, 1)
@@ -50,17 +50,17 @@ def _session_line(place: int, session: SessionRecord, preview: str, *, now: floa
 
 
 def message_lines(messages: Sequence[MessageRecord]) -> list[str]:
-    """Who said what."""
+    """A line for each message: speaker and text."""
     return [f"{speaker(message.role)}: {short(message.text or called(message), LINE)}" for message in messages]
 
 
 def speaker(role: str) -> str:
-    """A role as a person calls it."""
+    """The word for a role that users read."""
     return SPEAKERS.get(Role(role), role) if role in set(Role) else role
 
 
 def called(message: MessageRecord) -> str:
-    """A word for a message without text."""
+    """A placeholder for a message without text."""
     names = [str(item.get("name")) for item in message.items if item.get("type") == "function_call"]
     return f"[calls {', '.join(names)}]" if names else "[nothing said]"
 

@@ -1,4 +1,4 @@
-"""What comes in at a chat face, and what goes out. Values only."""
+"""The values that enter and leave a chat surface."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,19 +16,19 @@ NoticeCallback = Callable[[str, JsonObject], None]
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One message of a person."""
+    """One message of a user."""
 
     key: SessionKey
     text: str
     attachments: tuple[JsonObject, ...] = ()
     caller: Caller = field(default_factory=Caller)
     kept: Callable[[ChatAnswer], IdempotencyRecord | None] | None = None
-    """What of the answer is stored for those who send the same message again."""
+    """Makes the record that answers a repeated request with the same idempotency key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What the gateway says by itself."""
+    """A reply by the gateway itself; the agent was not prompted."""
 
     kind: CommandKind
     session_id: str | None
@@ -38,7 +38,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class AnswerStarted:
-    """The agent is at it: `answer` grows until its `done` is set."""
+    """The turn is queued: `answer` grows until its `done` is set."""
 
     session_id: str
     turn: Turn

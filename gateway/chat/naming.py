@@ -1,7 +1,7 @@
-"""Which model a person means. Pure.
+"""Resolves the model name that a user typed. Pure.
 
-Rules: what the gateway lists and `provider/model` are taken as they are, in any case of letters; otherwise the
-beginning of exactly one listed name. A name that leads nowhere or to several places is answered with what there is.
+Rules: a listed name and `provider/model` are accepted in any case; otherwise a prefix of exactly one listed name. An
+unknown or ambiguous name is refused with the possible names.
 """
 
 from difflib import get_close_matches
@@ -11,11 +11,11 @@ from ostler.gateway.model.model_names import Models
 
 
 class NoSuchModel(RequestRefused):
-    """The name leads to no model, or to several."""
+    """The typed name matches no model, or several."""
 
 
 def model_named(models: Models, typed: str) -> str:
-    """The name that the gateway knows it by; or `NoSuchModel`."""
+    """The name that the gateway knows the model by; or `NoSuchModel`."""
     wanted = typed.strip()
     if models.resolve(wanted) is not None:
         return wanted

@@ -1,8 +1,8 @@
-"""Answering what an agent asks before it acts.
+"""Answers the permission requests of an agent.
 
-Rules: a bare /approve or /deny is about the oldest question; a number is the place among those that wait; `all` is all
-of them. `always` behind that is a yes for everything of the same kind in this session (all edits, all commands, or one
-tool); it is forgotten with the session, and when the gateway restarts.
+Rules: without a number, /approve and /deny answer the oldest request; a number is the position among the open ones;
+`all` answers all. A trailing `always` also allows everything of the same kind in this session (all edits, all commands,
+or one tool); it ends with the session or when the gateway restarts.
 """
 
 from ostler.gateway.chat.conversation import ChatConversation
@@ -12,7 +12,7 @@ NOTHING = "The agent asks for nothing."
 
 
 def decide(conversation: ChatConversation, which: str, *, allow: bool) -> str:
-    """Answer; what to tell the person."""
+    """Answer the requests that `which` selects; return the reply for the user."""
     at_work = conversation.at_work
     asked = at_work.pending_permissions() if at_work is not None else []
     if at_work is None or not asked:
@@ -28,7 +28,7 @@ def decide(conversation: ChatConversation, which: str, *, allow: bool) -> str:
 
 
 def meant(asked: list[Permission], which: str) -> list[Permission] | None:
-    """Those that the word is about; None for a word that means none."""
+    """The selected requests; None if `which` is invalid."""
     if which == "all":
         return asked
     place = int(which[:9]) if which.isascii() and which.isdigit() else 0 if which else 1

@@ -1,6 +1,6 @@
-"""What a person asks, as it is stored and as an agent is told; and the same read back from the store.
+"""A user's message as it is stored and as the agent receives it, and the same read back from the store.
 
-Rules: the stored item is the truth. `question_of` makes the very same prompt of it again, pictures included.
+Rules: the stored item is the truth. `question_of` builds the same prompt from it again, including images.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,22 +19,22 @@ from ostler.wire.json import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One message of a person."""
+    """One message of a user, ready to become an `Ask`."""
 
     parts: tuple[PromptPart, ...]
     text: str
-    """The words of it."""
+    """The text of the message, without attachments."""
     items: tuple[JsonObject, ...]
     stored: int | None = None
-    """The id of the message that it is, where it is asked once more."""
+    """The id of the stored message, if it is asked again."""
 
     def ask(self, key: TransportKey, rule: PermissionRule) -> Ask:
-        """For a session, to be answered by this process."""
+        """Address the question to the process of `key`."""
         return Ask(key, self.parts, self.text, self.items, again=self.stored, rule=rule)
 
 
 def question(text: str, attachments: Sequence[JsonObject], new_id: Callable[[str], str]) -> Question:
-    """A message that came in; or `EmptyMessage`."""
+    """Build a question from a received message; or raise `EmptyMessage`."""
     said: list[Any] = [{"type": "input_text", "text": text}] if text else []
     content = [*said, *attachments]
     if not content or (not attachments and not text.strip()):
@@ -45,6 +45,6 @@ def question(text: str, attachments: Sequence[JsonObject], new_id: Callable[[str
 
 
 def question_of(message: MessageRecord) -> Question:
-    """A stored message of a user, to be asked again."""
+    """Build a question from a stored user message, to ask it again."""
     parts = [part for item in message.items for part in parts_of(item.get("content") or [], "content")]
     return Question(tuple(parts), message.text, message.items, message.id)

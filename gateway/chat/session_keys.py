@@ -1,11 +1,11 @@
 """Session keys: which conversation a message belongs to. Pure.
 
 Rules:
-- One function, `key_of`, derives the key of a place; messages and commands have no other way to one. In a direct chat
-  the conversation is the chat, in a group it is each user's own, in a thread all who write there share it.
-- A key from outside (a URL) is checked by `checked_key`. One of the form that `key_of` makes belongs to that platform;
-  any other to `HTTP`.
-- Keys of different owners (API keys) are different keys, however they are written.
+- `key_of` is the only function that derives the key of a place, for messages and commands. In a direct chat the chat is
+  the conversation; in a group each user has one; in a thread all users share one.
+- `checked_key` checks a key from outside (a URL). A key of the form that `key_of` makes belongs to its platform; any
+  other belongs to `HTTP`.
+- Keys of different owners (API keys) are different keys, even with equal text.
 """
 
 import re
@@ -22,34 +22,34 @@ DERIVED = re.compile(r"([a-z][a-z0-9_-]{0,31}):(?:direct|group|thread):.+")
 
 @dataclass(frozen=True, slots=True)
 class ChatPlace:
-    """Where a platform says that a message was written."""
+    """The place of a message, as its platform reports it."""
 
     platform: str
     chat: str
     user: str = ""
     group: bool = False
     thread: str = ""
-    """Set where the platform has threads and the message is in one."""
+    """Set if the platform has threads and the message is in one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
-    """One conversation of one owner."""
+    """Names one conversation of one owner."""
 
     owner: str
     """The name of the API key; "" on a gateway without keys."""
     text: str
-    """As faces and people write it."""
+    """The key as surfaces and users write it."""
     platform: str = HTTP
 
     @property
     def stored(self) -> str:
-        """As the store keeps it: the first slash ends the owner, whatever an owner is called."""
+        """The key as the store keeps it. The first slash ends the owner, because the owner is quoted."""
         return f"{quote(self.owner, safe='')}/{self.text}"
 
     @property
     def chat(self) -> str:
-        """The place it is held at: what a conversation may see of others ends there. Each terminal has a conversation
+        """The place of the conversation, which limits what it sees of other sessions. Each terminal has a conversation
         of its own, and all terminals of a user are one place."""
         return self.text.rpartition(":")[0] if self.platform == TERMINAL else self.text
 
@@ -58,7 +58,7 @@ class SessionKey:
 
 
 def key_of(place: ChatPlace, owner: str = "") -> SessionKey:
-    """The key of a place."""
+    """Derive the key of a place."""
     chat, user, thread = (quoted(part) for part in (place.chat, place.user, place.thread))
     if thread:
         text = f"{place.platform}:thread:{chat}:{thread}"
@@ -70,12 +70,12 @@ def key_of(place: ChatPlace, owner: str = "") -> SessionKey:
 
 
 def quoted(part: str) -> str:
-    """A name that a platform gave, as a part of a key: nothing in it can look like a part of its own."""
+    """Quote a name from a platform, so that no character in it can act as a separator of the key."""
     return quote(part, safe="").replace("..", "%2E%2E")
 
 
 def checked_key(text: str, owner: str = "") -> SessionKey:
-    """A key that came from outside, or `BadKey`."""
+    """Check a key that came from outside; or raise `BadKey`."""
     if not text:
         raise BadKey("it is empty")
     if len(text) > LONGEST:

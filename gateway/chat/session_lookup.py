@@ -1,12 +1,12 @@
-"""Which session a person means: a number of the list they were shown, an id, a title, the beginning of an id.
+"""Resolves the session that a user means: a number of the last list, an id, a title, or a prefix of an id.
 
 Rules:
-- Only sessions within the caller's `scope` exist here. One of somebody else gets the same answer as none at all, so
-  that nobody can find out what others talk about.
-- A bare number is a place in the list; a title that is a number is meant when it stands in quotes.
-- An id beats a title, a title the beginning of an id. A title stands for its newest continuation.
-- A session that was compressed is resumed where it lives on.
-- Nothing here changes anything: an aim that fails has cost nothing.
+- Only sessions within the caller's `scope` are visible. A session outside it gets the same answer as one that does not
+  exist, so that users cannot find out what others talk about.
+- A bare number is a position in the list; a title that is a number must be quoted.
+- An id wins over a title, a title over a prefix of an id. A title means its newest continuation.
+- A compressed session resolves to its live continuation.
+- A lookup changes nothing, whether it succeeds or not.
 """
 
 from collections.abc import Sequence
@@ -22,19 +22,19 @@ LONGEST_NUMBER = 9
 
 
 class NoSuchTarget(RequestRefused):
-    """The words lead to no session, or to several."""
+    """The words match no session, or several."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypedWords:
-    """What was typed behind the command."""
+    """The argument of the command."""
 
     text: str
     quoted: bool = False
 
     @property
     def number(self) -> int | None:
-        """The place in a list that is meant."""
+        """The position in the list that the words mean, if they are a number."""
         bare = self.text.removeprefix("-").removeprefix("#")
         if self.quoted or not (bare.isascii() and bare.isdigit()):
             return None
@@ -43,7 +43,7 @@ class TypedWords:
 
 
 def words_of(typed: str) -> TypedWords:
-    """Without the quotes or brackets around the whole of it."""
+    """Normalise white space, and remove quotes or brackets around the whole argument."""
     text = " ".join(typed.split())
     for pair in PAIRS:
         if len(text) >= 2 and text[0] == pair[0] and text[-1] == pair[1]:
@@ -52,14 +52,14 @@ def words_of(typed: str) -> TypedWords:
 
 
 async def aimed(store: Store, words: TypedWords, scope: SessionQuery, listed: Sequence[str]) -> SessionRecord:
-    """The session that is meant, at its live end; or `NoSuchTarget`."""
+    """The session that the words mean, at its live end; or `NoSuchTarget`."""
     found = await _named(store, words, scope, listed)
     end = await store.live_end(found.id) or found
     return end if within(end, scope) else found
 
 
 def within(session: SessionRecord, scope: SessionQuery) -> bool:
-    """Whether the caller may see it."""
+    """Whether the session is within the caller's scope."""
     facts = ((scope.platform, session.platform), (scope.owner, session.owner), (scope.chat, session.chat))
     return all(wanted is None or wanted == given for wanted, given in facts)
 

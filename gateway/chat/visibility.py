@@ -1,9 +1,10 @@
-"""What a conversation may see of other sessions, and the list that numbers are taken from.
+"""Which other sessions a conversation may see, and the list that `/resume N` refers to.
 
 Rules:
-- A person sees sessions of their own, in the same chat of the same platform; the holder of an administrator's key all.
-  Without keys everybody may operate the gateway, but nobody has said whose conversations are whose: the chat holds.
-- A list is kept with its key, durably: the number somebody types next week, or after a restart, is the one they saw.
+- A user sees their own sessions in the same chat of the same platform; an administrator's key sees all. Without keys
+  every user may operate the gateway, but sessions have no owner: there the chat is the limit.
+- The last list is stored durably under the session key: a number typed next week, or after a restart, means the session
+  that was shown.
 """
 
 from collections.abc import Sequence
@@ -13,11 +14,11 @@ from ostler.gateway.model.records import Role, SessionQuery, SessionRecord
 
 LISTED = "listed:"
 API = "api"
-"""The platform of the OpenAI API, where there are no chats: a client names its conversations as it likes."""
+"""The platform of the OpenAI API. It has no chats: clients name their conversations freely."""
 
 
 def visible_sessions(conversation: ChatConversation, *, titled: bool | None = None) -> SessionQuery:
-    """The sessions that exist for this conversation."""
+    """The query for the sessions that this conversation may see."""
     if conversation.caller.admin and conversation.caller.name:
         return SessionQuery(platform=None if titled is None else conversation.platform, titled=titled)
     chat = None if conversation.platform == API else conversation.chat
@@ -25,13 +26,13 @@ def visible_sessions(conversation: ChatConversation, *, titled: bool | None = No
 
 
 async def remember_list(conversation: ChatConversation, sessions: Sequence[SessionRecord]) -> None:
-    """These were shown, in this order."""
+    """Store the list that was shown, in its order."""
     ids = [session.id for session in sessions]
     await conversation.store.set_mark(LISTED + conversation.key.stored, {"sessions": ids})
 
 
 async def remembered_list(conversation: ChatConversation) -> list[str] | None:
-    """The ids of the list that was shown last; None where none was."""
+    """The ids of the last list that was shown; None if there was none."""
     name = LISTED + conversation.key.stored
     mark = (await conversation.store.marks(name)).get(name)
     found = None if mark is None else mark.get("sessions")
@@ -39,7 +40,7 @@ async def remembered_list(conversation: ChatConversation) -> list[str] | None:
 
 
 async def previews(conversation: ChatConversation, sessions: Sequence[SessionRecord]) -> dict[str, str]:
-    """The last thing the person said in each."""
+    """The last message of the user in each session."""
     found = {}
     for session in sessions:
         said = await conversation.store.history(session.id, last=6)

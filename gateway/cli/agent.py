@@ -1,7 +1,7 @@
 """`ostler agent NAME`: run an agent that ships with ostler on stdin and stdout.
 
-This process becomes the agent: it is replaced by a bare interpreter, which has nothing loaded that the
-agent does not use. The pid stays, so whoever started us still holds the right process.
+This process becomes the agent: it is replaced by a bare interpreter that has loaded nothing the agent does not use. The
+pid stays the same, so the parent process still holds the right one.
 """
 
 import os
@@ -17,7 +17,7 @@ USAGE = f"usage: ostler agent {{{','.join(AGENTS)}}} [flags]"
 
 
 def run(argv: list[str]) -> int:  # noqa: RET503 - execv never returns
-    """Become the named agent."""
+    """Replace this process by the named agent."""
     if argv and argv[0] in ("--help", "-h"):
         print(USAGE, "", f"  {SUMMARY}", sep="\n")
         return 0

@@ -1,6 +1,6 @@
-"""`ostler chat`: talk to an agent in the terminal. Where no gateway runs, this command brings one along.
+"""`ostler chat`: talk to an agent in the terminal. If no gateway runs, this command starts one of its own.
 
-Exit codes: 0 the last answer was good, 1 it failed or nobody could be reached, 2 called wrongly, 130 it was cancelled.
+Exit codes: 0 the last answer was good, 1 it failed or no gateway could be reached, 2 wrong usage, 130 cancelled.
 """
 
 import argparse
@@ -14,7 +14,7 @@ LATEST = "1"
 
 
 def address(text: str) -> str:
-    """Where a gateway can be."""
+    """Check the form of a gateway's address, for argparse."""
     scheme, _, rest = text.partition(":")
     if rest.strip("/") and (scheme == "unix" or (scheme in ("http", "https") and rest.startswith("//"))):
         return text
@@ -22,7 +22,7 @@ def address(text: str) -> str:
 
 
 def arguments(argv: list[str]) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line; exits on errors."""
     parser = argparse.ArgumentParser(prog="ostler chat", description=ABOUT)
     parser.add_argument("--once", metavar="TEXT", help="say this, print the answer, end ('-' reads standard input)")
     parser.add_argument("--lines", action="store_true", help="take each line of standard input as a message")
@@ -41,7 +41,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def run(argv: list[str]) -> int:
-    """Talk."""
+    """Run the chat; return the exit code."""
     given = arguments(argv)
 
     import asyncio  # noqa: PLC0415 - `ostler chat --help` needs none of this

@@ -1,7 +1,7 @@
-"""`ostler config check|show`: the configuration in force, without starting anything. `ostler config reload`: have the
-gateway that runs read it again.
+"""`ostler config check|show`: the configuration in force, without starting anything. `ostler config reload`: make the
+running gateway read it again.
 
-Exit codes: 0 good, 1 wrong, 2 called wrongly; of `reload` also 3 no gateway runs there, 4 the gateway kept what it had.
+Exit codes: 0 good, 1 wrong, 2 called wrongly; `reload` adds 3 no gateway runs there, 4 refused, nothing changed.
 """
 
 import argparse
@@ -16,7 +16,7 @@ SUMMARY = "check, show or reload the configuration (config check|show|reload)"
 
 
 def run(argv: list[str]) -> int:
-    """0 when the configuration is good."""
+    """Return the exit code; raises `ConfigError` for a configuration that is wrong."""
     parser = argparse.ArgumentParser(prog="ostler config", description="Check, show or reload the configuration.")
     parser.add_argument("verb", choices=("check", "show", "reload"))
     parser.add_argument("--config", metavar="FILE")

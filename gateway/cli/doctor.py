@@ -1,7 +1,8 @@
-"""`ostler doctor`: which agents are here, are they keyed and fit for a pool, how fast do they start, do two of their
-sessions keep their secrets. Starts each agent once and asks its model six short questions, which may cost money.
+"""`ostler doctor`: which agents are installed, have credentials and suit a pool; how fast they start; and whether two
+of their sessions keep their secrets. Starts each agent once and asks its model six short questions, which may cost
+money.
 
-Exit codes: 0 all is well, 1 something must be mended, 2 called wrongly, 130 ended by Ctrl-C.
+Exit codes: 0 all is well, 1 a fault was found, 2 wrong usage, 130 ended by Ctrl-C.
 """
 
 import argparse
@@ -16,7 +17,7 @@ SUMMARY = "look at the installed agents, try each one, and say what to mend"
 
 
 def run(argv: list[str]) -> int:
-    """The visit."""
+    """Run the examination; return the exit code."""
     try:
         given = parser().parse_args(argv)
     except SystemExit as over:
@@ -58,7 +59,7 @@ def run(argv: list[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of the command."""
+    """The arguments of the command."""
     words = argparse.ArgumentParser(prog="ostler doctor", description=SUMMARY)
     words.add_argument("providers", nargs="*", metavar="AGENT", help="gemini, codex-app-server, ... (all)")
     words.add_argument("--model", help="the model to ask (the configured one, else the agent's own choice)")
@@ -72,10 +73,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def word() -> str:
-    """One that no model would say by itself."""
+    """A random word that no model would produce by itself."""
     return f"heron{secrets.token_hex(4)}"
 
 
 def tell(provider: str, text: str) -> None:
-    """Progress, beside the report."""
+    """Print progress to stderr; stdout has only the report."""
     print(f"{provider}: {text} ...", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""`ostler key new|list`: API keys. A key is shown once, when it is made; only its digest is kept."""
+"""`ostler key new|list`: API keys. A key is shown once, when it is created; only its digest is stored."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ SUMMARY = "make or list API keys (key new NAME | key list)"
 
 
 def run(argv: list[str]) -> int:
-    """0 when it was done."""
+    """Run the verb; return 0."""
     parser = argparse.ArgumentParser(prog="ostler key", description="Make or list API keys.")
     verbs = parser.add_subparsers(dest="verb", required=True)
     new = verbs.add_parser("new", help="make a key and show it, this once")
@@ -44,7 +44,7 @@ def run(argv: list[str]) -> int:
 
 
 def facts_of(key: "KeySettings") -> dict[str, Any]:
-    """All but the digest."""
+    """The settings of a key without its digest."""
     from ostler.gateway.config.settings import shown  # noqa: PLC0415 - see `run`
 
     facts: dict[str, Any] = shown(key)
@@ -53,7 +53,7 @@ def facts_of(key: "KeySettings") -> dict[str, Any]:
 
 
 def make(name: str, taken: list[str], file: Path | None) -> None:
-    """A fresh key: the key itself on the first line, so that a script can take it from there."""
+    """Create a key. It is printed alone on the first line, so that a script can read it from there."""
     from ostler.gateway.config.errors import ConfigError  # noqa: PLC0415 - see `run`
     from ostler.gateway.config.key_file import NAME, PREFIX, append, table_of  # noqa: PLC0415 - see `run`
 

@@ -1,6 +1,6 @@
-"""`ostler pool`: look at the pool of a running gateway, and steer it, over its admin socket.
+"""`ostler pool`: inspect and control the pool of a running gateway, over its admin socket.
 
-Exit codes: 0 done (Ctrl-C is how `watch` ends), 1 failed, 2 called wrongly, 3 no gateway runs there, 4 the gateway
+Exit codes: 0 done (also when Ctrl-C ends `watch`), 1 failed, 2 wrong usage, 3 no gateway runs there, 4 the gateway
 refused, 5 not confirmed, 130 ended by Ctrl-C.
 """
 
@@ -25,7 +25,7 @@ PoolVerb = Callable[[AdminClient, argparse.Namespace], int]
 
 
 def run(argv: list[str]) -> int:
-    """Do one of them."""
+    """Run the verb of the command line; return the exit code."""
     try:
         options = parser().parse_args(argv)
     except SystemExit as over:
@@ -34,7 +34,7 @@ def run(argv: list[str]) -> int:
 
 
 def carry_out(does: PoolVerb, options: argparse.Namespace, name: str) -> int:
-    """Run a verb; every way to fail that is an operator's has its code."""
+    """Run a verb, and turn the errors that an operator can cause into exit codes."""
     try:
         return does(AdminClient(data_folder(options.data_dir, os.environ)), options)
     except NoGateway as error:
@@ -49,7 +49,7 @@ def complain(name: str, error: Exception, code: int) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of the command."""
+    """The arguments of the command and its verbs."""
     common = common_words()
     top = argparse.ArgumentParser(prog="ostler pool", description=SUMMARY)
     verbs = top.add_subparsers(required=True, metavar="VERB")
@@ -76,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def common_words() -> argparse.ArgumentParser:
-    """What every verb takes."""
+    """The arguments that every verb has."""
     words = argparse.ArgumentParser(add_help=False)
     words.add_argument("--data-dir", metavar="FOLDER", help="default: OSTLER_DATA_DIR, else the XDG state folder")
     words.add_argument("--json", action="store_true", help="JSON as the gateway says it, one object per line")
@@ -112,7 +112,7 @@ def show(line: AdminClient, options: argparse.Namespace) -> int:
 
 
 def watch(line: AdminClient, options: argparse.Namespace) -> int:
-    """Every state; in words only those whose line differs from the last one."""
+    """Print each state; as text, only lines that differ from the one before."""
     last = None
     with until_interrupted():
         for state in line.states():
@@ -125,7 +125,7 @@ def watch(line: AdminClient, options: argparse.Namespace) -> int:
 
 @contextmanager
 def until_interrupted() -> Iterator[None]:
-    """Ctrl-C ends the block, and that is how it is meant to end."""
+    """Ctrl-C ends the block without an error: it is the usual way to end `watch` and `top`."""
     with suppress(KeyboardInterrupt), raised():
         yield
 
@@ -150,7 +150,7 @@ def order_process(line: AdminClient, options: argparse.Namespace) -> int:
 
 
 def order(line: AdminClient, options: argparse.Namespace, facts: JsonObject, what: str) -> int:
-    """Give it, after a question where it takes something away."""
+    """Send an order; asks first if the verb is destructive."""
     if not (vars(options).get("yes", True) or confirmed(what)):
         return complain("ostler pool", GatewayError(f"{what}: not confirmed; nothing was done"), UNSURE)
     say(line.order(options.verb, facts), lambda done: [done["said"]], options)
@@ -158,7 +158,7 @@ def order(line: AdminClient, options: argparse.Namespace, facts: JsonObject, wha
 
 
 def confirmed(what: str) -> bool:
-    """Ask a person. A script has said what it wants: it is asked nothing."""
+    """Ask for confirmation on a terminal. Without one, a script has given the order and is not asked."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
     print(f"{what}? [y/N] ", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""`ostler serve`: run the gateway. Without any configuration it serves the demo agent to this machine."""
+"""`ostler serve`: run the gateway. Without any configuration, it serves the demo agent on this machine."""
 
 import argparse
 import os
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 SUMMARY = "run the gateway"
 SWITCH = 0.0005
-"""Seconds after which a thread that computes hands on Python's lock. The writer of the store needs it several times for
-each turn; at the default, ten times as long, a flood of requests costs others 5 ms at each of them."""
+"""Seconds after which a computing thread hands on Python's lock. The store's writer needs the lock several times per
+turn; with the default, ten times as long, a flood of requests delays it by 5 ms each time."""
 SIGNALS = """
 SIGTERM or SIGINT: stop; running turns may end (gateway.drain), a second one ends the wait. SIGHUP: read the keys again.
 Exit codes: 0 stopped by a signal, also in the middle of the start; 1 cannot start; 2 called wrongly.
@@ -23,7 +23,7 @@ Exit codes: 0 stopped by a signal, also in the middle of the start; 1 cannot sta
 
 
 def arguments(argv: list[str]) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line; exits on errors."""
     parser = argparse.ArgumentParser(
         prog="ostler serve",
         description="Run the gateway until SIGTERM.",
@@ -39,7 +39,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def port(text: str) -> int:
-    """A number that a port can have."""
+    """Parse a port number, for argparse."""
     number = int(text)
     if not 0 <= number < 65_536:
         raise ValueError(text)
@@ -47,7 +47,7 @@ def port(text: str) -> int:
 
 
 def run(argv: list[str]) -> int:
-    """Serve."""
+    """Serve until a signal ends the process."""
     given = arguments(argv)
 
     from ostler.gateway.server.signals import Signals  # noqa: PLC0415 - `ostler serve --help` needs none of this
@@ -59,7 +59,7 @@ def run(argv: list[str]) -> int:
 
 
 def start(given: argparse.Namespace, signals: "Signals") -> None:
-    """Read the configuration, take the address, serve."""
+    """Load the configuration, open the listener, and serve."""
     from ostler.gateway.server.importing import importing  # noqa: PLC0415 - see above
 
     with importing():
@@ -99,7 +99,7 @@ def start(given: argparse.Namespace, signals: "Signals") -> None:
         try:
             listener = listen_unix(made) if made else listen(settings.gateway)
         except CannotListen:
-            check_alone(loaded.data_dir)  # who has our address may have our folder, and then another port is no way out
+            check_alone(loaded.data_dir)  # its holder may have our folder too; then another port would not help
             raise
     ours = born(made) if made else None
     keyed = bool(settings.auth.api_key or settings.auth.keys)
@@ -120,8 +120,8 @@ def start(given: argparse.Namespace, signals: "Signals") -> None:
 def greet(
     address: str, folder: "Path", levels: "Callable[[], Sequence[str]]", *, configured: bool, keyed: bool
 ) -> None:
-    """What to do next, for somebody who has just started it for the first time; and where we are, for `ostler chat`.
-    What agents may do is said to everybody."""
+    """Announce the address, to the operator and in the data folder for `ostler chat`, and print the permission levels
+    in force. Without a configuration, also print what to try first."""
     from ostler.gateway.server.address import leave_address  # noqa: PLC0415 - see above
 
     leave_address(folder, address)

@@ -1,6 +1,7 @@
-"""`ostler sessions`: look into the store, take sessions out, bring them in, throw old ones away, erase some.
+"""`ostler sessions`: list, show, search, export, import, prune and erase stored sessions.
 
-Works beside a running gateway. What only looks never makes a database. Exit codes: 0 done, 1 failed, 2 called wrongly.
+Works while a gateway is running. Verbs that only read never create a database. Exit codes: 0 done, 1 failed, 2 wrong
+usage.
 """
 
 import argparse
@@ -34,18 +35,18 @@ SessionsVerb = Callable[[Store, argparse.Namespace], Awaitable[int]]
 
 
 def run(argv: list[str]) -> int:
-    """Do one of them."""
+    """Run the verb of the command line; return the exit code."""
     try:
         options = parser().parse_args(argv)
     except SystemExit as over:
         return int(over.code or 0)
     verb: SessionsVerb = options.verb
-    with raised():  # so that the store is closed
+    with raised():  # so that a signal still closes the store
         return asyncio.run(with_store(verb, options))
 
 
 def parser() -> argparse.ArgumentParser:
-    """The words of the command."""
+    """The arguments of the command and its verbs."""
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--data-dir", metavar="FOLDER", help="default: OSTLER_DATA_DIR, else the XDG state folder")
     common.add_argument("--json", action="store_true", help="one JSON object per line")
@@ -84,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def days(text: str) -> float:
-    """A time that has passed."""
+    """Parse a non-negative number of days, for argparse."""
     count = float(text)
     if not 0 <= count < math.inf:
         raise ValueError(text)
@@ -98,7 +99,7 @@ def _add_filters(words: argparse.ArgumentParser) -> None:
 
 
 async def with_store(verb: SessionsVerb, options: argparse.Namespace) -> int:
-    """Open the store for one verb."""
+    """Run a verb with the open store."""
     path = data_folder(options.data_dir, os.environ) / DATABASE
     if verb is not import_ and not path.exists():
         print(f"ostler sessions: nothing is stored in {path.parent}", file=sys.stderr)
@@ -192,7 +193,8 @@ async def prune(store: Store, options: argparse.Namespace) -> int:
 
 
 async def erase(store: Store, options: argparse.Namespace) -> int:
-    """Out of the store, the mirrors and the memory."""
+    """Erase sessions from the store, the mirrors and the embedded memory; without `--yes`, only print what would be
+    erased."""
     if not options.session and options.key is None and options.owner is None:
         print("ostler sessions: name what is to be erased: sessions, --key or --owner", file=sys.stderr)
         return 2
@@ -216,7 +218,7 @@ async def erase(store: Store, options: argparse.Namespace) -> int:
 
 
 async def chosen_to_erase(store: Store, options: argparse.Namespace) -> list[SessionRecord]:
-    """What the words name."""
+    """The sessions that the arguments name."""
     found = [await find(store, name) for name in options.session]
     if options.key is not None:
         key = checked_key(options.key, options.owner or "").stored
@@ -227,7 +229,7 @@ async def chosen_to_erase(store: Store, options: argparse.Namespace) -> list[Ses
 
 
 def forget_notes(path: Path, session_ids: Sequence[str], owner: str | None) -> int:
-    """Out of the memory that is there without any configuration; others are told by a running gateway only."""
+    """Erase notes of the embedded memory. Other memories learn of an erasure only from a running gateway."""
     if not path.exists():
         return 0
     notebook = Notebook(path, time)
@@ -238,7 +240,7 @@ def forget_notes(path: Path, session_ids: Sequence[str], owner: str | None) -> i
 
 
 async def find(store: Store, name: str) -> SessionRecord:
-    """By id, by the only id that begins so, by title."""
+    """Find a session by id, by a unique prefix of an id, or by title. Raises `NoSuchSession`."""
     found = await store.get_session(name)
     if found is not None:
         return found
@@ -252,7 +254,7 @@ async def find(store: Store, name: str) -> SessionRecord:
 
 
 async def every(store: Store, query: SessionQuery = ANY) -> list[SessionRecord]:
-    """All such sessions, the oldest first."""
+    """All sessions that match, the oldest first."""
     found: list[SessionRecord] = []
     while page := await store.list_sessions(query, limit=PAGE, offset=len(found)):
         found += page
@@ -260,7 +262,7 @@ async def every(store: Store, query: SessionQuery = ANY) -> list[SessionRecord]:
 
 
 def mirrored_session(name: str) -> str | None:
-    """The session that a mirror file belongs to; None for a name that is no session id."""
+    """The session id that the file is named after; None if the name is no session id."""
     if name == "-":
         return None
     try:

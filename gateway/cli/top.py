@@ -1,4 +1,4 @@
-"""`ostler top`: the pool of a running gateway, live on the whole screen; without a screen as `pool watch`.
+"""`ostler top`: live full-screen view of the pool of a running gateway; without a terminal, the same as `pool watch`.
 
 Exit codes are those of `ostler pool`.
 """
@@ -18,7 +18,7 @@ TURNS = 50
 
 
 def run(argv: list[str]) -> int:
-    """Until Ctrl-C, or until the gateway stops."""
+    """Run until Ctrl-C, or until the gateway stops."""
     parser = argparse.ArgumentParser(prog="ostler top", description=SUMMARY, parents=[common_words()])
     try:
         options = parser.parse_args(argv)
@@ -28,9 +28,9 @@ def run(argv: list[str]) -> int:
 
 
 def top(line: AdminClient, _options: argparse.Namespace) -> int:
-    """Plain escape sequences: nothing is measured, nothing is coloured, and it starts as fast as `show`."""
+    """Draw each state. Plain escape sequences instead of a curses library: it starts as fast as `show`."""
     states = line.states()
-    first = next(states)  # what can go wrong goes wrong before the screen is taken
+    first = next(states)  # errors of the connection appear before the screen is switched
     with until_interrupted():
         sys.stdout.write(ENTER)
         try:
@@ -45,7 +45,7 @@ def top(line: AdminClient, _options: argparse.Namespace) -> int:
 
 
 def paint(lines: list[str]) -> None:
-    """One screen full, over the one before, so that nothing flickers."""
+    """Overwrite the screen in place, so that nothing flickers."""
     width, height = shutil.get_terminal_size()
     shown = [f"{text[:width]}{REST_OF_LINE}" for text in lines[: height - 1]]
     sys.stdout.write(HOME + "\r\n".join(shown) + REST_OF_SCREEN)

@@ -1,12 +1,14 @@
-"""Memory: what is remembered from one conversation to the next, by providers of which each is one file here.
+"""Memory: what providers remember from one conversation to the next. Each built-in provider is one file here.
+
+Imports `stores`, `config`, `model` and the leaf rooms; nothing of the floors above.
 
 Rules:
-- `load` is called once, by the composition root. Nothing is found by being imported.
-- A package from outside offers a provider through the entry point group `ostler.memory`: the name is what
-  `memory.providers` says, the object makes a provider of a `MemoryHome`. Installed is not enough: what it is told
-  leaves our hands, so the operator names it.
-- A name that leads nowhere, or to a library that is not installed, stops the start with one line that says what to do.
-  A package that is there and broken costs its memory and one warning.
+- The composition root calls `load` once. Importing registers nothing.
+- Other packages offer providers through the entry point group `ostler.memory`: its name is the one that
+  `memory.providers` lists, its object makes a provider from a `MemoryHome`. An installed provider is used only if the
+  operator lists it, because it may send conversations elsewhere.
+- An unknown name, or a missing library, stops the start with one line that says what to do. A package that is installed
+  and broken costs its memory and one warning.
 """
 
 import importlib
@@ -29,7 +31,7 @@ EXTRAS: Final = {
     "hindsight": ("hindsight_client", "hindsight-client>=1.1,<2"),
     "honcho": ("honcho", "honcho-ai>=2.7,<3"),
 }
-"""The library that each needs, and what pip calls it, as the extra of that name has it."""
+"""The library that each provider needs, and its requirement for pip, as in the extra of that name."""
 
 
 def check(names: Sequence[str], plugins: Iterable[EntryPoint] | None = None, given: Iterable[str] = ()) -> None:
@@ -46,7 +48,7 @@ def check(names: Sequence[str], plugins: Iterable[EntryPoint] | None = None, giv
 def load(
     home: MemoryHome, *, plugins: Iterable[EntryPoint] | None = None, given: Mapping[str, MakeProvider] | None = None
 ) -> dict[str, MemoryProvider]:
-    """The providers of a configuration, in its order. `given` are makers that an embedding program brings along."""
+    """Make the configured providers, in their order. `given` are makers that an embedding program adds."""
     makers, points = given or {}, installed(plugins)
     names = list(dict.fromkeys(home.settings.providers))
     check(names, points, makers)
@@ -54,19 +56,19 @@ def load(
     for name in names:
         try:
             found[name] = made(name, makers.get(name) or maker(name, points), home)
-        except Exception as error:  # noqa: BLE001 - a package from outside may raise anything; the gateway starts
+        except Exception as error:  # noqa: BLE001 - a foreign package may raise anything; the gateway starts
             why = excerpt(f"{type(error).__name__}: {error}", ERROR_LIMIT)
             log.warning("memory %s is left out, it is broken: %s", name, why)
     return found
 
 
 def installed(plugins: Iterable[EntryPoint] | None) -> list[EntryPoint]:
-    """What other packages offer."""
+    """The entry points of other packages."""
     return list(entry_points(group=GROUP) if plugins is None else plugins)
 
 
 def maker(name: str, points: Iterable[EntryPoint]) -> MakeProvider:
-    """What makes the provider of this name. Ours cannot be replaced by installing something."""
+    """The maker of the provider with this name. An installed package cannot replace a built-in provider."""
     if name in BUILT_IN:
         provider: MakeProvider = vars(importlib.import_module(f"{__name__}.{name}"))["PROVIDER"]
         return provider
@@ -75,7 +77,7 @@ def maker(name: str, points: Iterable[EntryPoint]) -> MakeProvider:
 
 
 def made(name: str, make: MakeProvider, home: MemoryHome) -> MemoryProvider:
-    """The provider, told where it is at home."""
+    """Make a provider with its own options. Raises `TypeError` if the result is no `MemoryProvider`."""
     own = MemoryHome(home.folder, home.settings, home.wall, home.new_id, home.settings.options.get(name, {}))
     provider: object = make(own)
     if not isinstance(provider, MemoryProvider):

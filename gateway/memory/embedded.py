@@ -1,13 +1,13 @@
-"""The memory that is there without any configuration: facts that the agent writes down by its tools, and what the user
-said in other sessions, found again by their words and kept in `memory.db` beside the store.
+"""The memory that needs no configuration: facts that the agent notes with its tools, and what the user said in other
+sessions, found by their words and kept in `memory.db` beside the store.
 
 Rules:
-- A file of its own: it can be looked at, copied or thrown away without touching a conversation.
-- It offers what has to do with the question, to the user it was kept for, and never what the session itself has said:
-  the agent knows that.
-- What the user asks to be forgotten in is not kept either: it says again what is to go.
-- What was taken back (`/undo`) is not kept. Which turns those were nobody tells, so all sayings of the session go, and
-  come back from the transcript when the session ends.
+- The memory has a file of its own: it can be inspected, copied or deleted without touching a conversation.
+- It offers notes that match the question, only to the user they belong to, and no sayings of the session itself: the
+  agent knows those.
+- A question of a turn in which a note was forgotten is not kept either: it repeats what should be forgotten.
+- Turns that were undone (`/undo`) are not kept. A provider is not told which turns those were, so all sayings of the
+  session are removed; they come back from the transcript when the session ends.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ FILE: Final = "memory.db"
 OFFERED: Final = 6
 RECALLED: Final = 10
 FEWEST_WORDS: Final = 2
-"""A saying with fewer words that mean something is small talk."""
+"""A saying with fewer meaningful words is small talk and not kept."""
 
 
 class NotReady(ToolError):
@@ -32,13 +32,13 @@ class NotReady(ToolError):
 
 
 class EmbeddedMemory(MemoryProvider):
-    """Of all users, each by itself."""
+    """Keeps the notes of all users, separated by user."""
 
     def __init__(self, home: MemoryHome) -> None:
         self._home = home
         self._open: Notebook | None = None
         self._forgetting: set[str] = set()
-        """Sessions in whose running turn something was forgotten."""
+        """Sessions in whose running turn a note was forgotten."""
 
     @property
     def _book(self) -> Notebook:
@@ -60,7 +60,8 @@ class EmbeddedMemory(MemoryProvider):
 
     def on_turn_start(self, question: str, *, session_id: str, user: str) -> None:
         del question, user
-        # What the turn before forgot was a matter of its own question; it was cancelled or failed, and is not told.
+        # The last turn was cancelled or failed, so its question was not kept anyway; what it forgot does not concern
+        # this one.
         self._forgetting.discard(session_id)
 
     def sync_turn(self, question: str, answer: str, *, session_id: str, user: str) -> None:
@@ -125,13 +126,13 @@ class EmbeddedMemory(MemoryProvider):
 
 
 def line_of(note: StoredNote) -> str:
-    """For the prompt: one line."""
+    """The note on one line, for the prompt."""
     words = " ".join(note.text.split())
     return words if note.kind == NoteKind.FACT else f"(said on {day_of(note)}) {words}"
 
 
 def told(note: StoredNote) -> JsonObject:
-    """For the agent."""
+    """The note as the agent's tools return it."""
     return {"note": note.id, "kind": note.kind, "on": day_of(note), "text": note.text}
 
 

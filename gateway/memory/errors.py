@@ -1,4 +1,4 @@
-"""What can be wrong with the memory that a configuration asks for."""
+"""Errors in the configuration of memory."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -9,7 +9,7 @@ PLACE = "memory.providers"
 
 
 class UnknownMemory(ConfigError):
-    """Nobody offers a provider of this name."""
+    """No provider of this name is built in or installed."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         near = get_close_matches(name, known, n=1)
@@ -19,7 +19,7 @@ class UnknownMemory(ConfigError):
 
 
 class MissingExtra(ConfigError):
-    """The provider is ours, the library it needs is not installed."""
+    """A built-in provider needs a library that is not installed."""
 
     def __init__(self, name: str, library: str, package: str) -> None:
         super().__init__(PLACE, f"{name!r} needs {library}, which is not installed: pip install '{package}'")

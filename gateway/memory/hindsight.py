@@ -1,14 +1,14 @@
-"""Memory in a Hindsight server (`ostler[hindsight]`): turns are sent in batches, one document for each stretch of a
-session, one bank for each user.
+"""Memory in a Hindsight server (`ostler[hindsight]`): turns are sent in batches, one document for each chapter of a
+session and one bank for each user.
 
 Rules:
-- A session's turns are gathered in its chapter and sent together, appended to the chapter's document. A switch opens a
-  new chapter: fresh document, nothing gathered, counters at zero. What the chapters before had gathered still goes to
-  their own documents, never to the new one.
-- Turns that were taken back and not yet sent are dropped. Which ones those were nobody tells, so it is all of them.
-- A batch that could not be sent is kept for the next time, up to a limit.
-- Banks are the privacy gate: a question is asked in the bank of its user only.
-- The client is imported by `initialize`: it takes half a second, and only those who use it are to pay for it.
+- A chapter is a stretch of a session between two switches. Its turns are collected and sent together, appended to the
+  chapter's document. A switch opens a new chapter with a new document and no turns. What earlier chapters have
+  collected goes to their own documents, never to the new one.
+- Undone turns that were not yet sent are dropped. A provider is not told which turns those were, so all are dropped.
+- A batch that could not be sent stays in its chapter for the next attempt, up to a limit.
+- Banks keep users apart: a question is asked only in its user's bank.
+- `initialize` imports the client: the import takes half a second, which only its users should pay.
 """
 
 from collections import OrderedDict
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 AGENT: Final = "ostler"
 MOST_CHAPTERS: Final = 1000
 MOST_KEPT: Final = 100
-"""Turns of a chapter that wait for a server that is away."""
+"""Turns that a chapter keeps while the server is unreachable."""
 QUESTION_LIMIT: Final = 1500
 RECALL_TOKENS: Final = 1024
 
@@ -37,15 +37,15 @@ class Chapter:
     document_id: str
     user: str
     parent: str = ""
-    """The session it came from."""
+    """The session that this one continues."""
     gathered: list[str] = field(default_factory=list)
     turns: int = 0
-    """All that it had, sent or not."""
+    """All turns of the chapter, sent or not."""
     sent: int = 0
 
 
 class HindsightMemory(MemoryProvider):
-    """Of all users."""
+    """Sends the turns of all users, each to the user's own bank."""
 
     def __init__(self, home: MemoryHome) -> None:
         self._settings = home.settings.hindsight
@@ -71,7 +71,7 @@ class HindsightMemory(MemoryProvider):
             loop.close()
 
     def chapter(self, session_id: str, user: str) -> Chapter:
-        """The present one of a session."""
+        """The current chapter of a session; begins one if there is none."""
         found = self._chapters.get(session_id)
         if found is None:
             found = self._chapters[session_id] = self._fresh(user)
@@ -86,7 +86,7 @@ class HindsightMemory(MemoryProvider):
         asking = client.arecall(self._bank(user), question[:QUESTION_LIMIT], max_tokens=RECALL_TOKENS, budget="low")
         try:
             found = loop.run(asking, self._settings.timeout)
-        except NotFoundException:  # the bank of somebody who has said nothing yet
+        except NotFoundException:  # no bank yet: this user has said nothing so far
             return ""
         return "\n".join(" ".join(result.text.split()) for result in found.results)
 
@@ -120,7 +120,7 @@ class HindsightMemory(MemoryProvider):
         left = None if rewound else self._chapters.pop(parent_session_id, None)
         parent = parent_session_id or (before.parent if before else "")
         self._chapters[new_session_id] = self._fresh(str(kwargs.get("user", "")), parent)
-        # Only now, with the new chapter open: a server that is away must not leave us in the old one.
+        # Send last, with the new chapter open: an unreachable server must not keep us in the old chapter.
         closed = [] if rewound else [(new_session_id, before), (parent_session_id, left)]
         self._send_all([(session, chapter) for session, chapter in closed if chapter is not None])
 
@@ -128,12 +128,13 @@ class HindsightMemory(MemoryProvider):
         return Chapter(self._new_id("doc"), user, parent)
 
     def _send_all(self, chapters: Sequence[tuple[str, Chapter]]) -> None:
-        """Send what they have gathered. One that fails does not keep the others from being sent."""
+        """Send what the chapters have collected. A failed chapter does not keep the others from being sent; its error
+        is raised."""
         failed: Exception | None = None
         for session_id, chapter in chapters:
             try:
                 self._send(session_id, chapter)
-            except Exception as error:  # noqa: BLE001 - raised below, when the others had their turn
+            except Exception as error:  # noqa: BLE001 - raised below, after the other chapters
                 failed = error
         if failed is not None:
             raise failed

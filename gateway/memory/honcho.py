@@ -1,12 +1,12 @@
-"""Memory in a Honcho server (`ostler[honcho]`): a session there for each of ours, a peer for each user, and one for the
-assistant, of whom nothing is learned.
+"""Memory in a Honcho server (`ostler[honcho]`): a Honcho session for each of our sessions, a peer for each user, and
+one for the assistant, about which nothing is learned.
 
 Rules:
-- Every turn is sent when it ends, and what Honcho knows of the user then is fetched for the next turn of the session:
-  the first turn waits for it, the later ones do not.
+- Each turn is sent when it ends. Then Honcho's knowledge of the user is fetched for the next turn of the session: only
+  the first turn waits for it.
 - What was fetched belongs to one session and is dropped at every switch and rewind.
-- Peers are the privacy gate: only the peer of the user is asked for.
-- The client is imported by `initialize`, for those who use it.
+- Peers keep users apart: only the user's own peer is asked.
+- `initialize` imports the client, so that only its users pay for the import.
 """
 
 from collections import OrderedDict
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ASSISTANT: Final = "ostler-assistant"
 MOST_KEPT: Final = 1000
 MESSAGE_LIMIT: Final = 20_000
-"""Characters; longer words are sent in pieces."""
+"""Characters of one message; longer texts are sent in pieces."""
 PIECES: Final = 20
 QUESTION_LIMIT: Final = 2000
 FACTS: Final = 10
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class RecentlyKept(Generic[T]):
-    """The most recently kept things by name; for several threads."""
+    """A bounded map that drops the oldest entry. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -59,7 +59,7 @@ class RecentlyKept(Generic[T]):
 
 
 class HonchoMemory(MemoryProvider):
-    """Of all users."""
+    """Sends the turns of all users, each to the user's own peer."""
 
     def __init__(self, home: MemoryHome) -> None:
         self._settings = home.settings.honcho
@@ -75,7 +75,7 @@ class HonchoMemory(MemoryProvider):
         from honcho import Honcho  # noqa: PLC0415 - see above
 
         settings = self._settings
-        # Ours, because theirs cannot be closed.
+        # Our own client, because Honcho's cannot be closed.
         self._http = httpx.Client(timeout=settings.timeout)
         self._client = Honcho(
             api_key=settings.api_key,
@@ -119,7 +119,7 @@ class HonchoMemory(MemoryProvider):
             self._parents.keep(new_session_id, parent_session_id)
 
     def parent(self, session_id: str) -> str:
-        """The session it came from; "" for none."""
+        """The session that this one continues; "" for none."""
         return self._parents.get(session_id) or ""
 
     def _known(self, question: str, user: str) -> str:
@@ -155,12 +155,12 @@ class HonchoMemory(MemoryProvider):
 
 
 def said_by(peer: "Peer", text: str) -> "Sequence[MessageCreateParams]":
-    """The words of one side, in pieces that the server takes."""
+    """The text of one side, in pieces that the server accepts."""
     return [peer.message(piece) for piece in pieces(text)]
 
 
 def pieces(text: str) -> Iterator[str]:
-    """Not empty, and not for ever."""
+    """Yield the non-blank pieces of a text, at most `PIECES` of them."""
     for start in range(0, min(len(text), PIECES * MESSAGE_LIMIT), MESSAGE_LIMIT):
         piece = text[start : start + MESSAGE_LIMIT]
         if piece.strip():

@@ -1,11 +1,11 @@
-"""All providers of memory together: the witness that sessions tell what happens.
+"""All memory providers together, as the observer that sessions report to.
 
 Rules:
-- News goes to one worker, first in, first out, and from there to every provider in the order of their registration,
-  as long as each keeps up. One that falls behind is served from its own queue and holds up nobody.
-- Nothing that is told waits for a provider. Only `recall` does, for all of them at once, and no longer than the limit.
-- A session without an id is nobody's: nobody is told. After the end nobody is told anything.
-- The end waits for what is queued, no longer than the limit, and then says what is lost.
+- Reports go to one worker task, first in, first out, and from there to every provider in the order of registration, as
+  long as each keeps up. A provider that falls behind is served from its own queue and delays no other.
+- Reporting never waits for a provider. Only `recall` waits, for all providers at once, and at most for the limit.
+- Reports without a session id are dropped, and so are reports after `close`.
+- `close` waits for queued reports, at most for the limit, and then logs what is lost.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ News: TypeAlias = list[tuple[ProviderWorker, ProviderCall]]
 
 
 class Memories:
-    """Made by `app.py`, which runs `work` as a task and calls `close` in the end."""
+    """The providers of one gateway. `app.py` creates it, runs `work` as a task, and calls `close`."""
 
     def __init__(
         self,
@@ -61,17 +61,17 @@ class Memories:
 
     @property
     def names(self) -> list[str]:
-        """The providers that work, in their order."""
+        """The names of the usable providers, in their order."""
         return [lane.name for lane in self._lanes if lane.usable]
 
     def undone(self) -> dict[str, int]:
-        """How many calls each provider still has to take."""
+        """How many calls each provider has still to process."""
         return {lane.name: lane.undone for lane in self._lanes}
 
-    # --- what the sessions tell ---
+    # --- reports of sessions ---
 
     async def recall(self, session_id: str, question: str) -> str:
-        """What should be said to the agent before this question, marked as recalled; "" for nothing."""
+        """What the providers offer for this question, marked as recalled, to be put before it; "" for nothing."""
         if self._is_mute(session_id):
             return ""
         question = sound(question)
@@ -84,7 +84,7 @@ class Memories:
         return build_recalled(offers, self._settings.recall_chars)
 
     def turn_ended(self, session_id: str, question: str, answer: str) -> None:
-        """A turn that was answered."""
+        """Report a turn that was answered."""
         question, answer = sound(question), sound(answer)
         self._tell(
             session_id,
@@ -93,30 +93,31 @@ class Memories:
         )
 
     def session_ended(self, session_id: str, transcript: Sequence[MessageRecord]) -> None:
-        """A session ended for good."""
+        """Report that a session has ended for good."""
         spoken = [Spoken(message.role, sound(message.text)) for message in transcript]
         self._tell(session_id, on_session_end=partial(_end, spoken, session_id))
 
     def session_switched(self, session_id: str, *, parent_id: str, reason: SwitchReason) -> None:
-        """A conversation writes to this session now."""
+        """Report that a conversation now writes to this session."""
         self._tell(session_id, on_session_switch=partial(_switch, session_id, parent_id, reason))
 
     def session_rewound(self, session_id: str) -> None:
-        """Turns were taken back."""
+        """Report that turns of the session were undone."""
         self._tell(session_id, on_session_switch=partial(_rewind, session_id))
 
     def session_erased(self, session_id: str) -> None:
-        """Nothing of it is to be remembered."""
+        """Report that nothing of the session may be remembered."""
         self._tell(session_id, on_session_erased=partial(_erase, session_id))
 
-    # --- what sessions get ---
+    # --- tools for sessions ---
 
     async def source(self, context: SessionContext) -> list[Tool]:
-        """For the workshop."""
+        """The source of memory tools for `ToolsetFactory`."""
         return await self.tools(context.facts.session_id)
 
     async def tools(self, session_id: str) -> list[Tool]:
-        """Those of all providers, bound to this session. Of two with one name the first provider's is taken."""
+        """The tools of all providers, bound to this session. If two have the same name, the first provider's is
+        used."""
         if self._is_mute(session_id):
             return []
         user = await self._users.of(session_id)
@@ -139,10 +140,10 @@ class Memories:
             log.warning("memory %s: tools for session %s failed: %s", lane.name, session_id, told)
             return ()
 
-    # --- the worker ---
+    # --- the worker task ---
 
     async def work(self) -> None:
-        """Hand the news over, one after another, until the end."""
+        """Deliver the reports one after another, until `close`."""
         loop = self._loops.add("the messenger of memory", patience=math.inf)
         with loop.running():
             while (news := await self._inbox.get()) is not None:
@@ -152,7 +153,7 @@ class Memories:
                         await lane.deliver(errand)
 
     async def close(self, worker: "asyncio.Task[None]") -> None:
-        """Tell what is left to tell and let the providers close, within the limit. Idempotent."""
+        """Deliver the remaining reports and close the providers, within the limit. Idempotent."""
         if self._closed:
             return
         self._closed = True
@@ -184,7 +185,7 @@ class Memories:
 
 
 def sound(text: str) -> str:
-    """A text that any provider can write down and send."""
+    """The text without lone surrogates, so that any provider can encode it."""
     return str(without_surrogates(text))
 
 

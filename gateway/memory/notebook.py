@@ -1,13 +1,13 @@
-"""Notes about users, in one SQLite file with a full-text index: private to its owner, and each user's to that user.
+"""Notes about users in one SQLite file with a full-text index. The file is private to its owner, each note to its user.
 
 Rules:
-- Every question and every change names its user. The name is part of the index too, as a word of its own, so that a
-  search does not look at what other users have.
-- A fact was meant to be remembered and stays until it is forgotten. A saying is what a user said in passing: the
-  oldest make way, and those of a session go when turns of it are taken back.
-- What was forgotten on purpose does not come back as a saying: its digest is kept, not its words.
-- A fact needs one word in common with a question, a saying two: one is chance.
-- One connection, one thread at a time.
+- Every query and every change names its user. The user is also part of the index, as a word of its own, so that a
+  search does not scan the notes of other users.
+- A fact was noted on purpose and stays until it is forgotten. A saying is what a user said in passing: the oldest ones
+  are dropped, and those of a session are removed when turns of it are undone.
+- A note that was forgotten on purpose does not come back as a saying: its digest is kept, not its text.
+- A fact needs one word in common with a question, a saying two: a single common word is chance.
+- One connection, used by one thread at a time.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ LOCK_WAIT: Final = 5.0
 TEXT_LIMIT: Final = 2000
 MOST_FACTS: Final = 5000
 MOST_SAYINGS: Final = 5000
-"""Of one user."""
+"""Limits for one user."""
 CANDIDATES: Final = 40
 MOST_WORDS: Final = 24
 SCHEMA: Final = """
@@ -84,7 +84,7 @@ COMMON: Final = frozenset(COMMON_WORDS.split())
 class NoteKind(StrEnum):
     FACT = "fact"
     SAYING = "saying"
-    """Sorts after a fact."""
+    """Sorts after `FACT`; searches rely on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class StoredNote:
 
 
 class Notebook:
-    """The open file."""
+    """The open notes file. Thread-safe."""
 
     def __init__(self, path: Path, wall: Callable[[], float], *, most_sayings: int = MOST_SAYINGS) -> None:
         make_private(path)
@@ -116,7 +116,8 @@ class Notebook:
             self._db.close()
 
     def keep(self, kind: NoteKind, text: str, *, session_id: str, user: str) -> int:
-        """Write it down; the id of the note, 0 for a saying that was forgotten. What is there keeps its id."""
+        """Store a note and return its id; 0 for a saying that was forgotten on purpose. A note that exists keeps its
+        id."""
         text = cleaned(text)
         with self._lock, self._db:
             if kind is NoteKind.FACT:
@@ -129,7 +130,7 @@ class Notebook:
         return int(note)
 
     def search(self, words: str, *, user: str, limit: int, besides: str = "") -> list[StoredNote]:
-        """The user's notes that have to do with these words, facts first; not the sayings of the session `besides`."""
+        """The user's notes that match these words, facts first; without the sayings of the session `besides`."""
         wanted = meaningful(words)
         if not wanted:
             return []
@@ -140,7 +141,7 @@ class Notebook:
         return [note for note in good if note.kind == NoteKind.FACT or note.session_id != besides][:limit]
 
     def forget(self, note_id: int, *, user: str) -> bool:
-        """Whether the user had such a note."""
+        """Delete a note on purpose; return whether the user had it."""
         with self._lock, self._db:
             gone = all_rows(self._db, "DELETE FROM notes WHERE id = ? AND user = ? RETURNING text", (note_id, user))
             for (text,) in gone:
@@ -148,12 +149,12 @@ class Notebook:
         return bool(gone)
 
     def shun(self, text: str, *, user: str) -> None:
-        """Never keep this as a saying."""
+        """Never keep this text as a saying."""
         with self._lock, self._db:
             run(self._db, SHUN, (user, digest(cleaned(text))))
 
     def erase(self, session_ids: Sequence[str] = (), *, owner: str | None = None) -> int:
-        """Delete, and overwrite, what was noted in these sessions, or for an owner in whichever session. How many."""
+        """Delete and overwrite the notes of these sessions, or all notes of an owner; return how many there were."""
         with self._lock, self._db:
             gone = sum(run(self._db, "DELETE FROM notes WHERE session_id = ?", (one,)) for one in session_ids)
             if owner is not None:
@@ -166,7 +167,8 @@ class Notebook:
         return gone
 
     def _empty_log(self) -> None:
-        """What was overwritten in the file still stands in the log. Another program that reads keeps it."""
+        """Truncate the log, which still holds text that was overwritten in the file. A program that reads meanwhile
+        prevents it."""
         with self._lock:
             try:
                 self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
@@ -174,13 +176,13 @@ class Notebook:
                 log.warning("the log of the memory is still read by others and keeps what was erased for now")
 
     def take_back(self, session_id: str) -> None:
-        """What was said in a session in passing is not to be held against anybody."""
+        """Delete the sayings of a session, because some of its turns were undone."""
         with self._lock, self._db:
             run(self._db, "DELETE FROM notes WHERE session_id = ? AND kind = ?", (session_id, NoteKind.SAYING))
 
 
 def cleaned(text: str) -> str:
-    """As it is kept."""
+    """The text as it is stored: trimmed, cut, and valid UTF-8."""
     return text.strip()[:TEXT_LIMIT].encode("utf-8", "replace").decode()
 
 
@@ -189,26 +191,26 @@ def digest(text: str) -> str:
 
 
 def token_of(user: str) -> str:
-    """The user as a word that no text has."""
+    """The user as a word of the index that occurs in no text."""
     return "u" + hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def meaningful(words: str) -> Sequence[str]:
-    """The words that are worth looking for, each once."""
+    """The distinct words of a text that are worth searching for."""
     found = dict.fromkeys(word.lower() for word in WORD.findall(words))
     return [word for word in found if word not in COMMON and (len(word) > 1 or not word.isascii())][:MOST_WORDS]
 
 
 def quoted(word: str) -> str:
-    """No word is an operator of the index."""
+    """Quote a word, so that it does not act as an operator of the index."""
     return f'"{word}"'
 
 
 def hits(row: SqlRow) -> int:
-    """How many different words a text has in common with the question."""
+    """How many different words the note has in common with the question."""
     return len({found.lower() for found in HIT.findall(row[5])})
 
 
 def needed(row: SqlRow, asked: int) -> int:
-    """How many it must have to be worth telling."""
+    """How many common words make the note worth offering."""
     return 1 if row[1] == NoteKind.FACT else min(2, asked)

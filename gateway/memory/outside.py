@@ -1,4 +1,4 @@
-"""What providers that speak to a service share: names that a service accepts, and a loop for clients that need one."""
+"""Shared by providers that use a remote service: ids that a service accepts, and an event loop for async clients."""
 
 import asyncio
 import hashlib
@@ -15,15 +15,15 @@ MARK: Final = 16
 
 
 def name_for(prefix: str, name: str) -> str:
-    """A name of ours as an id out there: letters, digits, dashes, and never the same for two names."""
+    """Turn a name of ours into an id of letters, digits and dashes. Different names give different ids."""
     mark = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:MARK]
     return "-".join(part for part in (prefix, UNSAFE.sub("-", name)[:READABLE].strip("-"), mark) if part)
 
 
 class OwnLoop:
-    """A loop in a thread of its own, for an async client that is called from several threads.
+    """An event loop in a thread of its own, for an async client that several threads call.
 
-    A client belongs to the loop that opened its connections; ours serves the gateway and is not for plug-ins to use.
+    A client belongs to the loop that opened its connections, and the gateway's loop is not for plug-ins to use.
     """
 
     def __init__(self, name: str) -> None:
@@ -32,11 +32,12 @@ class OwnLoop:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T], seconds: float) -> T:
-        """What `work` returns; `TimeoutError` where it takes longer, and then it is cancelled."""
+        """Run `work` on the loop and return its result. After `seconds` it is cancelled and `TimeoutError` is
+        raised."""
         return asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, seconds), self._loop).result()
 
     def close(self) -> None:
-        """End the thread. What still runs there is lost."""
+        """End the thread. Work that still runs on the loop is lost."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

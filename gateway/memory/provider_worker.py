@@ -1,13 +1,15 @@
-"""One provider of memory, and the thread that works for it: what happens in here stays in here.
+"""Runs one memory provider in a thread of its own, so that its faults and delays stay there.
 
 Rules:
-- Errands are done one after another, in the order they were posted. What one raises is one warning; the next is done.
-- Only `prefetch` goes beside the errands, in threads of its own: a turn must not wait until earlier turns are written
-  down. It does wait, within its limit, for a pending switch to the session that it asks for.
-- A prefetch that is late is left: its turn goes on without it, and nobody is asked again until it has come back.
-- The inbox is bounded. A provider that hangs loses errands, each with a warning, and not our memory. Its end is none
-  of them: however many wait, `close` comes behind them.
-- The threads are daemons: one that hangs does not hold up our end.
+- Calls are made one after another, in the order in which they were posted. A call that raises costs one warning; the
+  next one is made.
+- Only `prefetch` runs beside the calls, in threads of its own: a turn must not wait until earlier turns are stored. It
+  does wait, within its limit, for a pending switch to the session that it asks for.
+- A prefetch that is late is abandoned: its turn goes on without it, and the provider gets no further prefetch until
+  that one has returned.
+- The queue is bounded. A provider that hangs loses calls, each with a warning, instead of using up memory. `close` is
+  exempt: it is queued however many calls wait.
+- The threads are daemons: a thread that hangs does not delay the end of the process.
 """
 
 import asyncio
@@ -31,17 +33,17 @@ from ostler.wire.redaction import excerpt
 log = logging.getLogger("ostler.memory")
 
 PATIENCE: Final = 0.25
-"""How long the other providers wait for this one to keep step."""
+"""Seconds that other providers wait for this one to keep up."""
 MOST_WAITING: Final = 1000
 READERS: Final = 4
 ERROR_LIMIT: Final = 500
 
 ProviderWork: TypeAlias = Callable[[MemoryProvider, str], object]
-"""A call of the provider for a user."""
+"""A call of the provider's method, for a user."""
 
 
 def begun() -> "Future[None]":
-    """A future that whoever waits for it cannot cancel."""
+    """A future that a waiting caller cannot cancel."""
     future: Future[None] = Future()
     future.set_running_or_notify_cancel()
     return future
@@ -49,19 +51,19 @@ def begun() -> "Future[None]":
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class ProviderCall:
-    """One call on its way to the provider."""
+    """One queued call of a provider."""
 
     what: str
     session_id: str
     work: ProviderWork
     happened: float
-    """By the clock of the lane."""
+    """When the reported event happened, by the worker's clock."""
     user: str = ""
     done: "Future[None]" = field(default_factory=begun)
 
 
 class ProviderWorker:
-    """Made by `Memories`, used on its loop."""
+    """The queue and thread of one provider. Created by `Memories` and used on its event loop."""
 
     def __init__(
         self,
@@ -72,7 +74,7 @@ class ProviderWorker:
         loops: Loops | None = None,
     ) -> None:
         self.name = name
-        # A provider that hangs is waited for by nobody: only a thread that has ended is told of.
+        # No call waits for a provider that hangs, so a hang is no fault; only a thread that has ended is reported.
         self._rounds = (loops or Loops()).add("the thread of a memory provider", patience=math.inf)
         self.provider = provider
         self._watch = watch
@@ -80,11 +82,12 @@ class ProviderWorker:
         self._inbox: SimpleQueue[ProviderCall | None] = SimpleQueue()
         self._opening = ProviderCall("initialize", "", lambda provider, _: provider.initialize(), clock())
         self._switches: WeakValueDictionary[str, ProviderCall] = WeakValueDictionary()
-        """By session, switches that the provider does not know of yet: they are gone from here when it does."""
+        """Switches, by session, that the provider has not processed. An entry vanishes when its call is done and
+        released."""
         self._readers = Threads(READERS)
         self._broken = False
         self._abandoned = False
-        # Each is counted by one thread only: posted by the loop's, done by our own.
+        # Each counter has one writer: the loop's thread for `_posted`, our own thread for `_done`.
         self._posted = 1
         self._done = 0
         self._inbox.put(self._opening)
@@ -92,20 +95,20 @@ class ProviderWorker:
 
     @property
     def usable(self) -> bool:
-        """Whether the provider came up, or may still do so."""
+        """False if the provider failed to initialize; true while it is still initializing."""
         return not self._broken
 
     @property
     def undone(self) -> int:
-        """Errands that are not done, the running one among them."""
+        """How many calls are not done, including the running one."""
         return self._posted - self._done
 
     def expect(self, errand: ProviderCall) -> None:
-        """A switch that will be posted: prefetches for its session come after it."""
+        """Announce a switch that will be posted: prefetches for its session wait for it."""
         self._switches[errand.session_id] = errand
 
     async def deliver(self, errand: ProviderCall) -> None:
-        """Post it, and wait until it is done as long as the provider keeps up."""
+        """Post a call and wait for it, unless the provider is behind or takes longer than `PATIENCE`."""
         behind = self.undone > 0
         self.post(errand)
         if behind:
@@ -117,7 +120,7 @@ class ProviderWorker:
             log.debug("memory %s is slow with %s; the others go ahead", self.name, errand.what)
 
     def post(self, errand: ProviderCall) -> None:
-        """To be done after all that was posted before."""
+        """Queue a call after all that were posted before. If the queue is full, the call is dropped with a warning."""
         if self.undone >= MOST_WAITING:
             log.warning("memory %s: %s is lost behind %d other calls", self.name, named(errand), self.undone)
             self._watch.told(self.name, errand.what, BackgroundResult.LOST, 0.0)
@@ -126,7 +129,7 @@ class ProviderWorker:
         self._put(errand)
 
     async def prefetch(self, question: str, session_id: str, user: str, deadline: float) -> str:
-        """What it knows, or "" where it fails or takes longer than to this moment of the loop's clock."""
+        """What the provider offers; "" if it fails or is not done at `deadline`, in the loop's time."""
         if self._broken or self._readers.abandoned:
             self._watch.recalled(self.name, Recalled.SKIPPED, 0.0)
             return ""
@@ -149,14 +152,14 @@ class ProviderWorker:
         return found
 
     async def close(self) -> None:
-        """Do what is left, then let the provider close, then end the thread."""
+        """Make the remaining calls, close the provider, and end the thread."""
         last = ProviderCall("close", "", lambda provider, _: provider.close(), self._clock())
         self._put(last)
         self._inbox.put(None)
         await asyncio.wrap_future(last.done)
 
     def abandon(self) -> None:
-        """Do nothing more, although it is not closed."""
+        """Make no further call, although the provider was not closed."""
         self._abandoned = True
         self._inbox.put(None)
 
@@ -164,7 +167,7 @@ class ProviderWorker:
         self._posted += 1
         self._inbox.put(errand)
 
-    # --- the waiting ---
+    # --- waiting ---
 
     async def _up_to_date(self, session_id: str) -> None:
         await asyncio.wrap_future(self._opening.done)
@@ -193,7 +196,8 @@ class ProviderWorker:
             while (errand := self._inbox.get()) is not None and not self._abandoned:
                 with self._rounds.round():
                     self._do(errand)
-                # Not kept until the next one comes: `_switches` would go on waiting for nothing.
+                # Release the call now and not when the next one arrives: `_switches` would keep it, and prefetches
+                # would wait for it.
                 del errand
 
     def _do(self, errand: ProviderCall) -> None:
@@ -218,5 +222,5 @@ class ProviderWorker:
 
 
 def named(errand: ProviderCall) -> str:
-    """For the log."""
+    """The call as the log names it."""
     return f"{errand.what} for session {errand.session_id}" if errand.session_id else errand.what

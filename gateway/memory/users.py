@@ -1,10 +1,10 @@
-"""Whose conversation a session is: the privacy gate of memory.
+"""Decides which user a session belongs to: this keeps users apart in memory.
 
 Rules:
-- A session of the OpenAI API belongs to the API key that made it; "" is the one person of a gateway without keys.
-- A session of a chat face belongs to that key and to the place it was held in: behind one key may stand a platform
-  with many people, and what one chat may see ends there.
-- A session of nobody in particular (an old import) is a user of its own: what is said there stays there.
+- A session of the OpenAI API belongs to the API key that created it; "" is the only user of a gateway without keys.
+- A session of a chat surface belongs to that key and to the place of the chat: behind one key may be a platform with
+  many users, and one chat must not see what was said in another.
+- A session without an owner (an old import) is a user of its own: what is said there stays there.
 """
 
 import logging
@@ -22,7 +22,7 @@ KEPT: Final = 10_000
 
 
 def user_of(session: SessionRecord | None, session_id: str) -> str:
-    """The user that memory keeps this session's words for. Two names that differ never become one."""
+    """The user under which memory keeps this session. Different names never give the same user."""
     if session is None or session.owner is None:
         return f"session:{session_id}"
     owner = quote(session.owner, safe="")
@@ -30,14 +30,14 @@ def user_of(session: SessionRecord | None, session_id: str) -> str:
 
 
 class Users:
-    """The users of sessions: owner and place never change once they are set."""
+    """Looks up and caches the users of sessions: owner and place of a session never change once they are set."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
         self._known: OrderedDict[str, str] = OrderedDict()
 
     async def of(self, session_id: str) -> str:
-        """The user of a session. Never raises: where the store cannot tell, the session is kept to itself."""
+        """The user of a session. Never raises: if the store fails, the session counts as a user of its own."""
         known = self._known.get(session_id)
         if known is not None:
             self._known.move_to_end(session_id)

@@ -1,6 +1,6 @@
-"""Who is told how memory does: what a turn waited for, and what became of everything that was told. Must not wait.
+"""The port through which memory reports how long turns waited and how calls ended. Its methods must not block.
 
-Rules: `recalled` and a call that was lost are told on the loop, calls that were made by the provider's own thread.
+Rules: `recalled` and lost calls are reported on the event loop; calls that were made, by the provider's own thread.
 """
 
 from enum import StrEnum
@@ -8,41 +8,41 @@ from typing import Protocol
 
 
 class Recalled(StrEnum):
-    """What came of asking a provider before a turn."""
+    """The result of asking a provider before a turn."""
 
     FOUND = "found"
     NOTHING = "nothing"
     FAILED = "failed"
     LATE = "late"
     SKIPPED = "skipped"
-    """It was not asked: it never came up, or has not come back from an earlier question."""
+    """Not asked: the provider failed to initialize, or has not returned from an earlier question."""
 
 
 class BackgroundResult(StrEnum):
-    """What became of a call that nobody waits for."""
+    """The result of a call that no turn waits for."""
 
     DONE = "done"
     FAILED = "failed"
-    """It raised, or its provider never came up."""
+    """The call raised, or its provider failed to initialize."""
     LOST = "lost"
-    """Too many others waited."""
+    """Too many other calls were queued."""
 
 
 class MemoryWatch(Protocol):
-    """Counts."""
+    """Receives results and durations of provider calls, for metrics."""
 
     def recalled(self, memory: str, outcome: Recalled, seconds: float) -> None:
-        """A provider was asked what it knows, and its turn waited so long."""
+        """A provider was asked before a turn, which waited `seconds` for it."""
 
     def told(self, memory: str, call: str, outcome: BackgroundResult, lag: float) -> None:
-        """A call is over, so many seconds after what it tells of had happened."""
+        """A call is over, `lag` seconds after the event that it reports."""
 
 
 class NoMemoryWatch:
-    """Nobody counts."""
+    """A `MemoryWatch` that does nothing."""
 
     def recalled(self, memory: str, outcome: Recalled, seconds: float) -> None:
-        """Nobody counts."""
+        pass
 
     def told(self, memory: str, call: str, outcome: BackgroundResult, lag: float) -> None:
-        """Nobody counts."""
+        pass

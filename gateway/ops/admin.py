@@ -1,8 +1,9 @@
-"""/admin: what the console commands and other programs of operators ask. The same application on the admin socket and,
-for operators, on the listener.
+"""The /admin API for the console commands and other programs of operators.
 
-Rules: every answer is JSON, every error an envelope; an order names what it is for, so nothing is ever meant for "all"
-by leaving something out, except `pause` and `resume`, whose whole point that is.
+The same application answers on the admin socket and, for operators, on the listener.
+
+Rules: every answer is JSON, every error an error envelope. An order names its target: leaving the target out never
+means "all", except for `pause` and `resume`, which may apply to the whole pool.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -43,14 +44,14 @@ class ReloadOutcome(Protocol):
 
 
 class KeyBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A key, as the console prints it."""
+    """Names a key in the form that the console prints."""
 
     key: Name
     cwd: Name | None = None
 
 
 class WarmBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A key and its floor."""
+    """Names a key and how many seats to keep ready (its floor)."""
 
     key: Name
     cwd: Name | None = None
@@ -58,20 +59,20 @@ class WarmBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class ScopeBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A key, or the whole pool."""
+    """Names a key; without one, the whole pool is meant."""
 
     key: Name | None = None
     cwd: Name | None = None
 
 
 class ProcessBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A process, by the number that `show` gives it."""
+    """Names a process by its number in the answer of `show`."""
 
     process: int
 
 
 class Admin:
-    """The routes."""
+    """The routes of the /admin API."""
 
     def __init__(self, board: StatusView, operator: Operator, reload: Callable[[], Awaitable[ReloadOutcome]]) -> None:
         self._board = board
@@ -79,7 +80,7 @@ class Admin:
         self._reload = reload
 
     def rows(self) -> list[RouteSpec]:
-        """Every route, and what its body looks like."""
+        """Every route with the type of its body."""
         do = self._operator
         return [
             RouteSpec("GET", "/admin/pool", typed(self.show), "What the pool holds, and the last turns"),
@@ -112,11 +113,11 @@ class Admin:
         return document({"object": "config.reload", "taken": outcome.taken, "ignored": outcome.ignored})
 
     async def show(self, _request: Request) -> Response:
-        """GET /admin/pool"""
+        """Handle `GET /admin/pool`: the state of the pool and the last turns."""
         return document(self._board.state())
 
     async def why(self, request: Request) -> Response:
-        """GET /admin/pool/why"""
+        """Handle `GET /admin/pool/why`: explain one key."""
         key = request.query_params.get("key")
         if not key:
             raise bad("name a key: ?key=provider/model", "key")
@@ -124,7 +125,7 @@ class Admin:
         return document({"object": "pool.why", **why.as_json()})
 
     async def events(self, _request: Request) -> Response:
-        """GET /admin/events"""
+        """Handle `GET /admin/events`: stream the state whenever it changes."""
         return StreamingResponse(self._frames(self._board.watch()), headers=SSE)
 
     async def _frames(self, watch: Watch) -> AsyncIterator[bytes]:
@@ -133,7 +134,7 @@ class Admin:
 
 
 def order(kind: type[B], give: Callable[[B], Done | Awaitable[Done]]) -> Endpoint:
-    """The route of a verb."""
+    """Make the endpoint of a verb from the type of its body and the call that carries it out."""
 
     async def endpoint(request: Request) -> Response:
         given = give(body_of(kind, await read_object(request)))
@@ -143,7 +144,7 @@ def order(kind: type[B], give: Callable[[B], Done | Awaitable[Done]]) -> Endpoin
 
 
 def body_of(kind: type[B], given: JsonObject) -> B:
-    """The typed order."""
+    """Validate the body of an order; raises the API's 400 error."""
     try:
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
@@ -151,19 +152,19 @@ def body_of(kind: type[B], given: JsonObject) -> B:
 
 
 def scope(body: ScopeBody) -> Named | None:
-    """The key that is meant; None: all."""
+    """The named key; None means the whole pool."""
     if body.key is None and body.cwd is not None:
         raise bad("a cwd without a key means nothing", "cwd")
     return None if body.key is None else Named(body.key, body.cwd)
 
 
 def facts_of(done: Done) -> JsonObject:
-    """The answer to an order."""
+    """The JSON answer to an order."""
     return {"object": "pool.order", **asdict(done)}
 
 
 def typed(endpoint: Callable[[Request], Awaitable[Response]]) -> Endpoint:
-    """The endpoint, with the errors of the console and the pool in the words of the API."""
+    """Wrap an endpoint so that errors of the console and the pool become API errors."""
 
     async def translate(request: Request) -> Response:
         try:

@@ -1,12 +1,12 @@
-"""What keeps a gateway from serving although nothing is wrong with its agents: looked at from time to time.
+"""Checks for faults outside the agents that keep a gateway from serving, repeated every few seconds.
 
 Rules:
-- Looks at a disk are made on a thread and for a limited time; one that does not come back is a problem too.
-- A write that failed is a problem until one succeeds: one of a client, or the trial that is made here. No trial is made
-  while the disk has no room, and the time between two of them grows.
-- A problem is said twice: `text` names settings and no path, because `/readyz` answers without a key; `detail` is for
+- File system calls run in a thread with a time limit; one that does not return is a problem too.
+- A failed write is a problem until a write succeeds, either one of a client or the trial write made here. No trial is
+  made while the disk is full, and the pause between trials grows.
+- A problem has two texts: `text` names settings and no path, because `/readyz` answers without a key; `detail` is for
   operators. Both say what to do.
-- A fault of one round is logged, and the next round comes.
+- An error of one round is logged, and the next round runs.
 """
 
 import asyncio
@@ -34,15 +34,15 @@ from ostler.process.probe import BlockingProbe, ProbeFailed
 log = logging.getLogger(__name__)
 EVERY: Final = 5.0
 SELDOM: Final = 60.0
-"""Seconds between two trials of a store that stays broken."""
+"""Maximum seconds between two trial writes while the store stays broken."""
 PATIENCE: Final = 2.0
 ROOM: Final = 64 * 1024
-"""Bytes under which a disk counts as full, as for the store itself."""
+"""A disk with fewer free bytes counts as full; the store uses the same limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that an operator has to mend."""
+    """A fault that an operator must fix."""
 
     text: str
     detail: str
@@ -60,10 +60,10 @@ OTHER = "what is said cannot be stored: see the log"
 
 @dataclass
 class LastWrite:
-    """A `StoreWatch` that knows how the last write went. Set by the store's thread, read by the loop."""
+    """A `StoreWatch` that remembers the last fault. The store's thread sets it, the event loop reads it."""
 
     then: StoreWatch
-    """Who is told besides."""
+    """The watch that receives every call after this one."""
     fault: str | None = None
 
     def stored(self, waits: Sequence[float]) -> None:
@@ -71,14 +71,15 @@ class LastWrite:
         self.then.stored(waits)
 
     def failed(self, kind: str, count: int) -> None:
-        if kind != StoreBusy.__name__:  # a queue that is full for a moment
+        if kind != StoreBusy.__name__:  # a queue that is full for a moment is no fault of the store
             self.fault = kind
         self.then.failed(kind, count)
 
 
 @dataclass
 class Checks:
-    """Made by `app.py`, which lets it `run`. `looks` by name; `trial` stores something."""
+    """All checks of one gateway. Created by `app.py`, which runs it. `looks` are checks by name; `trial` writes
+    something."""
 
     folder: Path
     last_write: LastWrite
@@ -89,13 +90,13 @@ class Checks:
     disk: BlockingProbe[Any] = field(default_factory=BlockingProbe)
     _found: dict[str, Problem] = field(default_factory=dict)
     _told: list[Problem] = field(default_factory=list)
-    """What the log was told of in the last round."""
+    """The problems that the last round logged."""
     _next_trial: float = 0.0
     _pause: float = EVERY
 
     @property
     def problems(self) -> list[Problem]:
-        """What is known now. A failed write is known at once."""
+        """The problems known now. A failed write counts at once, without waiting for the next round."""
         fault = self.last_write.fault
         found = dict(self._found)
         if fault is not None and "disk" not in found:
@@ -103,7 +104,7 @@ class Checks:
         return list(found.values())
 
     async def run(self) -> None:
-        """A round from time to time, for ever."""
+        """Run a round every `EVERY` seconds."""
         loop = self.loops.add("the checks of disk, directory and model")
         with loop.running():
             while True:
@@ -112,7 +113,7 @@ class Checks:
                     await self.look()
 
     async def look(self) -> None:
-        """One round."""
+        """Run every check once, and log problems that are new or gone."""
         for name, look in {"disk": self._disk, **self.looks}.items():
             try:
                 problem = await look()
@@ -142,7 +143,8 @@ class Checks:
         return Problem(text, f"{text} on the disk of {self.folder}; nothing is stored meanwhile, reading still works")
 
     async def _try_to_store(self) -> None:
-        """Find out whether a store whose last write failed works again: without clients nobody else would."""
+        """Make a trial write if the last write failed: without clients, no other write would discover that the store
+        works again."""
         if self.last_write.fault is None:
             self._pause, self._next_trial = EVERY, 0.0
         elif "disk" not in self._found and self.clock() >= self._next_trial:
@@ -159,7 +161,7 @@ class Checks:
 
 
 def directory_check(find: Callable[[str], str], work: Path) -> Check:
-    """Whether agents can work where a request names no directory. `find` judges a path, and may block."""
+    """Check the directory of requests that name none. `find` resolves a path and may block."""
     disk: BlockingProbe[str] = BlockingProbe()
 
     async def look() -> Problem | None:
@@ -176,7 +178,7 @@ def directory_check(find: Callable[[str], str], work: Path) -> Check:
 
 
 def model_check(model: str, trouble: Callable[[], Awaitable[str]]) -> Check:
-    """Whether the agent of the default model is installed."""
+    """Check that the agent of the default model can be started."""
 
     async def look() -> Problem | None:
         why = await trouble()

@@ -1,10 +1,11 @@
-"""Log records on stderr: one line each, for people (text) or for programs (JSON).
+"""Log records on stderr: one line each, as text for people or as JSON for programs.
 
 Rules:
-- Everybody logs with the standard library, so that a host application keeps its own handlers; structlog renders. What
-  is bound to the context (request, session, turn) and what a record brings as `extra` stand beside the event.
-- Levels by logger. No configured secret is ever written, nor what an operator's own patterns match, nor what has the
-  mark of a key: the last look is taken at the finished line, so that no way of formatting leads around it.
+- All code logs with the standard library, so that a host application keeps its own handlers; structlog only renders.
+  Facts bound to the context (request, session, turn) and the `extra` of a record are added to the event.
+- Each logger may have a level. A line never contains a configured secret, a match of the operator's `log.redact`
+  patterns, or a text with the prefix of a known kind of key. The finished line is redacted, so no formatter can bypass
+  it.
 """
 
 import logging
@@ -26,16 +27,17 @@ from ostler.wire.redaction import without_keys
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 QUIETER = {"uvicorn.error": "warning"}
-"""At the usual level. It tells of each of our two servers that it comes and goes, and advises to force it."""
+"""Quieter loggers at level info. uvicorn reports start and stop of each of our two servers, and advises to force a
+quit."""
 JUNK = ("Invalid HTTP request", "Unsupported upgrade request", "No supported WebSocket library")
-"""How the warnings of uvicorn begin that any client can cause, as often as it likes, by what it sends."""
+"""Beginnings of uvicorn's warnings that any client can cause by what it sends, as often as it likes."""
 SHORTEST_SECRET = 8
-"""Shorter values are words; to hide them would garble the log and protect nobody."""
+"""Shorter values are likely to be ordinary words; hiding them would garble the log and protect nothing."""
 HIDDEN = "(hidden)"
 
 
 class LogRedaction:
-    """Takes secrets out of a finished line."""
+    """Replaces secrets in a finished line."""
 
     def __init__(self, secrets: Sequence[str], patterns: Sequence[str]) -> None:
         known = sorted((re.escape(secret) for secret in secrets), key=len, reverse=True)
@@ -47,12 +49,12 @@ class LogRedaction:
 
 
 def is_worth_a_line(record: logging.LogRecord) -> bool:
-    """Junk that clients send is answered; it is logged only where an operator looks for it."""
+    """Whether to log the record. Invalid requests of clients are answered; they are logged only at level debug."""
     return not str(record.msg).startswith(JUNK) or logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
 
 
 class LogLines(structlog.stdlib.ProcessorFormatter):
-    """One line a record, without secrets."""
+    """Formats a record as one line, and redacts it."""
 
     def __init__(self, redaction: LogRedaction, *, form: str, colours: bool) -> None:
         last: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
@@ -69,7 +71,7 @@ class LogLines(structlog.stdlib.ProcessorFormatter):
 
 
 def chain() -> list[Processor]:
-    """From a record to a table of facts."""
+    """The processors that turn a record into a dictionary."""
     return [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -81,26 +83,26 @@ def chain() -> list[Processor]:
 
 
 def spread_facts(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """`extra={"facts": {...}}` is a table of its own; it stands beside the rest."""
-    event.pop("color_message", None)  # uvicorn's, the same again
+    """Merge `extra={"facts": {...}}` into the event."""
+    event.pop("color_message", None)  # uvicorn's copy of the message
     facts = event.pop("facts", None)
     return {**event, **facts} if isinstance(facts, dict) else event
 
 
 def as_json(value: Any, default: Any = None, **_: Any) -> str:
-    """What JSON cannot say is its text."""
+    """Encode as JSON; a value that JSON does not support is encoded as its text."""
     return orjson.dumps(value, default=default or str).decode()
 
 
 def checked(settings: Settings) -> LogRedaction:
-    """What hides secrets; or what is wrong with the section."""
+    """Build the redaction from the settings. Raises `ConfigError` for an invalid `log` section."""
     given = settings.log
     for name, level in given.levels.items():
         if level not in LEVELS:
             raise ConfigError(f"log.levels.{name}", f"{level!r} is none of {', '.join(LEVELS)}")
     try:
         with warnings.catch_warnings():
-            # What a later Python reads differently would hide something else then.
+            # Refuse a pattern that a later version of Python would read differently.
             warnings.simplefilter("error", FutureWarning)
             return LogRedaction(secrets_in(settings), given.redact)
     except (re.error, FutureWarning) as error:
@@ -110,7 +112,7 @@ def checked(settings: Settings) -> LogRedaction:
 
 
 def set_up(settings: Settings) -> None:
-    """For the whole process; called once, by a command."""
+    """Configure logging for the whole process. Called once, by a command."""
     given, redaction = settings.log, checked(settings)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogLines(redaction, form=given.format, colours=sys.stderr.isatty()))
@@ -121,7 +123,7 @@ def set_up(settings: Settings) -> None:
 
 
 def secrets_in(settings: object) -> list[str]:
-    """Every value that the settings call a secret. Without recursion: what an operator wrote may be deep."""
+    """Collect every secret value of the settings. Iterative, because an operator may nest tables deeply."""
     found: list[str] = []
     rest: list[tuple[object, bool]] = [(settings, False)]
     while rest:

@@ -1,21 +1,20 @@
-"""Whether the gateway can do what it is for: start agents. What happened last decides, and what is under way; nothing
-is started to find out.
+"""Decides whether the gateway can start agents, from recent events and work in progress. Starts nothing itself.
 
 Rules:
-- A provider is broken when its last start failed and nobody was served since; or when several starts in a row failed,
-  whoever is served by an older process: a gateway whose every fresh start fails is not well because it lived before.
-  Only a start that succeeds mends that, or time, if all who came meanwhile were served.
-- A start that hangs is as bad as one that fails, and is not waited for until its deadline: it counts when it takes
-  longer than `late`, and longer than starts of its provider take, and none has succeeded since it began. When it fails
-  in the end it counts as several, as does a program that could not even be run: trying again is vain.
-- A process that came up and died before it had done anything is a failed start. After one of those coming up alone
-  proves nothing: the next one has to last.
-- The same holds for the agents' own sessions, on fresh and old processes: several opens in a row that fail, or one that
-  hangs, and no new conversation can be expected to be answered.
-- The gateway is ready unless every provider that was tried is broken, or `others` know of a problem. One that is told
-  to warm a key is not ready before the first one is up.
-- A loop of the gateway that has ended or hangs, and a store that cannot be written to, make it not ready.
-- Whatever makes it not ready is said in a sentence that tells what to do.
+- A provider is broken if its last start failed and no claim was served since, or if several starts in a row failed,
+  even while older processes still serve: a gateway whose every new start fails is not healthy because of its past. Only
+  a successful start clears that, or time, if every claim was served meanwhile.
+- A start that hangs counts like a failed one, without waiting for its deadline: when it takes longer than `late`, and
+  longer than starts of its provider usually take, and no start has succeeded since it began. When it finally fails, it
+  counts as several failures, and so does a program that could not be executed: a retry would not help.
+- A process that started and died before it did anything is a failed start. After one such process, another start proves
+  nothing until it has lasted.
+- The same holds for opening sessions, on new and on old processes: if several opens in a row fail, or one hangs, no new
+  conversation is likely to be answered.
+- The gateway is ready unless every provider that was tried is broken, or `others` report a problem. A gateway that
+  should warm a key is not ready before its first process has started.
+- It is not ready when one of its loops has ended or hangs, or when the store cannot be written to.
+- Every problem is a sentence that says what to do.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -33,111 +32,113 @@ STARTED, OPENED, LOST = "started", "opened", "lost"
 SEVERAL = 3
 FORGIVEN_AFTER = 300.0
 LATE = 25.0
-"""Below the 30 s after which everybody must know, above the 20 s that slow machines need for a cold start."""
+"""Seconds. Less than the 30 s within which a fault must be reported, more than the 20 s of a cold start on slow
+machines."""
 SLOWER = 1.5
-"""How much longer than the slowest of late a start may take before it is suspected."""
+"""A start is suspect when it takes this many times as long as the slowest recent one."""
 FADES = 0.9
 NO_AGENT = "no agent can be started; see the log"
 STARTING = "the agents that are to be kept warm are still starting"
 LASTS = 10.0
-"""After so long a process that came up was no false hope."""
+"""Seconds that a process must last after one died right after its start."""
 
 
 @dataclass
 class StartAttempts:
-    """Starts of one provider, or its agents' sessions: how the last ones went."""
+    """The recent results of starts of one provider, or of opening its sessions."""
 
     failures: int = 0
     failed_at: float = 0.0
     good_at: float | None = None
     slowest: float = 0.0
-    """Of those that succeeded; it fades with each that was quicker."""
+    """Seconds of the slowest recent success. It fades with each faster one."""
     _good_since: bool = False
     _fleeting: bool = False
 
     def succeed(self, now: float, seconds: float) -> None:
-        """One went well, so far."""
+        """Record a success, which counts until a later failure."""
         self.good_at, self._good_since = now, True
         self.slowest = max(seconds, self.slowest * FADES)
 
     def fail(self, now: float, *, weight: int = 1, fleeting: bool = False) -> None:
-        """One did not. `fleeting`: it seemed to go well."""
+        """Record a failure. `fleeting`: the attempt had been recorded as a success."""
         self.failures = self.in_a_row(now) + weight
         self.failed_at, self._good_since, self._fleeting = now, False, fleeting
 
     def in_a_row(self, now: float) -> int:
-        """Failures since the last one that went well."""
+        """The failures since the last success. After a fleeting one, a success counts only when it has lasted `LASTS`
+        seconds."""
         since = self.good_at if self._good_since else None
         mended = since is not None and (not self._fleeting or now - since >= LASTS)
         return 0 if mended else self.failures
 
     def too_many(self, now: float) -> bool:
-        """Several in a row, not long ago."""
+        """Whether several attempts in a row failed recently."""
         return self.in_a_row(now) >= SEVERAL and now - self.failed_at < FORGIVEN_AFTER
 
     def overdue(self, seconds: float, late: float) -> bool:
-        """Whether one that takes so long is suspect."""
+        """Whether an attempt that takes this long is suspect."""
         return seconds >= max(late, self.slowest * SLOWER)
 
     def stuck(self, now: float, seconds: float, late: float) -> bool:
-        """Whether one that is under way for so long is, and no other one has gone well meanwhile."""
+        """Whether an attempt in progress is suspect, and no other has succeeded since it began."""
         return self.overdue(seconds, late) and (self.good_at is None or self.good_at <= now - seconds)
 
 
 @dataclass
 class ProviderHealth:
-    """Of one provider."""
+    """Starts, session opens and served claims of one provider."""
 
     starts: StartAttempts = field(default_factory=StartAttempts)
     opens: StartAttempts = field(default_factory=StartAttempts)
     served_at: float | None = None
 
     def broken(self, now: float) -> bool:
-        """Whether nothing says that the next start will be good."""
+        """Whether the next start or session is likely to fail."""
         if self.opens.too_many(now):
             return True
         served = self.served_at is not None and self.served_at >= self.starts.failed_at
         return self.starts.too_many(now) or (self.starts.in_a_row(now) > 0 and not served)
 
     def of(self, work: WorkKind) -> StartAttempts:
-        """Those of this kind."""
+        """The attempts of this kind of work."""
         return self.starts if work is WorkKind.START else self.opens
 
 
 def nothing_under_way() -> Iterable[UnderWay]:
-    """Of a pool that is not there yet."""
+    """The default for `under_way` until the pool exists."""
     return ()
 
 
 def no_problems() -> Iterable[Problem]:
-    """Of a gateway that is not put together yet."""
+    """The default for `others` until the checks exist."""
     return ()
 
 
 @dataclass
 class Readiness(Counts):
-    """An observer of the pool."""
+    """An observer of the pool that decides readiness."""
 
     clock: Callable[[], float] = field(kw_only=True)
     expects: bool = field(kw_only=True, default=False)
-    """Something is to be warmed, so readiness waits for it."""
+    """Whether keys are to be warmed, so that readiness waits for the first process."""
     late: float = field(kw_only=True, default=LATE)
     under_way: Callable[[], Iterable[UnderWay]] = field(kw_only=True, default=nothing_under_way)
-    """Set by whoever makes the pool, which needs its observer first."""
+    """Starts and opens in progress. Set after the pool is created, because the pool needs its observer first."""
     loops: Loops = field(kw_only=True, default_factory=Loops)
-    """What must not end while the gateway serves. A gateway without one of them is not ready."""
+    """The loops that must not end while the gateway serves."""
     others: Callable[[], Iterable[Problem]] = field(kw_only=True, default=no_problems)
-    """What else is wrong with the gateway. Set by whoever makes the checks."""
+    """Problems found by `Checks`. Set after the checks are created."""
     tried: dict[str, ProviderHealth] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
-        """The verdict."""
+        """Whether the gateway has no problem."""
         return not self.problems
 
     @property
     def problems(self) -> list[Problem]:
-        """Why it is not ready; empty: it is."""
+        """Why the gateway is not ready; empty if it is."""
         loops = [Problem(said, said) for said in self.loops.broken()]
         return [*loops, *self._agents(), *self.others()]
 
@@ -170,7 +171,7 @@ class Readiness(Counts):
         opens = self._of(provider).opens
         if outcome == OPENED:
             opens.succeed(self.clock(), seconds)
-        elif outcome != LOST:  # with its process, whose end is counted where it belongs
+        elif outcome != LOST:  # lost with its process, whose end is counted elsewhere
             opens.fail(self.clock(), weight=SEVERAL if opens.overdue(seconds, self.late) else 1)
 
     def noted(self, provider: str, what: str, cause: str) -> None:

@@ -1,4 +1,4 @@
-"""What can be wrong with settings that are each well-formed: everything the start would find out, without starting."""
+"""Checks settings that are valid one by one but not together: finds what a start would find, without starting."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -28,14 +28,14 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def models_of(settings: Settings) -> Models:
-    """The names of a configuration; an alias or default that leads nowhere stops the start."""
+    """Build the model names. Raises `ConfigError` for an alias or default that resolves to no provider."""
     models = Models(
         settings.models,
         callings(load()),
         settings.gateway.default_model,
         tuple(warm.model for warm in settings.pool.warm),
     )
-    # Aliases first: where the default is one of them, the mistake is theirs.
+    # Check aliases first: if the default is a broken alias, the error belongs to the alias.
     for key, name in {
         **{f"models.{k}": v for k, v in models.aliases.items()},
         "gateway.default_model": models.default,
@@ -47,7 +47,7 @@ def models_of(settings: Settings) -> Models:
 
 
 def require_commands(models: Models, pool: PoolSettings) -> None:
-    """What a name leads to must be able to start: an agent without a command of its own needs one from the settings."""
+    """Check that every listed name has a command: a generic ACP agent needs one from the settings."""
     providers = load()
     leads = {name: found[0] for name in models.listed() if (found := models.resolve(name)) is not None}
     for name, provider in leads.items():
@@ -57,20 +57,21 @@ def require_commands(models: Models, pool: PoolSettings) -> None:
 
 
 def work_folder(settings: Settings, data_dir: Path) -> Path:
-    """Where agents work when nobody names a directory."""
+    """The directory of agents for requests that name none."""
     named = settings.gateway.default_cwd
     return data_dir / "work" if named is None else spelled_out(named)
 
 
 def require_folder(settings: Settings) -> None:
-    """A directory that was named and is not there is a mistake: made for the agents, it would be empty."""
+    """Refuse a configured directory that does not exist: a newly created one would be empty, so the name is likely
+    wrong."""
     named = settings.gateway.default_cwd
     if named is not None and not spelled_out(named).is_dir():
         raise ConfigError("gateway.default_cwd", f"there is no directory {named}; make it, or name another one")
 
 
 def require_room(settings: Settings) -> None:
-    """A process is counted with this much until it was measured; a lower budget would refuse every request."""
+    """Refuse a budget below the estimate for one process that was not measured yet: it would refuse every request."""
     budget = settings.pool.memory_budget
     if budget is not None and budget < PROCESS_BYTES:
         text = f"{budget} bytes are too few for one process, which counts as {PROCESS_BYTES} until it is measured"
@@ -78,7 +79,7 @@ def require_room(settings: Settings) -> None:
 
 
 def upstream_settings(settings: Settings) -> list[UpstreamSettings]:
-    """The tool servers of a configuration."""
+    """The configured upstream tool servers."""
     try:
         return [UpstreamSettings.of(name, table) for name, table in settings.tools.mcp.items()]
     except UpstreamMisconfigured as error:
@@ -88,8 +89,10 @@ def upstream_settings(settings: Settings) -> list[UpstreamSettings]:
 def check(
     settings: Settings, data_dir: Path, memories: Iterable[str] = (), environ: Mapping[str, str] = NOTHING
 ) -> tuple[Models, PoolSettings]:
-    """Raise what is wrong; else what a gateway is made from. `memories` that an embedding program brings are known.
-    `environ`: where the machine's own time zone may stand."""
+    """Raise `ConfigError` for an invalid configuration; else return what a gateway is built from.
+
+    `memories` are names that an embedding program provides. `environ` may hold the time zone of the machine.
+    """
     models = models_of(settings)
     check_log(settings)
     if settings.memory.enabled:
@@ -112,15 +115,15 @@ def check(
 def levels_in_force(
     settings: Settings, data_dir: Path, memories: Iterable[str] = (), environ: Mapping[str, str] = NOTHING
 ) -> list[str]:
-    """What agents may do, a line each, for a person who starts a gateway or checks its configuration. Raises what is
-    wrong."""
+    """A line about each permission level in force, for the operator who starts the gateway or checks its configuration.
+    Raises what `check` raises."""
     models, wanted = check(settings, data_dir, memories, environ)
     return notes(settings, models, permits_of(settings, models, wanted, load()))
 
 
 def default_trouble(models: Models, pool: PoolSettings, cwd: Path, environ: Mapping[str, str]) -> str:
-    """Why the agent of the default model cannot be started on this machine; empty where nothing is in the way. The
-    gateway starts all the same and is not ready: the agent may be installed later."""
+    """Why the agent of the default model cannot be started on this machine; "" if nothing prevents it. The gateway
+    starts nevertheless and is not ready: the agent may be installed later."""
     found = models.resolve(models.default)
     if found is None:
         return ""

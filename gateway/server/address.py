@@ -1,8 +1,9 @@
-"""Where the gateway of a data folder listens, left in the folder for clients on the same machine.
+"""The address of the gateway of a data folder, written into the folder for clients on the same machine.
 
-Rules: a hint, never a lock: whoever reads it finds out by asking whether anybody is there. For the owner only, replaced
-by a rename, so that nobody reads half of it. A gateway that cannot leave one (the disk is full) serves all the same. A
-key goes only to a listener of this very user: a port that a gateway has left may be anybody's by now.
+Rules: the file is a hint, not a lock: a client finds out whether a gateway answers there. It is private to its owner
+and replaced by rename, so that no client reads half of it. A gateway that cannot write it (the disk is full) serves
+nevertheless. A client sends its key only to a listener of its own user: another user's process may have taken the port
+of a gateway that ended.
 """
 
 import logging
@@ -19,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def leave_address(folder: Path, address: str) -> None:
-    """Say it to whoever looks."""
+    """Write the address for clients. A failure is only logged."""
     fresh = folder / f".{FILE}.{os.getpid()}"
     try:
         file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE)
@@ -32,7 +33,7 @@ def leave_address(folder: Path, address: str) -> None:
 
 
 def left_address(folder: Path) -> str | None:
-    """What the last gateway said; None where there was none."""
+    """The address that the last gateway wrote; None if there is none."""
     try:
         return (folder / FILE).read_text(encoding="utf-8")[:LONGEST].strip() or None
     except (OSError, UnicodeDecodeError):
@@ -40,8 +41,8 @@ def left_address(folder: Path) -> str | None:
 
 
 def is_ours(address: str) -> bool:
-    """Whether every listener on the port of this TCP address belongs to this user, as far as the system tells. A socket
-    file tells by its own mode."""
+    """Whether every listener on the port of this TCP address belongs to this user, as far as the system tells. True for
+    a socket file: its mode protects it."""
     port = urlsplit(address).port
     if port is None:
         return True
@@ -50,6 +51,6 @@ def is_ours(address: str) -> bool:
 
 
 def owners_of(table: str, port: int) -> list[int]:
-    """The users that listen on this port, by a table of the kernel."""
+    """The uids of the listeners on this port, from a table of the kernel."""
     rows = [line.split() for line in table.splitlines()[1:]]
     return [int(row[7]) for row in rows if row[3] == LISTENS and int(row[1].rpartition(":")[2], 16) == port]

@@ -1,7 +1,7 @@
-"""The admin socket, and who may speak on it.
+"""The admin socket, and the check of its peers.
 
-Rules: mode 0600 in a folder of mode 0700, and the peer's uid is asked of the kernel: ours, or root's, who could read
-the folder anyway. Nobody else is answered a byte.
+Rules: the socket has mode 0600 in a folder of mode 0700, and the kernel is asked for the peer's uid: it must be ours,
+or root's, who could read the folder anyway. Any other peer is disconnected without an answer.
 """
 
 import os
@@ -19,7 +19,8 @@ from ostler.gateway.server.listener import listen_unix
 
 @contextmanager
 def listening(folder: Path) -> Iterator[socket.socket]:
-    """Takes the place of whoever was killed there: the owner of the data folder is the only one who may."""
+    """Listen on the admin socket. Replaces the socket of a killed gateway; only the owner of the data folder may call
+    this."""
     path = admin_socket(folder)
     with short(path) as name:
         listener = listen_unix(Path(name))
@@ -31,21 +32,21 @@ def listening(folder: Path) -> Iterator[socket.socket]:
 
 
 class Familiar(JsonHttp):
-    """HTTP with our own user only."""
+    """HTTP that serves only peers of our own user."""
 
     def connection_made(self, transport: Any) -> None:  # what uvicorn calls the type differs between its releases
-        """Hang up on anybody else."""
+        """Disconnect a peer of another user."""
         if familiar(uid_of(transport.get_extra_info("socket"))):
             super().connection_made(transport)
         else:
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is to be ended of what never began."""
+        """Skip the end of a connection that was refused and never began."""
         if self.transport is not None:
             super().connection_lost(exc)
 
 
 def familiar(uid: int | None) -> bool:
-    """None: the platform does not tell, and the folder's mode is what is left."""
+    """Whether a peer may speak. None means that the platform does not tell; then the folder's mode must suffice."""
     return uid is None or uid in (os.geteuid(), 0)

@@ -1,7 +1,7 @@
-"""The composition root: it and `assembly/` are the only places that name the concrete classes and introduce the rooms.
+"""The composition root: it and `assembly/` are the only places that name the concrete classes and connect the rooms.
 
-Rules: opened in this order, closed in the reverse one: store, memory, keeper, bridge, tools, pool, sessions, HTTP.
-Time, randomness, environment and ids come from here.
+Rules: opened in this order and closed in reverse: lock of the data folder, store, memory, process supervisor, tool
+channel, bridge, tools, pool, sessions, HTTP. Time, randomness, environment and ids are injected from here.
 """
 
 import asyncio
@@ -83,11 +83,11 @@ NO_MEMORY: Mapping[str, MakeProvider] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """What runs."""
+    """A running gateway and the parts that callers need."""
 
     app: ASGIApp
     admin: ASGIApp
-    """What the admin socket serves."""
+    """The application of the admin socket."""
     keys: Keys
     reloader: Reloader
     sessions: Sessions
@@ -111,9 +111,12 @@ async def open_gateway(
     gauges: MakeGauges = open_gauges,
     command: str = EMBEDDED,
 ) -> AsyncIterator[Gateway]:
-    """A whole gateway on the running loop, without a listener. `wall` is the clock on the wall, `witness` hears
-    what becomes of conversations instead of memory, `memory` has makers of providers that no package offers, `gauges`
-    makes what counts, `command` is what others are told who want the data folder too."""
+    """Open a whole gateway on the running loop, without a listener.
+
+    `wall` is the wall clock. `witness` observes conversations instead of memory. `memory` has makers of providers that
+    no package offers. `gauges` makes the metrics. `command` is what the lock of the data folder says to other
+    processes.
+    """
     settings, folder = loaded.settings, loaded.data_dir
     models, wanted = check(settings, folder, memory, environ)
     policies = policies_of(settings.resets, environ)
@@ -233,7 +236,7 @@ async def open_gateway(
 def start_upkeep(
     sessions: Sessions, policies: Policies, settings: Settings, memories: Memories, loops: Loops
 ) -> tuple[Expiry, Retention]:
-    """End the sessions that are over and delete what nothing leads to, from time to time."""
+    """Start the loops that end expired sessions and delete unreachable ones."""
     every, crew = settings.resets.check_every, sessions.house.crew
     expiry = Expiry(sessions, policies, every, loops)
     crew.start(expiry.run(), "expiry")
@@ -243,7 +246,7 @@ def start_upkeep(
 
 
 async def start_checks(folder: Path, last_write: LastWrite, hall: ChatDeps, readiness: Readiness) -> None:
-    """Look what is wrong besides the agents, now and from time to time."""
+    """Run the checks once, then start their loop."""
     house, models, work = hall.sessions.house, hall.places.models, hall.places.default_cwd
     looks = {"directory": directory_check(canonical_cwd, work)}
     if (found := models.resolve(models.default)) is not None:
@@ -258,7 +261,7 @@ async def start_checks(folder: Path, last_write: LastWrite, hall: ChatDeps, read
 
 @asynccontextmanager
 async def open_sessions(house: SessionDeps) -> AsyncIterator[Sessions]:
-    """The sessions and the owner of their tasks."""
+    """The sessions; at the end, stop their turns and wait for their tasks."""
     sessions = Sessions(house)
     try:
         yield sessions
@@ -270,17 +273,17 @@ async def open_sessions(house: SessionDeps) -> AsyncIterator[Sessions]:
 
 
 def store_settings(settings: Settings) -> SqliteSettings:
-    """What of the configuration concerns the store."""
+    """The store's part of the settings."""
     return SqliteSettings(responses_max=settings.gateway.responses_max)
 
 
 def local_time(at: float) -> str:
-    """As people read it."""
+    """A time as people read it, in the time zone of the machine."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
 
 
 def prepare_folder(folder: Path, work: Path) -> Path:
-    """The data folder, for its owner only, and the directory where agents work when nobody names one."""
+    """Create the data folder, private to its owner, and the directory of agents for requests that name none."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     work.mkdir(mode=0o700, parents=True, exist_ok=True)
     return work

@@ -1,19 +1,20 @@
-"""How the C library keeps memory that was freed.
+"""Makes the C library return freed memory to the system.
 
 Rules, all measured:
-- Large blocks go back to the system. glibc takes them from there until it has seen one freed: from then on whatever is
-  smaller than that one comes from the heap, up to 32 MiB, and stays there in pieces. Answers, lists of pieces and lines
-  of agents are such blocks. After four rounds of five streams of 40,000 deltas that nobody read: 111 MB, 96 with this.
-- All threads share one heap. glibc gives each its own, and what one thread frees no other can use; there is nothing to
-  win, since threads of Python rarely allocate at the same time. After five minutes of fifty turns a second: 30.0 MB of
-  heaps with 9.5 free in them, and growing; 24.1 with 3.6 free, and steady, with this.
-- What is free between blocks in use goes back once a minute. glibc gives back the end of the heap only, so a gateway
-  kept the most it ever had, and that grew with chance: by 1.4 MB in seven minutes of 200 sessions. A trim holds the one
-  heap's lock for 0.1 to 0.4 ms at 39 MB, 18 ms at 300 MB of which half is holes; the loop would wait for that in any
-  thread, so it is done on the loop.
-- Before that, what refers to itself in a circle is collected, while no turn runs. Python looks at its oldest objects
-  only when a quarter as many have been added, which a gateway at rest may never reach: it kept 20 MB of connections
-  that a crowd had left behind until the next crowd came. One look takes 50 ms after such a crowd.
+- Large blocks are returned at once. glibc maps them separately only until it has seen one freed: from then on, blocks
+  smaller than that one, up to 32 MiB, come from the heap and stay there in pieces. Answers, lists of pieces and lines
+  of agents are such blocks. After four rounds of five unread streams of 40,000 deltas: 111 MB, and 96 MB with this
+  rule.
+- All threads share one heap. glibc gives each thread its own, and no other thread can use what one has freed. Separate
+  heaps gain nothing here, since Python threads rarely allocate at the same time. After five minutes of fifty turns a
+  second: 30.0 MB of heaps with 9.5 MB free in them, and growing; with this rule 24.1 MB with 3.6 MB free, and steady.
+- Free memory between used blocks is returned once a minute. glibc returns only the end of the heap, so a gateway kept
+  the most it ever had, and that grew by chance: by 1.4 MB in seven minutes of 200 sessions. A trim holds the heap's
+  lock for 0.1 to 0.4 ms at 39 MB, and for 18 ms at 300 MB of which half is holes. The loop would wait for that lock
+  whichever thread trims, so the trim runs on the loop.
+- Before the trim, reference cycles are collected, if no turn is running. Python scans its oldest objects only when a
+  quarter as many have been added, which an idle gateway may never reach: it kept 20 MB of connections of a burst of
+  clients until the next burst. One collection takes 50 ms after such a burst.
 """
 
 import ctypes
@@ -26,13 +27,13 @@ from ostler.metrics.loops import Loops
 
 log = logging.getLogger(__name__)
 MMAP_THRESHOLD, ARENA_MAX = -3, -8
-"""`M_MMAP_THRESHOLD` and `M_ARENA_MAX` of <malloc.h>; naming the first also ends its growth."""
+"""`M_MMAP_THRESHOLD` and `M_ARENA_MAX` of <malloc.h>. Setting the first also stops its automatic growth."""
 LARGE = 128 * 1024
 EVERY = 60.0
 
 
 def keep_little() -> None:
-    """From here on. Where the C library knows nothing of it (musl, macOS), nothing happens."""
+    """Set both limits for this process. Does nothing on a C library without them (musl, macOS)."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except AttributeError:
@@ -42,7 +43,7 @@ def keep_little() -> None:
 
 
 def give_back() -> None:
-    """What is free, wherever it lies."""
+    """Return all free memory of the heap to the system."""
     try:
         trim = ctypes.CDLL(None).malloc_trim
     except AttributeError:
@@ -53,13 +54,13 @@ def give_back() -> None:
 async def give_back_now_and_then(
     every: float = EVERY, *, running: Callable[[], int] = lambda: 0, loops: Loops | None = None
 ) -> None:
-    """Until cancelled. `running`: how many turns run."""
+    """Run until cancelled. `running` returns the number of running turns."""
     loop = (loops or Loops()).add("the return of free memory to the system")
     await loop.repeat(lambda: every, partial(give_back_once, running))
 
 
 async def give_back_once(running: Callable[[], int] = lambda: 0) -> None:
-    """On the loop: see the rules."""
+    """Collect and trim once, on the event loop: see the rules."""
     if not running():
         gc.collect()
     give_back()

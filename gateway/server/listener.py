@@ -1,7 +1,7 @@
-"""The listening socket, made before anything else is started: a port that is taken stops the start at once.
+"""The listening socket. It is opened before anything else, so that a port that is taken stops the start at once.
 
-Rules: accepted connections inherit its patience. A peer that takes nothing for so long, or that is gone without a word
-(a laptop that was closed, a cable that was pulled), is cut off by the kernel; we then hear of it like of any that left.
+Rules: accepted connections inherit the socket's timeouts. The kernel cuts off a peer that reads nothing for
+`client_patience`, or that has vanished (a closed laptop, an unplugged cable); we see that as an ordinary disconnect.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ LEAST_CONNECTIONS = 16
 
 
 class CannotListen(GatewayError):
-    """The address is taken or not ours."""
+    """The address is in use, or not one of this machine."""
 
     def __init__(self, address: str, why: str) -> None:
         super().__init__(f"cannot listen on {address}: {why}")
@@ -33,19 +33,19 @@ class CannotListen(GatewayError):
 
 
 def connections_allowed(wanted: int) -> int:
-    """How many of the configured connections fit into half of the files that we may open: agents, tools and the store
-    need the other half, and must find it free while somebody opens as many connections as there may be."""
+    """How many connections to allow: at most half of the files that we may open. Agents, tools and the store need the
+    other half, and must find it free while clients use all allowed connections."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return wanted if soft == resource.RLIM_INFINITY else min(wanted, max(LEAST_CONNECTIONS, soft // 2))
 
 
 def listen(settings: GatewaySettings) -> socket.socket:
-    """Where the settings say, on TCP."""
+    """Listen on TCP as configured."""
     return listen_tcp(settings.host, settings.port, patience=settings.client_patience)
 
 
 def listen_tcp(host: str, port: int, *, patience: float) -> socket.socket:
-    """Port 0 takes a free one. `patience`: seconds until a silent or gone peer is cut off."""
+    """Listen on TCP; port 0 takes a free one. `patience`: seconds until a silent or vanished peer is cut off."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -62,7 +62,7 @@ def listen_tcp(host: str, port: int, *, patience: float) -> socket.socket:
 
 
 def be_patient(listener: socket.socket, seconds: float) -> None:
-    """Ask idle peers whether they live, and wait so long for one that acknowledges nothing or reads nothing."""
+    """Probe idle peers, and limit the wait for one that acknowledges or reads nothing."""
     whole = max(1, round(seconds))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if sys.platform == "linux":
@@ -73,11 +73,12 @@ def be_patient(listener: socket.socket, seconds: float) -> None:
 
 
 def listen_unix(path: Path) -> socket.socket:
-    """A socket file for its owner only. One that nobody listens on any more is replaced."""
+    """Listen on a socket file that only its owner can open. A file without a listener is replaced."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         remove_stale(path)
-        # Of the socket, before it has a name: a umask is the whole process's, and agents that start just then have it.
+        # Set the mode before `bind` creates the file. A umask would apply to the whole process, and to agents started
+        # meanwhile.
         os.fchmod(listener.fileno(), PRIVATE)
         listener.bind(str(path))
         listener.listen(BACKLOG)
@@ -88,20 +89,20 @@ def listen_unix(path: Path) -> socket.socket:
 
 
 def born(path: Path) -> tuple[int, int, int]:
-    """Which file it is, should another one be given its name."""
+    """The identity of the file, to recognise it if another file takes its name."""
     there = path.lstat()
     return there.st_dev, there.st_ino, there.st_mtime_ns
 
 
 def remove_own(path: Path, ours: tuple[int, int, int]) -> None:
-    """Not that of a successor, who may have found nobody listening and taken the name."""
+    """Remove our socket file, but not that of a successor, which may have found no listener and taken the name."""
     with contextlib.suppress(FileNotFoundError):
         if born(path) == ours:
             path.unlink()
 
 
 def remove_stale(path: Path) -> None:
-    """A socket file without a listener is what a killed gateway leaves; anything else is not ours to remove."""
+    """Remove a socket file without a listener, as a killed gateway leaves it. Any other file is an error."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise OSError(f"{path} is there and is no socket")
@@ -112,7 +113,7 @@ def remove_stale(path: Path) -> None:
 
 
 def address_of(listener: socket.socket) -> str:
-    """As a person types it."""
+    """The address as a user types it."""
     name = listener.getsockname()
     if isinstance(name, str):
         return f"unix:{name}"

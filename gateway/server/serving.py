@@ -1,8 +1,8 @@
-"""Serve until told to stop, then leave in good order.
+"""Serves until told to stop, then shuts down in order.
 
-Rules: SIGTERM or SIGINT begins the drain: new work is refused with 503 while running turns end, then what is left is
-stopped and stored, then the listener closes. A second signal ends the wait. One that comes before we serve ends the
-start. SIGHUP reads the keys again.
+Rules: SIGTERM or SIGINT begins the drain: new work is refused with 503 while running turns end; then the remaining
+turns are stopped and stored; then the listener closes. A second signal ends the wait. A signal during the start ends
+the start. SIGHUP reads the keys again.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ log = logging.getLogger(__name__)
 COMMAND = "ostler serve"
 FAREWELL = 5
 IDLE = 75
-"""Seconds that a connection stays open for its next request: longer than clients (5) and the balancers and proxies
-before us (60) keep theirs. With uvicorn's own 5 it was closed just when a client asked again, which got a reset."""
+"""Seconds that a connection stays open for its next request: longer than clients (5) and proxies in front of us (60)
+keep theirs. With uvicorn's default of 5, it was closed just when a client sent again, and the client got a reset."""
 LAST_PATIENCE = 5.0
 CONNECTIONS = 2048
 
 
 class Server(uvicorn.Server):
-    """Signals are ours: uvicorn would close the listener before the drain."""
+    """A uvicorn server without signal handlers: uvicorn would close the listener before the drain."""
 
     @classmethod
     def of(cls, app: ASGIApp, http: type[asyncio.Protocol] = JsonHttp, *, connections: int = CONNECTIONS) -> Self:
-        """As every gateway serves. `connections`: how many there may be at once."""
+        """A server with the settings of every gateway, for at most `connections` connections."""
         server = cls(
             uvicorn.Config(
                 app,
@@ -65,7 +65,7 @@ class Server(uvicorn.Server):
 async def serve(
     loaded: Loaded, environ: Mapping[str, str], listener: socket.socket, ready: Callable[[], None], signals: Signals
 ) -> None:
-    """The life of a gateway."""
+    """Run a gateway from its start to its end. `ready` is called when it serves."""
     signals.attach()
     async with AsyncExitStack() as stack:
         gateway = await opened(stack, loaded, environ, signals)
@@ -92,10 +92,10 @@ async def serve(
 
 
 async def opened(stack: AsyncExitStack, loaded: Loaded, environ: Mapping[str, str], signals: Signals) -> Gateway | None:
-    """The gateway; None where we are told to stop meanwhile.
+    """Open the gateway; None if a signal arrives meanwhile.
 
-    A start that is under way is finished, so that everything is closed by whoever opened it; one that takes longer than
-    `LAST_PATIENCE` after that (a tool server that does not answer) is called off.
+    A start in progress is completed, so that each part is closed by the code that opened it. If it takes longer than
+    `LAST_PATIENCE` after the signal (a tool server that does not answer), it is cancelled.
     """
     loop = asyncio.get_running_loop()
     if signals.told.is_set():
@@ -116,7 +116,7 @@ async def opened(stack: AsyncExitStack, loaded: Loaded, environ: Mapping[str, st
 async def until_told(
     gateway: Gateway, servers: Sequence[Server], drain: float, environ: Mapping[str, str], signals: Signals
 ) -> None:
-    """Wait for the first signal, drain, close."""
+    """Wait for the first signal, drain, and make the servers exit."""
     notify(environ, "READY=1")
     await signals.told.wait()
     notify(environ, "STOPPING=1")
@@ -127,13 +127,13 @@ async def until_told(
         await asyncio.wait([waiting])
         impatient.cancel()
     if waiting.cancelled():
-        # Hurried, not careless: the turns are stopped and their clients answered as when the time had run out.
+        # Cancelled, but orderly: the turns are stopped and their clients answered, as when the drain time is over.
         await gateway.sessions.drain(0)
     for server in servers:
         server.should_exit = True
 
 
 async def cut_short(again: asyncio.Event, waiting: "asyncio.Task[None]") -> None:
-    """A second signal ends the drain."""
+    """End the drain at the second signal."""
     await again.wait()
     waiting.cancel()

@@ -1,11 +1,11 @@
-"""What a service manager or a person at the keyboard tells a gateway, from its first moment to its last.
+"""The signals of a service manager or a user, from the first moment of the process to the last.
 
 Rules:
-- A signal is noted and never raised: an exception from nowhere would tear whatever is being opened. Who runs looks at
-  `told`, in places where it can end.
-- SIGTERM and SIGINT mean: end. The second one ends the wait for running turns. SIGHUP means: read the keys again;
-  one that comes before the keys are held is obeyed as soon as they are.
-- The handlers are Python's, so agents do not inherit them; a signal that we ignored they would ignore for ever.
+- A signal is recorded, never raised: an exception at an arbitrary point would break what is being opened. The code that
+  runs checks `told` where it can stop.
+- SIGTERM and SIGINT mean: end. The second one ends the wait for running turns. SIGHUP means: read the keys again; if it
+  comes before the keys are loaded, it takes effect as soon as they are.
+- The handlers are Python functions, so agents do not inherit them. Agents would inherit an ignored signal.
 """
 
 import asyncio
@@ -16,26 +16,26 @@ ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 class Signals:
-    """Of this process; one for each."""
+    """The signals of this process; create one instance only."""
 
     def __init__(self) -> None:
         self.told = asyncio.Event()
-        """End."""
+        """Set by the first ending signal."""
         self.again = asyncio.Event()
-        """Do not wait for running turns."""
+        """Set by the second ending signal: do not wait for running turns."""
         self.reload_wanted = False
-        """SIGHUP came before anybody could obey it."""
+        """SIGHUP came before the keys could be reloaded."""
         self.at_end: Callable[[], None] | None = None
-        """Called at the first signal, while the loop runs."""
+        """Called at the first ending signal, if the loop runs."""
 
     def install(self) -> None:
-        """Before anything is made."""
+        """Install the handlers. Call this before anything is opened."""
         for number in ENDING:
             signal.signal(number, lambda *_: self.hear())
         signal.signal(signal.SIGHUP, lambda *_: self.note_reload())
 
     def attach(self, reload: Callable[[], None] | None = None) -> None:
-        """From now on the running loop hears them; `reload` is called for SIGHUP."""
+        """Let the running loop handle the signals from now on. `reload` is called for SIGHUP."""
         loop = asyncio.get_running_loop()
         for number in ENDING:
             loop.add_signal_handler(number, self.hear)
@@ -45,11 +45,11 @@ class Signals:
                 reload()
 
     def note_reload(self) -> None:
-        """SIGHUP, early."""
+        """Record a SIGHUP that came too early."""
         self.reload_wanted = True
 
     def hear(self) -> None:
-        """One of those that end us."""
+        """Record an ending signal."""
         if self.told.is_set():
             self.again.set()
             return

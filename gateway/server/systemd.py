@@ -1,4 +1,4 @@
-"""What a service manager wants: a listening socket handed in, and to be told when we are ready."""
+"""systemd's protocols: a listening socket that it passes in, and the notification of readiness."""
 
 import os
 import socket
@@ -8,14 +8,14 @@ FIRST = 3
 
 
 def inherited_socket(environ: Mapping[str, str]) -> socket.socket | None:
-    """The socket of a socket unit, if this very process was given one."""
+    """The socket of a socket unit, if it was passed to this very process."""
     if environ.get("LISTEN_PID") != str(os.getpid()) or environ.get("LISTEN_FDS", "0") == "0":
         return None
     return socket.socket(fileno=FIRST)
 
 
 def notify(environ: Mapping[str, str], state: str) -> None:
-    """`READY=1` or `STOPPING=1`, where somebody listens."""
+    """Send `READY=1` or `STOPPING=1` to the service manager, if there is one."""
     address = environ.get("NOTIFY_SOCKET")
     if not address:
         return

@@ -1,12 +1,12 @@
-"""Sessions as lines of JSON, out of a store and into one.
+"""Export sessions from a store as lines of JSON, and import them into one.
 
 Rules:
 - A session is one line (`"object": "session"`), then a line for each message of its transcript. A bare file of message
-  lines, which is what a mirror is, belongs to the session that the file is called after.
-- Bringing in is healing: what a session has already is not stored twice, what it lacks is put in its place, and what it
-  holds as undone does not come back. The same file twice changes nothing the second time.
-- A session was last active when it was, not when it was brought in.
-- A line that cannot be read is counted, never fatal.
+  lines, as the mirror writes them, belongs to the session that the file is named after.
+- Importing heals: a message that the session already has is not stored twice, a missing one is put in its place, and
+  one that the session holds as undone does not come back. Importing the same file a second time changes nothing.
+- An imported session keeps the time of its last activity; the time of the import does not count.
+- A line that cannot be read is counted and skipped; it is never fatal.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -24,37 +24,37 @@ FACTS = ("key", "platform", "owner", "chat", "parent_id", "origin", "model", "cw
 
 @dataclass
 class Brought:
-    """What came in."""
+    """What an import did, in numbers."""
 
     sessions: int = 0
     created: int = 0
-    """Those of them that were not here."""
+    """How many of `sessions` did not exist here before."""
     messages: int = 0
     unreadable: int = 0
     titles_taken: list[str] = field(default_factory=list)
-    """Sessions that stay without the title they had, because another one has it here."""
+    """Ids of sessions that were left without their title, because another session has it here."""
 
 
 @dataclass
 class Bundle:
-    """A session and its messages, as read from lines."""
+    """A session and its messages, as read from a file."""
 
     session: NewSession
     title: str | None = None
     ended: str | None = None
     finalized: bool = False
-    """Whether nothing is left to be done about the end of it."""
+    """Whether the end of the session has been processed (`SessionRecord.expiry_finalized`)."""
     last_active: float | None = None
     messages: list[NewMessage] = field(default_factory=list)
 
     def active_until(self) -> float | None:
-        """When it was last active: as it says, else when its last message was said."""
+        """When the session was last active: the time in its line, else the time of its newest message."""
         moments = [message.created_at for message in self.messages if message.created_at]
         return self.last_active if self.last_active is not None else max(moments, default=None)
 
 
 def session_facts(session: SessionRecord) -> JsonObject:
-    """A session for people and tools."""
+    """The line of a session, without its messages."""
     facts: JsonObject = {"object": "session", "id": session.id, "title": session.title}
     facts |= {name: getattr(session, name) for name in FACTS}
     return facts | {
@@ -69,7 +69,7 @@ def session_facts(session: SessionRecord) -> JsonObject:
 
 
 async def lines_out(store: Store, sessions: Iterable[SessionRecord]) -> AsyncIterator[bytes]:
-    """Every line of these sessions."""
+    """Yield the lines of these sessions and their messages."""
     for session in sessions:
         yield encode_line(session_facts(session))
         for message in await store.history(session.id):
@@ -77,7 +77,7 @@ async def lines_out(store: Store, sessions: Iterable[SessionRecord]) -> AsyncIte
 
 
 def bundles(lines: Iterable[bytes], named: str | None, brought: Brought) -> Iterator[Bundle]:
-    """The sessions of a file; `named` is the session of messages that stand before any."""
+    """Parse the sessions of a file. Messages before the first session line belong to the session `named`."""
     bundle = None if named is None else Bundle(NewSession(named))
     for line in filter(bytes.strip, lines):
         started = _session_of(line)
@@ -96,7 +96,7 @@ def bundles(lines: Iterable[bytes], named: str | None, brought: Brought) -> Iter
 
 
 async def bring_in(store: Store, bundle: Bundle, brought: Brought) -> None:
-    """Make the session where it is not, and put in what it lacks."""
+    """Create the session if the store lacks it, and add the messages it lacks."""
     known = await store.get_session(bundle.session.id)
     session = await store.create_session(bundle.session)
     missing = await put_back(store, session.id, bundle.messages)
@@ -119,8 +119,8 @@ async def bring_in(store: Store, bundle: Bundle, brought: Brought) -> None:
 
 
 def finalized_in(entry: JsonObject) -> bool:
-    """Whether the expiry of a session was dealt with. An early version called the mark `memory_flushed`; only where the
-    new name is missing does the old one count, and it is never written."""
+    """Whether the end of a session has been processed. An early version called this fact `memory_flushed`; the old name
+    counts only if the new one is missing, and it is never written."""
     return entry.get("expiry_finalized", entry.get("memory_flushed")) is True
 
 

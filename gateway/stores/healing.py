@@ -1,13 +1,12 @@
-"""Bringing store and mirror together when a session is resumed.
+"""Bring store and mirror in line when a session is resumed.
 
 Rules:
-- What the mirror has and the store never had goes back into the store, in order, once. What the store holds as undone
-  or summarised is not missing.
-- A message is recognised by what it says and when it was said, not by an id: a store that lost its rows gives the same
-  ids to others.
-- Afterwards the mirror is written anew from the store, so a second healing finds nothing, and so does one after a crash
-  between the two: what is in the store by then is no longer missing.
-- `merged` decides and touches nothing.
+- A message that the mirror has and the store never had goes back into the store, in order, once. A message that the
+  store holds as undone or summarised is not missing.
+- A message is recognised by its content and time, not by an id: a store that lost rows gives their ids to new ones.
+- Afterwards the mirror is rewritten from the store, so a second healing finds nothing to do. That holds after a crash
+  between the two steps too: what was put back is in the store and no longer missing.
+- `merged` decides and does no I/O.
 """
 
 import asyncio
@@ -22,25 +21,25 @@ from ostler.gateway.stores.mirror import Mirror, line_of
 
 @dataclass(frozen=True, slots=True)
 class Healed:
-    """What was done, to be told to the user where it is not nothing."""
+    """What a healing did, to be reported to the user if it changed anything."""
 
     put_back: int
     unreadable: int
     rewritten: bool
-    """Whether the mirror had to be brought in line."""
+    """Whether the mirror differed from the store and was rewritten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
     missing: tuple[NewMessage, ...]
     transcript: tuple[NewMessage, ...]
-    """What the transcript is to be, with the missing ones in their places."""
+    """The whole transcript with the missing messages in their places."""
     at_end: bool
-    """Whether all of them belong behind what the store has: they can be appended."""
+    """Whether every missing message belongs after the stored ones, so that they can be appended."""
 
 
 def merged(mirrored: Sequence[NewMessage], stored: Sequence[MessageRecord]) -> Merge:
-    """Where each message belongs that only the mirror has: behind its neighbour in the mirror."""
+    """Find the messages that only the mirror has, and place each after its neighbour in the mirror."""
     known = Counter(line_of(message) for message in stored)
     active = [message for message in stored if message.active]
     places: dict[bytes, list[int]] = {}
@@ -65,7 +64,7 @@ def merged(mirrored: Sequence[NewMessage], stored: Sequence[MessageRecord]) -> M
 
 
 async def put_back(store: Store, session_id: str, mirrored: Sequence[NewMessage]) -> int:
-    """Store what is missing; how many messages that were."""
+    """Store the missing messages; return how many there were."""
     merge = merged(mirrored, await store.audit(session_id))
     if merge.missing and merge.at_end:
         await store.append(session_id, merge.missing)
@@ -75,7 +74,7 @@ async def put_back(store: Store, session_id: str, mirrored: Sequence[NewMessage]
 
 
 async def heal(store: Store, mirror: Mirror, session_id: str) -> Healed:
-    """Bring both in line. The session must be in the store."""
+    """Bring store and mirror in line. The session must exist in the store."""
     reading = await asyncio.to_thread(mirror.read, session_id)
     missing = await put_back(store, session_id, reading.messages)
     transcript = await store.history(session_id)

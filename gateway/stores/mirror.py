@@ -1,14 +1,14 @@
-"""The mirror: for each session a JSONL file that people and tools can read. Derived; the store is the truth.
+"""The mirror: one JSONL file per session that people and tools can read. Derived; the store is the truth.
 
 Rules:
-- One line for each active message, in the order of the transcript. `append` adds, `rewrite` replaces by rename, so that
-  a reader and a crash see the old file or the new one.
-- A blind save never makes a file shorter: `save` refuses, because who has fewer messages knows less, not more. Only
-  `rewrite`, which comes from a rewrite of the transcript, may.
+- One line for each active message, in the order of the transcript. `append` adds lines; `rewrite` replaces the file by
+  rename, so that a reader, or a start after a crash, sees the old file or the new one.
+- `save` refuses to make a file shorter: a caller with fewer messages knows less than the file. Only `rewrite`, which
+  follows a rewrite of the transcript, may shorten it.
 - A file belongs to one session id, and an id cannot lead out of the folder.
-- A line that cannot be read is skipped, counted and reported, never fatal. A torn last line (a crash while appending)
-  is ended before the next one is added.
-- Blocking file work, meant for a thread.
+- A line that cannot be read is skipped, counted and reported, never fatal. If a crash while appending left a torn last
+  line, the next append ends that line first.
+- All methods block on file I/O and are called in a thread (`exists` is fast enough for the event loop).
 """
 
 import os
@@ -25,16 +25,16 @@ PRIVATE_FOLDER = 0o700
 
 @dataclass(frozen=True, slots=True)
 class MirrorReading:
-    """What a mirror says."""
+    """What could be read of a mirror."""
 
     messages: tuple[NewMessage, ...]
     unreadable: int
-    """Lines that are not a message."""
+    """Lines that are not valid messages."""
     exists: bool
 
 
 class Mirror:
-    """The folder of all mirrors."""
+    """The folder that holds the mirrors of all sessions."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -43,11 +43,11 @@ class Mirror:
         return self.folder / f"{checked_session_id(session_id)}.jsonl"
 
     def exists(self, session_id: str) -> bool:
-        """Whether there is a file. Quick enough for the loop."""
+        """Whether the session has a mirror. Fast enough for the event loop."""
         return self.path(session_id).exists()
 
     def append(self, session_id: str, messages: Iterable[MessageRecord | NewMessage]) -> None:
-        """Add lines at the end."""
+        """Append the lines of these messages."""
         lines = b"".join(line_of(message) for message in messages)
         if not lines:
             return
@@ -59,17 +59,17 @@ class Mirror:
             os.close(file)
 
     def save(self, session_id: str, messages: Sequence[MessageRecord | NewMessage]) -> bool:
-        """Replace the file, unless that would make it shorter; whether it was written."""
+        """Replace the file unless that makes it shorter; return whether it was written."""
         if len(self.read(session_id).messages) > len(messages):
             return False
         self.rewrite(session_id, messages)
         return True
 
     def rewrite(self, session_id: str, messages: Iterable[MessageRecord | NewMessage]) -> None:
-        """Replace the file, be it shorter or not."""
+        """Replace the file, even by a shorter one."""
         path = self.path(session_id)
         self.folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
-        # One name for each session: two who rewrite at once would only have to agree on whose rename is last.
+        # One temporary name per session and process: of two concurrent rewrites, the last rename wins.
         fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
         file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE)
         try:
@@ -83,7 +83,7 @@ class Mirror:
         fresh.replace(path)
 
     def read(self, session_id: str) -> MirrorReading:
-        """All that can be read of it."""
+        """Read every valid message. A missing or unreadable file counts as no mirror."""
         try:
             raw = self.path(session_id).read_bytes()
         except (FileNotFoundError, IsADirectoryError, PermissionError):
@@ -93,16 +93,16 @@ class Mirror:
         return MirrorReading(readable, len(found) - len(readable), exists=True)
 
     def remove(self, session_id: str) -> None:
-        """Forget a session that is pruned."""
+        """Delete the mirror of a pruned session."""
         self.path(session_id).unlink(missing_ok=True)
 
     def session_ids(self) -> list[str]:
-        """Every session that has a mirror."""
+        """The ids of all sessions that have a mirror."""
         return sorted(path.name.removesuffix(".jsonl") for path in self.folder.glob("[!.]*.jsonl"))
 
 
 def line_of(message: MessageRecord | NewMessage) -> bytes:
-    """One message on one line."""
+    """Encode a message as one line; equal messages have equal lines."""
     line: JsonObject = {
         "role": str(message.role),
         "items": list(message.items),
@@ -115,7 +115,7 @@ def line_of(message: MessageRecord | NewMessage) -> bytes:
 
 
 def message_of(line: bytes) -> NewMessage | None:
-    """The message of a line; None for one that is none."""
+    """Decode a line; None if it is not a valid message."""
     try:
         found = decode(line)
     except Undecodable:
@@ -130,7 +130,7 @@ def message_of(line: bytes) -> NewMessage | None:
         [item for item in items if isinstance(item, dict)],
         text if isinstance(text, str) else "",
         response_id if isinstance(response_id, str) else None,
-        # Said at no known time is said at one and the same time: healing must recognise it the next time.
+        # A message without a time gets a fixed one, so that the next healing recognises it.
         float(at) if isinstance(at, int | float) else 0.0,
     )
 

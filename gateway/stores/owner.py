@@ -1,10 +1,10 @@
-"""One gateway for one data folder: a lock that ends with its holder, however it ends.
+"""At most one gateway per data folder: a kernel lock that ends with its process, however the process ends.
 
 Rules:
-- The kernel's lock on an open file is the truth; what the file says of the holder (a line each: pid, command, since
-  when) is only for people. A stale file, a pid that was given to another process since: neither matters.
-- The file is never removed: whoever unlinks a lock file races with the next one who opens it.
-- The descriptor is not inherited: an agent that outlives its gateway holds nothing.
+- The kernel's lock on an open file is the truth. The text in the file (pid, command and start time, one per line) is
+  only for people: a stale file, or a pid that the system has given to another process, does no harm.
+- The file is never removed: unlinking a lock file races with the next process that opens it.
+- The descriptor is not inherited: an agent that outlives its gateway does not hold the lock.
 """
 
 import fcntl
@@ -23,7 +23,7 @@ FACTS_BYTES = 512
 
 @dataclass(frozen=True, slots=True)
 class FolderHolder:
-    """What the lock file says of the process that holds the folder, or held it last."""
+    """What the lock file says about the process that holds the folder, or held it last."""
 
     pid: int | None = None
     command: str = ""
@@ -31,7 +31,7 @@ class FolderHolder:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Of the file's text; whatever is not there or makes no sense stays empty."""
+        """Parse the text of the lock file. A missing or invalid field stays empty."""
         pid, command, since, *_ = [*(line.strip() for line in text.splitlines()), "", "", ""]
         return cls(int(pid) if pid.isascii() and pid.isdigit() else None, command, since)
 
@@ -41,7 +41,7 @@ class FolderHolder:
 
 
 class Ownership:
-    """The right to be the gateway of a data folder, until `release` or the end of the process."""
+    """The exclusive right to serve a data folder, until `release` or the end of the process."""
 
     def __init__(self, path: Path, held: int) -> None:
         self.path = path
@@ -49,7 +49,8 @@ class Ownership:
 
     @classmethod
     def take(cls, folder: Path, *, pid: int, command: str = "", since: str = "") -> Self:
-        """Or `StoreOwned`, at once. `command` and `since` are what others are told who want the folder too."""
+        """Take the lock or raise `StoreOwned`, without waiting. `command` and `since` are shown to processes that are
+        refused."""
         folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
         path = folder / NAME
         held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
@@ -67,7 +68,7 @@ class Ownership:
         return cls(path, held)
 
     def release(self) -> None:
-        """A second call does nothing."""
+        """Release the lock. A second call does nothing."""
         if self._held is not None:
             os.close(self._held)
             self._held = None
@@ -82,13 +83,13 @@ class Ownership:
 
 
 def check_alone(folder: Path) -> None:
-    """Raise `StoreOwned` where a gateway works there now. Makes nothing."""
+    """Raise `StoreOwned` if a gateway is using the folder. Creates no file."""
     if (folder / NAME).exists():
         Ownership.take(folder, pid=os.getpid()).release()
 
 
 def last_holder(folder: Path) -> FolderHolder:
-    """Who holds the folder, or held it last: a hint for clients."""
+    """The process that holds the folder or held it last, as the lock file says; clients use it as a hint."""
     try:
         return FolderHolder.parse((folder / NAME).read_text(encoding="utf-8", errors="replace")[:FACTS_BYTES])
     except OSError:
@@ -96,5 +97,5 @@ def last_holder(folder: Path) -> FolderHolder:
 
 
 def _holder_in(held: int) -> FolderHolder:
-    """What the holder wrote, if it has come to that."""
+    """Read the holder's facts; they are empty if the holder has not written them yet."""
     return FolderHolder.parse(os.pread(held, FACTS_BYTES, 0).decode(errors="replace"))

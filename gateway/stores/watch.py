@@ -1,26 +1,28 @@
-"""Who is told how writing goes. Must not wait.
+"""The port through which a store reports writes. Its methods must not block.
 
-Rules: called by the thread that writes; only `StoreBusy`, which never gets there, by the thread that was refused."""
+Rules: the writer thread calls it. Exception: `StoreBusy` is reported by the thread that was refused, because the job
+never reaches the writer.
+"""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 
 class StoreWatch(Protocol):
-    """Counts."""
+    """Receives counts and waits of writes, for metrics."""
 
     def stored(self, waits: Sequence[float]) -> None:
-        """Writes that became durable by one sync, each with the seconds since it was handed over."""
+        """Writes that one sync made durable; for each, the seconds from its submission."""
 
     def failed(self, kind: str, count: int) -> None:
-        """Writes that were not stored, and why."""
+        """`count` writes were not stored; `kind` is the name of the error class."""
 
 
 class NoStoreWatch:
-    """Nobody counts."""
+    """A `StoreWatch` that does nothing."""
 
     def stored(self, waits: Sequence[float]) -> None:
-        """Nobody counts."""
+        pass
 
     def failed(self, kind: str, count: int) -> None:
-        """Nobody counts."""
+        pass

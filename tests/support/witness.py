@@ -91,7 +91,7 @@ def open_files(pid: int | None = None) -> dict[int, str]:
 
 
 def environment(pid: int) -> dict[str, str]:
-    """The environment that a process was started with; empty where it is hidden from its own user, as that of relays."""
+    """The environment that a process was started with; empty where its own user may not see it (relays)."""
     try:
         raw = Path(f"/proc/{pid}/environ").read_bytes()
     except PermissionError:

@@ -1,11 +1,10 @@
-"""The slash commands of every chat face, one file each with a `COMMAND`. Adding one is adding a file here, or an entry
-point outside.
+"""The slash commands, one file each with a `COMMAND`. A new command needs one file here, or an entry point elsewhere.
 
 Rules:
-- `load()` is called once, by whoever composes the gateway. Nothing is registered by importing.
-- A package from outside offers commands through the entry point group `ostler.commands`. One that does not load, or
-  that takes a name which is taken, is an error with its name in it, not a command less.
-- A command speaks to its `Call` and to nothing else: it knows no face, and every face can run it.
+- The composition root calls `load()` once. Importing registers nothing.
+- Other packages offer commands through the entry point group `ostler.commands`. A command that does not load, or whose
+  name is taken, is an error that names it; it is not skipped.
+- A command uses its `CommandCall` only. It knows no chat surface, so every surface can run it.
 """
 
 import importlib
@@ -21,7 +20,7 @@ NOT_COMMANDS = frozenset({"registry"})
 
 @cache
 def load() -> Registry:
-    """Every command there is. It looks once in a process, as for providers."""
+    """All commands, ours and those of entry points. Cached per process, as for providers."""
     found = [name for _, name, _ in pkgutil.iter_modules(__path__) if name not in NOT_COMMANDS]
     modules = [importlib.import_module(f"{__name__}.{name}") for name in found]
     ours = [_checked(module.__name__, module.COMMAND) for module in modules]

@@ -5,7 +5,7 @@ from ostler.gateway.chat.permission import decide
 
 
 async def run(call: CommandCall) -> CommandReply:
-    """The oldest question, or the one that is named."""
+    """Allow the oldest open permission request, or the named ones."""
     return CommandReply(decide(call.conversation, call.args, allow=True))
 
 

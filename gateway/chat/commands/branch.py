@@ -12,7 +12,7 @@ SUFFIX = "(branch)"
 
 
 async def run(call: CommandCall) -> CommandReply:
-    """Copy, name, switch. A title that is taken is found out before anything is made."""
+    """Copy, name and switch. A title that is taken is refused before the copy is made."""
     conversation, session = call.conversation, call.conversation.session
     if session is None or not session.message_count:
         return CommandReply("There is no history to branch from.")
@@ -30,7 +30,7 @@ async def run(call: CommandCall) -> CommandReply:
 
 
 async def wanted_title(call: CommandCall, session: SessionRecord) -> str | None:
-    """The name that was given; else one after the original, which must not look like its continuation."""
+    """The given title; else the title of the original with a suffix, so that it does not look like its continuation."""
     store, owner = call.conversation.store, session.owner
     if not call.args:
         return None if session.title is None else await store.next_title(f"{session.title} {SUFFIX}", owner=owner)

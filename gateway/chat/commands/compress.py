@@ -1,9 +1,9 @@
-"""`/compress`: let the agent sum up what was said, and go on in a session that begins with the summary.
+"""`/compress`: have the agent summarise the conversation, and continue in a session that begins with the summary.
 
 Rules:
-- Exactly one prompt, in the session's own agent, which knows the conversation. It leaves nothing in the transcript.
-- The session that begins has the summary and the last turns as they were; the old one ends, whole and searchable. That
-  is one step in the store: whatever fails before it has changed and told nothing.
+- Exactly one prompt is sent, to the session's own agent, which knows the conversation. The transcript does not show it.
+- The new session has the summary and the last turns unchanged; the old session ends, complete and searchable. Both
+  happen in one step in the store: a failure before it changes nothing and notifies no observer.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ KEPT = "This session goes on as it was."
 
 
 async def run(call: CommandCall) -> CommandReply:
-    """Sum up and switch; or say why not."""
+    """Summarise and switch, or reply why not."""
     conversation, session = call.conversation, call.conversation.session
     if call.args not in {"", PREVIEW}:
         return CommandReply(f"Use /compress, or /compress {PREVIEW} to see what it would do.")
@@ -58,7 +58,8 @@ async def run(call: CommandCall) -> CommandReply:
 async def begin_from(
     call: CommandCall, session: SessionRecord, summary: str, kept: Sequence[MessageRecord], behind: int
 ) -> SessionRecord:
-    """The child, which the key leads to from now on, in one step. What was added `behind` what was summed up stays."""
+    """Create the child session and lead the key to it, in one step. Messages added after message `behind` are carried
+    over."""
     item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": summary}]}
     opening = NewMessage(Role.SYSTEM, [item], HEADING + summary.strip())
     return await call.conversation.store.derive_session(
@@ -71,7 +72,8 @@ async def begin_from(
 
 
 async def name_child(call: CommandCall, session: SessionRecord, child: SessionRecord) -> str:
-    """The next title of the lineage. The session works without it, so a failure is only told."""
+    """Give the child the next title of the lineage. The session works without a title, so a failure is only
+    reported."""
     if session.title is None:
         return name_of(child)
     store = call.conversation.store
@@ -84,7 +86,7 @@ async def name_child(call: CommandCall, session: SessionRecord, child: SessionRe
 
 
 def plan(parted: Cut) -> str:
-    """What would be done."""
+    """The reply to `--preview`."""
     size = sum(len(message.text) for message in parted.old)
     return (
         f"{counted(len(parted.old), 'message')} with {counted(size, 'character')} would be summed up,"
@@ -93,7 +95,7 @@ def plan(parted: Cut) -> str:
 
 
 def why(outcome: TurnOutcome) -> str:
-    """The agent's reason."""
+    """Why there is no summary."""
     if outcome.status is TurnStatus.COMPLETED:
         return "the agent said nothing"
     return outcome.message or {TurnStatus.CANCELLED: "it was stopped"}.get(outcome.status, outcome.reason)

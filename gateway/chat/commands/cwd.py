@@ -1,4 +1,4 @@
-"""`/cwd`: where the agent works. A change takes effect with the next message; the history goes along."""
+"""`/cwd`: show or change the agent's working directory. A change applies from the next message; the history is kept."""
 
 from ostler.gateway.chat.commands.registry import ChatCommand, CommandCall, CommandReply
 from ostler.gateway.chat.session_lookup import words_of

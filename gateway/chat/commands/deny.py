@@ -1,11 +1,11 @@
-"""`/deny`: do not let the agent do what it asked for. The turn goes on without."""
+"""`/deny`: refuse what the agent asked to do. The turn goes on without it."""
 
 from ostler.gateway.chat.commands.registry import ChatCommand, CommandCall, CommandReply
 from ostler.gateway.chat.permission import decide
 
 
 async def run(call: CommandCall) -> CommandReply:
-    """The oldest question, or the one that is named."""
+    """Deny the oldest open permission request, or the named ones."""
     return CommandReply(decide(call.conversation, call.args, allow=False))
 
 

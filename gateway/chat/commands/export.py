@@ -1,4 +1,4 @@
-"""`/export`: this session's transcript, to take away."""
+"""`/export`: the transcript of this session, as Markdown or JSON lines."""
 
 from ostler.gateway.chat.commands.registry import ChatCommand, CommandCall, CommandReply
 from ostler.gateway.chat.exports import FORMATS
@@ -7,7 +7,7 @@ USUAL = "markdown"
 
 
 async def run(call: CommandCall) -> CommandReply:
-    """The whole of it, in the reply."""
+    """Reply with the whole transcript."""
     make = FORMATS.get(call.args.lower() or USUAL)
     if make is None:
         return CommandReply(f"Use /export FORMAT with one of {', '.join(FORMATS)}.")

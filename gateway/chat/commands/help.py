@@ -1,10 +1,10 @@
-"""`/help`: every command there is, from the same registry that runs them."""
+"""`/help`: list the commands, from the registry that runs them."""
 
 from ostler.gateway.chat.commands.registry import ChatCommand, CommandCall, CommandReply
 
 
 async def run(call: CommandCall) -> CommandReply:
-    """All of them, or one."""
+    """List all commands, or explain one."""
     name = call.args.lstrip("/").lower()
     if not name:
         return CommandReply("\n".join(line(command) for command in call.commands))
@@ -13,7 +13,7 @@ async def run(call: CommandCall) -> CommandReply:
 
 
 def line(command: ChatCommand) -> str:
-    """One command for a person."""
+    """The help line of one command."""
     usage = f" {command.usage}" if command.usage else ""
     also = f" (also {', '.join(f'/{name}' for name in command.aliases)})" if command.aliases else ""
     return f"/{command.name}{usage}: {command.summary}{also}"

@@ -1,4 +1,4 @@
-"""`/history`: what was said in this session, the newest at the end."""
+"""`/history`: the last messages of this session, the newest at the end."""
 
 from ostler.gateway.chat.commands.registry import ChatCommand, CommandCall, CommandReply
 from ostler.gateway.chat.lists import counted, message_lines
@@ -8,7 +8,7 @@ MOST = 200
 
 
 async def run(call: CommandCall) -> CommandReply:
-    """The last messages."""
+    """Show the last N messages."""
     wanted = call.args or str(USUAL)
     if not (wanted.isascii() and wanted.isdigit()) or not int(wanted[:9]):
         return CommandReply("Use /history N with N messages, 1 or more.")

@@ -1,11 +1,11 @@
-"""`/model`: which agent and model answers. A change takes effect with the next message; the history goes along."""
+"""`/model`: show or change the agent and model. A change applies from the next message; the history is kept."""
 
 from ostler.gateway.chat.commands.registry import ChatCommand, CommandCall, CommandReply
 from ostler.gateway.chat.naming import model_named
 
 
 async def run(call: CommandCall) -> CommandReply:
-    """Show it and what there is, or change it."""
+    """Show the model and the choices, or change it."""
     conversation, models = call.conversation, call.conversation.hall.places.models
     if not call.args:
         key = await conversation.transport_key()

@@ -1,10 +1,10 @@
-"""`/new`: leave what was said behind and begin with an empty session."""
+"""`/new`: end this session and begin an empty one."""
 
 from ostler.gateway.chat.commands.registry import ChatCommand, CommandCall, CommandReply
 
 
 async def run(call: CommandCall) -> CommandReply:
-    """End the session and begin another one, whatever the agent is doing."""
+    """End the session, even while a turn is running, and begin a new one."""
     conversation = call.conversation
     left = conversation.session
     fresh = await conversation.start_over()

@@ -1,11 +1,11 @@
-"""What a slash command is, how one is read out of a message, and which ones there are.
+"""The type of slash commands, their syntax, and the registry.
 
 Rules:
 - A message is a command if it begins with a slash and a word. A slash further inside is text, and so is a path such as
-  `/etc/hosts`: a word ends with white space, or with `@name`, by which group chats address one of several bots.
-- A word that no command has is answered with the nearest one that there is. It is never sent to the agent.
-- Commands of one conversation run one after another with its messages. One that `overtakes` runs at once, beside them:
-  it is for looking and for stopping, and changes nothing that another could be in the middle of.
+  `/etc/hosts`: the word ends at white space, or at `@name`, by which group chats address one of several bots.
+- An unknown command is answered with the nearest known one. It is never sent to the agent.
+- Commands and messages of one conversation run one after another. A command that `overtakes` runs at once: it only
+  reads or stops, and changes nothing that another command may be in the middle of changing.
 """
 
 import re
@@ -22,7 +22,7 @@ CALLED = re.compile(r"/([A-Za-z][A-Za-z0-9_-]*)(?:@\S+)?(?:\s+(.*))?", re.DOTALL
 
 
 class CommandKind(StrEnum):
-    """What an answer of a face is."""
+    """The kind of a reply from a chat surface."""
 
     ANSWER = "answer"
     COMMAND = "command"
@@ -31,29 +31,30 @@ class CommandKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CommandReply:
-    """What a command says."""
+    """The result of a command."""
 
     text: str
     items: tuple[JsonObject, ...] = ()
-    """The same for programs, where there is more to say than the text."""
+    """The same for programs, with facts that the text leaves out."""
     kind: CommandKind = CommandKind.COMMAND
     ask: Question | None = None
-    """A question to put to the agent now, in the conversation's session: its answer comes in place of this reply."""
+    """Prompt the agent with this question now, in the conversation's session; its answer takes the place of this
+    reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandWords:
-    """A command as somebody wrote it."""
+    """A command as the user typed it."""
 
     name: str
     """In lower case, without the slash."""
     args: str
-    """What stands behind it, trimmed."""
+    """The text after the name, trimmed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandCall:
-    """One use of a command."""
+    """One invocation of a command."""
 
     words: CommandWords
     conversation: ChatConversation
@@ -61,32 +62,32 @@ class CommandCall:
 
     @property
     def args(self) -> str:
-        """What stands behind the command's name, trimmed."""
+        """The text after the command's name, trimmed."""
         return self.words.args
 
 
 @dataclass(frozen=True, slots=True)
 class ChatCommand:
-    """A slash command. What it refuses it raises, as a `Refused`: the face says it to the person."""
+    """A slash command. `run` may raise `RequestRefused`; the frontend shows its text to the user."""
 
     name: str
     summary: str
     """One line for /help."""
     run: Callable[[CommandCall], Awaitable[CommandReply]]
     usage: str = ""
-    """The arguments, as in `[N]`."""
+    """The arguments, for example `[N]`."""
     aliases: tuple[str, ...] = ()
     overtakes: bool = False
     asks: bool = False
-    """Whether it may put an agent to work."""
+    """Whether the command may prompt an agent."""
 
 
 class BadCommand(TypeError):
-    """A module or an entry point that should name a command and does not, or a name that is taken."""
+    """A module or entry point does not provide a command, or the command's name is taken."""
 
 
 class Registry:
-    """All commands."""
+    """All commands, by name and alias."""
 
     def __init__(self, commands: Iterable[ChatCommand]) -> None:
         self._commands = sorted(commands, key=lambda command: command.name)
@@ -101,32 +102,33 @@ class Registry:
         return iter(self._commands)
 
     def asks(self, words: CommandWords | None) -> bool:
-        """Whether an agent may be put to work by this: by text, or by a command that asks."""
+        """Whether the message may prompt an agent: text does, and so do commands with `asks`. `words` is None for
+        text."""
         command = None if words is None else self.find(words.name)
         return words is None or (command is not None and command.asks)
 
     @property
     def names(self) -> list[str]:
-        """Every word that is understood, aliases too."""
+        """All names and aliases."""
         return sorted(self._names)
 
     def find(self, name: str) -> ChatCommand | None:
-        """The command of this name or alias."""
+        """The command with this name or alias."""
         return self._names.get(name)
 
     def nearest(self, name: str) -> str | None:
-        """The name that may have been meant."""
+        """The known name that is most similar, to suggest it."""
         close = get_close_matches(name, self._names, n=1, cutoff=0.5)
         return close[0] if close else next((known for known in self.names if known.startswith(name)), None)
 
     def unknown(self, name: str) -> str:
-        """What to say about a word that no command has."""
+        """The reply to an unknown command."""
         near = self.nearest(name)
         hint = f"did you mean /{near}? " if near else ""
         return f"There is no command /{name}; {hint}/help lists them all. Nothing was sent to the agent."
 
 
 def parse(text: str) -> CommandWords | None:
-    """The command that a message is; None for text."""
+    """Parse a message as a command; None for text."""
     found = CALLED.fullmatch(text.strip())
     return None if found is None else CommandWords(found[1].lower(), (found[2] or "").strip())

@@ -1,4 +1,4 @@
-"""`/resume`: go on with an earlier session, also one that only a mirror remembers. Alone it lists those with titles."""
+"""`/resume`: continue an earlier session, even one with only a mirror left. Without arguments, list titled ones."""
 
 import logging
 
@@ -19,7 +19,7 @@ HINT = (
 
 
 async def run(call: CommandCall) -> CommandReply:
-    """Switch; or say why not, with nothing changed."""
+    """Switch to the session, or reply why not; in that case nothing is changed."""
     conversation, words = call.conversation, words_of(call.args)
     if not words.text:
         return await listing(call)
@@ -37,7 +37,7 @@ async def run(call: CommandCall) -> CommandReply:
 
 
 async def holding(call: CommandCall, session: SessionRecord) -> str:
-    """How much of the person is there. The switch is made by now, so what cannot be read is left out."""
+    """How many messages of the user the session has. The switch is already made, so a failed count is only left out."""
     try:
         said = (await call.conversation.store.counts(session.id)).users
     except StoreError as error:
@@ -47,7 +47,7 @@ async def holding(call: CommandCall, session: SessionRecord) -> str:
 
 
 async def listing(call: CommandCall) -> CommandReply:
-    """What can be resumed by its title."""
+    """List the sessions that have a title, and remember their numbers."""
     conversation = call.conversation
     found = await titled(call)
     await remember_list(conversation, found)
@@ -64,14 +64,15 @@ async def listing(call: CommandCall) -> CommandReply:
 
 
 async def titled(call: CommandCall) -> list[SessionRecord]:
-    """The last active first, each conversation once: what was compressed lives on under its next title."""
+    """Sessions with a title, the last active first. A compressed session is left out: its continuation has the next
+    title."""
     conversation = call.conversation
     found = await conversation.store.list_sessions(visible_sessions(conversation, titled=True), limit=LOOKED_AT)
     return [session for session in found if session.end_reason != EndReason.COMPRESSION][:MOST]
 
 
 def rows(sessions: list[SessionRecord]) -> tuple[dict[str, object], ...]:
-    """The same for programs."""
+    """The list for programs."""
     return tuple({"type": "session", "id": session.id, "title": session.title} for session in sessions)
 
 

@@ -1,4 +1,4 @@
-"""`/retry`: ask the last question once more. The old answer stays stored, out of the conversation."""
+"""`/retry`: ask the last question again. The old answer stays stored, outside the transcript."""
 
 from ostler.gateway.chat.commands.registry import ChatCommand, CommandCall, CommandReply
 from ostler.gateway.chat.question import question_of
@@ -6,7 +6,8 @@ from ostler.gateway.chat.rewinding import questions
 
 
 async def run(call: CommandCall) -> CommandReply:
-    """The very same parts. The turn itself puts the old answer away, before the agent hears the question."""
+    """Prompt with the stored parts of the question. The turn itself removes the old answer before it prompts the
+    agent."""
     conversation = call.conversation
     conversation.check_quiet()
     session = conversation.session

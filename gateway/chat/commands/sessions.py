@@ -1,4 +1,4 @@
-"""`/sessions`: the sessions of this place, the last active first; with words, where they were said."""
+"""`/sessions`: the visible sessions, the last active first; with words, the messages that contain them."""
 
 from ostler.gateway.chat.commands.registry import ChatCommand, CommandCall, CommandReply
 from ostler.gateway.chat.lists import LINE, session_lines, short
@@ -9,7 +9,7 @@ MOST = 20
 
 
 async def run(call: CommandCall) -> CommandReply:
-    """All, or a search."""
+    """List the sessions, or search them if there are arguments."""
     conversation, here = call.conversation, call.conversation.session
     if call.args:
         return await search(call)
@@ -28,7 +28,7 @@ async def run(call: CommandCall) -> CommandReply:
 
 
 async def search(call: CommandCall) -> CommandReply:
-    """Messages with these words. What was taken back is not found, what was summarised is."""
+    """Messages that contain these words. Undone messages are not found; summarised ones are."""
     hits = await call.conversation.store.search(call.args, visible_sessions(call.conversation), limit=MOST)
     if not hits:
         return CommandReply(f"Nothing is found for {short(call.args, 100)!r}.")
@@ -37,7 +37,7 @@ async def search(call: CommandCall) -> CommandReply:
 
 
 def hit_line(hit: SearchHit) -> str:
-    """Where it was said, and the place of the text."""
+    """The session, the speaker and the excerpt of one hit."""
     return f"{hit.title or hit.session_id}, {hit.role}: {short(hit.snippet, LINE)}"
 
 

@@ -1,4 +1,4 @@
-"""`/status`: where this conversation stands."""
+"""`/status`: the state of this conversation."""
 
 from ostler.gateway.chat.commands.registry import ChatCommand, CommandCall, CommandReply
 from ostler.gateway.chat.lists import ago, counted
@@ -6,7 +6,7 @@ from ostler.wire.json import JsonObject
 
 
 async def run(call: CommandCall) -> CommandReply:
-    """Session, model, what runs."""
+    """Show session, model, directory, and whether the agent is working."""
     conversation = call.conversation
     key = await conversation.transport_key()
     session, at_work = conversation.session, conversation.at_work
@@ -31,7 +31,7 @@ async def run(call: CommandCall) -> CommandReply:
 
 
 def waiting(call: CommandCall) -> list[str]:
-    """What the agent waits for."""
+    """A line for each open permission request."""
     at_work = call.conversation.at_work
     asked = at_work.pending_permissions() if at_work else []
     return [f"Waits for permission: {permission.title} (/approve, /approve always or /deny)" for permission in asked]

@@ -1,11 +1,11 @@
-"""`/title`: what this session is called. A title is found by `/resume`."""
+"""`/title`: show or set the title of this session. `/resume` finds sessions by title."""
 
 from ostler.gateway.chat.commands.registry import ChatCommand, CommandCall, CommandReply
 from ostler.gateway.chat.session_lookup import words_of
 
 
 async def run(call: CommandCall) -> CommandReply:
-    """Show it, or set it. What is no title, or another session's, is refused by the store."""
+    """Show or set it. The store refuses an invalid title, or one that another session has."""
     conversation = call.conversation
     if not call.args:
         session = conversation.session

@@ -1,4 +1,4 @@
-"""`/undo`: take back the last turns. They stay stored, out of the conversation and out of search."""
+"""`/undo`: take back the last turns. They stay stored, outside the transcript and the search."""
 
 from ostler.gateway.chat.commands.registry import ChatCommand, CommandCall, CommandReply
 from ostler.gateway.chat.exclusive import exclusive
@@ -9,7 +9,7 @@ NOTHING = "There is nothing to take back."
 
 
 async def run(call: CommandCall) -> CommandReply:
-    """One turn, or as many as there are."""
+    """Take back N turns, or all if there are fewer."""
     conversation, turns = call.conversation, turns_wanted(call.args)
     if turns is None:
         return CommandReply("Use /undo N with a whole number of turns. Nothing was changed.")

@@ -1,1 +1,5 @@
-"""When a conversation begins anew by itself: `policy.py` decides, `policies.py` knows platforms, `expiry.py` acts."""
+"""Automatic resets: when a session ends by itself and a new one begins.
+
+Imports `turns`, `config` and `model`. `policy.py` decides, `policies.py` reads the settings of each platform,
+`expiry.py` ends sessions, `retention.py` deletes them.
+"""

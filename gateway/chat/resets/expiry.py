@@ -1,14 +1,14 @@
-"""Sessions that are over although nobody has said anything since: found by a timer, ended once.
+"""Ends sessions whose reset policy says they are over, on a timer, without a new message.
 
 Rules:
-- Each is finalised once: ended with its reason, its seat given back, its transcript told, then marked, durably. The
-  mark is what keeps a later pass, and the next life of the gateway, from doing it again.
-- A session with a running or waiting turn is not over, whatever the clock says. Neither is one that somebody has used
-  or gone back to since the pass began: a pass may be long, so each is looked at again when it is its turn.
-- One that cannot be finalised costs the others nothing. After `PATIENCE` passes it is marked all the same, with a
-  warning: what fails three times would fail for ever.
-- A pass also closes the function calls that their clients never answered, also those of an earlier life.
-- The clock on the wall is asked, never waited for: it may step. The timer only says how often.
+- Each session is finalised once: it is ended with its reason, its seat is given back, observers get its transcript, and
+  then it is marked, durably. The mark keeps later passes, and the gateway after a restart, from doing it again.
+- A session with a running or queued turn is not over, even if the clock says so. Nor is a session that was used or
+  resumed since the pass began: a pass may be long, so each session is read again when its turn comes.
+- A session that cannot be finalised does not hold up the others. After `PATIENCE` passes it is marked nevertheless,
+  with a warning: a step that failed three times would always fail.
+- A pass also expires the function calls that clients never answered, including those from before a restart.
+- The wall clock is read, never slept on: it may jump. The timer only sets how often a pass runs.
 """
 
 import logging
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class Expiry:
-    """Made once, by `app.py`, which lets it `run`."""
+    """The loop that expires sessions. Created once, by `app.py`, which runs it."""
 
     def __init__(self, sessions: Sessions, policies: Policies, every: float, loops: Loops | None = None) -> None:
         self._loops = Loops() if loops is None else loops
@@ -37,11 +37,11 @@ class Expiry:
         self._failures: dict[str, int] = {}
 
     async def run(self) -> None:
-        """A pass from time to time, for ever."""
+        """Run a pass every `every` seconds."""
         await self._loops.add("the search for sessions that are over").repeat(lambda: self._every, self.check)
 
     async def check(self) -> int:
-        """One pass. How many sessions were finalised."""
+        """Run one pass; return how many sessions were finalised."""
         done, now = 0, self._house.wall()
         for call in await self._store.expire_parked(now):
             log.debug("call %s of session %s was never answered by its client", call.call_id, call.session_id)
@@ -56,7 +56,7 @@ class Expiry:
     async def _try(self, session: SessionRecord, policy: Policy, now: float) -> bool:
         try:
             done = await self._finalize(await self._store.get_session(session.id), policy, now)
-        except Exception as error:  # noqa: BLE001 - whatever a witness or the store raises is counted and told below
+        except Exception as error:  # noqa: BLE001 - errors of an observer or the store are counted and logged below
             return await self._failed(session, error)
         self._failures.pop(session.id, None)
         return done
@@ -70,7 +70,7 @@ class Expiry:
         if session.live and not await self._store.end_session(session.id, reason):
             return False
         if self._busy(session.id):
-            # A message came in while the end was written. It was first: it belongs to a session that lives.
+            # A message arrived while the end was being written. It came first, so its session must be live.
             await self._store.reopen_session(session.id)
             return False
         at_work = self._sessions.find(session.id)

@@ -1,4 +1,4 @@
-"""The policy of each platform, from the settings: what a platform says beats the default, in both directions."""
+"""The reset policy of each platform, from the settings. A platform's setting overrides the default, on or off."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,33 +15,33 @@ LOCALTIME = Path("/etc/localtime")
 
 @dataclass(frozen=True, slots=True)
 class PlatformGroup:
-    """The platforms that one policy holds for."""
+    """The platforms that share one policy."""
 
     policy: Policy
     only: str | None = None
-    """This platform; None: all but `besides`."""
+    """This platform only; None means all but `besides`."""
     besides: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """All of them."""
+    """The default policy and those of single platforms."""
 
     default: Policy
     platforms: Mapping[str, Policy]
 
     def of(self, platform: str | None) -> Policy:
-        """The one that holds there."""
+        """The policy of a platform."""
         return self.platforms.get(platform or "", self.default)
 
     def groups(self) -> list[PlatformGroup]:
-        """Every platform in one of them."""
+        """All platforms, each in exactly one group."""
         named = [PlatformGroup(policy, only=name) for name, policy in self.platforms.items()]
         return [PlatformGroup(self.default, besides=tuple(self.platforms)), *named]
 
 
 def policies_of(settings: ResetSettings, environ: Mapping[str, str]) -> Policies:
-    """Checked here, so that a mistake stops the start and not the first reset."""
+    """Build the policies. An invalid setting raises `ConfigError` at start-up, not at the first reset."""
     zone = zone_of(settings.timezone, environ)
     default = _policy(settings, ResetOverride(), zone, "resets.mode", tells=settings.notify)
     platforms = {
@@ -52,7 +52,7 @@ def policies_of(settings: ResetSettings, environ: Mapping[str, str]) -> Policies
 
 
 def zone_of(name: str, environ: Mapping[str, str]) -> tzinfo:
-    """The zone of this name; "" is that of the machine."""
+    """The time zone of this name; "" is that of the machine."""
     wanted = name or environ.get("TZ", "").lstrip(":")
     try:
         if wanted:

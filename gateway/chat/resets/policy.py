@@ -1,12 +1,12 @@
-"""When a session is over by itself. A value machine: times go in, a reason or nothing comes out.
+"""Decides when a session is over by itself. Pure: times in, a reason or None out.
 
 Rules:
 - Idle: over when now is *later* than the last activity plus the idle time. Daily: over when the last activity lies
-  *before* the most recent boundary, which is one hour of the day on the clock of one zone. Both: whichever was first
-  names the reason.
-- There is exactly one boundary in each day of the zone. Where the hour is skipped (clocks go forward) it is the moment
-  of the change; where it comes twice (clocks go back) it is the first one.
-- A clock that stepped back makes nothing older.
+  *before* the most recent boundary, which is a fixed hour of the day in one time zone. Both: the earlier one names the
+  reason.
+- There is exactly one boundary in each day of the zone. If the hour is skipped (clocks go forward), it is the moment of
+  the change; if it occurs twice (clocks go back), it is the first.
+- A clock that steps back makes no session older.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from ostler.gateway.model.records import EndReason
 
 
 class Mode(StrEnum):
-    """Which of the two holds."""
+    """Which of the two conditions apply."""
 
     NONE = "none"
     IDLE = "idle"
@@ -27,23 +27,23 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Of one platform."""
+    """The reset policy of one platform."""
 
     mode: Mode
     idle: float
-    """Seconds."""
+    """Seconds without activity after which a session is over."""
     at_hour: int
     zone: tzinfo
     tells: bool = True
-    """Whether the person is told that the session began anew."""
+    """Whether the user is told that a new session began."""
 
     def verdict(self, last_active: float, now: float) -> EndReason | None:
-        """Why a session that was last active then is over now; None while it is not."""
+        """The reason why a session with this last activity is over now; None if it is not."""
         reasons = [(moment, reason) for moment, reason in self._ends(last_active) if self._passed(reason, moment, now)]
         return min(reasons)[1] if reasons else None
 
     def over_before(self, now: float) -> float | None:
-        """Every session whose last activity lies before this is over now, and no other; None: none is."""
+        """The time before which a last activity means that the session is over now; None if no session is."""
         edges = []
         if self.mode in (Mode.IDLE, Mode.BOTH):
             edges.append(now - self.idle)
@@ -65,7 +65,7 @@ class Policy:
 
 
 def next_boundary(after: float, at_hour: int, zone: tzinfo) -> float:
-    """The first boundary that is later."""
+    """The first boundary after `after`."""
     day = datetime.fromtimestamp(after, zone)
     while (moment := boundary_of(day, at_hour)) <= after:
         day = _noon(day) + timedelta(days=1)
@@ -73,7 +73,7 @@ def next_boundary(after: float, at_hour: int, zone: tzinfo) -> float:
 
 
 def latest_boundary(until: float, at_hour: int, zone: tzinfo) -> float:
-    """The last boundary that is not later."""
+    """The last boundary at or before `until`."""
     day = datetime.fromtimestamp(until, zone)
     while (moment := boundary_of(day, at_hour)) > until:
         day = _noon(day) - timedelta(days=1)
@@ -81,11 +81,11 @@ def latest_boundary(until: float, at_hour: int, zone: tzinfo) -> float:
 
 
 def boundary_of(day: datetime, at_hour: int) -> float:
-    """The boundary in the day of this moment. `fold=0` reads an hour that is skipped by the clock before the change,
-    which makes it the change itself, and takes the first of two."""
+    """The boundary on the day of this moment. With `fold=0`, a skipped hour is read with the offset before the change,
+    which gives the moment of the change, and of a repeated hour the first is taken."""
     return day.replace(hour=at_hour, minute=0, second=0, microsecond=0, fold=0).timestamp()
 
 
 def _noon(day: datetime) -> datetime:
-    """A moment of the day from which a day's step never leaves out a day or takes one twice."""
+    """Noon of the day: a step of one day from noon never skips a day or hits one twice."""
     return day.replace(hour=12, minute=0, second=0, microsecond=0, fold=0)

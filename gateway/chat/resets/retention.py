@@ -1,11 +1,11 @@
-"""Sessions that nothing leads to are ended, and deleted when they were not used for long.
+"""Ends sessions that can no longer be reached, and deletes sessions that were unused for long.
 
 Rules:
-- Nothing leads to a session of the API once its conversation was deleted, its responses were deleted or evicted, and
-  the process holds no seat for it: no request can name it. Sessions of chat faces can be gone back to, so they are
-  deleted only where `retention.ended` says so, and only after they have ended.
-- A session that was asked for with `store: false` is erased as soon as nothing of it is needed any more; the others end
-  then, and are deleted after `retention.unreachable`.
+- A session of the API is unreachable when its conversation was deleted, its responses were deleted or evicted, and the
+  process holds no seat for it: no request can name it. Sessions of chat surfaces can be resumed, so they are deleted
+  only if `retention.ended` is set, and only after they have ended.
+- A session of a `store: false` request is erased as soon as it is unreachable; other unreachable sessions end then, and
+  are deleted after `retention.unreachable`.
 - A session that the process uses is never touched.
 """
 
@@ -19,11 +19,12 @@ from ostler.metrics.loops import Loops
 log = logging.getLogger(__name__)
 AT_ONCE = 100
 TIDY_EVERY = 86_400.0
-"""Seconds, at least, between two times that the index of words is rid of what was deleted: it is work for a second."""
+"""Minimum seconds between two merges of the full-text index, which remove deleted words from it: a merge takes about 1
+s."""
 
 
 class Retention:
-    """Made once, by `app.py`, which lets it `run`."""
+    """The loop that ends and deletes sessions. Created once, by `app.py`, which runs it."""
 
     def __init__(
         self,
@@ -33,7 +34,7 @@ class Retention:
         forget: Callable[[str], None],
         loops: Loops | None = None,
     ) -> None:
-        """`forget` tells the memory of a session that is gone."""
+        """`forget` tells the memory that an unstored session is gone."""
         self._sessions = sessions
         self._store = sessions.house.store
         self._forget = forget
@@ -44,11 +45,11 @@ class Retention:
         self._loops = Loops() if loops is None else loops
 
     async def run(self) -> None:
-        """A pass from time to time, for ever."""
+        """Run a pass every `every` seconds."""
         await self._loops.add("the search for sessions that nothing leads to").repeat(lambda: self._every, self.check)
 
     async def check(self) -> int:
-        """One pass. How many sessions were deleted."""
+        """Run one pass; return how many sessions were deleted."""
         house, settings, store = self._sessions.house, self._settings, self._store
         now, held = house.wall(), self._sessions.in_use()
         rested = now - house.settings.seat_idle

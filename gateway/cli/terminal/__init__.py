@@ -1,1 +1,1 @@
-"""`ostler chat`: a gateway's chat face in a terminal. A client like any other, which can bring a gateway along."""
+"""`ostler chat`: a terminal client of the sessions API. Uses a running gateway, or starts one in its own process."""

@@ -1,10 +1,10 @@
-"""The conversation in the terminal: a message, its answer as it grows, the next message.
+"""Runs the conversation in the terminal: a message, its answer as it arrives, the next message.
 
 Rules:
-- Ctrl-C while the agent works cancels its turn, not the program; once more, and we stop listening to it. The partial
-  answer is stored like any other. A turn that had not begun when Ctrl-C came is stopped as soon as it has.
-- Ctrl-C while a gateway is waited for ends the wait, and what was typed is in the line again.
-- What the agent asks permission for is put to the person there and then; a script cannot be asked, so it is a no.
+- Ctrl-C while the agent works cancels its turn, not the program; a second one stops listening to the turn. The partial
+  answer is stored like any other. If the turn has not begun when Ctrl-C comes, it is stopped as soon as it begins.
+- Ctrl-C while the client waits for a gateway ends the wait, and the typed text is in the input line again.
+- A permission request is put to the user at once; a script cannot be asked, so its request is denied.
 - The exit code is that of the last answer: 0 good, 1 failed, 130 cancelled.
 """
 
@@ -37,19 +37,19 @@ class TerminalChat:
     crew: TaskOwner
     code: int = GOOD
     _streamed: bool = False
-    """Whether the answer was shown while it grew."""
+    """Whether the answer was shown piece by piece."""
     _stops: int = field(default=0)
     _unsent: bool = False
-    """Whether Ctrl-C came before any gateway had the message."""
+    """Whether Ctrl-C came before any gateway had received the message."""
 
     async def run(self) -> int:
-        """Every message; the exit code."""
+        """Send every message; return the exit code."""
         async for text in self.keyboard.messages():
             await self.answer(text)
         return self.code
 
     async def opened(self, orders: list[str]) -> bool:
-        """Give commands before the conversation begins. Whether each of them was obeyed."""
+        """Send commands before the conversation begins; return whether all succeeded."""
         for order in orders:
             try:
                 said = await self.talk.order(order)
@@ -62,13 +62,13 @@ class TerminalChat:
         return True
 
     async def answer(self, text: str) -> None:
-        """One message and what comes of it."""
+        """Send one message and show its answer."""
         self._streamed, self._stops, self._unsent = False, 0, False
         loop = asyncio.get_running_loop()
         listening = self.crew.start(self._listen(text), "listen to the answer")
         loop.add_signal_handler(signal.SIGINT, self._interrupted, listening)
         await asyncio.wait([listening])
-        # Not removed: without a handler a late Ctrl-C would end the program in the middle of something.
+        # Not removed: without a handler, a late Ctrl-C would end the program at an arbitrary point.
         loop.add_signal_handler(signal.SIGINT, log.debug, "nothing runs that Ctrl-C could end")
         if self._unsent:
             self.code = CANCELLED
@@ -78,7 +78,7 @@ class TerminalChat:
             self.code = CANCELLED
             self.screen.notice("No longer listening; /history shows what was answered.")
         elif isinstance(error := listening.exception(), BrokenPipeError):
-            raise error  # whoever read the answer has seen enough
+            raise error  # the reader of our output has closed the pipe
         self.screen.end_line()
 
     async def _listen(self, text: str) -> None:
@@ -128,7 +128,7 @@ class TerminalChat:
 
     async def _stop(self) -> None:
         try:
-            # Never to a later gateway: there it would stop the next turn.
+            # Only to this gateway: a later one would stop the next turn instead.
             await self.talk.order("/stop", at_once=True)
         except GatewayError as error:
             self.screen.notice(f"The turn cannot be stopped: {error}")
@@ -172,22 +172,22 @@ class TerminalChat:
 
 
 def text_in(part: object) -> str:
-    """Of a notice or of a part."""
+    """The text of a notice or of a content part."""
     return str(part.get("text", "")) if isinstance(part, dict) else ""
 
 
 def message_of(error: object) -> str:
-    """What went wrong."""
+    """The message of an API error."""
     return str(error.get("message", "")) if isinstance(error, dict) else "no reason was given"
 
 
 def reason_of(details: object) -> str:
-    """Why it ended early."""
+    """Why the answer is incomplete."""
     return str(details.get("reason", "")) if isinstance(details, dict) else "no reason was given"
 
 
 def facts_in(arguments: object) -> list[str]:
-    """What an agent asks permission for, a fact a line: the command, the paths, the diff."""
+    """The arguments of a permission request, one per line: the command, the paths, the diff."""
     text = arguments if isinstance(arguments, str) else ""
     try:
         facts = decode(text.encode())
@@ -198,5 +198,5 @@ def facts_in(arguments: object) -> list[str]:
 
 
 def written(value: object) -> str:
-    """As JSON."""
+    """The value encoded as JSON."""
     return encode_line(value)[:-1].decode()

@@ -1,9 +1,9 @@
-"""One use of `ostler chat`, from finding a gateway to the last message.
+"""One run of `ostler chat`, from finding a gateway to the last message.
 
 Rules:
-- Each start has a conversation of its own, at one place for all terminals of a user: so two terminals do not talk into
-  each other, and both may resume what was said in either.
-- SIGTERM and a closed terminal end it in good order, as Ctrl-D does.
+- Each start has a conversation of its own, at one place that all terminals of the user share: terminals do not write
+  into each other's conversation, and each can resume a conversation of another.
+- SIGTERM and a closed terminal end the run in order, as Ctrl-D does.
 """
 
 import asyncio
@@ -29,18 +29,18 @@ PLATFORM = "terminal"
 HANG_UP = (signal.SIGTERM, signal.SIGHUP)
 STDIN = "-"
 SCRIPT_PATIENCE = 60.0
-"""Seconds that a script waits for a gateway that was met and is gone; a person ends the wait with Ctrl-C."""
+"""Seconds that a script waits for a gateway that it has lost; a user ends the wait with Ctrl-C."""
 GREETING = "Enter sends, Alt-Enter begins a line, Ctrl-C stops the agent, Ctrl-D ends; /help lists the commands."
 
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    """The command line."""
+    """The options of the command line."""
 
     once: str | None = None
     lines: bool = False
     resume: str | None = None
-    """Title or id; "" for the last conversation."""
+    """A title or id; "" means the last conversation."""
     model: str | None = None
     cwd: str | None = None
     key: str | None = None
@@ -50,7 +50,7 @@ class ChatOptions:
 
 
 async def sit_down(wishes: ChatOptions, environ: Mapping[str, str]) -> int:
-    """The whole of it; the exit code."""
+    """Run the chat from start to end; return the exit code."""
     loop, hung_up = asyncio.get_running_loop(), asyncio.Event()
     for number in HANG_UP:
         loop.add_signal_handler(number, hang_up, hung_up, asyncio.current_task())
@@ -72,21 +72,21 @@ async def sit_down(wishes: ChatOptions, environ: Mapping[str, str]) -> int:
             return await chat.run()
     except asyncio.CancelledError:
         if not hung_up.is_set():
-            raise  # Ctrl-C before there is a turn to cancel, which the command's exit code tells
+            raise  # Ctrl-C before a turn exists; the command turns it into its exit code
         return FAILED
     finally:
         await crew.disband()
 
 
 def hang_up(told: asyncio.Event, sitting: "asyncio.Task[int] | None") -> None:
-    """End it in good order."""
+    """End the run in order: cancel the task that runs the chat."""
     told.set()
     if sitting is not None:
         sitting.cancel()
 
 
 async def seated(wishes: ChatOptions, environ: Mapping[str, str]) -> Keyboard:
-    """Who talks: a person where both ends are a terminal, else a script."""
+    """The source of messages: the user if input and output are a terminal, else a script."""
     if wishes.once is not None and wishes.once != STDIN:
         return ScriptedInput([wishes.once])
     if wishes.once is None and sys.stdin.isatty() and sys.stdout.isatty():
@@ -100,7 +100,7 @@ async def seated(wishes: ChatOptions, environ: Mapping[str, str]) -> Keyboard:
 
 
 async def orders(wishes: ChatOptions, talk: Talk, place: str) -> list[str]:
-    """What the command line asks for, as commands."""
+    """The commands that the options of the command line stand for."""
     found: list[str] = []
     if wishes.resume is not None:
         found.append(f"/resume {wishes.resume or await latest(talk, place)}")
@@ -112,14 +112,15 @@ async def orders(wishes: ChatOptions, talk: Talk, place: str) -> list[str]:
 
 
 async def latest(talk: Talk, place: str) -> str:
-    """The id of the session that was last active here; a word that /resume answers where there is none."""
+    """The id of the session that was last active at this place; "last" if there is none, which `/resume` reports as
+    unknown."""
     data = (await talk.read(f"/v1/sessions?limit=1&platform={PLATFORM}&chat={quote(place, safe='')}")).get("data")
     first = data[0] if isinstance(data, list) and data else None
     return str(first["id"]) if isinstance(first, dict) else "last"
 
 
 def user() -> str:
-    """Who sits here; in a container perhaps only a number."""
+    """The name of the user; in a container, perhaps only the uid."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -127,6 +128,6 @@ def user() -> str:
 
 
 def seen(name: str, error: BaseException) -> None:
-    """A task that died is a bug of ours; one that nobody reads any more is not."""
+    """Report a task that died, which is a bug. A closed output pipe is none."""
     if not isinstance(error, BrokenPipeError):
         print(f"ostler chat: {name} failed: {error!r}", file=sys.stderr)

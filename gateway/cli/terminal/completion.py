@@ -1,4 +1,4 @@
-"""Slash words and keys, for prompt_toolkit. Imported only where a person types."""
+"""Completion and key bindings for prompt_toolkit. Imported only for interactive input."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,7 +8,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 
 class SlashCompleter(Completer):
-    """Completes the first word of a message that begins with a slash, and nothing else."""
+    """Completes the first word of a message that begins with a slash."""
 
     def __init__(self, commands: Sequence[tuple[str, str]]) -> None:
         self._commands = commands
@@ -24,7 +24,7 @@ class SlashCompleter(Completer):
 
 
 def keys() -> KeyBindings:
-    """Alt-Enter begins a new line. What prompt_toolkit calls multi-line takes the whole screen, and Enter."""
+    """Alt-Enter inserts a new line. prompt_toolkit's own multi-line mode takes the whole screen, and Enter."""
     bindings = KeyBindings()
 
     @bindings.add("escape", "enter")

@@ -1,4 +1,4 @@
-"""Server-sent events out of bytes. Sans-io: bytes in, events out, in whatever pieces they come."""
+"""Decodes server-sent events. Sans-io: bytes in, in chunks of any size; events out."""
 
 from collections.abc import Iterator
 
@@ -9,17 +9,17 @@ LONGEST = 64 * 1024 * 1024
 
 
 class BrokenStream(GatewayError):
-    """The stream is not what a gateway sends."""
+    """The stream is not one that a gateway sends."""
 
 
 class EventReader:
-    """Of one stream."""
+    """The decoder of one stream."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> Iterator[JsonObject]:
-        """The data of every event that is whole now."""
+        """Yield the data of each event that is complete now."""
         *blocks, self._rest = (self._rest + data).split(b"\n\n")
         if len(self._rest) > LONGEST:
             raise BrokenStream(f"one event of the gateway is larger than {LONGEST} bytes")
@@ -30,7 +30,7 @@ class EventReader:
 
 
 def object_of(data: bytes) -> JsonObject:
-    """The JSON object in it."""
+    """Decode a JSON object; or raise `BrokenStream`."""
     try:
         found = decode(data)
     except Undecodable as error:

@@ -1,10 +1,10 @@
-"""The gateway to talk to: the one that is named, else the one of this data folder, else one of our own.
+"""Finds the gateway to talk to: the named one, else the one of the data folder, else one of our own.
 
 Rules:
-- A newcomer types one command. Where no gateway runs, this terminal brings one along, which ends with it.
-- A gateway that was met and is gone is waited for: it may be restarting, and a terminal that took its data folder would
-  keep it from starting. Only the one of another terminal is succeeded, because that ended with its terminal.
-- A key goes to the gateway that was named or configured, after it has shown that it is one.
+- A new user needs one command only: if no gateway runs, this terminal starts one, which ends with the terminal.
+- A gateway that was used and is gone is waited for: it may be restarting, and a terminal that took its data folder
+  would keep it from starting. Only another terminal's gateway is replaced, because it has ended with its terminal.
+- A key is sent only to the gateway that was named or configured, after it has answered as a gateway.
 """
 
 import asyncio
@@ -25,31 +25,31 @@ from ostler.wire.json import Undecodable, decode
 log = logging.getLogger(__name__)
 PROBE_SECONDS = 3.0
 DRAINING = "draining"
-"""What `/readyz` calls a gateway that is about to stop."""
+"""The status of `/readyz` on a gateway that is about to stop."""
 OWNED_SECONDS = 10.0
-"""How long another terminal may take to bring its gateway up."""
+"""Seconds that another terminal may take to start its gateway."""
 LOOK_EVERY = 0.1
 LOOK_SELDOM = 1.0
-"""Seconds between two looks for a gateway that is gone for long."""
+"""Maximum seconds between two looks for a gateway that is gone."""
 COMMAND = "ostler chat"
-"""What the lock of the data folder says of a terminal's own gateway."""
+"""What the lock of the data folder says about a terminal's own gateway."""
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayOptions:
-    """What the command line says."""
+    """The options of the command line that concern the gateway."""
 
     url: str | None = None
     config: str | None = None
     data_dir: str | None = None
     prewarm: bool = False
-    """Whether our own gateway starts the usual agent at once, while the person still thinks."""
+    """Whether our own gateway starts the default agent at once, while the user is still typing."""
     patience: float | None = None
-    """Seconds to wait for a gateway that was met and is gone; None: until somebody ends the wait."""
+    """Seconds to wait for a gateway that was used and is gone; None: until the user ends the wait."""
 
 
 class GatewayLocator:
-    """Finds a gateway, and another one when that is gone. What it brought along ends with it."""
+    """Finds a gateway, and another one if that is gone. A gateway that it started ends with it."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class GatewayLocator:
         stack: AsyncExitStack,
         tell: Callable[[str], None],
     ) -> None:
-        """`tell` gets what the person should know about a gateway that is gone."""
+        """`tell` shows the user what happened to a gateway that is gone."""
         self._tell = tell
         self._met: HttpClient | None = None
         self._where = where
@@ -73,12 +73,12 @@ class GatewayLocator:
     async def opened(
         cls, where: GatewayOptions, environ: Mapping[str, str], tell: Callable[[str], None]
     ) -> AsyncIterator[Self]:
-        """For as long as the block lasts."""
+        """Open a locator with the loaded configuration; closes its own gateway at the end."""
         async with AsyncExitStack() as stack:
             yield cls(where, load(environ, config=where.config, data_dir=where.data_dir), environ, stack, tell)
 
     async def find(self) -> HttpClient:
-        """A line to a gateway that answers; once one was met, wait for it."""
+        """A client of a gateway that answers. Once a gateway was used, wait for its return."""
         if self._met is None:
             self._met = await self._running() or await self._own_or_found()
         elif (found := await self._taking_work()) is not None:
@@ -91,14 +91,14 @@ class GatewayLocator:
         return self._met
 
     async def _running(self) -> HttpClient | None:
-        """The gateway that is named, else the one of the folder or the configuration. Raises `Unreachable` where the
-        named one does not answer."""
+        """A client of the named gateway, else of the folder's or the configured one. Raises `Unreachable` if the named
+        one does not answer."""
         if self._where.url is not None:
             return await reached(HttpClient(self._where.url.rstrip("/"), self._key))
         return await running_gateway(self._loaded, self._key)
 
     async def _taking_work(self) -> HttpClient | None:
-        """The same, unless it is about to stop."""
+        """The same, but None for a gateway that is about to stop."""
         try:
             line = await self._running()
             return None if line is None or await leaves(line) else line
@@ -107,7 +107,7 @@ class GatewayLocator:
             return None
 
     async def _back(self, met: HttpClient) -> HttpClient:
-        """Wait for a gateway that was met. Raises `Unreachable` when the patience is over."""
+        """Wait for a gateway that was used. Raises `Unreachable` after `patience`."""
         self._tell(f"The gateway at {met.address} is gone or about to stop; waiting for it. Ctrl-C keeps your text.")
         pause = LOOK_EVERY
         try:
@@ -121,14 +121,14 @@ class GatewayLocator:
         return line
 
     def _served_by_a_terminal(self) -> bool:
-        """Whether what held the data folder last was the gateway of a terminal."""
+        """Whether the last holder of the data folder was the gateway of a terminal."""
         with importing():
             from ostler.gateway.stores.owner import last_holder  # noqa: PLC0415 - seldom needed, and it loads SQLite
 
         return last_holder(self._loaded.data_dir).command == COMMAND
 
     async def _own_or_found(self) -> HttpClient:
-        """Our own gateway; or, where another terminal was faster, that one's."""
+        """Start our own gateway, or use that of another terminal if it started first."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + OWNED_SECONDS
         while True:
@@ -148,14 +148,14 @@ class GatewayLocator:
 
 
 async def reached(line: HttpClient) -> HttpClient:
-    """The line itself, if a gateway answers there."""
+    """The client itself, if a gateway answers; else raises `Unreachable`."""
     if not await answers(line):
         raise Unreachable(line.address, "what answers there is no ostler gateway")
     return line
 
 
 async def running_gateway(loaded: Loaded, key: str | None) -> HttpClient | None:
-    """The gateway of this folder or of this configuration, if it runs."""
+    """A client of the gateway of this folder or configuration; None if none runs."""
     for address in (left_address(loaded.data_dir), configured_address(loaded)):
         if address is None:
             continue
@@ -170,7 +170,8 @@ async def running_gateway(loaded: Loaded, key: str | None) -> HttpClient | None:
 
 
 def configured_address(loaded: Loaded) -> str | None:
-    """Where it should listen; without a configuration any program may sit on the usual port, so nobody is asked."""
+    """Where a configured gateway should listen. Without a configuration file nothing is asked: any program may use the
+    default port."""
     gateway = loaded.settings.gateway
     if loaded.file is None:
         return None
@@ -180,7 +181,7 @@ def configured_address(loaded: Loaded) -> str | None:
 
 
 async def answers(line: HttpClient) -> bool:
-    """Whether a gateway is there; `Unreachable` where nobody is. Asked without a key."""
+    """Whether a gateway answers; raises `Unreachable` if nothing does. Asks without a key."""
     try:
         async with asyncio.timeout(PROBE_SECONDS), HttpClient(line.address).request("GET", "/healthz") as reply:
             found = decode(await reply.read())
@@ -192,7 +193,7 @@ async def answers(line: HttpClient) -> bool:
 
 
 async def leaves(line: HttpClient) -> bool:
-    """Whether the gateway there takes no new work because it is about to stop."""
+    """Whether the gateway refuses new work because it is about to stop."""
     try:
         async with asyncio.timeout(PROBE_SECONDS), HttpClient(line.address).request("GET", "/readyz") as reply:
             found = decode(await reply.read())

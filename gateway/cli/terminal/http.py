@@ -1,7 +1,7 @@
-"""Just enough HTTP to talk to a gateway, over TCP, TLS or a unix socket. One connection for each request.
+"""A minimal HTTP client over TCP, TLS or a unix socket, with one connection per request.
 
-Rules: an answer is read as it comes; leaving the block closes the connection, which is how a client says that it no
-longer listens. What the network raises becomes `Unreachable`, here and nowhere else.
+Rules: an answer is read as it arrives. Leaving the block closes the connection, which tells the gateway that the client
+no longer listens. Network errors become `Unreachable` here and nowhere else.
 """
 
 import asyncio
@@ -23,18 +23,18 @@ NOBODY = "nobody listens there; start one with `ostler serve`, or name another p
 
 
 class Unreachable(GatewayError):
-    """Nobody answers there, or the connection broke."""
+    """No gateway answers at the address, or the connection broke."""
 
     def __init__(self, address: str, why: str, *, before_sending: bool = False) -> None:
         super().__init__(f"no gateway at {address}: {why}")
         self.address = address
         self.before_sending = before_sending
-        """Whether the gateway cannot have seen the request."""
+        """Whether the gateway cannot have received the request."""
 
 
 @dataclass
 class Arrival:
-    """The parts of an answer as its parser meets them."""
+    """Collects the parts of an answer from the parser's callbacks."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Arrival:
 
 @dataclass
 class HttpReply:
-    """An answer whose head has come."""
+    """An answer whose headers have arrived."""
 
     address: str
     status: int
@@ -67,7 +67,7 @@ class HttpReply:
     _reader: asyncio.StreamReader
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The body, as it comes."""
+        """Yield the body as it arrives."""
         while True:
             while self._answer.pieces:
                 yield self._answer.pieces.pop(0)
@@ -76,13 +76,13 @@ class HttpReply:
             await feed(self._reader, self._parser, self.address)
 
     async def read(self) -> bytes:
-        """The whole body."""
+        """Read the whole body; raises `Unreachable` if the connection ends first."""
         return b"".join([piece async for piece in self.pieces()])
 
 
 @dataclass(frozen=True, slots=True)
 class HttpClient:
-    """Where a gateway is, and the key it wants."""
+    """The address of a gateway, and the key to send."""
 
     address: str
     """`http://host:port`, `https://...`, or `unix:/path`."""
@@ -90,7 +90,7 @@ class HttpClient:
 
     @asynccontextmanager
     async def request(self, method: str, path: str, body: bytes | None = None) -> AsyncIterator[HttpReply]:
-        """Send it; the reply, when its head is there."""
+        """Send a request; yields the reply when its headers have arrived."""
         reader, writer = await connect(self.address)
         try:
             writer.write(self._head(method, path, body) + (body or b""))
@@ -111,7 +111,7 @@ class HttpClient:
 
 
 async def connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection to it."""
+    """Connect to an address. Raises `Unreachable`."""
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             if address.startswith(UNIX):
@@ -130,12 +130,12 @@ async def connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWri
 
 
 def all_refused(told: str) -> bool:
-    """Of a name with several addresses asyncio tells what became of each in one text."""
+    """Whether every address of a host refused the connection: asyncio reports them all in one text."""
     return told.count("[Errno ") == told.count(f"[Errno {errno.ECONNREFUSED}]") > 0
 
 
 async def head_of(reader: asyncio.StreamReader, address: str) -> HttpReply:
-    """Read until the headers are there."""
+    """Read until the headers are complete."""
     answer = Arrival()
     parser = httptools.HttpResponseParser(answer)
     while not answer.begun:
@@ -144,7 +144,7 @@ async def head_of(reader: asyncio.StreamReader, address: str) -> HttpReply:
 
 
 async def feed(reader: asyncio.StreamReader, parser: "httptools.HttpResponseParser", address: str) -> None:
-    """Let the parser have what came next."""
+    """Read once, and pass the data to the parser."""
     data = await reader.read(CHUNK)
     if not data:
         raise Unreachable(address, "the connection ended in the middle of an answer")

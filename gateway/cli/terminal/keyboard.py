@@ -1,9 +1,9 @@
-"""Where messages come from: a person who types, or a script.
+"""Sources of messages: a user who types, or a script.
 
 Rules:
-- Enter sends, Alt-Enter begins a new line, pasted lines stay together. Ctrl-C empties the line, Ctrl-D on an empty one
-  ends. What was typed is kept in a file that only its owner can read.
-- prompt_toolkit is imported only where a person types: a script does not wait for it.
+- Enter sends, Alt-Enter begins a new line, pasted lines stay together. Ctrl-C clears the line, Ctrl-D on an empty line
+  ends the program. The history is kept in a file that only its owner can read.
+- prompt_toolkit is imported only for interactive input: a script does not wait for the import.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ PROMPT = "› "
 
 
 class Interrupted(GatewayError):
-    """Ctrl-C was the answer to a question."""
+    """The user pressed Ctrl-C instead of answering a question."""
 
 
 class Consent(Enum):
-    """What a person says to a question; no is false."""
+    """The user's answer to a question; NO is false."""
 
     NO = ""
     ONCE = "once"
     ALWAYS = "always"
-    """Also for what is asked of the same kind later in the session."""
+    """Applies to later requests of the same kind in the session too."""
 
     def __bool__(self) -> bool:
         return self is not Consent.NO
@@ -42,20 +42,20 @@ CONSENTS = {"y": Consent.ONCE, "yes": Consent.ONCE, "a": Consent.ALWAYS, "always
 
 
 class Keyboard(Protocol):
-    """Messages, one after the other."""
+    """A source of messages, which may be asked questions."""
 
     def messages(self) -> AsyncIterator[str]:
-        """Until there are no more."""
+        """Yield the messages until there are no more."""
 
     async def confirm(self, question: str) -> Consent | None:
-        """Yes, always or no; None where nobody can be asked. Raises `Interrupted` for Ctrl-C."""
+        """Ask a question; None if no user can be asked. Raises `Interrupted` on Ctrl-C."""
 
     def put_back(self, text: str) -> None:
-        """A message that was not sent: the next line begins with it."""
+        """Take back a message that was not sent: the next input line begins with it."""
 
 
 class ScriptedInput:
-    """Messages that are all there from the beginning."""
+    """Messages that are all known from the start."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
@@ -69,23 +69,23 @@ class ScriptedInput:
         return None
 
     def put_back(self, text: str) -> None:
-        """A script says its messages in their order, or ends."""
+        """A script cannot edit its message, so it is dropped."""
 
 
 class TerminalInput:
-    """Somebody at a terminal."""
+    """A user at a terminal."""
 
     def __init__(self, folder: Path, commands: Sequence[tuple[str, str]]) -> None:
         self._folder = folder
         self._commands = commands
-        """(word, what it does)"""
+        """(command with its slash, summary)"""
         self._draft = ""
 
     async def messages(self) -> AsyncIterator[str]:
         session = self._session()
         while True:
             try:
-                # SIGINT stays ours: here Ctrl-C is a key, and prompt_toolkit would take our handler away for good.
+                # Keep our SIGINT handler: here Ctrl-C is a key, and prompt_toolkit would remove our handler for good.
                 draft, self._draft = self._draft, ""
                 text = await session.prompt_async(PROMPT, handle_sigint=False, default=draft)
             except KeyboardInterrupt:
@@ -126,7 +126,7 @@ class TerminalInput:
 
 
 def private_file(path: Path) -> Path:
-    """The file, there and for its owner only."""
+    """Create the file if necessary, and make it private to its owner."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -137,7 +137,7 @@ def private_file(path: Path) -> Path:
 
 
 async def read_script(source: TextIO, *, lines: bool) -> list[str]:
-    """All that a script has to say: one message, or one for each line."""
+    """Read a whole script: one message, or with `lines` one per line."""
     text = await asyncio.to_thread(source.read)
     found = text.splitlines() if lines else [text]
     return [message for message in found if message.strip()]

@@ -1,7 +1,7 @@
-"""A gateway of this terminal's own, in this process. Imported only where none runs: it is most of what is to import.
+"""Runs a gateway inside `ostler chat`. Imported only if no other gateway runs: it causes most of the imports.
 
-Rules: it listens on a socket that only this user can open, so it asks for no key. Operators reach it like any
-other, by the admin socket. What it logs goes to a file, because the screen belongs to the conversation.
+Rules: it listens on a socket that only this user can open, so it asks for no key. Operators reach it over the admin
+socket, like any other gateway. It logs to a file, because the screen belongs to the conversation.
 """
 
 import asyncio
@@ -36,12 +36,12 @@ FAREWELL = 5.0
 
 @asynccontextmanager
 async def own_gateway(loaded: Loaded, environ: Mapping[str, str], *, prewarm: bool) -> AsyncIterator[HttpClient]:
-    """A whole gateway in this process. Or `StoreOwned`."""
+    """Run a whole gateway in this process; raises `StoreOwned` if another gateway has the data folder."""
     log_to(loaded)
     pool = msgspec.structs.replace(loaded.settings.pool, prewarm=loaded.settings.pool.prewarm or prewarm)
     settings = msgspec.structs.replace(loaded.settings, auth=AuthSettings(), pool=pool)
     async with AsyncExitStack() as stack:
-        # The folder is ours alone, so whoever gets to the socket is this user: no key is needed.
+        # The folder is private, so every client of the socket is this user and needs no key.
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="ostler-chat-")))
         listener = stack.enter_context(closing(listen_unix(folder / "socket")))
         made = open_gateway(replace(loaded, settings=settings), environ, command=COMMAND)
@@ -57,7 +57,7 @@ async def own_gateway(loaded: Loaded, environ: Mapping[str, str], *, prewarm: bo
         try:
             yield HttpClient(address_of(listener))
         finally:
-            # Other terminals may talk to this gateway: what is being said to them is not cut off in the middle.
+            # Other terminals may use this gateway: let their turns end first.
             await gateway.sessions.drain(min(FAREWELL, settings.gateway.drain))
             for server in servers:
                 server.should_exit = True
@@ -66,7 +66,7 @@ async def own_gateway(loaded: Loaded, environ: Mapping[str, str], *, prewarm: bo
 
 
 def log_to(loaded: Loaded) -> None:
-    """Warnings and worse, for the owner only, and without secrets like any log of ours."""
+    """Log warnings and errors to a private file, redacted like every log of ours."""
     with usable(loaded.data_dir):
         loaded.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(loaded.data_dir / LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

@@ -1,9 +1,9 @@
-"""What is shown, and where: answers on stdout, everything else on stderr.
+"""Writes to the terminal: answers on stdout, everything else on stderr.
 
 Rules:
-- What comes from an agent is text, never orders to the terminal: control characters are taken out, also those that an
-  escape sequence begins with.
-- Colours only where a person looks; a pipe gets the answers and nothing else on stdout.
+- Text from an agent never controls the terminal: control characters are removed, including those that begin an escape
+  sequence.
+- Colours are used only on a terminal; a pipe gets nothing but the answers on stdout.
 """
 
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from unicodedata import category
 
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 SHOWN = frozenset("\n\t\u200c\u200d")
-"""Joiners besides white space: without them several scripts, and many pictures, fall apart."""
+"""White space, and the zero-width joiners that several scripts and many emoji need."""
 OBEYED = frozenset({"Cc", "Cf", "Cs"})
-"""What a terminal may act upon: controls, marks that turn the direction of writing, halves of characters."""
+"""Unicode categories that a terminal may act on: controls, marks for the direction of writing, lone surrogates."""
 LONGEST_ACTIVITY = 200
 
 
 def harmless(text: str) -> str:
-    """The same text without anything a terminal obeys."""
+    """The text without characters that a terminal acts on."""
     if text.isprintable():
         return text
     return "".join(char for char in text if char in SHOWN or category(char) not in OBEYED)
@@ -27,20 +27,20 @@ def harmless(text: str) -> str:
 
 @dataclass
 class Screen:
-    """Of one terminal, or of none."""
+    """The output of one run, with or without a terminal."""
 
     out: TextIO
     err: TextIO
     _at_start: bool = True
-    """Whether the next character of an answer begins a line."""
+    """Whether the next character of the answer begins a line."""
 
     @property
     def watched(self) -> bool:
-        """Whether a person looks at the answers."""
+        """Whether answers go to a terminal."""
         return self.out.isatty()
 
     def say(self, text: str) -> None:
-        """A piece of an answer."""
+        """Write a piece of an answer."""
         text = harmless(text)
         if text:
             self.out.write(text)
@@ -48,12 +48,12 @@ class Screen:
             self._at_start = text.endswith("\n")
 
     def end_line(self) -> None:
-        """The answer is over."""
+        """End the line of the answer, if it is not ended."""
         if not self._at_start:
             self.say("\n")
 
     def activity(self, text: str) -> None:
-        """What the agent does besides talking: for people only."""
+        """Show what the agent does besides answering; only on a terminal."""
         if not self.watched:
             return
         self.end_line()
@@ -62,7 +62,8 @@ class Screen:
         self.out.flush()
 
     def notice(self, text: str) -> None:
-        """Something of the gateway or of ours, which is no answer, and leaves no mark in one that a pipe gets."""
+        """Show a message of the gateway or of this program on stderr; it leaves no trace in an answer that a pipe
+        gets."""
         if self.watched:
             self.end_line()
         text = harmless(text)

@@ -1,10 +1,10 @@
-"""One conversation with a gateway, through its chat face.
+"""A client of one conversation, over the sessions API of a gateway.
 
 Rules:
-- What is said comes back as events, in order, and ends with the whole message. A connection that breaks in the middle
-  is told as such: the gateway stores the answer, /history shows it.
-- Only a request that cannot have been seen is sent again, and one that a gateway which is about to stop refused: both
-  wait for the next gateway.
+- An answer arrives as events, in order, and ends with the whole message. If the connection breaks before that, the
+  error says so: the gateway stores the answer, and /history shows it.
+- A request is sent again only if no gateway can have received it, or if a gateway that is about to stop refused it.
+  Both wait for the next gateway.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,11 +19,11 @@ from ostler.wire.json import JsonObject, encode_line
 
 UNAUTHORIZED, UNAVAILABLE = 401, 503
 STOPPING = "shutting_down"
-"""The code of the refusal of a gateway that is about to stop."""
+"""The error code by which a gateway that is about to stop refuses a request."""
 
 
 class TurnedDown(GatewayError):
-    """The gateway says no."""
+    """The gateway answered with an error."""
 
     def __init__(self, status: int, message: str, code: str = "") -> None:
         super().__init__(message)
@@ -32,7 +32,7 @@ class TurnedDown(GatewayError):
 
 
 class NotConnected(GatewayError):
-    """No gateway has been reached since the last one was lost."""
+    """No gateway has been found since the last one was lost."""
 
     def __init__(self) -> None:
         super().__init__("no gateway is connected")
@@ -40,19 +40,19 @@ class NotConnected(GatewayError):
 
 @dataclass
 class Talk:
-    """Of one session key."""
+    """The conversation of one session key."""
 
     find: Callable[[], Awaitable[HttpClient]]
-    """A gateway that answers; asked again when the one we had is gone."""
+    """Finds a gateway that answers; called again when the current one is gone."""
     key: str
     settings: JsonObject = field(default_factory=dict)
-    """What each message carries besides its text."""
+    """Further fields of each message."""
     searching: bool = False
-    """Whether a gateway is looked for: what is to be sent then has been seen by none."""
+    """Whether a gateway is being looked for; then no gateway has received the request that waits."""
     _line: HttpClient | None = None
 
     async def say(self, text: str) -> AsyncIterator[JsonObject]:
-        """Send a message or a command; everything that is answered."""
+        """Send a message or command; yield the events of the answer."""
         body = encode_line({"text": text, "stream": True, **self.settings})
         async with self._sent("POST", f"{self._path}/messages", body) as reply:
             if reply.headers.get("content-type", "").startswith("text/event-stream"):
@@ -64,7 +64,8 @@ class Talk:
                 yield await whole(reply)
 
     async def order(self, text: str, *, at_once: bool = False) -> JsonObject:
-        """Send a command whose reply is wanted whole. `at_once`: to the gateway we have, or not at all."""
+        """Send a command and return its reply. `at_once`: only to the current gateway; raises `NotConnected` if there
+        is none."""
         body, path = encode_line({"text": text}), f"{self._path}/messages"
         if at_once:
             if self._line is None:
@@ -75,17 +76,17 @@ class Talk:
             return await whole(reply)
 
     async def read(self, path: str) -> JsonObject:
-        """Something that is only looked at."""
+        """Send a GET request and return the reply."""
         async with self._sent("GET", path) as reply:
             return await whole(reply)
 
     async def connect(self) -> None:
-        """Find a gateway now, not with the first message."""
+        """Find a gateway now instead of with the first message."""
         await self._gateway()
 
     @asynccontextmanager
     async def _sent(self, method: str, path: str, body: bytes | None = None) -> AsyncIterator[HttpReply]:
-        """Send a request, to the next gateway where the one we had is gone or about to stop."""
+        """Send a request; to the next gateway if the current one is gone or about to stop."""
         while True:
             async with AsyncExitStack() as stack:
                 line = self._line or await self._gateway()
@@ -101,7 +102,7 @@ class Talk:
                 return
 
     async def _gateway(self) -> HttpClient:
-        """Look for one."""
+        """Find a gateway, and mark the search meanwhile."""
         self.searching = True
         try:
             self._line = await self.find()
@@ -115,7 +116,7 @@ class Talk:
 
 
 async def check_taken(reply: HttpReply) -> None:
-    """Raise `Unreachable` where the gateway refused the request because it is about to stop; `TurnedDown` where it is
+    """Raise `Unreachable` if the gateway refused the request because it is about to stop, and `TurnedDown` if it is
     unavailable for another reason."""
     if reply.status != UNAVAILABLE:
         return
@@ -128,7 +129,7 @@ async def check_taken(reply: HttpReply) -> None:
 
 
 async def whole(reply: HttpReply) -> JsonObject:
-    """The object of an answer, or `TurnedDown`."""
+    """The JSON object of an answer; or `TurnedDown` if it is an error."""
     found = object_of(await reply.read())
     if reply.status < 400:
         return found
@@ -136,6 +137,6 @@ async def whole(reply: HttpReply) -> JsonObject:
     told = error if isinstance(error, dict) else {}
     message = told.get("message")
     if reply.status == UNAUTHORIZED:
-        # Its own words are for those who write requests.
+        # The gateway's own text addresses developers who write requests.
         message = f"the gateway at {reply.address} wants one of its keys: set OSTLER_API_KEY"
     raise TurnedDown(reply.status, str(message or f"the gateway answers {reply.status}"), str(told.get("code")))

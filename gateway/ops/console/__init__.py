@@ -1,1 +1,1 @@
-"""What operators see and do: the pool's state, its verbs, the admin socket, the status page."""
+"""What operators see and do: the pool's state, its verbs, the admin socket, and the browser pages."""

@@ -1,7 +1,7 @@
-"""The other end of the admin socket: what the console commands ask a running gateway with.
+"""The client of the admin socket, for the console commands.
 
-Rules: standard library only and blocking, because a command asks one thing and prints it. Whatever goes wrong is one of
-three things: no gateway there, an order that was refused, or a gateway that said something we do not understand.
+Rules: standard library only and blocking, because a command asks one thing and prints the answer. Every failure is one
+of three errors: no gateway is running, the gateway refused the order, or its answer cannot be understood.
 """
 
 import http.client
@@ -18,11 +18,11 @@ from ostler.wire.json import JsonObject
 
 PATIENCE = 30.0
 SILENCE = 20.0
-"""A live view says something every few seconds."""
+"""Seconds without a byte after which a live view gives up; the gateway sends something every few seconds."""
 
 
 class NoGateway(GatewayError):
-    """Nobody listens."""
+    """No process listens on the admin socket of the folder."""
 
     def __init__(self, folder: Path, why: str) -> None:
         super().__init__(
@@ -34,7 +34,7 @@ class NoGateway(GatewayError):
 
 
 class OrderRefused(GatewayError):
-    """The gateway said no. Its own sentence is the text."""
+    """The gateway refused the order. The text is the gateway's own sentence."""
 
     def __init__(self, status: int, code: str | None, text: str) -> None:
         super().__init__(text)
@@ -43,40 +43,40 @@ class OrderRefused(GatewayError):
 
 
 class GatewayLost(GatewayError):
-    """It stopped answering, or never spoke our language."""
+    """The gateway stopped answering, or its answer is not valid."""
 
 
 class UnixConnection(http.client.HTTPConnection):
-    """HTTP to a socket file."""
+    """An HTTP connection over a unix socket."""
 
     def __init__(self, path: str, timeout: float) -> None:
         super().__init__("localhost", timeout=timeout)
         self._path = path
 
     def connect(self) -> None:
-        """To the file instead of to the host."""
+        """Connect to the socket file instead of the host."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
 
 
 class AdminClient:
-    """To the gateway of one data folder."""
+    """Sends requests to the gateway of one data folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def show(self) -> JsonObject:
-        """What the pool holds."""
+        """Fetch the state of the pool."""
         return self._ask("GET", "/admin/pool")
 
     def why(self, key: str, cwd: str | None) -> JsonObject:
-        """Why a key is as warm as it is."""
+        """Ask why a key has as many warm seats as it has."""
         query = {"key": key} if cwd is None else {"key": key, "cwd": cwd}
         return self._ask("GET", f"/admin/pool/why?{urlencode(query)}")
 
     def order(self, verb: str, facts: Mapping[str, object]) -> JsonObject:
-        """Carry out a verb."""
+        """Send an order; returns when the gateway has carried it out."""
         return self._ask("POST", f"/admin/pool/{verb}", dict(facts))
 
     def reload(self) -> JsonObject:
@@ -84,7 +84,7 @@ class AdminClient:
         return self._ask("POST", "/admin/reload", {})
 
     def states(self) -> Iterator[JsonObject]:
-        """The state, whenever it changes, until the gateway stops."""
+        """Yield the state whenever it changes, until the gateway stops."""
         connection, answer = self._open("GET", "/admin/events", None, SILENCE)
         try:
             if answer.status != http.client.OK:
@@ -132,13 +132,13 @@ class AdminClient:
 
 
 def lines_of(answer: http.client.HTTPResponse) -> Iterator[bytes]:
-    """Lines until the end of the answer."""
+    """Yield the lines of a streamed answer."""
     while line := answer.readline():
         yield line.rstrip(b"\n")
 
 
 def object_of(text: bytes) -> JsonObject:
-    """A JSON object."""
+    """Parse a JSON object; or raise `GatewayLost`."""
     try:
         found = json.loads(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Numbers as people read them, the same on the page and in the console."""
+"""Formats numbers for people, the same on the status page and in the console."""
 
 MEGABYTE = 1 << 20
 
@@ -8,7 +8,7 @@ def megabytes(size: float) -> str:
 
 
 def counted_memory(size: float, *, measured: bool) -> str:
-    """What the pool counts with; before every process was measured that is partly an assumption, and said so."""
+    """Memory as the pool counts it. Until every process was measured, part of it is an estimate, marked "about"."""
     return megabytes(size) if measured else f"about {megabytes(size)}"
 
 
@@ -17,7 +17,7 @@ def milliseconds(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """As much of it as matters."""
+    """A duration in seconds, minutes or hours, whichever is readable."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     if seconds < 7200:

@@ -1,8 +1,8 @@
-"""Who has signed in on a page: a browser cannot send a key with every click, so it holds a cookie instead.
+"""Sign-ins of browsers: a browser cannot send a key with every click, so it holds a cookie instead.
 
-Rules: the cookie is random and tells nothing; only its digest is kept. It stands for a key that must still be valid
-when it is used. Bounded in number and in time; a restart forgets all. A value machine; time and randomness are handed
-in.
+Rules: the cookie is random and carries no data; only its digest is stored. It stands for a key, which must still be
+valid at each use. Sign-ins are limited in number and in time, and a restart forgets them. Time and randomness are
+injected.
 """
 
 from collections import OrderedDict
@@ -18,7 +18,7 @@ COOKIE = "ostler_guest"
 
 @dataclass(frozen=True, slots=True)
 class BrowserSession:
-    """The key behind a cookie, by its digest."""
+    """One sign-in: the digest of its key, and when it expires."""
 
     key: bytes
     until: float
@@ -26,7 +26,7 @@ class BrowserSession:
 
 @dataclass
 class BrowserSessions:
-    """Those who are signed in."""
+    """The sign-ins of all browsers."""
 
     ring: KeySource
     clock: Callable[[], float]
@@ -34,7 +34,7 @@ class BrowserSessions:
     _guests: OrderedDict[bytes, BrowserSession] = field(default_factory=OrderedDict)
 
     def admit(self, key: str) -> str | None:
-        """A new cookie for a valid key."""
+        """Sign in with a key: a new cookie, or None if the key is not valid."""
         known = digest(key)
         if self.ring.holder(known) is None:
             return None
@@ -45,19 +45,19 @@ class BrowserSessions:
         return cookie
 
     def caller(self, cookie: str) -> Caller | None:
-        """Whose cookie this is, while it and its key are good."""
+        """The caller behind a cookie, while the cookie and its key are valid; else None."""
         guest = self._guests.get(digest(cookie))
         if guest is None or guest.until <= self.clock():
             return None
         return self.ring.holder(guest.key)
 
     def leave(self, cookie: str) -> None:
-        """Signed out."""
+        """Sign out, which invalidates the cookie."""
         self._guests.pop(digest(cookie), None)
 
 
 def cookie_of(headers: dict[bytes, bytes]) -> str | None:
-    """Our cookie among those of a request."""
+    """The value of our cookie in a request's headers, if any."""
     for part in headers.get(b"cookie", b"").decode("latin-1").split(";"):
         name, _, value = part.strip().partition("=")
         if name == COOKIE and value:

@@ -1,7 +1,7 @@
 "use strict";
-// One conversation with the chat face. The session's name is kept for this browser, so that closing the tab does not lose
-// it; what was said, and the answer that is being given, is the gateway's to know and is asked for when the page loads.
-// A turn goes on while nobody looks (the header below): what ends it is Stop, which the gateway is told.
+// One conversation over /v1/sessions. The browser keeps the session's name, so that closing the tab does not lose it.
+// The gateway keeps the messages and the answer in progress; the page asks for them when it loads.
+// A turn goes on while no page is open (see the header below). Stop ends it by telling the gateway.
 const log = document.getElementById("log");
 const state = document.getElementById("state");
 const ask = document.getElementById("ask");
@@ -14,9 +14,9 @@ const STOPPING = "Stopping. Press Stop once more to listen no longer.";
 const BROKEN = "The connection broke; reload the page to see the rest.";
 let running = null;
 let stopping = false;
-// What a turn may be waiting for, or what ends it: said beside it. Anything else waits for its end.
+// Sent at once: commands that a turn may be waiting for, that end it, or that only look. Other text waits for its end.
 const AT_ONCE = /^\/(approve|deny|stop|status|help)(\s|$)/;
-let next = false; // what stands in the box is sent when the running turn is over
+let next = false; // send the text in the box when the running turn ends
 
 const fresh = () => "web:" + [...crypto.getRandomValues(new Uint8Array(8))].map((n) => n.toString(16).padStart(2, "0")).join("");
 const RECALLED = 100;
@@ -45,7 +45,7 @@ function line(who, words) {
 
 const path = () => "/v1/sessions/" + encodeURIComponent(session.value) + "/messages";
 
-// The end of what was said so far; whose the last message is.
+// Shows the last messages; returns the role of the newest one.
 async function recall() {
   const answer = await fetch(path() + "?order=desc&limit=" + RECALLED);
   const said = await answer.json();
@@ -54,12 +54,12 @@ async function recall() {
   return said.data.length ? said.data[0].role : "";
 }
 
-// What was said, and the rest of an answer that is being given. Its stream is opened first: a turn that ends between the
-// two has its answer among what was said, and its stream is not needed.
+// Shows the messages and the rest of an answer in progress. The stream is opened before the messages are read: if the
+// turn ends between the two, its answer is among the messages and the stream is not needed.
 async function rejoin() {
   await work(async (signal) => {
     const answer = await fetch(path() + "?stream=true", { signal });
-    if (answer.status === 404) return; // nothing was said yet
+    if (answer.status === 404) return; // the session has no messages yet
     if (!answer.ok) throw new Error((await answer.json()).error.message);
     const reader = answer.body.getReader();
     if ((await recall()) === "user") await follow(reader, false);
@@ -112,7 +112,7 @@ async function send(words, signal) {
   await follow(answer.body.getReader(), true);
 }
 
-// The events of the chat face: session.message.started, .delta, .notice, .permission, and one of the statuses last.
+// Handles the events of a turn: session.message.started, .delta, .notice, .permission, and last one with a status.
 function teller() {
   let shown = null;
   let over = false;
@@ -123,7 +123,7 @@ function teller() {
   };
   const hear = (event) => {
     const what = String(event.type || "").split(".").pop();
-    if (what === "started" && stopping) halt(); // Stop came before there was a turn
+    if (what === "started" && stopping) halt(); // Stop was pressed before the turn began
     else if (what === "delta" && event.text) words(event.text, false);
     else if (what === "notice") line("note", plain(event.notice));
     else if (what === "permission") {
@@ -138,7 +138,7 @@ function teller() {
   return { hear, over: () => over };
 }
 
-// What is asked for, one fact a line: the command, the paths, the diff.
+// The arguments of a permission request, one per line: the command, the paths, the diff.
 function details(given) {
   let facts = {};
   try {
@@ -162,7 +162,7 @@ const why = (message) => (message.incomplete_details && message.incomplete_detai
 
 const plain = (item) => (item.content || []).map((part) => part.text || "").join("") || item.text || "";
 
-// `expected`: whether there is an answer at all.
+// `expected`: whether the stream must contain an answer.
 async function follow(reader, expected) {
   const decoder = new TextDecoder();
   const { hear, over } = teller();
@@ -185,7 +185,7 @@ async function follow(reader, expected) {
   }
 }
 
-// One answer at a time: what is written meanwhile is sent after it.
+// Runs one answer at a time: text that the user submits meanwhile is sent after it.
 async function work(task) {
   running = new AbortController();
   stopping = false;

@@ -1,7 +1,7 @@
-"""The console's tables and sentences, as plain text. Values in, lines out.
+"""Renders the console's tables and sentences as plain text. Values in, lines out.
 
-Rules: columns are as wide as their widest cell; a line is cut to the screen only where there is one. Words are the same
-as on the status page and in the JSON.
+Rules: a column is as wide as its widest cell; lines are cut to the screen only if there is a screen. The words are
+those of the status page and of the JSON.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from ostler.wire.json import JsonObject
 PROCESS_HEADS = ("#", "PID", "STATE", "LEASED", "PARKED", "SERVED", "AGE", "MEMORY")
 TURN_HEADS = ("WHEN", "MODEL", "SEAT", "SPAWN", "SESSION", "TOOL", "ANSWER", "TOTAL", "END")
 FAILED = 5
-"""Failed turns that are listed."""
+"""Number of failed turns that are listed."""
 CLAIM_HEADS = ("AGO", "ANSWER", "SEAT", "MISS", "WAITED", "QUEUE", "SPAWN", "SESSION")
 BECAUSE = {
     "quiet": "nobody asks often enough for a seat to be kept, and no floor is set",
@@ -40,7 +40,7 @@ HOLDS = {
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Aligned columns."""
+    """Lay out the rows in aligned columns."""
     widths = [max(len(row[place]) for row in (heads, *rows)) for place in range(len(heads))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (heads, *rows)
@@ -48,7 +48,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def state_lines(state: JsonObject, turns: int = 0) -> list[str]:
-    """The pool, key by key."""
+    """The state of the pool, key by key. `turns` is how many of the last turns to list."""
     lines = [headline(state), *(f"not ready: {problem}" for problem in state["problems"])]
     for key in state["keys"]:
         lines += ["", *key_lines(key)]
@@ -70,23 +70,23 @@ def state_lines(state: JsonObject, turns: int = 0) -> list[str]:
 
 
 def failed_line(turn: JsonObject) -> str:
-    """A turn that failed: when, whom it happened to, and why."""
+    """One failed turn: time, model, session and reason."""
     when = strftime("%H:%M:%S", localtime(turn["at"]))
     return f"{when} {turn['provider']}/{turn['model']}, {whom(turn)}: {', '.join(why_failed(turn))}"
 
 
 def whom(turn: JsonObject) -> str:
-    """The session, and the owner where there are any."""
+    """The session, with its owner if it has one."""
     return f"session {turn['session']}" + (f" of {turn['owner']}" if turn["owner"] else "")
 
 
 def why_failed(turn: JsonObject) -> list[str]:
-    """The reason as a code and as a sentence, as far as there are any."""
+    """The reason as a code and as a sentence, as far as they are known."""
     return [part for part in (f"{turn['status']} ({turn['reason']})", turn["error"]) if part]
 
 
 def headline(state: JsonObject) -> str:
-    """The whole in one line."""
+    """The state of the whole pool in one line."""
     census = state["census"]
     budget = f" of {megabytes(census['memory_budget'])}" if census["memory_budget"] else ""
     memory = counted_memory(census["memory"], measured=all_measured(state))
@@ -98,13 +98,13 @@ def headline(state: JsonObject) -> str:
 
 
 def all_measured(state: JsonObject) -> bool:
-    """Whether the memory of every process is known."""
+    """Whether the memory of every process has been measured."""
     processes = [*state["spares"], *(one for key in state["keys"] for one in key["processes"])]
     return all(one["memory"] for one in processes)
 
 
 def condition(state: JsonObject) -> str:
-    """One word for the whole."""
+    """One word for the state of the gateway."""
     if state["draining"]:
         return "draining"
     if not state["ready"]:
@@ -115,7 +115,7 @@ def condition(state: JsonObject) -> str:
 
 
 def key_lines(key: JsonObject) -> list[str]:
-    """One key and its processes."""
+    """A key and its processes."""
     marks = [
         *(["paused"] if key["paused"] else []),
         *(["own process"] if key["own_process"] else []),
@@ -134,7 +134,7 @@ def key_lines(key: JsonObject) -> list[str]:
 
 
 def process_cells(one: JsonObject) -> list[str]:
-    """One process."""
+    """The cells of a process, in the order of `PROCESS_HEADS`."""
     state = one["state"] + (f" ({one['retired_for']})" if one["retired_for"] else "")
     return [
         str(one["process"]),
@@ -149,7 +149,7 @@ def process_cells(one: JsonObject) -> list[str]:
 
 
 def turn_cells(turn: JsonObject) -> list[str]:
-    """One turn."""
+    """The cells of a turn, in the order of `TURN_HEADS`."""
     phases = turn["ms"]
     names = ("spawn", "session_new", "first_tool", "generation", "total")
     spent = [milliseconds(phases[name]) for name in names]
@@ -158,7 +158,7 @@ def turn_cells(turn: JsonObject) -> list[str]:
 
 
 def why_lines(why: JsonObject) -> list[str]:
-    """A key explained."""
+    """Explain why a key has as many warm seats as it has."""
     reasons = why["reasons"]
     lines = [why["key"]]
     if not why["enabled"]:
@@ -176,7 +176,7 @@ def why_lines(why: JsonObject) -> list[str]:
 
 
 def reason_lines(reasons: JsonObject) -> list[str]:
-    """The targets, and what is in the way."""
+    """The targets of a key, and what holds back new processes."""
     lines = [
         f"  processes: {reasons['processes']}, wanted {reasons['processes_wanted']}, at most "
         f"{reasons['process_cap']}; {reasons['waiting']} claims wait"
@@ -205,7 +205,7 @@ def reason_lines(reasons: JsonObject) -> list[str]:
 
 
 def claim_cells(one: JsonObject) -> list[str]:
-    """One claim."""
+    """The cells of a claim, in the order of `CLAIM_HEADS`."""
     spent = [milliseconds(one[name] * 1000) for name in ("waited", "queue", "spawn", "session_new")]
     seat = one["warmth"] + (" (own process)" if one["own_process"] else "")
     return [duration(one["ago"]), one["answer"], seat or "-", one["miss"] or "-", *spent]

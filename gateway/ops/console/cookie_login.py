@@ -1,10 +1,10 @@
-"""Signing in on the pages of a gateway that has keys.
+"""Sign-in on the pages of a gateway that has keys.
 
 Rules:
-- A cookie is believed for reading, and for changing only when the page that asks is ours (`origin`). The cookie is
-  HttpOnly and SameSite=Strict besides.
-- A right key opens, whatever came before it: nobody locks out anybody. Wrong keys are answered alike and only so many
-  in a minute, for each address that they come from; of addresses the last `ADDRESSES` are remembered.
+- A cookie is accepted for reading; for changes only if the request comes from our own page (`origin`). The cookie is
+  also HttpOnly and SameSite=Strict.
+- A valid key always signs in, even after wrong ones: no client can lock out another. Wrong keys get the same answer and
+  are limited per minute for each network address; the last `ADDRESSES` addresses are remembered.
 """
 
 from collections import OrderedDict
@@ -30,12 +30,12 @@ LOGIN = "/login"
 GUESSES_PER_MINUTE = 30
 ADDRESSES = 1024
 IPV6_PARTS = 4
-"""Of the eight groups of an address: one customer has all that begin alike so far."""
+"""How many of the eight groups of an IPv6 address identify a client: one customer usually has the whole /64 network."""
 LONGEST = 4096
 
 
 class SignIn:
-    """The door's `Entrance`."""
+    """The `LoginCheck` of `AuthMiddleware`."""
 
     def __init__(self, guests: BrowserSessions, shell: HtmlPage, clock: Callable[[], float]) -> None:
         self._guests = guests
@@ -81,7 +81,7 @@ class SignIn:
         await answer(scope, receive, send)
 
     def _count_wrong(self, scope: Scope) -> None:
-        """One more wrong key from there. Raises `TooManyRequests`."""
+        """Count a wrong key from the request's address. Raises `TooManyRequests`."""
         address = network_of(scope)
         limits = self._wrong.setdefault(address, CallerLimits())
         self._wrong.move_to_end(address)
@@ -92,7 +92,8 @@ class SignIn:
     async def _judge(self, request: Request) -> Response:
         headers = dict(request.scope["headers"])
         if is_from_foreign_page(request.scope, headers):
-            # A foreign page could sign a person in with its own key, and read what they then ask.
+            # Otherwise a foreign page could sign a user in with the attacker's key, and the attacker could read the
+            # user's chats.
             return self._page("/", "Sign in from this page.", 403)
         form = fields(await request.body())
         after = form.get("after", "/")
@@ -113,7 +114,7 @@ class SignIn:
 
 
 def network_of(scope: Scope) -> str:
-    """Whom a request comes from, as far as the connection tells; a Unix socket tells nothing."""
+    """The address or network that a request comes from; "" for a unix socket."""
     client = scope.get("client")
     address = "" if client is None else str(client[0])
     try:
@@ -126,6 +127,6 @@ def network_of(scope: Scope) -> str:
 
 
 def fields(body: bytes) -> dict[str, str]:
-    """A form, the last value of each name. Cut at what a form of ours could need."""
+    """Parse a form, keeping the last value of each name. Input beyond the size of our own forms is cut."""
     parsed = parse_qs(body[:LONGEST].decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=16)
     return {name: values[-1] for name, values in parsed.items()}

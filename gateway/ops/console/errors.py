@@ -1,4 +1,4 @@
-"""What an operator can get wrong. Each says what there is instead."""
+"""The mistakes of an operator. Each message says what exists instead."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ class ConsoleError(GatewayError):
 
 
 class UnknownPoolKey(ConsoleError):
-    """No such key in the pool."""
+    """The pool holds no key of this name."""
 
     status = 404
     code = "unknown_key"
@@ -26,7 +26,7 @@ class UnknownPoolKey(ConsoleError):
 
 
 class AmbiguousKey(ConsoleError):
-    """Several directories have processes of this model."""
+    """The model has keys in several directories."""
 
     status = 409
     code = "ambiguous_key"
@@ -38,7 +38,7 @@ class AmbiguousKey(ConsoleError):
 
 
 class UnknownModel(ConsoleError):
-    """A name that leads to no provider."""
+    """A name that resolves to no provider."""
 
     status = 404
     code = "unknown_model"
@@ -50,7 +50,7 @@ class UnknownModel(ConsoleError):
 
 
 class UnknownProcess(ConsoleError):
-    """No such process."""
+    """No process has this number."""
 
     status = 404
     code = "unknown_process"
@@ -63,7 +63,7 @@ class UnknownProcess(ConsoleError):
 
 
 class WrongState(ConsoleError):
-    """A process that is past this."""
+    """The process is in a state in which this order makes no sense."""
 
     status = 409
     code = "wrong_state"
@@ -76,7 +76,7 @@ class WrongState(ConsoleError):
 
 
 class PoolOff(ConsoleError):
-    """There are no shared processes to be kept, held or drained."""
+    """The pool is off, so there are no shared processes to keep warm, pause or drain."""
 
     status = 409
     code = "pool_off"
@@ -90,7 +90,7 @@ class PoolOff(ConsoleError):
 
 
 class TooManyWatchers(ConsoleError):
-    """Every look costs the loop a little."""
+    """Too many live views: each costs the event loop some time."""
 
     status = 429
     code = "too_many_watchers"

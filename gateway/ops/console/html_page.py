@@ -1,7 +1,7 @@
-"""What every page of ours is: one file that loads nothing, under a policy that lets nothing else run.
+"""Builds our HTML pages: each is one file that loads nothing, under a policy that lets nothing else run.
 
-Rules: the style and the script are in the page, allowed by their digests; no attribute of a tag may hold either. Pages
-read and send to this very origin only.
+Rules: style and script are inlined and allowed by their digests; no attribute may contain either. Pages connect to
+their own origin only.
 """
 
 from base64 import b64encode
@@ -16,21 +16,21 @@ NOTHING = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-act
 
 @dataclass(frozen=True, slots=True)
 class PageAsset:
-    """Ready to be sent."""
+    """A page, ready to be sent with its headers."""
 
     html: str
     headers: dict[str, str]
 
 
 class HtmlPage:
-    """Reads its parts once."""
+    """The parts shared by all pages; style and scripts are read once."""
 
     def __init__(self) -> None:
         self._style = (HERE / "page.css").read_text(encoding="utf-8")
         self._scripts = {path.stem: path.read_text(encoding="utf-8") for path in HERE.glob("*.js")}
 
     def page(self, title: str, body: str, *, script: str | None) -> PageAsset:
-        """The document. `script` names one of the files beside this one."""
+        """Build a document. `script` names one of the JavaScript files of this folder."""
         code = "" if script is None else self._scripts[script]
         element = f"<script>{code}</script>" if code else ""
         html = (
@@ -41,12 +41,12 @@ class HtmlPage:
         )
         allowed = f"; img-src data:; style-src {hashed(self._style)}"
         scripts = f"; script-src {hashed(code)}" if code else ""
-        # Not "no-referrer": a browser then sends the forms of its own page with the origin "null".
+        # Not "no-referrer": with it, browsers send the forms of the page with the origin "null".
         return PageAsset(
             html, {"content-security-policy": NOTHING + allowed + scripts, "referrer-policy": "same-origin"}
         )
 
 
 def hashed(text: str) -> str:
-    """A source of the policy."""
+    """The policy source that allows this text."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

@@ -1,12 +1,12 @@
-"""The operators' verbs, by the names that people type.
+"""The operators' verbs, addressed by the names that operators type.
 
 Rules:
-- No disk is looked at on the loop. A directory is taken as it is typed where the pool has it by that name; else a
-  thread looks where it leads, and is waited for with patience.
-- An order is checked against the same moment of the pool in which it is carried out, with no await between, so what was
-  answered with yes was done; what has to be waited for comes before that.
-- What the pool would silently ignore (a process that is gone) is an error here. A seat that is kept ready has the tools
-  that sessions come with: one without them is nobody's.
+- No file system call runs on the event loop. A directory is used as typed if the pool knows it by that name; otherwise
+  a thread resolves it, with a time limit.
+- An order is checked and carried out without an await in between, so the state it was checked against is still true.
+  Anything that must be awaited comes before the check.
+- An order that the pool would silently ignore (for a process that is gone) is an error here. Seats are kept ready with
+  the tools that sessions ask for: no session could use a seat without them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,14 +33,14 @@ from ostler.pool.why import Why
 from ostler.process.probe import BlockingProbe, ProbeFailed
 
 PATIENCE = 5.0
-"""Seconds for the disk of a directory that an operator names."""
+"""Seconds to wait for the disk of a directory that an operator names."""
 KILLABLE = frozenset({SlotState.STARTING, SlotState.READY, SlotState.DRAINING})
 RECYCLABLE = frozenset({SlotState.READY})
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A key as somebody named it: an alias, `provider/model`, or the whole `provider/model in /cwd`."""
+    """A key as the operator named it: an alias, `provider/model`, or the whole `provider/model in /cwd`."""
 
     key: str
     cwd: str | None = None
@@ -48,7 +48,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What was ordered, in a sentence."""
+    """The result of an order, with a sentence that describes it."""
 
     verb: str
     said: str
@@ -57,12 +57,12 @@ class Done:
 
 
 class Operator:
-    """Gives orders to one pool."""
+    """Carries out operators' orders on one pool."""
 
     def __init__(
         self, pool: TransportPool, models: Models, work: Path, outfits: Sequence[ToolSet | None] = (None,)
     ) -> None:
-        """`outfits`: the tools of seats that are kept ready; of each but the first one seat is enough."""
+        """`outfits` are the tool sets of seats to keep ready. For each but the first, one seat is enough."""
         self._pool = pool
         self._models = models
         self._work = work
@@ -72,7 +72,7 @@ class Operator:
     # --- keys ---
 
     async def warm(self, named: Named, seats: int) -> Done:
-        """Keep so many seats parked; 0 takes the floor away. A key that nobody has used yet is looked up first."""
+        """Keep `seats` seats parked; 0 removes the floor. A key that was never used is looked up first."""
         self._require_shared("warm")
         key = self._wanted(await self._located(named))
         if key not in self._keys():
@@ -83,34 +83,34 @@ class Operator:
         return Done("warm", said, str(key))
 
     async def pause(self, named: Named | None) -> Done:
-        """Claims of the key wait; of every key with None."""
+        """Make the claims of a key wait; with None, those of every key."""
         key = await self._held(named, "pause")
         self._pool.pause(key)
         return Done("pause", f"{key or 'every key'} is paused: claims wait", None if key is None else str(key))
 
     async def resume(self, named: Named | None) -> Done:
-        """Take a pause back."""
+        """End a pause of a key; with None, that of the pool."""
         key = await self._held(named, "resume")
         self._pool.resume(key)
         return Done("resume", f"{key or 'the pool'} is served again", None if key is None else str(key))
 
     async def drain(self, named: Named) -> Done:
-        """Let the key's processes end when their sessions have moved."""
+        """End the processes of a key once their sessions have moved."""
         self._require_shared("drain")
         key = self._one(await self._located(named))
         self._pool.drain(key)
         return Done("drain", f"the processes of {key} end when their sessions have moved", str(key))
 
     async def reconnect(self, named: Named) -> Done:
-        """Forget the key's start failures."""
+        """Forget the start failures of a key, so that its next start is tried at once."""
         self._require_shared("reconnect")
         key = self._one(await self._located(named))
         self._pool.reconnect(key)
         return Done("reconnect", f"the failures of {key} are forgotten; its next start is tried at once", str(key))
 
     async def why(self, named: Named) -> Why:
-        """Why the key is as warm as it is; also of a model that the pool holds nothing of, for it may be the one that
-        cannot be started."""
+        """Explain why the key has as many warm seats as it has. Works for a model without processes too: it may be the
+        one that cannot be started."""
         located = await self._located(named)
         if not self._matching(located) and self._models.resolve(located.key) is None:
             raise UnknownPoolKey(named.key, [str(key) for key in self._keys()])
@@ -121,13 +121,13 @@ class Operator:
     # --- processes ---
 
     def recycle(self, number: int) -> Done:
-        """Replace one process; its successor comes up first."""
+        """Replace a process; its successor starts first."""
         key = self._process(number, "recycle", RECYCLABLE)
         self._pool.recycle(number)
         return Done("recycle", f"process {number} is replaced: its successor starts first", key, number)
 
     def kill(self, number: int) -> Done:
-        """End one process now."""
+        """End a process now, with every turn on it."""
         key = self._process(number, "kill", KILLABLE)
         self._pool.kill(number)
         return Done("kill", f"process {number} was killed, and every turn on it", key, number)
@@ -135,7 +135,8 @@ class Operator:
     # --- finding ---
 
     async def _located(self, named: Named) -> Named:
-        """The key as the pool would call it: its directory by its one name. Raises `BadDirectory` for a dead disk."""
+        """Name the key as the pool does, with its directory resolved. Raises `BadDirectory` if the disk does not
+        answer."""
         name, cwd = parts(named)
         if cwd is None or self._matching(Named(name, cwd)):
             return Named(name, cwd)
@@ -145,7 +146,7 @@ class Operator:
             raise BadDirectory(cwd, error.why) from error
 
     def _one(self, named: Named) -> TransportKey:
-        """A key that the pool holds."""
+        """The one key of the pool that matches."""
         found = self._matching(named)
         if not found:
             raise UnknownPoolKey(named.key, [str(key) for key in self._keys()])
@@ -164,7 +165,7 @@ class Operator:
             raise PoolOff(verb)
 
     def _wanted(self, named: Named) -> TransportKey:
-        """A key that the pool holds, or one that it is to hold from now on."""
+        """The matching key of the pool, or else a new key for it."""
         found = self._matching(named)
         if len(found) > 1:
             raise AmbiguousKey(named.key, [key.cwd for key in found])
@@ -202,13 +203,13 @@ class Operator:
 
 
 def parts(named: Named) -> tuple[str, str | None]:
-    """(name, cwd): the directory may stand in the key's own text, as every table prints it."""
+    """(name, cwd): the directory may be part of the key's text, as the tables print it."""
     name, _, inside = named.key.partition(" in ")
     return name, named.cwd or inside or None
 
 
 def one_name(cwd: str) -> str:
-    """Where a directory leads; it need not be there yet. On any thread. Raises `BadDirectory`."""
+    """Resolve a directory, which need not exist. Thread-safe. Raises `BadDirectory`."""
     try:
         return str(Path(cwd).resolve())
     except (OSError, RuntimeError, ValueError) as error:

@@ -1,9 +1,9 @@
-"""Between the door and what operators may do: the door knows who asks, this asks whether they are an operator.
+"""Admits only operators to the admin API. `AuthMiddleware` has already identified the caller.
 
 Rules:
-- With keys only one that says `admin = true`; the answer to another key is 403 and tells what would help.
-- Without keys (loopback only) whoever passed the door is one. A page of another origin is not: an order that a browser
-  sends carries our token, which only our own page knows.
+- With keys, only a key with `admin = true` is an operator's; another key gets 403 with advice.
+- Without keys (loopback only) every admitted caller is an operator, except a page of another origin: an order from a
+  browser must carry our token, which only our own page knows.
 """
 
 import hmac
@@ -19,7 +19,7 @@ TOKEN_HEADER = b"x-ostler-csrf"
 
 
 class OperatorGuard:
-    """Wraps the admin application."""
+    """Wraps the admin application as ASGI middleware."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app

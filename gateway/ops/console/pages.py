@@ -1,7 +1,8 @@
-"""The pages: status at `/` and `/status`, its live part, its orders, and the chat.
+"""The browser pages: status at `/` and `/status`, its live stream, its orders, and the chat.
 
-Rules: who asks was let in by the door. The status is for operators; another key gets a page that says so and leads to
-the chat. An order by form carries the page's token; it is the same order with a script or without one.
+Rules: `AuthMiddleware` has identified the caller. The status is for operators only; another key gets a page that says
+so and links to the chat. A form that sends an order carries the page's token; with or without JavaScript the order is
+the same.
 """
 
 import hmac
@@ -34,7 +35,7 @@ PATHS = ("/", "/status", "/status/events", "/act", "/chat", "/logout", LOGIN)
 
 
 class Pages:
-    """Four pages and an order."""
+    """The routes of the pages and of the orders they send."""
 
     def __init__(
         self, board: StatusView, operator: Operator, shell: HtmlPage, token: str, guests: BrowserSessions
@@ -45,10 +46,10 @@ class Pages:
         self._token = token
         self._guests = guests
         self._drawn: tuple[JsonObject, bytes] | None = None
-        """The last state that was drawn, and its frame: the same for all who watch."""
+        """The last state that was rendered, and its frame, shared by all watchers."""
 
     def application(self) -> Starlette:
-        """The routes."""
+        """Build the ASGI application of the pages."""
         return Starlette(
             routes=[
                 Route("/", guarded(self.status)),
@@ -62,14 +63,14 @@ class Pages:
         )
 
     async def status(self, request: Request) -> Response:
-        """GET / and /status"""
+        """Handle `GET /` and `GET /status`."""
         if not caller_of(request).admin:
             return self._not_for_you()
         verb = request.query_params.get("done", "")
         return self._status(request, f"Done: {verb}." if verb in VERBS else "", 200)
 
     async def events(self, request: Request) -> Response:
-        """GET /status/events"""
+        """Handle `GET /status/events`: stream the live part of the page."""
         self._require_operator(request)
         try:
             watch = self._board.watch()
@@ -78,7 +79,8 @@ class Pages:
         return StreamingResponse(self._frames(watch), headers=SSE)
 
     async def act(self, request: Request) -> Response:
-        """POST /act: a form, from a script or without one."""
+        """Handle `POST /act`: an order from a form. A script gets JSON; a browser without one is redirected to the
+        status page."""
         self._require_operator(request)
         form = fields(await request.body())
         if not hmac.compare_digest(form.get("token", "").encode(), self._token.encode()):
@@ -94,19 +96,19 @@ class Pages:
         return document(facts_of(done)) if scripted else RedirectResponse(f"/?done={quote(done.verb)}", 303)
 
     async def chat(self, _request: Request) -> Response:
-        """GET /chat"""
+        """Handle `GET /chat`: the chat page."""
         page = self._shell.page("Chat", CHAT, script="chat")
         return HTMLResponse(page.html, 200, page.headers)
 
     async def logout(self, request: Request) -> Response:
-        """POST /logout"""
+        """Handle `POST /logout`: end the sign-in."""
         self._guests.leave(request.cookies.get(COOKIE, ""))
         answer = RedirectResponse("/", 303)
         answer.delete_cookie(COOKIE)
         return answer
 
     async def home(self, _request: Request) -> Response:
-        """GET /login by somebody who is in already."""
+        """Handle `GET /login` of a caller who is already signed in."""
         return RedirectResponse("/", 303)
 
     # --- parts ---

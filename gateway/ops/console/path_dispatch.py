@@ -1,6 +1,6 @@
-"""Which application answers a path: the pages, /admin, or the API.
+"""Chooses the application that answers a path: the pages, /admin, or the API.
 
-Rules: inside the door, so who asks is known and every answer has its headers.
+Rules: runs inside `AuthMiddleware`, so the caller is known and every answer has the security headers.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from ostler.gateway.ops.console.pages import PATHS
 
 @dataclass(frozen=True, slots=True)
 class PathDispatch:
-    """Plain ASGI."""
+    """A plain ASGI application that delegates to three others."""
 
     api: ASGIApp
     admin: ASGIApp

@@ -1,8 +1,7 @@
-"""Where the admin socket is: in the data folder, so whoever knows the folder finds it. Nothing is imported here that a
-command would have to wait for.
+"""The location of the admin socket: in the data folder, so that a command that knows the folder finds it.
 
-Rules: a path longer than a socket's name may be is reached through the open folder, so that the place is always the
-same.
+Rules: imports nothing that would slow a command down. If the path is longer than a socket address may be, the socket is
+reached through a descriptor of the folder, so that its location never changes.
 """
 
 import os
@@ -15,13 +14,13 @@ LONGEST = 107
 
 
 def admin_socket(folder: Path) -> Path:
-    """Its path."""
+    """The path of the admin socket of a data folder."""
     return folder / ADMIN_SOCKET
 
 
 @contextmanager
 def short(path: Path) -> Iterator[str]:
-    """The same place by a name that fits."""
+    """A name for the same socket that is short enough for a socket address."""
     if len(os.fsencode(path)) <= LONGEST:
         yield str(path)
         return

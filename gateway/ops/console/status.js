@@ -1,5 +1,5 @@
 "use strict";
-// The live part is changed in place: what is open stays open, what has the focus keeps it.
+// The live part is changed in place: open details stay open, and the focused element keeps the focus.
 const live = document.getElementById("live");
 const said = document.getElementById("said");
 const link = document.getElementById("link");
@@ -49,8 +49,8 @@ function children(old, fresh) {
   }
 }
 
-// Who works by keyboard is not sent back to the top of the page when what had the focus is gone or was moved: it stays
-// where it is, or goes to the next thing that can be done around there.
+// When the focused element is moved or removed, keyboard users are not sent to the top of the page: the focus stays, or
+// moves to the next control nearby.
 function around(node) {
   const names = [];
   for (let at = node; at && at !== live; at = at.parentElement) if (at.id) names.push(at.id);

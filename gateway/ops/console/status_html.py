@@ -1,8 +1,8 @@
-"""The status page as HTML: what the board says, in tables and bars.
+"""Renders the status page: the state of `StatusView` as tables and bars.
 
-Rules: every text goes through `escape`. Bars are SVG with their numbers as a label, meters are meters: what is seen
-can be read aloud. Ids are stable, because the live page is changed in place by them. No inline style: the page's policy
-forbids it.
+Rules: every text goes through `escape`. Bars are SVG with their numbers as a label, and meters are `<meter>`, so that a
+screen reader can read what is shown. Ids are stable, because the live page is updated in place by id. No inline style:
+the page's policy forbids it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,14 +16,14 @@ from ostler.gateway.ops.console.turns import PHASES
 from ostler.wire.json import JsonObject
 
 FULL_BAR = 512 << 20
-"""What fills a memory bar where no budget says it."""
+"""The memory that fills a bar if there is no memory budget."""
 ASKS = {"drain", "recycle", "kill"}
 SAID = {"kill": "Ends every turn on it at once.", "drain": "Sessions move to new processes at the end of their turns.",
         "recycle": "A new process starts first; sessions move at the end of their turns."}  # fmt: skip
 
 
 def status_body(state: JsonObject, token: str, notice: str, *, signed_in: bool) -> str:
-    """The whole body; `#live` is what changes."""
+    """The whole body; its `#live` part is replaced by updates."""
     out = '<form method="post" action="/logout"><button>Sign out</button></form>' if signed_in else ""
     said = f'<p class="notice">{escape(notice)}</p>' if notice else ""
     return (
@@ -37,7 +37,7 @@ def status_body(state: JsonObject, token: str, notice: str, *, signed_in: bool) 
 
 
 def live(state: JsonObject, token: str) -> str:
-    """All that changes."""
+    """The part of the page that changes."""
     keys = "".join(key_section(key, token, state["census"]) for key in state["keys"])
     return (
         summary(state, token)
@@ -76,12 +76,12 @@ def summary(state: JsonObject, token: str) -> str:
 
 
 def problems(state: JsonObject) -> str:
-    """Why it is not ready."""
+    """Why the gateway is not ready."""
     return "".join(f'<p class="notice bad">{escape(problem)}</p>' for problem in state["problems"])
 
 
 def condition(state: JsonObject) -> tuple[str, str]:
-    """(class, word) of the whole."""
+    """(CSS class, word) for the state of the gateway."""
     if state["draining"]:
         return "warn", "draining"
     if not state["ready"]:
@@ -92,7 +92,7 @@ def condition(state: JsonObject) -> tuple[str, str]:
 
 
 def key_section(key: JsonObject, token: str, census: JsonObject) -> str:
-    """One key with its processes."""
+    """The section of a key with its processes."""
     mark = ident("key", key["key"], key["own_process"], key["owner"])
     facts = [
         f"{key['parked']} parked for a target of {key['target']}",
@@ -126,7 +126,7 @@ def processes(key: JsonObject, token: str, census: JsonObject, mark: str) -> str
 
 
 def process_row(one: JsonObject, token: str, most: int, mark: str) -> str:
-    """One process."""
+    """The table row of a process."""
     number = one["process"]
     state = one["state"] + (f" ({one['retired_for']})" if one["retired_for"] else "")
     free = max(0, one["capacity"] - one["leased"] - one["parked"] - one["opening"])
@@ -153,7 +153,7 @@ def process_row(one: JsonObject, token: str, most: int, mark: str) -> str:
 
 
 def timeline(turns: Sequence[JsonObject]) -> str:
-    """The last turns, each with where its time went."""
+    """The last turns, each with the durations of its phases."""
     longest = max([turn["ms"]["total"] for turn in turns], default=0.0) or 1.0
     legend = "".join(f'<li><span class="swatch {phase}"></span>{words(phase)}</li>' for phase in PHASES)
     rows = []
@@ -178,12 +178,12 @@ def timeline(turns: Sequence[JsonObject]) -> str:
 
 
 def reason(turn: JsonObject) -> str:
-    """Why a turn ended as it did, where there is a reason."""
+    """The reason why the turn ended so, if there is one."""
     return f" <small>{escape(turn['reason'])}</small>" if turn["reason"] else ""
 
 
 def failures(state: JsonObject) -> str:
-    """What went wrong, with the agents' last words."""
+    """The failures of keys, with the agents' last lines of stderr, and the failed turns."""
     items = [
         failure(fault["key"], f"{fault['kind']}, {duration(fault['age'])} ago", fault["text"], fault["stderr"])
         for fault in state["failures"]
@@ -202,7 +202,7 @@ def failures(state: JsonObject) -> str:
 
 
 def failure(where: str, kind: str, text: str, stderr: Sequence[str]) -> str:
-    """One of them."""
+    """A list item for one failure."""
     tail = ""
     if stderr:
         lines = escape("\n".join(stderr))
@@ -214,7 +214,7 @@ def failure(where: str, kind: str, text: str, stderr: Sequence[str]) -> str:
 
 
 def act(verb: str, fields: Mapping[str, str], token: str, what: str) -> str:
-    """A button; behind a second one where it takes something away."""
+    """A button that sends an order; destructive verbs ask for confirmation first."""
     hidden = "".join(
         f'<input type="hidden" name="{name}" value="{escape(value)}">'
         for name, value in {"token": token, "verb": verb, **fields}.items()
@@ -228,7 +228,8 @@ def act(verb: str, fields: Mapping[str, str], token: str, what: str) -> str:
 
 
 def table(heads: Iterable[str], rows: Iterable[str], caption: str) -> str:
-    """With roles of its own: on a narrow screen its rows are laid out as cards, which would take them away."""
+    """A table with explicit ARIA roles: on narrow screens its rows become cards, and `display: block` would drop the
+    roles."""
     columns = "".join(f'<th role="columnheader" scope="col">{escape(head)}</th>' for head in heads)
     return (
         f'<table role="table"><caption class="unseen">{escape(caption)}</caption>'
@@ -238,13 +239,13 @@ def table(heads: Iterable[str], rows: Iterable[str], caption: str) -> str:
 
 
 def row(mark: str, cells: Iterable[tuple[str, str]]) -> str:
-    """Cells that know their heading."""
+    """A row of cells, each with its column's heading for the card layout."""
     inner = "".join(f'<td role="cell" data-label="{escape(head)}"><div>{cell}</div></td>' for head, cell in cells)
     return f'<tr role="row" id="{escape(mark)}">{inner}</tr>'
 
 
 def bar(parts: Mapping[str, float], kind: str, whole: float | None = None, unit: str = "") -> str:
-    """A stacked bar, 100 units wide for the whole."""
+    """A stacked bar; the whole is 100 units wide."""
     full = whole or sum(parts.values()) or 1.0
     at, rects = 0.0, []
     for name, size in parts.items():
@@ -259,15 +260,15 @@ def bar(parts: Mapping[str, float], kind: str, whole: float | None = None, unit:
 
 
 def ident(*parts: Any) -> str:
-    """A stable id for a text."""
+    """A stable HTML id made of texts."""
     return "-".join("".join(char if char.isalnum() else "_" for char in str(part)) for part in parts)
 
 
 def words(name: str) -> str:
-    """For people."""
+    """The name with spaces instead of underscores."""
     return name.replace("_", " ")
 
 
 def clock_time(at: float) -> str:
-    """The gateway's own time of day."""
+    """The time of day in the gateway's time zone."""
     return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")

@@ -1,10 +1,10 @@
-"""Everything an operator sees, as one JSON object, made when somebody looks.
+"""The state that operators see, as one JSON object, built on request.
 
 Rules:
-- One moment: the pool is looked at once, and what is joined here was true together.
-- No token, no prompt; sessions and owners only of turns that failed. Directories are shown: an operator who may end a
+- The object is consistent: one snapshot of the pool is taken, and all parts are joined without an await.
+- No token and no prompt; sessions and owners only of failed turns. Directories are shown: an operator who may end a
   process may know where it runs.
-- Who keeps looking gets the next state when something changed, and from time to time for the ages.
+- A watcher gets the next state when something has changed, and every `SAY_EVERY` seconds for the ages.
 """
 
 import asyncio
@@ -32,12 +32,12 @@ LINES = 12
 AGING = frozenset(
     {"time", "uptime", "age", "in_state", "unused_for", "arrivals_per_minute", "retry_in", "memory", "memory_charged"}
 )
-"""What changes without anything having happened."""
+"""Facts that change by time alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusSources:
-    """What is looked at, and by which clocks."""
+    """Where the facts come from, and the clocks."""
 
     sessions: Sessions
     readiness: Readiness
@@ -48,7 +48,7 @@ class StatusSources:
 
 
 class StatusView:
-    """The state, and those who watch it."""
+    """Builds the state and feeds the watchers."""
 
     def __init__(self, lookout: StatusSources) -> None:
         self._lookout = lookout
@@ -57,7 +57,7 @@ class StatusView:
         self._seen: tuple[float, JsonObject] | None = None
 
     def state(self) -> JsonObject:
-        """Now."""
+        """The current state. Must run on the event loop."""
         look = self._lookout
         snapshot = look.sessions.house.pool.snapshot()
         processes = {int(view.slot): view for view in snapshot.processes}
@@ -87,7 +87,7 @@ class StatusView:
         }
 
     def watch(self) -> "Watch":
-        """A place among those who look, taken at once: a stream that has begun can say no error any more. Raises
+        """Register a watcher, before its stream begins: a stream that has begun cannot report an error. Raises
         `TooManyWatchers`."""
         if len(self._watchers) >= WATCHERS:
             raise TooManyWatchers(WATCHERS)
@@ -96,11 +96,11 @@ class StatusView:
         return watch
 
     def leave(self, watch: "Watch") -> None:
-        """Its place is free. One that nobody has any more need not say so: it may never have been looked through."""
+        """Remove a watcher. A watch that is dropped without being iterated is removed by the garbage collector."""
         self._watchers.discard(watch)
 
     async def states(self) -> AsyncIterator[JsonObject]:
-        """The state, again and again, until the gateway has nothing left to do."""
+        """Yield the state whenever it changes, until the gateway has drained."""
         last, said_at = None, self._lookout.clock()
         while True:
             state = self._glance()
@@ -113,7 +113,7 @@ class StatusView:
             await asyncio.sleep(LOOK_EVERY)
 
     def _glance(self) -> JsonObject:
-        """One look for all who watch: thirty of them cost what one does."""
+        """The state, shared by all watchers: thirty watchers cost as much as one."""
         now = self._lookout.clock()
         if self._seen is None or now - self._seen[0] > LOOK_EVERY / 2:
             self._seen = (now, self.state())
@@ -121,7 +121,7 @@ class StatusView:
 
 
 class Watch:
-    """One who looks. Made by `Board.watch`."""
+    """One live view of the state. Created by `StatusView.watch`."""
 
     def __init__(self, board: StatusView) -> None:
         self._board = board
@@ -135,7 +135,7 @@ class Watch:
 
 
 def key_facts(view: KeyView, processes: dict[int, ProcessView]) -> JsonObject:
-    """One key."""
+    """The facts of a key and its processes."""
     known: PoolKey = pool_key(view.key)
     return {
         "key": str(known.key),
@@ -162,7 +162,7 @@ def key_facts(view: KeyView, processes: dict[int, ProcessView]) -> JsonObject:
 
 
 def process_facts(slot: SlotView, processes: dict[int, ProcessView]) -> JsonObject:
-    """One process."""
+    """The facts of a process."""
     living = processes.get(int(slot.slot))
     return {
         "process": int(slot.slot),
@@ -183,7 +183,7 @@ def process_facts(slot: SlotView, processes: dict[int, ProcessView]) -> JsonObje
 
 
 def failure_facts(view: FailureView) -> JsonObject:
-    """The last failure of a key, with the agent's last words."""
+    """The last failure of a key, with the agent's last lines of stderr."""
     lines = [excerpt(line, LONGEST) for line in view.stderr[-LINES:]]
     text = view.text.partition("; last stderr lines: ")[0] if lines else view.text
     facts = {"key": view.key, "kind": view.kind, "text": excerpt(text, LONGEST), "stderr": lines}
@@ -191,7 +191,7 @@ def failure_facts(view: FailureView) -> JsonObject:
 
 
 def by_warmth(claims: Counter[tuple[str, str, str, str]]) -> dict[str, int]:
-    """How warm what was claimed has been, since the start."""
+    """The number of claims since the start, by warmth."""
     found: Counter[str] = Counter()
     for (_, _, warmth, _), count in claims.items():
         found[warmth] += count
@@ -199,12 +199,12 @@ def by_warmth(claims: Counter[tuple[str, str, str, str]]) -> dict[str, int]:
 
 
 def name_of(key: TransportKey) -> str:
-    """What a person types."""
+    """The name that operators type: `provider/model`."""
     return f"{key.provider}/{key.model}"
 
 
 def without_ages(value: object) -> object:
-    """The same with everything left out that only grows older."""
+    """The value without the facts that change by time alone."""
     match value:
         case dict():
             return {name: without_ages(part) for name, part in value.items() if name not in AGING}

@@ -1,8 +1,8 @@
-"""The last turns, for the timeline, and those of them that failed. In memory, bounded; a restart forgets them.
+"""The last turns, for the timeline, and the last failed turns. In memory, bounded; a restart forgets them.
 
-Rules: of a response only the end of its id is kept, enough to find it in the log: a client that knows a whole one could
-ask for it. Of a turn that failed, its session and owner are told, because an operator has to find whom it happened to.
-Error texts are redacted and cut.
+Rules: only the end of a response id is kept, enough to find it in the log: a client that knows a whole id could request
+the response. A failed turn keeps its session and owner, because an operator has to find the affected user. Error texts
+are redacted and cut.
 """
 
 from collections import Counter, deque
@@ -23,7 +23,7 @@ TAIL = 8
 
 @dataclass(frozen=True, slots=True)
 class PastTurn:
-    """One turn; milliseconds by phase."""
+    """One turn that has ended; its phases in milliseconds."""
 
     at: float
     turn: str
@@ -35,17 +35,17 @@ class PastTurn:
     phases: Mapping[str, float]
     error: str = ""
     reason: str = ""
-    """The code of a failure, or why an answer is incomplete."""
+    """The code of a failure, or why the answer is incomplete."""
     session: str = ""
     owner: str = ""
 
     @property
     def total(self) -> float:
-        """All phases."""
+        """The sum of all phases."""
         return sum(self.phases.values())
 
     def as_json(self) -> JsonObject:
-        """As a line of the timeline."""
+        """The entry of the timeline."""
         return {
             "at": round(self.at, 3),
             "turn": self.turn,
@@ -60,36 +60,36 @@ class PastTurn:
         }
 
     def as_failure(self) -> JsonObject:
-        """The same with whom it happened to."""
+        """The entry with its session and owner."""
         return {**self.as_json(), "session": self.session, "owner": self.owner}
 
 
 @dataclass
 class RecentTurns:
-    """A `TurnObserver`."""
+    """A `TurnObserver` that keeps the last turns."""
 
     wall: Callable[[], float]
     turns: deque[PastTurn] = field(default_factory=lambda: deque(maxlen=TURNS))
     failures: deque[PastTurn] = field(default_factory=lambda: deque(maxlen=FAILURES))
     outcomes: Counter[str] = field(default_factory=Counter)
     first_turns: Counter[str] = field(default_factory=Counter)
-    """Of new sessions: how many there were (`all`), and how many waited for nothing (`at_once`)."""
+    """Counts of first turns of new sessions: `all`, and those that did not have to wait (`at_once`)."""
 
     def turn_ended(self, report: TurnReport) -> None:
-        """One more."""
+        """Record a turn that has ended."""
         past = past_turn(report, self.wall())
         self.turns.append(past)
         self.outcomes[past.status] += 1
         if went_wrong(report.outcome):
             self.failures.append(past)
-        # A later turn may take a seat, too, where its session had to move: that serves nobody new.
+        # A later turn may claim a seat too, when its session had to move; it is not the first turn of a new session.
         if report.timings.first and (report.timings.reached or report.outcome.status is TurnStatus.FAILED):
             self.first_turns["all"] += 1
             self.first_turns["at_once"] += report.timings.reached and report.timings.at_once
 
 
 def went_wrong(outcome: TurnOutcome) -> bool:
-    """Whether an operator should see it: it failed, or was cut short by something else than its client."""
+    """Whether an operator should see the turn: it failed, or was cut short by something other than its client."""
     early = outcome.status is TurnStatus.INCOMPLETE and outcome.reason not in {
         StopCause.DISCONNECT,
         StopCause.SUPERSEDED,
@@ -98,7 +98,7 @@ def went_wrong(outcome: TurnOutcome) -> bool:
 
 
 def past_turn(report: TurnReport, at: float) -> PastTurn:
-    """What is kept of a report."""
+    """The facts of a report that are kept."""
     facts = report.facts
     return PastTurn(
         at=at,
@@ -106,7 +106,7 @@ def past_turn(report: TurnReport, at: float) -> PastTurn:
         provider=report.key.provider,
         model=report.key.model,
         status=report.outcome.status.value,
-        # Of one that reached no agent nothing was warm: the clock's own words are for those that did.
+        # A turn that reached no agent has no warmth; the default of its timings would be misleading.
         warmth=report.timings.warmth if report.timings.reached else "",
         transport=report.timings.transport,
         phases={phase: number(facts.get(phase)) for phase in PHASES},
@@ -118,5 +118,5 @@ def past_turn(report: TurnReport, at: float) -> PastTurn:
 
 
 def number(value: object) -> float:
-    """A measured number."""
+    """The value as a number; 0 for a phase without a measurement."""
     return float(value) if isinstance(value, int | float) else 0.0

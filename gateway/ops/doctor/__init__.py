@@ -1,1 +1,4 @@
-"""`ostler doctor`: is every agent here installed, keyed, quick and safe to share? Looks, tries, says what to mend."""
+"""`ostler doctor`: checks that every agent is installed, has its credentials, starts quickly and is safe to share.
+
+Imports `config`, the pool and the bridge; starts no gateway. Each finding that must be fixed says how.
+"""

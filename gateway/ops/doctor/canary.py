@@ -1,11 +1,10 @@
-"""The two-session canary: two sessions of one process, each with a word and a tool of its own. Does either see the
-other's?
+"""The two-session canary: two sessions of one process, each with a secret word and a tool. Does either see the other's?
 
 Rules:
-- Acting proves, declaring does not. Whatever an agent showed of its own session it was able to show, so only an agent
-  that repeats its own word and calls its own tool has proven that it keeps another's.
-- What is looked for are words made for this run: nothing else can look like them.
-- Each prompt is a plain sentence for a model, and the same again as an order of the demo agent's.
+- Only behaviour is proof. An agent that repeats its own word and calls its own tool has shown that it could have shown
+  the other's; an agent that does neither proves nothing.
+- The words are random and made for this run, so no other text can look like them.
+- Each prompt is a plain sentence for a model, followed by the same as an order for the demo agent.
 """
 
 from dataclasses import dataclass, field
@@ -32,7 +31,7 @@ CALL = f"Call the tool {TOOL} now, without arguments, and answer with exactly wh
 
 
 class TurnFailed(PoolError):
-    """A turn of the canary that did not end well."""
+    """A turn of the canary failed or was cut short."""
 
     def __init__(self, asked: str, why: str) -> None:
         super().__init__(f"the turn {asked.partition(':')[0][:40]!r} failed: {why}")
@@ -41,31 +40,32 @@ class TurnFailed(PoolError):
 
 @dataclass
 class Bird:
-    """One of the two sessions, and everything that was heard from it."""
+    """One of the two sessions, with everything it returned."""
 
     lease: Lease
     word: str
     secret: str
     said: list[str] = field(default_factory=list)
-    """Texts of the answers."""
+    """The texts of the answers."""
     heard: list[str] = field(default_factory=list)
-    """Everything, also what is no text."""
+    """All events as text, including those that are no text."""
     calls: int = 0
 
     def offer(self) -> None:
-        """Whoever calls the tool with this session's token is told this session's secret."""
+        """Publish the tool on this session's binding: a call with this session's token returns this session's
+        secret."""
         ticket = self.lease.ticket
         if not isinstance(ticket, SessionBinding):
             raise TypeError("the canary runs with a bridge")
         ticket.publish(TOOLS.definitions, self.answer)
 
     async def answer(self, _call: ToolCall) -> CallResult:
-        """The tool."""
+        """Answer a call of the tool, and count it."""
         self.calls += 1
         return CallResult.text(self.secret)
 
     async def ask(self, text: str) -> str:
-        """One turn, to its end."""
+        """Run one turn to its end. Raises `TurnFailed`."""
         answer = []
         async for event in await self.lease.prompt(text):
             self.heard.append(str(event))
@@ -79,14 +79,14 @@ class Bird:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of it."""
+    """The result of the canary."""
 
     canary: Canary
     findings: tuple[Finding, ...]
 
 
 async def sing(one: Bird, other: Bird) -> Verdict:
-    """Ask both, in turns. Raises `PoolError` where a turn fails."""
+    """Ask both sessions in turn. Raises `PoolError` if a turn fails."""
     birds = (one, other)
     for bird in birds:
         bird.offer()
@@ -106,13 +106,13 @@ async def sing(one: Bird, other: Bird) -> Verdict:
 
 
 def leak(what: str) -> Verdict:
-    """The worst."""
+    """The verdict that a session saw something of the other."""
     fix = "do not share this agent between people: pool.enabled = false, and tell the authors of ostler"
     return Verdict(Canary.LEAK, (Finding(Severity.FAULT, what, fix),))
 
 
 def judged(recalled: list[bool], called: list[bool]) -> Verdict:
-    """Nothing leaked; does that mean anything?"""
+    """The verdict when nothing leaked: private if both sessions proved that they could have leaked, else unproven."""
     if all(recalled) and all(called):
         return Verdict(Canary.PRIVATE, ())
     found = []

@@ -1,4 +1,4 @@
-"""What the machine must offer, whatever the agent."""
+"""Checks of the machine that concern every agent."""
 
 import os
 import resource
@@ -17,7 +17,7 @@ FREE = 1 << 30
 
 
 def machine(folder: Path, pool: PoolSettings) -> Iterator[Finding]:
-    """Everything that is not well."""
+    """Yield what is wrong with the machine."""
     if sys.platform != "linux":
         yield Finding(Severity.WARNING, f"ostler was never tried on {sys.platform}")
     if not tells_processes():
@@ -27,7 +27,7 @@ def machine(folder: Path, pool: PoolSettings) -> Iterator[Finding]:
             "mount /proc",
         )
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < FILES:  # `ostler serve` raises its soft limit to it
+    if hard != resource.RLIM_INFINITY and hard < FILES:  # `ostler serve` raises its soft limit to the hard limit
         yield Finding(
             Severity.WARNING,
             f"{hard} open files are allowed; {pool.limits.max_processes} agents and their sessions need {FILES}",
@@ -37,7 +37,7 @@ def machine(folder: Path, pool: PoolSettings) -> Iterator[Finding]:
 
 
 def data(folder: Path) -> Iterator[Finding]:
-    """The data folder: ours alone, and with room."""
+    """Check that the data folder belongs to us alone, is writable, and has free space."""
     if folder.exists():
         found = folder.stat()
         if found.st_uid != os.geteuid():

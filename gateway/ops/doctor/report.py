@@ -1,6 +1,7 @@
-"""What the doctor finds, as values: one report for each agent, one for the machine, one verdict.
+"""The doctor's findings as values: a report for each agent, findings about the machine, and one verdict.
 
-Rules: a finding that must be mended says how. An agent that is not installed and that nobody asked for is no fault.
+Rules: a finding that must be fixed says how. An agent that is not installed is no fault unless the configuration or the
+command line names it.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -10,7 +11,7 @@ from ostler.wire.json import JsonObject
 
 
 class Severity(StrEnum):
-    """How bad it is."""
+    """How serious a finding is; only FAULT makes the doctor fail."""
 
     NOTE = "note"
     WARNING = "warning"
@@ -18,19 +19,19 @@ class Severity(StrEnum):
 
 
 class Canary(StrEnum):
-    """What became of the two-session test."""
+    """The result of the two-session canary."""
 
     PRIVATE = "private"
-    """Neither session saw the other's word nor reached its tool, and both saw their own."""
+    """Neither session saw the other's word or reached its tool, and both saw their own."""
     LEAK = "leak"
     UNPROVEN = "unproven"
-    """Nothing was seen, but the agent did not show either that it could have shown it."""
+    """Nothing leaked, but the agent did not show that it could have."""
     NOT_RUN = "not_run"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing, and what to do about it."""
+    """One observation, and how to fix it."""
 
     level: Severity
     what: str
@@ -39,17 +40,17 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """One provider."""
+    """The findings and measurements of one provider."""
 
     provider: str
     title: str
     wanted: bool
-    """The configuration or the command line names it."""
+    """Whether the configuration or the command line names the provider."""
     installed: bool
     program: str = ""
     version: str = ""
     measured: str = ""
-    """The version that its declaration was measured with."""
+    """The version that the provider's declaration was measured with."""
     model: str = ""
     start_ms: float | None = None
     session_ms: float | None = None
@@ -60,26 +61,26 @@ class AgentReport:
 
     @property
     def healthy(self) -> bool:
-        """Nothing that must be mended."""
+        """Whether no finding is a fault."""
         return not any(finding.level is Severity.FAULT for finding in self.findings)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The whole."""
+    """The result of the whole examination."""
 
     machine: tuple[Finding, ...]
     agents: tuple[AgentReport, ...] = field(default=())
 
     @property
     def healthy(self) -> bool:
-        """The exit code."""
+        """Whether neither the machine nor an agent has a fault; decides the exit code."""
         return all(agent.healthy for agent in self.agents) and not any(
             finding.level is Severity.FAULT for finding in self.machine
         )
 
     def as_json(self) -> JsonObject:
-        """For programs."""
+        """The report for programs."""
         agents = [{**asdict(agent), "healthy": agent.healthy} for agent in self.agents]
         machine = [asdict(finding) for finding in self.machine]
         return {"object": "doctor.report", "healthy": self.healthy, "machine": machine, "agents": agents}

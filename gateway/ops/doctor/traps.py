@@ -1,7 +1,7 @@
-"""The known traps of agent CLIs, looked for without starting anything.
+"""Checks for known pitfalls of agent CLIs that need no start of the agent.
 
-Rules: nothing here knows an agent by name. What a provider needs is in its declaration (`fixed_env`, `credentials`,
-`approvals`); a trap is where the settings or the machine take it away.
+Rules: no agent is known by name here. What a provider needs is in its declaration (`fixed_env`, `credentials`,
+`approvals`); the checks find where settings or the machine contradict it.
 """
 
 import json
@@ -17,11 +17,11 @@ from ostler.pool.launch.finder import SCRIPTS
 from ostler.pool.provider import Approval, Provider
 
 UP = 6
-"""How many folders above a program its package may be described."""
+"""How many parent folders of a program are searched for its package.json."""
 
 
 def traps(launch: Launch, rule: PermissionRule, *, kept: bool) -> Iterator[Finding]:
-    """Everything that can be known before a start."""
+    """Yield all findings that are possible without starting the agent."""
     yield from overridden(launch)
     yield from launcher(launch)
     yield from keys(launch)
@@ -31,7 +31,8 @@ def traps(launch: Launch, rule: PermissionRule, *, kept: bool) -> Iterator[Findi
 
 
 def overridden(launch: Launch) -> Iterator[Finding]:
-    """Relaunch, folder trust, update checks: what the provider sets for a reason, and the settings set otherwise."""
+    """Check that the settings do not override the environment that the provider fixes: relaunch, folder trust, update
+    checks."""
     for name, wanted in launch.provider.fixed_env.items():
         found = launch.command.env.get(name)
         if found != wanted:
@@ -44,7 +45,7 @@ def overridden(launch: Launch) -> Iterator[Finding]:
 
 
 def launcher(launch: Launch) -> Iterator[Finding]:
-    """A Node launcher in front of the agent: one process more, and signals end at it."""
+    """Warn about a Node launcher in front of the agent: it is one more process, and signals end at it."""
     program = Path(launch.command.argv[0]).resolve()
     if program.suffix in SCRIPTS:
         yield Finding(
@@ -56,13 +57,13 @@ def launcher(launch: Launch) -> Iterator[Finding]:
 
 
 def keys(launch: Launch) -> Iterator[Finding]:
-    """A handshake succeeds without a key; the first session does not."""
+    """Check for credentials: without them the handshake succeeds, and the first session fails."""
     if launch.unkeyed:
         yield Finding(Severity.FAULT, launch.unkeyed, launch.provider.advice())
 
 
 def home(launch: Launch) -> Iterator[Finding]:
-    """Agents keep their sessions in HOME."""
+    """Check that HOME is a writable directory: agents keep their sessions there."""
     place = Path(launch.home)
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         yield Finding(
@@ -73,7 +74,7 @@ def home(launch: Launch) -> Iterator[Finding]:
 
 
 def approval(launch: Launch, rule: PermissionRule, *, kept: bool) -> Iterator[Finding]:
-    """What it may do, whether it can be held to that, and whether anybody answers yes."""
+    """Check the permission rule: whether the agent can be held to it, and whether its questions get an answer."""
     mode, name = launch.settings.approval, launch.provider.name
     if not kept:
         yield Finding(Severity.WARNING, not_kept(name, rule), f'set pool.model_permissions = {{"{name}/*" = "auto"}}')
@@ -92,7 +93,7 @@ def approval(launch: Launch, rule: PermissionRule, *, kept: bool) -> Iterator[Fi
 
 
 def deeds(provider: Provider, rule: PermissionRule) -> Finding:
-    """What becomes of its deeds at the level in force."""
+    """What the agent may do at the permission level in force."""
     found = provider.levels.get(rule)
     if found is None:
         return Finding(Severity.NOTE, f"permission level {rule.value}")
@@ -101,7 +102,7 @@ def deeds(provider: Provider, rule: PermissionRule) -> Finding:
 
 
 def declared(launch: Launch) -> Iterator[Finding]:
-    """What is true of the agent itself, and good to know."""
+    """Notes about properties of the agent itself."""
     provider = launch.provider
     if not provider.shared:
         yield Finding(Severity.NOTE, "its sessions cannot share a process: each costs a whole one")
@@ -112,7 +113,7 @@ def declared(launch: Launch) -> Iterator[Finding]:
 
 
 def packaged_version(launch: Launch) -> str:
-    """What the package beside the program says of itself; "" where there is none. Nothing is run."""
+    """The version in the package.json near the program; "" if there is none. Runs nothing."""
     for word in launch.command.argv[:2]:
         for folder in [*Path(word).resolve().parents][:UP] if word.startswith("/") else ():
             described = folder / "package.json"
@@ -122,7 +123,7 @@ def packaged_version(launch: Launch) -> str:
 
 
 def version_in(path: Path) -> str:
-    """The version of a package.json; "" for one that cannot be read."""
+    """The version in a package.json; "" if it cannot be read."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,8 +1,8 @@
-"""One agent tried for real: started cold in a pool of its own, two sessions opened, the canary run, everything ended.
+"""Tries one agent: a cold start in a pool of its own, two sessions, the canary, and a clean end.
 
-Rules: the agent gets the very command that the gateway would give it. It works in a fresh empty folder. Nothing that is
-started here outlives the trial, and the trial has a limit of its own besides those of the pool. What was measured is
-told, however it ended.
+Rules: the agent gets the same command that the gateway would use. It works in a new, empty folder. No process started
+here outlives the trial, and the trial has a time limit besides those of the pool. Measurements are reported however the
+trial ends.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ MILLISECONDS = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Where a trial takes place."""
+    """The settings and dependencies of a trial."""
 
     folder: Path
     settings: PoolSettings
@@ -43,27 +43,27 @@ class Bench:
 
 @dataclass(slots=True)
 class TrialProgress:
-    """How far a trial has come: what is known by then is told, however it ends."""
+    """How far a trial has come. What is known so far is reported, however the trial ends."""
 
     report: AgentReport
     doing: str = ""
     connection: AgentConnection | None = None
-    """With the agent, once it is up."""
+    """The connection to the agent, once it has started."""
 
     def begin(self, doing: str, bench: Bench, known: str = "") -> None:
-        """Another step."""
+        """Record and announce the next step; `known` is a result of the previous one."""
         self.doing = doing
         bench.tell(f"{known}{doing}")
 
     @property
     def last_words(self) -> str:
-        """The end of the agent's stderr, without secrets."""
+        """The end of the agent's stderr, with secrets redacted."""
         said = [] if self.connection is None else self.connection.process.stderr_tail(STDERR_LINES)
         return "" if not said else f"; last stderr lines: {' | '.join(said)}"
 
 
 async def try_agent(report: AgentReport, bench: Bench) -> AgentReport:
-    """The report, with what the trial found."""
+    """Run the trial; return the report with its measurements and findings."""
     progress = TrialProgress(report)
     try:
         async with asyncio.timeout(bench.patience), stage(bench) as pool:
@@ -94,7 +94,7 @@ async def stage(bench: Bench) -> AsyncIterator[TransportPool]:
 
 
 async def measure(pool: TransportPool, progress: TrialProgress, bench: Bench) -> None:
-    """Start, open twice, ask."""
+    """Start the agent, open two sessions, and run the canary."""
     report = progress.report
     work = bench.folder / "work"
     work.mkdir()
@@ -121,7 +121,7 @@ async def measure(pool: TransportPool, progress: TrialProgress, bench: Bench) ->
 
 
 async def heard(birds: tuple[Bird, Bird], report: AgentReport, bench: Bench) -> AgentReport:
-    """The canary. A turn that fails tells of the agent, not of the trial."""
+    """Run the canary. A failed turn is a finding about the agent, not an error of the trial."""
     began = bench.clock()
     try:
         verdict = await sing(*birds)
@@ -135,5 +135,5 @@ async def heard(birds: tuple[Bird, Bird], report: AgentReport, bench: Bench) -> 
 
 
 def worse(report: AgentReport, finding: Finding) -> AgentReport:
-    """One finding more."""
+    """The report with a further finding."""
     return replace(report, findings=(*report.findings, finding))

@@ -1,4 +1,4 @@
-"""The whole visit: the machine, then one agent after another, so that none is measured beside another."""
+"""Examines the machine, then the agents one after another, so that no measurement disturbs another."""
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -23,12 +23,12 @@ from ostler.pool.providers import load as load_providers
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What is looked at, and how closely."""
+    """What to examine, and how thoroughly."""
 
     loaded: Loaded
     environ: Mapping[str, str]
     named: Sequence[str] = ()
-    """Providers; none named: all that are here."""
+    """Names of providers; empty means all that are installed."""
     model: str | None = None
     start: bool = True
     canary: bool = True
@@ -37,7 +37,7 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class DoctorDeps:
-    """What comes from outside: a clock, words that nobody can guess, and somebody who hears of progress."""
+    """The dependencies of an examination: a clock, a source of unguessable words, and a callback for progress."""
 
     clock: Callable[[], float]
     word: Callable[[], str]
@@ -45,7 +45,7 @@ class DoctorDeps:
 
 
 async def examine(visit: Visit, instruments: DoctorDeps) -> Report:
-    """Everything."""
+    """Examine the machine and the agents."""
     loaded = visit.loaded
     models, checked = check(loaded.settings, loaded.data_dir)
     pool = without_cache(checked)
@@ -56,7 +56,7 @@ async def examine(visit: Visit, instruments: DoctorDeps) -> Report:
             continue
         settings = pool.providers.get(name) or ProviderSettings()
         if provider.find is None and settings.command is None and name not in visit.named:
-            continue  # whatever agent a person would configure there: nobody has
+            continue  # a provider without a known program (any ACP agent), and no command is configured
         instruments.tell(name, "looking")
         blank = AgentReport(
             name,
@@ -71,15 +71,16 @@ async def examine(visit: Visit, instruments: DoctorDeps) -> Report:
 
 
 def without_cache(pool: PoolSettings) -> PoolSettings:
-    """A visit leaves nothing behind: agents would make the cache, and the data folder with it, for everybody to read
-    where no gateway has made one for its owner yet. And a start is told as it is at its slowest."""
+    """Switch the compile cache off, so that an examination leaves nothing behind: where no gateway has run yet, an
+    agent would create the cache, and with it the data folder, readable by every user. Start times are therefore the
+    slowest possible."""
     return replace(pool, providers={name: replace(each, cache=None) for name, each in pool.providers.items()})
 
 
 async def examine_agent(
     visit: Visit, instruments: DoctorDeps, pool: PoolSettings, provider: Provider, blank: AgentReport
 ) -> AgentReport:
-    """One of them."""
+    """Check one agent, then try it if it is installed and has no fault."""
     with tempfile.TemporaryDirectory(prefix="ostler-doctor-") as place:
         looked = look(blank, provider, pool, Path(place), visit)
         if not (looked.installed and looked.healthy and visit.start):
@@ -98,7 +99,7 @@ async def examine_agent(
 
 
 def look(blank: AgentReport, provider: Provider, pool: PoolSettings, folder: Path, visit: Visit) -> AgentReport:
-    """Without starting anything."""
+    """Check an agent without starting it."""
     settings = pool.providers.get(provider.name) or ProviderSettings()
     try:
         made = launch(provider, settings, TransportKey(provider.name, blank.model, str(folder)), visit.environ)
@@ -115,7 +116,7 @@ def look(blank: AgentReport, provider: Provider, pool: PoolSettings, folder: Pat
 
 
 def aged(report: AgentReport) -> AgentReport:
-    """Another version is another agent."""
+    """Add a note if the version differs from the measured one: another version may behave differently."""
     if not (report.measured and report.version) or report.version.startswith(report.measured):
         return report
     text = f"version {report.version} was never measured, {report.measured} was: what is declared of it may be wrong"

@@ -1,4 +1,4 @@
-"""The doctor's report as a table, and under it what to do."""
+"""Renders the doctor's report as a table, with the findings and fixes below it."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ MARKS = {Severity.NOTE: "note", Severity.WARNING: "WARNING", Severity.FAULT: "FA
 
 
 def report_lines(report: Report) -> list[str]:
-    """All of it."""
+    """All lines of the report."""
     lines = table(HEADS, [cells(agent) for agent in report.agents]) if report.agents else ["no agent was looked at"]
     lines += finding_lines("this machine", report.machine)
     for agent in report.agents:
@@ -25,7 +25,7 @@ def report_lines(report: Report) -> list[str]:
 
 
 def cells(agent: AgentReport) -> list[str]:
-    """One line of the table."""
+    """The cells of an agent, in the order of `HEADS`."""
     spent = [agent.start_ms, agent.session_ms, agent.second_session_ms, agent.turn_ms]
     times = ["-" if value is None else milliseconds(value) for value in spent]
     canary = "-" if agent.canary is Canary.NOT_RUN else agent.canary.value
@@ -33,7 +33,7 @@ def cells(agent: AgentReport) -> list[str]:
 
 
 def verdict(agent: AgentReport) -> str:
-    """One word."""
+    """One word for the state of an agent."""
     if not agent.installed:
         return "MISSING" if agent.wanted else "not installed"
     if not agent.healthy:
@@ -42,7 +42,7 @@ def verdict(agent: AgentReport) -> str:
 
 
 def finding_lines(where: str, findings: Sequence[Finding]) -> list[str]:
-    """What was found, and what to do."""
+    """The findings, each with its fix."""
     lines = []
     for finding in findings:
         lines += ["", f"{where}: {MARKS[finding.level]}: {finding.what}"]

@@ -1,1 +1,4 @@
-"""What is counted, and by whom it is told: the rooms have ports, these are the ones behind them."""
+"""Metrics: implementations of the observer ports that the pool, the store, memory and the turns declare.
+
+Imports those packages and `metrics`; none of them imports this one.
+"""

@@ -1,6 +1,6 @@
-"""Levels that are read at a scrape: what the pool, the bridge, the sessions and the store hold at this moment.
+"""Reads levels at a scrape: what the pool, the bridge, the sessions and the store hold at this moment.
 
-Rules: everything here runs on the loop in one go, so it only reads numbers that others have counted already.
+Rules: a refresh runs on the event loop without an await, so it only reads numbers that are already counted.
 """
 
 import os
@@ -27,7 +27,7 @@ SEATS = ("leased", "parked", "opening")
 
 @dataclass(frozen=True, slots=True)
 class LevelReader:
-    """Reads what lives."""
+    """Copies current levels into the instruments."""
 
     instruments: Instruments
     gauges: PoolGauges
@@ -37,13 +37,13 @@ class LevelReader:
     readiness: Readiness
     memories: Memories
     reaped: int
-    """Processes that were left by an earlier run."""
+    """Number of processes left by an earlier run that were reaped at start-up."""
     database: Path
     places: Mapping[str, str]
-    """Short name by directory."""
+    """Directory to short name, for metric labels."""
 
     def refresh(self) -> None:
-        """Called before a scrape is written."""
+        """Update all levels. Called before a scrape is written."""
         seen = self.pool.snapshot()
         into = self.instruments.pool
         read_processes(into, seen)
@@ -73,7 +73,7 @@ class LevelReader:
 
 
 def read_processes(into: PoolInstruments, seen: PoolSnapshot) -> None:
-    """Processes, seats and memory, by provider."""
+    """Set the levels of processes, seats and memory, by provider."""
     census = seen.core.census
     states: Counter[tuple[str, ...]] = Counter()
     seats: Counter[tuple[str, ...]] = Counter()
@@ -97,7 +97,7 @@ def read_processes(into: PoolInstruments, seen: PoolSnapshot) -> None:
 
 
 def slots(seen: PoolSnapshot) -> Iterator[tuple[str, SlotView]]:
-    """Every process slot with its provider."""
+    """Yield every process slot with its provider."""
     providers = {process.slot: process.provider for process in seen.processes}
     for key in seen.core.keys:
         for slot in key.slots:
@@ -107,7 +107,7 @@ def slots(seen: PoolSnapshot) -> Iterator[tuple[str, SlotView]]:
 
 
 def read_keys(into: PoolInstruments, seen: PoolSnapshot, places: Mapping[str, str]) -> None:
-    """What each key wants and lacks; directories that have no short name share one."""
+    """Set the levels of each key; directories without a short name share one label."""
     waiting: Counter[tuple[str, ...]] = Counter()
     reserve: Counter[tuple[str, ...]] = Counter()
     failures: dict[tuple[str, ...], float] = {}
@@ -127,7 +127,7 @@ def read_keys(into: PoolInstruments, seen: PoolSnapshot, places: Mapping[str, st
 
 
 def read_bridge(into: BridgeInstruments, stats: Stats) -> None:
-    """The bridge counts in plain numbers of its own."""
+    """Copy the bridge's own counters."""
     over = stats.calls - stats.calls_running
     into.calls.of("ok").reach(over - stats.calls_failed - stats.calls_ended)
     into.calls.of("failed").reach(stats.calls_failed)
@@ -146,8 +146,8 @@ def read_bridge(into: BridgeInstruments, stats: Stats) -> None:
 
 
 def size_of(path: Path) -> int:
-    """0 for a file that is not there, as the log of a quiet database is, or that the disk does not let us look at: the
-    other numbers are wanted most when the disk fails."""
+    """The size of a file; 0 if it is missing, as the log of an idle database is, or cannot be read: the other metrics
+    matter most when the disk fails."""
     try:
         return os.stat(path).st_size  # noqa: PTH116 - one system call, on the loop
     except OSError:

@@ -1,4 +1,4 @@
-"""The gauges of one gateway, put together; or nothing that counts, where metrics are switched off."""
+"""Assembles the metrics of one gateway; without metrics, the observers that do nothing."""
 
 import platform
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ STORE_FAULTS = (StoreBusy, StoreCorrupt, StoreDiskFault, StoreFull, StoreLocked,
 
 
 class NoGauges:
-    """Nothing is counted and nothing shown."""
+    """Takes the place of `Gauges` when metrics are disabled."""
 
     pool: Observer
     store: StoreWatch
@@ -48,24 +48,23 @@ class NoGauges:
     @contextmanager
     def reading(
         self,
-        census: Callable[..., LevelReader],  # noqa: ARG002 - nothing is read
-        loops: Loops | None = None,  # noqa: ARG002 - nothing is measured
+        census: Callable[..., LevelReader],  # noqa: ARG002 - the signature of `Gauges.reading`
+        loops: Loops | None = None,  # noqa: ARG002 - see above
     ) -> Iterator[None]:
-        """Nothing is read."""
         yield
 
     def rows(self) -> list[RouteSpec]:
-        """No route."""
+        """Metrics are disabled, so there is no route."""
         return []
 
     def around(self, app: ASGIApp) -> ASGIApp:
-        """The application itself."""
+        """Return the application unchanged."""
         return app
 
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """Made by `app.py`; each part is handed to the room that it watches."""
+    """All observers of one gateway. Created by `app.py`, which hands each part to the component it observes."""
 
     instruments: Instruments
     pool: PoolGauges
@@ -75,7 +74,7 @@ class Gauges:
 
     @classmethod
     def open(cls, registry: CollectorRegistry, settings: Settings, models: Models) -> Self:
-        """Declare everything in this registry."""
+        """Declare every instrument in this registry, and announce the label values that are known in advance."""
         shelf = MetricRegistry(registry)
         for theirs in (ProcessCollector, PlatformCollector, GCCollector):
             theirs(registry=shelf.others)
@@ -85,7 +84,8 @@ class Gauges:
         shelf.words("model").announce(found[1] for name in named if (found := models.resolve(name)) is not None)
         shelf.words("place").announce(settings.metrics.places)
         shelf.words("memory").announce(settings.memory.providers)
-        # An increase is seen only from a number that was there before: somebody must hear of the first death, too.
+        # Prometheus sees an increase only from an existing sample. Start at 0, so that the first death raises an alert
+        # too.
         for provider in models.providers:
             instruments.pool.deaths.of(provider)
             instruments.pool.leaks.of(provider)
@@ -102,7 +102,7 @@ class Gauges:
 
     @contextmanager
     def reading(self, census: Callable[..., LevelReader], loops: Loops | None = None) -> Iterator[None]:
-        """While the gateway lives: levels are read at each scrape, and the loop is asked how late it is."""
+        """While the gateway runs: read levels at each scrape, and measure the lag of the event loop."""
         self.instruments.shelf.before_scrape(census(instruments=self.instruments, gauges=self.pool).refresh)
         lag = LoopLag(self.instruments.gateway.lag.of(), loops=loops)
         lag.start()
@@ -112,11 +112,11 @@ class Gauges:
             lag.stop()
 
     def rows(self) -> list[RouteSpec]:
-        """The routes that show them."""
+        """The routes that serve the metrics."""
         return [Scrape(self.instruments.shelf).row()]
 
     def around(self, app: ASGIApp) -> ASGIApp:
-        """The application, its requests counted."""
+        """Wrap the application so that its requests are counted."""
         return RequestMetrics(app, self.instruments.gateway)
 
 
@@ -124,5 +124,5 @@ MakeGauges: TypeAlias = Callable[[CollectorRegistry, Settings, Models], Gauges |
 
 
 def open_gauges(registry: CollectorRegistry, settings: Settings, models: Models) -> Gauges | NoGauges:
-    """What the settings ask for."""
+    """The gauges that the settings ask for."""
     return Gauges.open(registry, settings, models) if settings.metrics.enabled else NoGauges()

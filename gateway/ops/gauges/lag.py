@@ -1,6 +1,6 @@
-"""How late the loop is: an appointment with it, again and again, and how late it came.
+"""Measures the lag of the event loop: a timer is set again and again, and its delay is recorded.
 
-Rules: it is the loop's own timer, in an empty context; what a scrape sees of it is what every turn has felt.
+Rules: it is a timer of the loop itself, in an empty context, so its delay is the delay that every turn has.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ EVERY = 0.25
 
 
 class LoopLag:
-    """Started and stopped by `app.py`."""
+    """A repeating timer. Started and stopped with the gateway."""
 
     def __init__(self, into: Spread, every: float = EVERY, *, loops: Loops | None = None) -> None:
         self._into = into
@@ -22,19 +22,19 @@ class LoopLag:
         self._next: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Make the first appointment."""
+        """Set the next timer."""
         loop = asyncio.get_running_loop()
         due = loop.time() + self._every
         self._next = loop.call_at(due, self._come, loop, due, context=Context())
 
     def stop(self) -> None:
-        """No more of them."""
+        """Cancel the timer and end the measurement."""
         self._rounds.stopped()
         if self._next is not None:
             self._next.cancel()
 
     def _come(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        # A loop may count in whole milliseconds and come a little early.
+        # A loop with millisecond resolution may run a timer a little early.
         with self._rounds.round():
             self._into.observe(max(0.0, loop.time() - due))
         self.start()

@@ -1,4 +1,4 @@
-"""The watch over memory that counts. Each child is written by one thread: see the rules of the watch."""
+"""Counts calls to memories. Each series is written by one thread: see the rules of `MemoryWatch`."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from ostler.metrics.instruments import MemoryInstruments
 
 @dataclass(frozen=True, slots=True)
 class MemoryGauges:
-    """Implements `MemoryWatch`."""
+    """Implements `MemoryWatch` by Prometheus instruments."""
 
     into: MemoryInstruments
 

@@ -1,4 +1,4 @@
-"""The pool's observer that counts."""
+"""Counts what the pool does."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ from ostler.pool.observer import Observer
 
 @dataclass(frozen=True, slots=True)
 class PoolGauges:
-    """Implements `Observer`."""
+    """Implements the pool's `Observer` by Prometheus instruments."""
 
     into: PoolInstruments
     dropped_before: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By processes that are gone; those of the living are read at a scrape."""
+    """Messages dropped by processes that have ended; those of live processes are read at a scrape."""
 
     def claimed(self, key: TransportKey, warmth: str, miss: str, waited: float) -> None:
         self.into.claims.of(key.provider, key.model, warmth, miss).add()
@@ -44,7 +44,7 @@ class PoolGauges:
             case "fallback":
                 into.fallbacks.of(provider, cause).add()
             case Counted.START_FAILED.value | Counted.OPEN_FAILED.value:
-                """Counted where it happened, with its phase."""
+                """Counted by `started` or `opened`, with its phase."""
             case _:
                 into.notes.of(provider, what, cause).add()
 
@@ -53,7 +53,7 @@ class PoolGauges:
 
 
 class Observers:
-    """Several for one."""
+    """Passes every call of an observer on to several observers."""
 
     def __init__(self, *each: Observer) -> None:
         self._each = each

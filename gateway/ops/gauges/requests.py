@@ -1,5 +1,8 @@
-"""Counts requests from outside the door: also those that it refuses. Plain ASGI, because a wrapper that hides the
-disconnect would cost us the cancel."""
+"""Counts requests outside `AuthMiddleware`, so that refused ones count too.
+
+Plain ASGI: Starlette's middleware class hides the disconnect of a client, which would lose the cancellation of its
+turn.
+"""
 
 import time
 from collections.abc import Callable
@@ -15,7 +18,7 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
 class RequestMetrics:
-    """Wraps the application."""
+    """Wraps the application and records one observation per request."""
 
     def __init__(self, app: ASGIApp, into: GatewayInstruments, clock: Callable[[], float] = time.monotonic) -> None:
         self._app = app
@@ -41,7 +44,7 @@ class RequestMetrics:
 
 
 class Departure:
-    """One answer on its way out."""
+    """Observes the answer to one request."""
 
     def __init__(self, into: GatewayInstruments, send: Send) -> None:
         self._into = into
@@ -50,10 +53,10 @@ class Departure:
         self.status = 0
         self.whole = False
         self.left = False
-        """The client went first."""
+        """Whether the client disconnected before the answer was complete."""
 
     async def send(self, message: Message) -> None:
-        """Pass it on."""
+        """Pass a message of the answer on, and record its status and end."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self._streaming = any(name == b"content-type" and EVENTS in value for name, value in message["headers"])
@@ -64,7 +67,7 @@ class Departure:
             self.whole = True
 
     def hearing(self, receive: Receive) -> Receive:
-        """The same, and we hear when the client leaves: what is sent after that vanishes without a word."""
+        """Wrap `receive` to notice a disconnect: later messages to the client are dropped without an error."""
 
         async def heard() -> Message:
             message = await receive()
@@ -75,12 +78,12 @@ class Departure:
         return heard
 
     def leave(self) -> None:
-        """It is over, one way or the other."""
+        """Called once, when the request is over."""
         if self._streaming:
             self._into.streams.of().add(-1)
 
 
 def route_of(scope: Scope) -> str:
-    """The template, never the path: paths hold ids, and clients invent them."""
+    """The template of the route. The path is no label: it contains ids, and clients can invent any number of paths."""
     route = scope.get("route")
     return route.path if isinstance(route, Route) else NO_ROUTE

@@ -1,8 +1,7 @@
-"""GET /metrics.
+"""The route `GET /metrics`.
 
-Rules: written in pieces of a quarter of a millisecond, and between two of them everybody else has a turn of the loop. A
-thread would not do: it holds the interpreter just the same, for five milliseconds at a time. Who may read it is the
-door's affair.
+Rules: the text is written in pieces of about a quarter of a millisecond, and other tasks run between two pieces. A
+thread would be worse: it holds the interpreter for 5 ms at a time. `AuthMiddleware` decides who may read it.
 """
 
 import asyncio
@@ -19,13 +18,13 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 class Scrape:
-    """The route."""
+    """Renders all metrics as text."""
 
     def __init__(self, shelf: MetricRegistry) -> None:
         self._shelf = shelf
 
     async def metrics(self, request: Request) -> Response:
-        """GET /metrics"""
+        """Handle `GET /metrics`, in the format that the client accepts."""
         openmetrics = "application/openmetrics-text" in request.headers.get("accept", "")
         self._shelf.refresh()
         pieces = []
@@ -35,5 +34,5 @@ class Scrape:
         return Response("".join(pieces), headers={"content-type": OPENMETRICS if openmetrics else TEXT})
 
     def row(self) -> RouteSpec:
-        """Its place in the table of routes."""
+        """The entry for the table of routes."""
         return RouteSpec("GET", PATH, self.metrics, "What is counted, for Prometheus", answers="text/plain")

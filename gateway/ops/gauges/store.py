@@ -1,4 +1,4 @@
-"""The watch over the store that counts. Each number has one thread that tells of it."""
+"""Counts writes of the store. Each series is written by one thread."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from ostler.metrics.instruments import StoreInstruments
 
 @dataclass(frozen=True, slots=True)
 class StoreGauges:
-    """Implements `StoreWatch`."""
+    """Implements `StoreWatch` by Prometheus instruments."""
 
     into: StoreInstruments
 

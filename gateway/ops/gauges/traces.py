@@ -1,8 +1,8 @@
-"""Traces of turns by OpenTelemetry, where an operator asks for them: one span for each line of a turn.
+"""OpenTelemetry traces of turns, if the operator configures them: a span for each step of a turn.
 
-Rules: spans are made when the turn has ended, from the marks that it set itself, so nothing is measured twice. A
-`traceparent` that the client sent is their parent, and decides whether they are kept. The library is an extra and
-imported only here, when it is wanted.
+Rules: spans are created when the turn has ended, from the times that it recorded itself, so nothing is measured twice.
+A `traceparent` that the client sent becomes their parent and decides whether they are sampled. The library is an
+optional dependency, imported only here and only when traces are configured.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ TurnSpanLine = tuple[str, float, float]
 
 
 class TurnTraces:
-    """Implements `TurnObserver`. `skew` is the wall clock minus the turns' clock, in seconds."""
+    """Implements `TurnObserver` by spans. `skew` is the wall clock minus the turns' clock, in seconds."""
 
     def __init__(self, tracer: "Tracer", skew: Callable[[], float]) -> None:
         self._tracer = tracer
@@ -54,7 +54,7 @@ class TurnTraces:
 
 
 def facts(report: TurnReport) -> dict[str, str | int | float | bool]:
-    """What a trace says of its turn."""
+    """The attributes of a turn's span."""
     return {
         "ostler.session": report.session_id,
         "ostler.turn": report.turn_id,
@@ -70,7 +70,8 @@ def facts(report: TurnReport) -> dict[str, str | int | float | bool]:
 
 
 def lines(timings: TurnTimings) -> Iterator[TurnSpanLine]:
-    """The lines of a turn that were reached, each from the mark before it to its own; the last one to the end."""
+    """The steps that the turn reached, as (name, begin, end). Each ends at its own mark; the last one ends with the
+    turn."""
     end = timings.asked if timings.ended is None else timings.ended
     marks = (
         ("queue", timings.began),
@@ -88,7 +89,7 @@ def lines(timings: TurnTimings) -> Iterator[TurnSpanLine]:
 
 
 def check(endpoint: str | None) -> None:
-    """Raise `ConfigError` where traces are wanted and cannot be made."""
+    """Raise `ConfigError` if traces are configured and the library is missing."""
     if endpoint is None:
         return
     try:
@@ -101,7 +102,7 @@ def check(endpoint: str | None) -> None:
 
 @asynccontextmanager
 async def tracing(endpoint: str | None, skew: Callable[[], float]) -> AsyncIterator[TurnObserver]:
-    """The observer that traces, while the gateway lives; at its end the last spans are sent."""
+    """The observer that traces, while the gateway runs; at the end, it sends the last spans."""
     if endpoint is None:
         yield NoTurnObserver()
         return
@@ -109,12 +110,12 @@ async def tracing(endpoint: str | None, skew: Callable[[], float]) -> AsyncItera
     try:
         yield TurnTraces(provider.get_tracer("ostler", version("ostler")), skew)
     finally:
-        # It waits for the network.
+        # `shutdown` waits for the network.
         await asyncio.to_thread(provider.shutdown)
 
 
 def provider_for(endpoint: str) -> "TracerProvider":
-    """Sends in the background, in batches; drops when the other side cannot keep up."""
+    """A provider that sends spans in the background, in batches, and drops them if the receiver is too slow."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - an extra
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - see above

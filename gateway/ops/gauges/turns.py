@@ -1,4 +1,4 @@
-"""The observer of turns that counts."""
+"""Counts turns, their phases and tokens."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,12 @@ from ostler.pool.keys import TransportKey
 OWN = "own"
 NO_MISS = "none"
 SOMETIMES = frozenset({"first_tool", "first_token"})
-"""What did not happen took no time, and a zero would say that it was quick."""
+"""Phases that not every turn has. They are recorded only if they happened: a zero would look like a fast one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnGauges:
-    """Implements `TurnObserver`."""
+    """Implements `TurnObserver` by Prometheus instruments."""
 
     turns: TurnInstruments
     pool: PoolInstruments
@@ -32,7 +32,7 @@ class TurnGauges:
         if not timings.reached:
             return
         if timings.warmth == OWN:
-            # The pool never hears of these: the session had its seat already.
+            # The session had its seat already, so the pool saw no claim.
             self.pool.claims.of(provider, key.model, OWN, NO_MISS).add()
         phases = self.turns.phases
         for phase, seconds in timings.breakdown().items():

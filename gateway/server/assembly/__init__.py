@@ -1,4 +1,4 @@
-"""Parts of a gateway put together: what `app.py` names, one file for each side of the house.
+"""Parts of the composition root, one file for each side of the gateway.
 
-Rules: as for `app.py`: concrete classes are named here and nowhere else, and what is opened here is closed here.
+Rules: as in `app.py`: concrete classes are named here and nowhere else, and what is opened here is closed here.
 """

@@ -1,4 +1,4 @@
-"""What becomes of a task that dies."""
+"""Reports tasks that died."""
 
 import logging
 
@@ -6,5 +6,5 @@ log = logging.getLogger(__name__)
 
 
 def log_death(name: str, error: BaseException) -> None:
-    """A task that died is a bug of ours: it took one turn with it, and is seen."""
+    """Log a task that died. It is a bug: it took one turn with it, and must be visible."""
     log.critical("%s died: %s", name, error, exc_info=error)

@@ -1,4 +1,4 @@
-"""The providers of memory, and the worker that tells them what happens."""
+"""Opens the memory providers, and the worker that reports events to them."""
 
 import asyncio
 import secrets
@@ -28,7 +28,7 @@ async def open_memory(
     *,
     loops: Loops | None = None,
 ) -> AsyncIterator[Memories]:
-    """The providers of memory and the worker that tells them what happens; none where memory is switched off."""
+    """The memory of one gateway; without providers if memory is disabled."""
     settings = loaded.settings.memory
     home = MemoryHome(loaded.data_dir, settings, wall, Ids(secrets.token_bytes).make)
     crew = TaskOwner(asyncio.get_running_loop(), log_death)

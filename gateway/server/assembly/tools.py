@@ -1,4 +1,4 @@
-"""The tool side: the bridge, its channels, our own tools and configured tool servers, what agents may do."""
+"""The tool side: the bridge, its channels, our own tools and the configured tool servers."""
 
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 def bridge_settings(folder: Path, environ: Mapping[str, str], call_deadline: float) -> BridgeSettings:
-    """Where the socket is."""
+    """Where the bridge puts its socket, and how long calls may take."""
     runtime = environ.get("XDG_RUNTIME_DIR")
     return BridgeSettings(
         data_directory=folder,
@@ -42,7 +42,7 @@ def bridge_settings(folder: Path, environ: Mapping[str, str], call_deadline: flo
 async def open_tool_channel(
     wanted: pool_configuration.PoolSettings, port: int, loops: Loops | None = None
 ) -> AsyncIterator[HttpChannel | None]:
-    """The HTTP tool channel, where an agent gets its tools over it."""
+    """The HTTP tool channel, if any agent gets its tools over HTTP; else None."""
     if all(provider.tool_channel is not ToolChannel.HTTP for provider in wanted.providers.values()):
         yield None
         return
@@ -55,8 +55,8 @@ async def open_tool_channel(
 
 
 async def usual_tools(workshop: ToolsetFactory, memory: MemorySettings) -> tuple[ToolSet | None, ...]:
-    """What sessions will ask for, and so what a seat that is kept ready must be opened with: the tools of the OpenAI
-    API, and those of chat faces where these have others."""
+    """The tool sets that sessions will ask for, with which warm seats must be opened: that of the OpenAI API, and that
+    of chat surfaces if it differs."""
     api = await workshop.usual(remembered=memory.openai_api)
     face = await workshop.usual(remembered=True)
     return tuple(ToolSet(tools) if tools else None for tools in ((api,) if face == api else (api, face)))
@@ -65,8 +65,8 @@ async def usual_tools(workshop: ToolsetFactory, memory: MemorySettings) -> tuple
 def equipped(
     wanted: pool_configuration.PoolSettings, outfits: Sequence[ToolSet | None]
 ) -> pool_configuration.PoolSettings:
-    """The keys to keep warm, with these tools: seats for the first, and one more for the next conversation with each
-    of the others."""
+    """The pool's settings with these tools for the warm keys: the configured seats for the first tool set, and one
+    seat, for the next conversation, for each other."""
     usual, *others = outfits
     warm = [replace(key, tools=usual) for key in wanted.warm]
     warm += [replace(key, tools=tools, seats=1) for tools in others for key in wanted.warm]
@@ -74,7 +74,7 @@ def equipped(
 
 
 def warn_of_strays(sources: Sequence[ToolSource], wanted: Sequence[str]) -> None:
-    """Names that no tool has. A source may have one for some sessions only, so they stop nothing."""
+    """Warn of patterns that match no tool. A source may have a tool for some sessions only, so this is no error."""
     context = SessionContext(SessionFacts(session_id=NOBODY), "")
     names = sorted({tool.name for source in sources for tool in source(context)})
     for pattern in wanted:
@@ -86,7 +86,8 @@ def warn_of_strays(sources: Sequence[ToolSource], wanted: Sequence[str]) -> None
 async def open_workshop(
     settings: Settings, memories: Memories, loops: Loops | None = None
 ) -> AsyncIterator[ToolsetFactory]:
-    """Our own tools, memory's, and the configured tool servers, which start while the gateway is serving already."""
+    """The factory of session tools: our own, those of memory, and those of the configured servers. The servers start in
+    the background, while the gateway already serves."""
     sources = load_sources() if settings.tools.own else ()
     warn_of_strays(sources, settings.tools.own)
     servers = upstream_settings(settings)

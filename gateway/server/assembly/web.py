@@ -1,4 +1,4 @@
-"""The HTTP side: the API, the pages, the admin socket, and the door before them."""
+"""Assembles the HTTP side: the API, the pages, the admin socket, and `AuthMiddleware` around them."""
 
 import secrets
 import time
@@ -48,7 +48,7 @@ from ostler.gateway.turns.erasing import Eraser
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """What operators see, and what they do."""
+    """The state that operators see, and the verbs they use."""
 
     board: StatusView
     operator: Operator
@@ -65,7 +65,7 @@ def build_app(
     keys: Keys,
     eraser: Eraser,
 ) -> ASGIApp:
-    """The HTTP side."""
+    """Build the application of the listener: API, admin API and pages, behind authentication."""
     sessions, places = hall.sessions, hall.places
     settings, store = loaded.settings, sessions.house.store
     gateway, auth = settings.gateway, settings.auth
@@ -112,7 +112,7 @@ def build_app(
 
 
 def build_admin(loaded: Loaded, console: Console) -> ASGIApp:
-    """What the admin socket serves: who can open it is an operator."""
+    """Build the application of the admin socket: every peer that can open the socket is an operator."""
     return AuthMiddleware(
         application(Admin(console.board, console.operator, console.reload).rows(), version("ostler")),
         ring=KeyRing(anyone=Caller("operator", admin=True)),

@@ -1,4 +1,4 @@
-"""How a turn begins, and how that is undone where its agent was never asked: each in one transaction."""
+"""Begin a turn, or take a beginning back if the agent was never prompted: each in one transaction."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from ostler.gateway.stores.sqlite.responses import Room
 
 @dataclass(frozen=True, slots=True)
 class BeginRows:
-    """A beginning, made into rows on the caller's side of the queue."""
+    """The beginning of a turn, encoded as rows in the caller's thread."""
 
     session_id: str
     said: Sequence[Written]
@@ -40,7 +40,7 @@ def begin(db: Connection, turn: BeginRows, room: Room) -> list[int]:
     if value(db, "SELECT end_reason FROM sessions WHERE id = ?", (turn.session_id,)) == EndReason.COMPRESSION:
         raise ConversationMoved(turn.session_id)
     found = (parked.one(db, call_id) for call_id in turn.answers)
-    # A client may send results of other calls along: those of another session stay open (n37).
+    # A client may also send results of calls of another session: those calls stay open (n37).
     known = [call for call in found if call is not None and call.session_id == turn.session_id]
     taken = continuity.answered_before({call.call_id: call.state for call in known})
     if taken:

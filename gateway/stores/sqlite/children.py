@@ -1,4 +1,4 @@
-"""A child session: a branch of another, or what it was compressed into. Made whole or not at all."""
+"""Derive a child session: a branch of another session, or its continuation after compression. All or nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from ostler.gateway.stores.sqlite.messages import Written
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A child to be made."""
+    """A child session to be created."""
 
     born: NewSession
-    """With its `parent_id`."""
+    """Must have its `parent_id` set."""
     said: Sequence[Written] | None
-    """None: a copy of the parent's transcript."""
+    """The messages of the child; None copies the parent's transcript."""
     end_parent: str | None
     behind: int | None
-    """And what the parent has behind that message."""
+    """The child also gets the parent's messages after this message id."""
 
 
 def derive(db: Connection, child: Derived, now: float) -> SessionRecord:

@@ -1,14 +1,14 @@
-"""Opening the file: private to its owner, WAL, synchronous=FULL.
+"""Open connections to the database file: private to its owner, WAL, synchronous=FULL.
 
 Rules:
-- The file is made by us with mode 0600 before SQLite sees it. SQLite gives its log and its shared map the mode of the
-  file, whatever the umask; a file that is wider than that is narrowed.
-- No code of this process opens a file that SQLite may have open: not the database, its log or its map, not for a look.
-  POSIX drops all locks that a process has on a file when the process closes any descriptor of it. Without our locks
-  the next program that looks at the database takes itself for its only user and deletes the log that we write to.
-  `stat`, `chmod` and `mknod` open nothing. A copy is made through a connection.
-- A connection is used by one thread at a time and closed by whoever finds it failing: one that was opened on a
-  read-only file stays read-only for ever.
+- We create the file with mode 0600 before SQLite opens it. SQLite gives its log and its shared map the mode of the
+  file, regardless of the umask; a file with wider permissions is narrowed.
+- No code of this process opens a file that SQLite may have open (the database, its log or its map), not even to read.
+  POSIX drops all locks that a process has on a file when the process closes any descriptor of it. Without our locks the
+  next program that opens the database believes to be its only user and deletes the log that we write to. `stat`,
+  `chmod` and `mknod` open nothing. A copy is made through a connection.
+- A connection is used by one thread at a time and is closed by the thread that finds it failing: a connection opened on
+  a read-only file stays read-only, even after the file has become writable.
 """
 
 import os
@@ -22,22 +22,22 @@ import apsw
 
 Connection: TypeAlias = apsw.Connection
 SqlRow: TypeAlias = tuple[Any, ...]
-"""What SQLite keeps is typed by its schema, not by Python."""
+"""One row. The schema defines the types of its columns; Python does not know them."""
 
 PRIVATE = 0o600
 PRIVATE_FOLDER = 0o700
 PAUSE = 0.01
 PRAGMAS = ("synchronous=FULL", "foreign_keys=OFF", "temp_store=MEMORY", "secure_delete=ON")
 WRITER_CACHE, READER_CACHE = 4_000, 2_000
-"""KiB of pages that a connection keeps. What it does not keep is in the memory of the system, a call away: four times
-as much bought nothing that `python -m bench store` could tell, and looked like a leak for as long as it filled."""
+"""KiB of pages that a connection caches. Other pages are in the page cache of the system, one system call away: four
+times as much brought no gain that `python -m bench store` could measure, and looked like a leak until it was full."""
 
 
 def make_private(path: Path) -> None:
-    """Make the file where it is missing, and take it from everybody but its owner; a file that we may not write to is
-    left alone. Opens nothing: the file may be in use, see the rules."""
+    """Create the file if it is missing, and remove the permissions of group and others. A file that we may not write is
+    left alone. Opens nothing: the file may be in use (see the rules)."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
-    # Where a link leads to, as SQLite does it: the log is beside the file and not beside the link.
+    # Resolve links as SQLite does: it puts the log beside the file, not beside the link.
     real = Path(os.path.realpath(path))
     try:
         os.mknod(real, stat.S_IFREG | PRIVATE)
@@ -50,12 +50,12 @@ def make_private(path: Path) -> None:
             if mode & 0o077:
                 file.chmod(mode & PRIVATE)
         except FileNotFoundError:
-            """The log comes and goes with the connections."""
+            """The log and the map come and go with the connections."""
 
 
 def connect(path: Path, wait: float) -> Connection:
-    """A connection that waits for a lock, stores nothing that is not on the disk, and overwrites what it deletes: what
-    is rewritten or evicted leaves no text behind in free pages. 6,000 writes of 20 sessions took as long without."""
+    """Open a connection that waits for locks, syncs each commit, and overwrites what it deletes, so that rewritten or
+    evicted text does not stay in free pages. 6,000 writes of 20 sessions took as long without overwriting."""
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=200)
     try:
         db.set_busy_timeout(int(wait * 1000))
@@ -69,7 +69,7 @@ def connect(path: Path, wait: float) -> Connection:
 
 
 def connect_reader(path: Path, wait: float) -> Connection:
-    """A connection that cannot write. Where the folder is read-only and nobody has the log open, it reads the bare
+    """Open a connection that cannot write. In a read-only folder where no process has the log open, it reads the bare
     file."""
     try:
         db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=200)
@@ -85,16 +85,17 @@ def connect_reader(path: Path, wait: float) -> Connection:
 
 
 def is_passing(db: Connection) -> bool:
-    """Whether it is good for one reading only, because the file could not be written to when it was opened.
+    """Whether the connection may be used for one read only, because the file was not writable when it was opened.
 
-    One that reads the bare file sees nothing that is written from now on; and all connections of a process share one
-    map of the log, which stays read-only for all of them as long as one of these is open.
+    A connection to the bare file sees nothing that is written later. And all connections of a process share one map of
+    the log, which stays read-only for all of them as long as one such connection is open.
     """
     return bool(db.readonly("main"))
 
 
 def _use_wal(db: Connection, wait: float) -> None:
-    """Two who open a new file at once both want to change its mode; for this lock SQLite does not wait by itself."""
+    """Switch to WAL, retrying: when two processes open a new file at once, both change its mode, and SQLite's busy
+    timeout does not cover this lock."""
     give_up = time.monotonic() + wait
     while True:
         try:
@@ -108,21 +109,21 @@ def _use_wal(db: Connection, wait: float) -> None:
 
 
 def all_rows(db: Connection, sql: str, values: Sequence[object] = ()) -> list[SqlRow]:
-    """Every row of a statement."""
+    """Run a statement and return all rows."""
     return db.execute(sql, tuple(values)).fetchall()
 
 
 def one_row(db: Connection, sql: str, values: Sequence[object] = ()) -> SqlRow | None:
-    """The first row of a statement, if there is one."""
+    """Run a statement and return its first row, or None."""
     return db.execute(sql, tuple(values)).fetchone()
 
 
 def run(db: Connection, sql: str, values: Sequence[object] = ()) -> int:
-    """Run a statement; how many rows it changed."""
+    """Run a statement; return how many rows it changed."""
     db.execute(sql, tuple(values)).fetchall()
     return db.changes()
 
 
 def value(db: Connection, sql: str, values: Sequence[object] = ()) -> Any:
-    """The first column of the first row; None where there is no row."""
+    """The first column of the first row; None if there is no row."""
     return db.execute(sql, tuple(values)).get

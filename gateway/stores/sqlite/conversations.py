@@ -1,4 +1,4 @@
-"""Slugs of the OpenAI API: where each leads. A slug is never removed but by who asks for exactly that."""
+"""Slugs of the OpenAI API and the sessions they lead to. A slug is removed only by an explicit request to delete it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ def get(db: Connection, slug: str, owner: str) -> ConversationRecord | None:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """Where a slug is to lead. What is None stays as it is."""
+    """Where a slug should lead. A field that is None leaves the stored value unchanged."""
 
     slug: str
     owner: str
@@ -47,7 +47,7 @@ def put(db: Connection, lead: Lead, now: float) -> ConversationRecord:
 
 
 def note(db: Connection, lead: Lead, now: float) -> None:
-    """The end of a turn: the response, under a name that still leads to its session."""
+    """At the end of a turn: store the response under the slug if the slug still leads to the turn's session."""
     found = get(db, lead.slug, lead.owner)
     session_id = str(lead.session_id)
     if continuity.turn_updates(None if found is None else continuity.ConversationName(found.session_id), session_id):

@@ -1,14 +1,14 @@
-"""What leads nowhere, and what is to be erased.
+"""Find sessions that can no longer be reached, and erase sessions.
 
 Rules:
-- A session without a key is led to by a slug, by a child, by a call that waits, or by a response. A response that was
-  made for a slug leads to its session by that slug: once the slug is gone or has moved, it does so only for a while.
-- Erasing takes with a session those that hold copies of its text: every child, and what it was compressed from.
-- Deleted text is overwritten by SQLite (`connection.py`). What the log holds of it goes when the log is emptied, which
-  is the writer's affair.
-- The index of words keeps single words of what was deleted until it merges its parts. Erasing makes it do so, step by
-  step, for each step holds the lock: at once it is 0.8 s for 100,000 messages, and deleting word by word is 7 ms for
-  each message. After pruning it is done once a day.
+- A session without a key is reached through a slug, a child, a waiting call or a response. A response that was made for
+  a slug leads to its session through that slug: once the slug is deleted or moved, the response counts for a while
+  only.
+- Erasing a session also erases the sessions that hold copies of its text: every child, and what it was compressed from.
+- SQLite overwrites deleted text in the file (`connection.py`). Copies in the log go when the writer empties the log.
+- The full-text index keeps single words of deleted text until it merges its segments. Erasing forces the merge, in
+  steps, because each step holds the lock: in one step it takes 0.8 s for 100,000 messages, and deleting word by word
+  takes 7 ms per message. After pruning, the merge is done once a day.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ LED_TO = (
     "AND NOT EXISTS (SELECT 1 FROM conversations c WHERE c.session_id = s.id) "
     "AND NOT EXISTS (SELECT 1 FROM sessions c WHERE c.parent_id = s.id)"
 )
-"""Nothing that a key, a slug or a child leads to: its history may be asked for."""
+"""No key, slug or child leads to the session: nothing can ask for its history."""
 ASKED_FOR = (
     "NOT EXISTS (SELECT 1 FROM responses r WHERE r.session_id = s.id {kept}) "
     "AND NOT EXISTS (SELECT 1 FROM parked_calls p WHERE p.session_id = s.id AND p.state = 'waiting')"
@@ -50,29 +50,29 @@ REPEATED = "DELETE FROM idempotency WHERE instr(headers, ?)"
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Which sessions are meant: last active before then, but for those that the process holds, and how many at most."""
+    """Selects sessions: last active before `before`, not in `besides` (those the process holds), at most `limit`."""
 
     before: float
     besides: str
     limit: int
     kind: "Kind"
     among: Sequence[str] | None = None
-    """Of these only. The whole table is looked through by a reader, and what it finds is looked at again by the writer,
-    in the transaction that changes it."""
+    """Only these sessions. A reader searches the whole table; the writer then checks what it found again, in the
+    transaction that changes it."""
 
 
 class Kind(Enum):
-    """Which of them: how far responses lead to a session, and what else must be true of it."""
+    """Which sessions are selected: which responses count as leading to a session, and a further condition."""
 
     ALIVE = ("", "AND s.ended_at IS NULL")
     UNSTORED = ("", f"AND s.metadata ->> '$.{UNSTORED}' = 0")
-    """Its client asked that nothing be stored."""
+    """Sessions whose client asked for `store: false`."""
     LEFT = ("AND r.slug IS NULL", "")
-    """Also those that have ended, and those that only responses of a slug lead to that is gone or has moved."""
+    """Includes ended sessions, and sessions led to only by responses of a slug that was deleted or moved."""
 
 
 def unreachable(db: Connection, idle: Idle) -> list[str]:
-    """Their ids."""
+    """The ids of the selected sessions that nothing leads to."""
     kept, which = idle.kind.value
     source = AMONG_ALL if idle.among is None else AMONG_THESE
     values: list[object] = [idle.before, idle.besides, idle.limit]
@@ -83,31 +83,31 @@ def unreachable(db: Connection, idle: Idle) -> list[str]:
 
 
 def end_unreachable(db: Connection, idle: Idle, reason: str, now: float) -> list[str]:
-    """Those that ended by this."""
+    """End the selected sessions; return the ids of those that this call ended."""
     return [session_id for session_id in unreachable(db, idle) if sessions.end(db, session_id, reason, now)]
 
 
 def prune_unreachable(db: Connection, idle: Idle) -> list[str]:
-    """Those that are gone by this."""
+    """Delete the selected sessions; return their ids."""
     found = unreachable(db, idle)
     delete(db, found)
     return found
 
 
 def doomed(db: Connection, session_ids: Sequence[str]) -> list[str]:
-    """What goes with them, themselves included."""
+    """The ids of all sessions that erasing these would remove, including these."""
     return [str(row[0]) for row in all_rows(db, DOOMED, (write_json(list(session_ids)),))]
 
 
 def erase(db: Connection, session_ids: Sequence[str]) -> list[str]:
-    """Those that are gone now, with all that is theirs."""
+    """Erase these sessions and their copies; return the ids of all that were removed."""
     gone = doomed(db, session_ids)
     delete(db, gone)
     return gone
 
 
 def delete(db: Connection, session_ids: Sequence[str]) -> None:
-    """Exactly these, with all that is theirs."""
+    """Delete exactly these sessions and all their rows."""
     for session_id in session_ids:
         for table in OF_SESSION:
             run(db, f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
@@ -116,14 +116,16 @@ def delete(db: Connection, session_ids: Sequence[str]) -> None:
 
 
 def erase_owner(db: Connection, owner: str) -> None:
-    """What an owner has beside sessions."""
+    """Delete what an owner has besides sessions."""
     for table in ("responses", "conversations", "idempotency"):
         run(db, f"DELETE FROM {table} WHERE owner = ?", (owner,))
 
 
 def merge_words(db: Connection, pages: int) -> bool:
-    """One step of making the index of words anew, so that no word of a text that is gone stands there; whether there
-    is another step to take. The first one has a negative number of pages."""
+    """Do one step of merging the full-text index, which removes words of deleted text; return whether a step remains.
+
+    The first step of a merge takes a negative number of pages.
+    """
     before = db.total_changes()
     run(db, "INSERT INTO message_words (message_words, rank) VALUES ('merge', ?)", (pages,))
     return db.total_changes() - before >= 2

@@ -1,4 +1,4 @@
-"""What SQLite raises, in our words. The one place where an error of its library becomes one of ours."""
+"""Translates errors of SQLite and of the file system into store errors. The only place that does."""
 
 import errno
 import os
@@ -20,7 +20,7 @@ FEW_BYTES = 64 * 1024
 
 
 def fault_of(error: apsw.Error, path: Path, waited: float) -> StoreError:
-    """A new error for each who is told: an instance raised twice would tie their traces together."""
+    """A new error object per caller: an instance raised twice would mix the tracebacks."""
     fault = _judge(error, path, waited)
     fault.__cause__ = error
     return fault
@@ -43,7 +43,8 @@ def _judge(error: apsw.Error, path: Path, waited: float) -> StoreError:
 
 
 def _judge_disk(error: apsw.Error, path: Path) -> StoreError:
-    """SQLite tells a full disk from a broken one when it writes pages, not when it makes a file or grows its map."""
+    """Tell a full disk from a broken one. SQLite does so only when it writes pages, not when it creates a file or grows
+    its map."""
     try:
         room = os.statvfs(path.parent)
         is_read_only = room.f_flag & os.ST_RDONLY or (path.exists() and not os.access(path, os.W_OK))
@@ -57,7 +58,7 @@ def _judge_disk(error: apsw.Error, path: Path) -> StoreError:
 
 
 def told_by_disk(error: OSError, path: Path) -> StoreError:
-    """What the operating system says when we touch the files ourselves."""
+    """Translate an error of our own file operations."""
     if error.errno in {errno.EROFS, errno.EACCES, errno.EPERM}:
         return StoreReadOnly(path)
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:

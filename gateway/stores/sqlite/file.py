@@ -1,6 +1,6 @@
-"""The one file of a store: how it is opened and brought up to date, and the ways to write and to read it.
+"""The file of a store: how it is opened and migrated, and the access for writing and for reading.
 
-Rules: every connection that may write is to a file of today's schema, also the one that takes the place of another
+Rules: every connection that may write is to a file of the current schema, including a connection that replaces another
 after a fault. Nothing in this file knows what is stored.
 """
 
@@ -30,18 +30,18 @@ log = logging.getLogger("ostler.gateway.model.store")
 
 @dataclass(frozen=True, slots=True)
 class SqliteSettings:
-    """Limits of one file."""
+    """Limits of one store file."""
 
     responses_max: int = 10_000
     responses_bytes_max: int = 512 * 1024 * 1024
     lock_wait: float = 5.0
-    """Seconds to wait for another program's lock."""
+    """Seconds that a transaction waits for the lock of another program."""
     most_waiting: int = 10_000
-    """Writes that may be queued."""
+    """How many writes may be queued before `StoreBusy`."""
 
 
 class StoreFile:
-    """Made by `open`."""
+    """One writer and two readers of one file. Created by `open`."""
 
     def __init__(self, path: Path, settings: SqliteSettings, watch: StoreWatch | None, loops: Loops | None) -> None:
         self.path = path
@@ -53,10 +53,10 @@ class StoreFile:
     def open(
         cls, path: Path, settings: SqliteSettings, watch: StoreWatch | None = None, loops: Loops | None = None
     ) -> Self:
-        """Open a file or make it. Blocks.
+        """Open the file, or create it. Blocks.
 
-        A file that is there and cannot be written to now is opened all the same: it can be read, and the first write
-        that can be done brings it up.
+        An existing file that cannot be written now is opened nevertheless: it can be read, and the first write that
+        succeeds migrates it.
         """
         file = cls(path, settings, watch, loops)
         try:
@@ -73,28 +73,29 @@ class StoreFile:
 
     @property
     def waiting(self) -> int:
-        """Writes in the queue."""
+        """How many writes are queued."""
         return self._writer.waiting
 
     def write(self, work: Callable[[Connection], T]) -> "asyncio.Future[T]":
-        """Queue a piece of work; it is durable when it is done. Raises `StoreClosed`, `StoreBusy`."""
+        """Queue a write; it is durable when the future is done. Raises `StoreClosed`, `StoreBusy`."""
         return self._writer.submit(work)
 
     def empty_log(self) -> None:
-        """Empty the log as soon as no reader needs it: what was overwritten in the file still stands there."""
+        """Ask the writer to empty the log as soon as no reader needs it: the log still holds text that was overwritten
+        in the file."""
         self._writer.empty_log()
 
     def read(self, look: Callable[[Connection], T]) -> Awaitable[T]:
-        """What a reader finds."""
+        """Run `look` on a read-only connection, in a reader's thread."""
         return self._readers.run(look)
 
     def close(self) -> None:
-        """Do what is queued, then end. Blocks."""
+        """Complete the queued writes, then end. Blocks."""
         self._writer.close()
         self._readers.close()
 
     def _opening(self, wait: float) -> Connection:
-        """A connection that may write, to a file of today's schema; so many seconds are waited for a lock."""
+        """Open a writing connection to a file of the current schema, waiting at most `wait` seconds for a lock."""
         try:
             make_private(self.path)
             db = connect(self.path, wait)
@@ -111,7 +112,7 @@ class StoreFile:
 
 
 def has_content(path: Path) -> bool:
-    """Whether something is stored there, as far as we are let look."""
+    """Whether the file holds data, as far as we may look."""
     try:
         return path.stat().st_size > 0
     except OSError:

@@ -1,4 +1,4 @@
-"""Answers that a repeated request gets again, for some minutes and over a restart."""
+"""Answers to repeated requests, kept for some minutes and across a restart."""
 
 from collections.abc import Sequence
 
@@ -21,11 +21,11 @@ def record(row: SqlRow) -> IdempotencyRecord:
 
 
 def remember(db: Connection, row: Sequence[object], now: float) -> IdempotencyRecord:
-    """The one that is in force: the first, until it expires."""
+    """Store an answer and return the one in force: the first for its key, until it expires."""
     run(db, "DELETE FROM idempotency WHERE expires_at <= ?", (now,))
     run(db, f"INSERT INTO idempotency ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", row)
     kept = one_row(db, f"SELECT {COLUMNS} FROM idempotency WHERE key = ? AND owner = ?", row[:2])
-    # None: this one has expired before it was written.
+    # No row: the answer had expired before it was written.
     return record(tuple(row) if kept is None else kept)
 
 

@@ -1,10 +1,10 @@
-"""The items of a transcript, a page at a time: what is shown of a long conversation costs what is shown.
+"""Pages of the items of a transcript. The cost of a page depends on its size, not on the length of the conversation.
 
 Rules:
-- Items have no rows of their own, they stand in their messages. An item is found by its id in the text of its message
-  first, so that of a long history only that message is understood.
-- Clients may have given one id to several items. A page begins behind that one of them that is farthest on, so that
-  whoever goes from page to page comes to an end.
+- Items have no rows of their own; they are part of their messages. An item is found by searching its id in the text of
+  the messages first, so that in a long history only that message is decoded.
+- A client may have given one id to several items. A page starts after the farthest item with the id, so that a client
+  that follows the pages always reaches the end.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from ostler.gateway.stores.sqlite.messages import ACTIVE, COLUMNS, record
 from ostler.wire.json import JsonObject
 
 ItemPlace = tuple[int, int]
-"""(message id, number in it)"""
+"""(message id, index in the message)"""
 FIRST: ItemPlace = (-1, -1)
 LAST: ItemPlace = (2**63 - 1, 0)
 HOLDING = f"SELECT {COLUMNS} FROM messages m WHERE {ACTIVE} AND instr(items, ?) ORDER BY id"
@@ -29,7 +29,7 @@ NEWER = f"SELECT {COLUMNS} FROM messages m WHERE {ACTIVE} AND id >= ? ORDER BY i
 
 
 def find(db: Connection, session_id: str, item_id: str, *, last: bool = False) -> tuple[ItemPlace, JsonObject] | None:
-    """Where the item is, and what it is; of several the first or the last."""
+    """Find an item by its id: the first one with it, or with `last` the last one."""
     for row in all_rows(db, HOLDING_LAST if last else HOLDING, (session_id, write_json(item_id))):
         message = record(row)
         placed = list(enumerate(message.items))
@@ -40,12 +40,12 @@ def find(db: Connection, session_id: str, item_id: str, *, last: bool = False) -
 
 
 def known(db: Connection, session_id: str, ids: Sequence[str]) -> set[str]:
-    """Which of these ids items of the transcript have: one look, however many are asked for."""
+    """The subset of `ids` that items of the transcript have. One query, however many ids are asked for."""
     return {name for (name,) in all_rows(db, KNOWN, (session_id, write_json(list(ids))))}
 
 
 def page(db: Connection, session_id: str, limit: int, *, newest: bool, after: str | None) -> list[JsonObject] | None:
-    """As many items, the newest or the oldest first; None where `after` is no item of the transcript."""
+    """Up to `limit` items, newest or oldest first; None if `after` is no item of the transcript."""
     start = LAST if newest else FIRST
     if after is not None:
         found = find(db, session_id, after, last=not newest)
@@ -64,7 +64,7 @@ def page(db: Connection, session_id: str, limit: int, *, newest: bool, after: st
 def walk(
     db: Connection, session_id: str, start: ItemPlace, at_once: int, *, newest: bool
 ) -> Iterator[tuple[ItemPlace, JsonObject]]:
-    """From a place on, so many messages with each look."""
+    """Yield items from a place on, reading `at_once` messages per query."""
     at, sql = start[0], OLDER if newest else NEWER
     while rows := all_rows(db, sql, (session_id, at, at_once)):
         for message in map(record, rows):

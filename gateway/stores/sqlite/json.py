@@ -1,4 +1,4 @@
-"""JSON in columns: written strictly, read patiently. A row that cannot be read is told apart from an empty one."""
+"""JSON in columns: written strictly, read tolerantly. An unreadable row can be told from an empty one."""
 
 from ostler.wire.json import JsonObject, Undecodable, decode, encode_line, without_surrogates
 
@@ -8,12 +8,12 @@ def write_json(value: object) -> str:
 
 
 def read_json(text: str) -> object:
-    """The value, or `Undecodable`."""
+    """Decode a value, or raise `Undecodable`."""
     return decode(text.encode())
 
 
 def read_object(text: str | None) -> JsonObject:
-    """An object; {} where there is none or it cannot be read: what hangs on it is worth more than it."""
+    """Decode an object; {} if there is none or it is invalid: the rest of the row is worth more than this column."""
     try:
         value = {} if text is None else read_json(text)
     except Undecodable:
@@ -22,7 +22,7 @@ def read_object(text: str | None) -> JsonObject:
 
 
 def read_objects(text: str) -> tuple[JsonObject, ...]:
-    """A list of objects, or `Undecodable`."""
+    """Decode a list of objects, or raise `Undecodable`."""
     value = read_json(text)
     if not isinstance(value, list):
         raise Undecodable("not_json")
@@ -30,7 +30,7 @@ def read_objects(text: str) -> tuple[JsonObject, ...]:
 
 
 def read_pairs(text: str) -> list[list[object]]:
-    """A list of pairs, or `Undecodable`."""
+    """Decode a list of pairs, or raise `Undecodable`."""
     value = read_json(text)
     if not isinstance(value, list):
         raise Undecodable("not_json")
@@ -38,7 +38,7 @@ def read_pairs(text: str) -> list[list[object]]:
 
 
 def storable(text: str) -> str:
-    """A text that a database can keep: a lone surrogate is not UTF-8."""
+    """Replace lone surrogates, which are not valid UTF-8 and cannot be stored."""
     try:
         text.encode()
     except UnicodeEncodeError:

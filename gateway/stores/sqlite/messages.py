@@ -1,7 +1,7 @@
-"""Messages: appending, reading, and the rewrites of a transcript, each of them in one transaction.
+"""Messages: appending, reading, and rewriting a transcript, each in one transaction.
 
-No rewrite deletes: what leaves the transcript becomes inactive. `message_count` of a session is kept by the same
-statements that change its messages.
+No rewrite deletes a message: a message that leaves the transcript becomes inactive. The statements that change messages
+also maintain `message_count` of the session.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ ACTIVE = "session_id = ? AND active = 1"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A message with its JSON made: what the writer's thread puts into a row."""
+    """A message with its JSON encoded, ready for a row."""
 
     role: str
     items: str
@@ -33,7 +33,7 @@ class Written:
 
 
 def written(messages: Iterable[NewMessage], now: float) -> list[Written]:
-    """On the caller's side of the queue."""
+    """Encode messages, in the caller's thread."""
     return [
         Written(
             str(message.role),
@@ -145,7 +145,7 @@ def compact(
 
 
 def copied(db: Connection, session_id: str, behind: int = 0) -> list[Written]:
-    """The transcript, or what is behind a message, ready to be stored in another session."""
+    """The transcript, or the part after message `behind`, ready to be stored in another session."""
     sql = f"SELECT role, items, text, response_id, created_at FROM messages WHERE {ACTIVE} AND id > ? ORDER BY id"
     return [Written(*row) for row in all_rows(db, sql, (session_id, behind))]
 

@@ -1,12 +1,12 @@
-"""From any older file to the schema of today, once, whoever comes first.
+"""Migrate any older file to the current schema. The first process to open the file migrates it.
 
 Rules:
-- A step is taken inside one IMMEDIATE transaction together with the new version number: it happened or it did not.
-  Who opens at the same time waits for the lock, looks at the version again and finds nothing to do.
-- A step that drops or rewrites rows is destructive: before it the whole file is copied beside itself, as
-  `<name>.v<old version>.bak`, private as the file is.
-- What only adds is not counted: columns are looked for, tables and indexes are made where they are missing.
-- A file of a newer version is refused and left alone.
+- A step and the new version number are one IMMEDIATE transaction: both happened or neither. A process that opens the
+  file at the same time waits for the lock, checks the version again and finds nothing to do.
+- A step that drops or rewrites rows is destructive: before it, the whole file is copied to `<name>.v<old version>.bak`
+  in the same folder, with the same permissions.
+- Additions have no version: missing columns, tables and indexes are detected and added.
+- A file of a newer version is refused and left unchanged.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ from ostler.gateway.model.errors import StoreTooNew
 from ostler.gateway.stores.sqlite.connection import Connection, all_rows, make_private, run, value
 from ostler.gateway.stores.sqlite.schema import ADDED, INDEXES, SCHEMA, TABLES, TRIGGERS
 
-# From 1: slugs belonged to nobody in particular and did not know their session.
+# From version 1: slugs had no owner and did not know their session.
 OWNED_CONVERSATIONS = """
 ALTER TABLE conversations RENAME TO conversations_before;
 CREATE TABLE conversations (
@@ -31,11 +31,11 @@ DROP TABLE conversations_before;
 """
 
 DESTRUCTIVE = {1: OWNED_CONVERSATIONS}
-"""The step that leaves each version."""
+"""The step from each version to the next."""
 
 
 def migrate(db: Connection, path: Path) -> bool:
-    """Bring the file to the schema of today; whether anything had to be done."""
+    """Bring the file to the current schema; return whether anything changed."""
     if _is_current(db, path):
         return False
     db.execute("BEGIN IMMEDIATE")
@@ -73,7 +73,7 @@ def _is_current(db: Connection, path: Path) -> bool:
 
 
 def _version(db: Connection) -> int:
-    """0 for a file that nobody has put anything into; tables without a number are from before there was one."""
+    """0 for an empty file; a file with tables and no version number is from before versions, and counts as 1."""
     numbered = int(value(db, "PRAGMA user_version"))
     return numbered or int(value(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'conversations'"))
 
@@ -88,7 +88,8 @@ _COLUMNS = "SELECT name FROM pragma_table_info('{table}')"
 
 
 def _back_up(path: Path, version: int) -> None:
-    """Copy what is committed, by a connection of its own; the lock of the step is held, so nothing moves meanwhile."""
+    """Copy the committed state through a connection of its own. The caller holds the write lock, so nothing changes
+    meanwhile."""
     kept = path.with_name(f"{path.name}.v{version}.bak")
     fresh = kept.with_name(kept.name + ".new")
     fresh.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Function calls that wait for an API client: over a restart of ours, not beyond their deadline."""
+"""Function calls that wait for an API client: they survive a restart of the gateway, but not their deadline."""
 
 from collections.abc import Sequence
 
@@ -33,7 +33,7 @@ def answer(db: Connection, call_id: str, output: str) -> ParkedCall | None:
 
 
 def close(db: Connection, call_id: str, output: str) -> None:
-    """An answer, also to a call whose deadline is past."""
+    """Record an answer, even to a call whose deadline has passed."""
     sql = "UPDATE parked_calls SET state = ?, output = ? WHERE call_id = ?"
     run(db, sql, (str(ParkState.ANSWERED), output, call_id))
 

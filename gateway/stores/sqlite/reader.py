@@ -1,9 +1,9 @@
-"""Two threads that read, each with a connection of its own: more would only fight for the interpreter.
+"""Two reader threads, each read with a connection of its own. More threads would only contend for the interpreter lock.
 
 Rules:
-- A connection that failed is closed and replaced by the next reading: nothing remembers a fault that has passed.
-- Reading never waits for writing, and goes on when writing cannot.
-- When every reader hangs (a dead mount), who comes later is refused.
+- A connection that failed is closed, and the next read opens a new one: a fault that has passed leaves no trace.
+- Reads never wait for writes, and go on while writes fail.
+- When every reader thread hangs (a dead mount), new reads are refused.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ Read: TypeAlias = Callable[[Connection], T]
 
 READERS = 2
 STUCK_AFTER = 60.0
-"""Seconds for one look: a disk that takes longer does not answer."""
+"""Seconds for one read; a disk that takes longer counts as not answering."""
 
 
 class Readers:
-    """The way to the file for reading."""
+    """The reader threads and their idle connections."""
 
     def __init__(
         self, path: Path, opening: Callable[[], Connection], *, wait: float, loops: Loops | None = None
@@ -41,7 +41,7 @@ class Readers:
         self._idle: SimpleQueue[Connection] = SimpleQueue()
         watched = Loops() if loops is None else loops
         self._desks: SimpleQueue[Loop] = SimpleQueue()
-        """One for each thread: whoever reads takes one, so there is always one to be had."""
+        """One loop watch per thread. A thread takes one for each read, so one is always free."""
         self._all = [
             watched.add(f"reader {number} of the store", patience=STUCK_AFTER) for number in range(1, READERS + 1)
         ]
@@ -50,7 +50,8 @@ class Readers:
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="ostler-store-reader")
 
     async def run(self, read: Read[T]) -> T:
-        """What `read` finds."""
+        """Run `read` in a thread. Raises `StoreClosed`, `StoreDiskFault` if all threads hang, or the translated
+        fault."""
         if self._closed:
             raise StoreClosed(self._path)
         if all(desk.stuck_for is not None for desk in self._all):
@@ -97,7 +98,7 @@ class Readers:
             return self._opening()
 
     def close(self) -> None:
-        """Finish what is being read, then end. Blocks."""
+        """Complete the running reads, then end. Blocks."""
         self._closed = True
         self._threads.shutdown()
         for desk in self._all:

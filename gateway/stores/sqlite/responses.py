@@ -1,4 +1,4 @@
-"""Responses: kept until more recently used ones need the room. Evicting one touches no slug and no session."""
+"""Responses, kept until more recently used ones need the space. Evicting a response touches no slug and no session."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ INPUT = "FROM responses r, json_each(r.input_items) i WHERE r.id = ? AND r.owner
 
 
 def row_of(response: ResponseRecord) -> SqlRow:
-    """On the caller's side of the queue: what `save` puts into a row."""
+    """Encode a response as the row for `save`, in the caller's thread."""
     body, items = write_json(response.body), write_json(list(response.input_items))
     facts: SqlRow = (
         response.id,
@@ -39,7 +39,7 @@ def row_of(response: ResponseRecord) -> SqlRow:
 
 
 def record(row: SqlRow) -> ResponseRecord | None:
-    """None for a row that cannot be read: it counts as evicted."""
+    """None for a row that cannot be decoded: it counts as evicted."""
     try:
         body, items = read_json(row[4]), read_objects(row[5])
     except (Undecodable, AttributeError):
@@ -51,7 +51,7 @@ def record(row: SqlRow) -> ResponseRecord | None:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How many responses are kept, and how many bytes of them."""
+    """How many responses are kept, and how many bytes they may take together."""
 
     responses: int
     size: int
@@ -71,7 +71,7 @@ def get(db: Connection, response_id: str, owner: str) -> ResponseRecord | None:
 
 
 def touch(db: Connection, response_id: str) -> None:
-    """The most recently used one needs no writing."""
+    """Mark a response as used. The most recently used one needs no write."""
     newest = "SELECT max(used) FROM responses"
     run(db, f"UPDATE responses SET used = {NEXT_USE} WHERE id = ? AND used < ({newest})", (response_id,))
 
@@ -79,7 +79,7 @@ def touch(db: Connection, response_id: str) -> None:
 def input_items(
     db: Connection, response_id: str, owner: str, limit: int, *, newest: bool, after: str | None
 ) -> list[JsonObject] | None:
-    """A page of them, as of the items of a transcript; None where the response or `after` is not there."""
+    """A page of the input items of a response; None if the response or the item `after` does not exist."""
     named = (response_id, owner)
     if not value(db, "SELECT json_valid(body) AND json_valid(input_items) FROM responses WHERE id = ? AND owner = ?",
                  named):  # fmt: skip

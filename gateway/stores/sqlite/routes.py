@@ -1,4 +1,4 @@
-"""Where session keys lead, and how a lost route is found again."""
+"""Session keys and the sessions they lead to, and the recovery of a lost route."""
 
 from ostler.gateway.model.errors import RouteMoved
 from ostler.gateway.model.records import NewSession, RouteSwitch, RoutingRecord, SessionChange, SessionRecord

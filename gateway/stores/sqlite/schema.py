@@ -1,11 +1,12 @@
-"""The tables. What is here is what a new file gets; how an older file comes here is in `migrations.py`.
+"""The tables of a new file. `migrations.py` brings older files to this schema.
 
-- `sessions.activity` is the newest message id at the time the session was made or written to: the order of lists.
+- `sessions.activity` is the newest message id at the time when the session was created or written to; lists are ordered
+  by it.
 - `messages.id` is never used twice. A message is in the transcript (active), summarised (compacted) or undone
   (neither).
-- `message_words` is the full-text index: an index only, its texts are those of `messages`. Triggers keep it, so that
-  nobody can forget to.
-- `response_totals` counts what the responses take, so that eviction need not look at all of them.
+- `message_words` is the full-text index. It stores no text, only references to `messages`. Triggers maintain it, so no
+  code that writes messages can forget to.
+- `response_totals` sums up the responses, so that eviction does not scan them.
 """
 
 SCHEMA = 2
@@ -114,4 +115,4 @@ END;
 """
 
 ADDED = (("conversations", "session_id", "TEXT"),)
-"""Columns that came later: they are looked for, whatever version the file says."""
+"""Columns that were added later. They are looked for in every file, regardless of its version."""

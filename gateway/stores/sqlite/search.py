@@ -1,11 +1,11 @@
-"""Full-text search over everything that was said and not undone.
+"""Full-text search over all messages that were not undone.
 
 Rules:
-- The newest come first, because the index gives them in that order without looking at the rest: a word that everybody
-  uses costs no more than a rare one.
-- The last word may be a beginning. That is asked only where whole words find too little: for a beginning the index has
-  to bring together all that any of its words has.
-- Every word is quoted: none is an operator of the index.
+- The newest hits come first, because the index yields them in that order without reading the rest: a common word costs
+  no more than a rare one.
+- The last word may be a prefix. Prefixes are searched only if whole words find too few messages: for a prefix, the
+  index must merge the hits of every word that begins with it.
+- Every word is quoted, so that none acts as an operator of the index.
 """
 
 import re

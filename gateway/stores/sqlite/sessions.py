@@ -1,4 +1,4 @@
-"""Sessions: making, filling, ending, reopening, listing, forking."""
+"""Sessions: create, update, end, reopen, list, and follow a compression to its live end."""
 
 from collections.abc import Sequence
 
@@ -83,12 +83,13 @@ def reopen(db: Connection, session_id: str) -> bool:
 
 
 def touch(db: Connection, session_id: str, now: float) -> None:
-    """Somebody went back to it: it is in use, or its reset policy would end it again before the first message."""
+    """Mark a session as used when a user returns to it; otherwise its reset policy would end it before the first
+    message."""
     run(db, "UPDATE sessions SET last_active_at = max(last_active_at, ?) WHERE id = ?", (now, session_id))
 
 
 def conditions(query: SessionQuery) -> tuple[str, list[object]]:
-    """What must be true of `s`, and the values for it."""
+    """A WHERE clause on the table `s`, and its values."""
     facts = {"platform": query.platform, "owner": query.owner, "chat": query.chat, "key": query.key}
     wanted = {name: value for name, value in facts.items() if value is not None}
     parts = [f"s.{name} = ?" for name in wanted]
@@ -124,7 +125,7 @@ def count(db: Connection, query: SessionQuery) -> int:
 
 
 def by_prefix(db: Connection, prefix: str, limit: int) -> list[SessionRecord]:
-    # A range of the index, not LIKE: the signs of a pattern are letters here.
+    # A range of the index instead of LIKE: `%` and `_` are ordinary characters here.
     sql = f"SELECT {COLUMNS} FROM sessions s WHERE s.id >= ? AND s.id < ? ORDER BY s.id LIMIT ?"
     return [record(row) for row in all_rows(db, sql, (prefix, prefix + "\U0010ffff", limit))]
 
@@ -146,7 +147,7 @@ def live_end(db: Connection, session_id: str) -> SessionRecord | None:
 
 
 def lead_to_child(db: Connection, parent_id: str, child_id: str) -> None:
-    """What led to the parent leads to the child."""
+    """Make every key and slug of the parent lead to the child."""
     run(db, "UPDATE routing SET session_id = ? WHERE session_id = ?", (child_id, parent_id))
     run(db, "UPDATE conversations SET session_id = ? WHERE session_id = ?", (child_id, parent_id))
 

@@ -1,7 +1,7 @@
-"""The store, as the gateway sees it: each call is one piece of work for the writer or one reading.
+"""The store as the gateway sees it: each method is one job for the writer or one read.
 
-Rules: what a call writes is made into rows here, on the caller's side; what it reads is made into records in the
-reader's thread. Nothing in this file knows SQL.
+Rules: rows are encoded here, in the caller's thread; records are decoded in the reader's thread. This file contains no
+SQL.
 """
 
 import asyncio
@@ -64,11 +64,11 @@ from ostler.wire.json import JsonObject
 
 log = logging.getLogger("ostler.gateway.model.store")
 WORD_PAGES = 500
-"""Pages of the index of words that are merged while others wait for the lock."""
+"""Pages of the full-text index merged per step, while other writers wait for the lock."""
 
 
 class SqliteStore:
-    """Implements `ostler.gateway.model.store.Store`."""
+    """Implements `gateway.model.store.Store`; the protocol documents the methods."""
 
     def __init__(self, file: StoreFile, *, settings: SqliteSettings, clock: Callable[[], float]) -> None:
         self._file = file
@@ -85,7 +85,7 @@ class SqliteStore:
         watch: StoreWatch | None = None,
         loops: Loops | None = None,
     ) -> Self:
-        """Open a file or make it, and bring it to the schema of today; as `StoreFile.open` says."""
+        """Open or create the file and migrate it; see `StoreFile.open`."""
         check_library()
         wanted = SqliteSettings() if settings is None else settings
         return cls(await asyncio.to_thread(StoreFile.open, path, wanted, watch, loops), settings=wanted, clock=clock)
@@ -270,7 +270,7 @@ class SqliteStore:
         return found
 
     def _touch(self, response_id: str) -> None:
-        """Queued, not waited for: whoever reads need not know that the disk is full."""
+        """Queued, not awaited: a read must not fail because the disk is full."""
         try:
             touching = self._file.write(lambda db: responses.touch(db, response_id))
         except StoreError as fault:
@@ -432,11 +432,11 @@ class SqliteStore:
         return replace(found, waiting_writes=self._file.waiting)
 
 
-# Under these names for the methods whose parameter is called `messages`, as the protocol calls it.
+# Aliases for the methods that have a parameter called `messages`, as the protocol does.
 _written, _append, _rewrite = messages.written, messages.append, messages.rewrite
 
 
 def _seen(done: asyncio.Future[None]) -> None:
-    """The writer has said what went wrong; nobody else waits for it."""
+    """Retrieve the error, so that asyncio does not report it: the writer has logged it and no caller waits."""
     if not done.cancelled():
         done.exception()

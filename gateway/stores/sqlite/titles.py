@@ -1,7 +1,7 @@
 """Titles and their lineages: "P", "P #2", "P #10" are one conversation, continued.
 
-A lineage is a range of the index on titles ("P #" up to "P $", the sign behind "#"), never a pattern: `%` and `_` in a
-title are letters like any other. The owner's titles are his own: another one's are neither taken nor found.
+A lineage is a range of the index on titles, from "P #" up to "P $" ("$" follows "#"). No pattern is used: `%` and `_`
+in a title are ordinary characters. Titles belong to an owner: those of other owners are neither taken nor found.
 """
 
 from ostler.gateway.model.errors import TitleTaken

@@ -1,4 +1,4 @@
-"""The end of a turn: messages, response, slug, parked calls and the answer to repeat, in one transaction."""
+"""Commit the end of a turn: messages, response, slug, parked calls and idempotent answer, in one transaction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from ostler.gateway.stores.sqlite.responses import Room
 
 @dataclass(frozen=True, slots=True)
 class TurnRows:
-    """A turn, made into rows on the caller's side of the queue."""
+    """The end of a turn, encoded as rows in the caller's thread."""
 
     session_id: str
     said: Sequence[Written]

@@ -1,4 +1,4 @@
-"""Marks, pruning, and how the file stands."""
+"""Marks, pruning, and the facts of the file for status pages."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def prune(db: Connection, before: float, limit: int) -> list[str]:
 
 
 def facts(db: Connection, path: Path) -> StoreFacts:
-    """Asked of a connection that writes: the level of syncing is its own, not the file's."""
+    """Must run on a writing connection: the synchronous level belongs to the connection, not to the file."""
     return StoreFacts(
         path=str(path),
         engine=f"sqlite {_said(db, 'SELECT sqlite_version()')}",

@@ -1,17 +1,17 @@
-"""One thread that writes, for all callers at once: take what is queued, one transaction, one sync, wake all.
+"""One thread writes for all callers: it runs the queued jobs in one transaction with one sync, then wakes the callers.
 
 Rules:
-- Each piece of work stands in its own savepoint: one that is refused takes nothing of its neighbours with it.
-- When the transaction itself fails because the disk is full or broken, every piece is tried once more by itself: a
-  large one must not take the small ones with it. A lock that did not come is told to all of them at once: trying one
-  by one would make the last wait for the sum. So would a whole wait for each group: see `lock_wait`.
-- Nobody is told "done" before COMMIT has returned. The log is folded into the file only after they were told.
-- A fault never stops the thread, whatever raises it. A connection that failed is closed, and the next group opens a
-  new one: this is how writing goes on after a disk was full, read-only or away.
-- After a fault that every write would meet, the thread tries by itself, each `PROBE_EVERY`, whether a transaction can
-  be committed again: a gateway that is not ready gets no requests by which it could find out.
-- A caller is always answered. Where the thread ends nevertheless, who waits is told, and who comes later at once; where
-  it hangs (a dead mount), who comes later is refused.
+- Each job has its own savepoint: a job that fails rolls back none of its neighbours.
+- If the transaction fails because the disk is full or broken, each job is tried once more in a transaction of its own:
+  a large job must not take the small ones with it. If the lock was not granted, all jobs fail at once: trying them one
+  by one would make the last wait for the sum. A whole wait for each group would do the same: see `lock_wait`.
+- No caller is told "done" before COMMIT has returned. The log is checkpointed only after the callers were told.
+- No fault stops the thread, from any source. A connection that failed is closed, and the next group opens a new one:
+  this is how writing resumes after a disk was full, read-only or gone.
+- After a fault that every write would meet, the thread tries every `PROBE_EVERY` seconds whether a transaction can be
+  committed again: a gateway that is not ready gets no requests, so no write would discover it.
+- Every caller is answered. If the thread ends nevertheless, waiting callers get an error, and later ones get it at
+  once; if it hangs (a dead mount), later callers are refused.
 """
 
 import asyncio
@@ -50,17 +50,17 @@ T = TypeVar("T")
 WriteWork: TypeAlias = Callable[[Connection], T]
 
 GROUP = 512
-"""Pieces of work in one transaction at most: the first of them waits for the last."""
+"""Jobs per transaction at most: the first waits for the last."""
 FOLD_IDLE, FOLD_BUSY = 500, 16_000
-"""Pages of the log (2 MiB, 64 MiB) from which on it is folded into the file: when nobody waits, and anyhow."""
+"""Pages of the log (2 MiB, 64 MiB) above which it is checkpointed: while no job waits, and in any case."""
 PROBE_EVERY = 1.0
 EMPTIES_WITHIN = 0.1
-"""Seconds for which the emptying of the log waits for readers, each time: whoever writes waits as long."""
+"""Seconds that one attempt to empty the log waits for readers; writes wait as long."""
 LAST_TRIES = 20
 STUCK_AFTER = 30.0
-"""Seconds for one transaction, with all its waits: a disk that takes longer does not answer."""
+"""Seconds for one transaction, including its waits; a disk that takes longer counts as not answering."""
 GROUP_ERRORS = (apsw.BusyError, apsw.FullError, apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.NoMemError)
-"""Faults of the file, not of the piece of work that met them."""
+"""Faults of the file, not of the job that met them."""
 ONE_BY_ONE = (StoreFull, StoreDiskFault, StoreCorrupt)
 
 WRITER_GONE = "the thread that writes has ended; restart the gateway"
@@ -77,7 +77,7 @@ class WriteJob(Generic[T]):
 
 
 class Nothing(Enum):
-    """In the queue: nothing to write, but something to look after."""
+    """A queue entry without work: it wakes the thread for housekeeping."""
 
     NOTHING = "nothing"
 
@@ -92,24 +92,24 @@ class WriteOutcome(Generic[T]):
     error: BaseException | None = None
 
     def tell(self) -> None:
-        """On the caller's loop. Nobody may be waiting any more."""
+        """Resolve the caller's future, on its own loop. The caller may have been cancelled."""
         if self.job.done.done():
             return
         if self.error is not None:
             self.job.done.set_exception(self.error)
         else:
-            self.job.done.set_result(self.value)  # type: ignore[arg-type]  # None is the value of a work that has none
+            self.job.done.set_result(self.value)  # type: ignore[arg-type]  # None is the result of a job without one
 
 
 class GroupFailed(Exception):
-    """The transaction is gone, with all that was in it. Each caller is told by an error of its own."""
+    """The transaction was rolled back with all its jobs. `fault` makes a new error for each caller."""
 
     def __init__(self, fault: Callable[[], StoreError]) -> None:
         self.fault = fault
 
 
 class Writer:
-    """The only way to the file for writing."""
+    """The only access to the file for writing."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Writer:
         self._lock = LockWait(wait)
         self._most_waiting = most_waiting
         self._inbox: SimpleQueue[WriteJob[Any] | Nothing | None] = SimpleQueue()
-        # Between "is it closed?" and "put it in" nobody may close: the job would be served by no one.
+        # Makes "check `_closed`, then enqueue" atomic: a job enqueued after `close` would never be served.
         self._gate = threading.Lock()
         self._closed = False
         self._ending = False
@@ -143,9 +143,13 @@ class Writer:
         return self._inbox.qsize()
 
     def submit(self, work: WriteWork[T]) -> asyncio.Future[T]:
-        """Queue a piece of work of the running loop."""
+        """Queue a job of the running loop; the future is done when the job is durable.
+
+        Raises `StoreBusy` if the queue is full, `StoreDiskFault` if the thread hangs, `StoreFault` if it has ended, and
+        `StoreClosed`.
+        """
         if self.waiting >= self._most_waiting:
-            # The only one that is told on the caller's thread: nobody else counts this kind.
+            # The only refusal on the caller's thread, so it must be counted here.
             self._watch.failed(StoreBusy.__name__, 1)
             raise StoreBusy(self._path, self.waiting)
         if (seconds := self._loop.stuck_for) is not None:
@@ -161,14 +165,14 @@ class Writer:
         return done
 
     def empty_log(self) -> None:
-        """Fold the whole log into the file and cut it to nothing, when the thread has a moment; tried until it is."""
+        """Ask the thread to checkpoint the whole log and truncate it; the thread retries while readers prevent it."""
         self._empties_log = True
         with self._gate:
             if not self._closed:
                 self._inbox.put(NOTHING)
 
     def close(self) -> None:
-        """Serve what is queued, then end. Blocks until the thread has ended."""
+        """Complete the queued jobs, then end. Blocks until the thread has ended."""
         with self._gate:
             if not self._closed:
                 self._closed = True
@@ -192,7 +196,7 @@ class Writer:
             self._answer_the_rest()
 
     def _next(self) -> WriteJob[Any] | Nothing | None:
-        """The next piece of work; None at the end, `NOTHING` where it is time for what nobody waits for."""
+        """The next job; None at the end; `NOTHING` when it is time for housekeeping or a probe."""
         try:
             first = self._inbox.get(timeout=PROBE_EVERY if self._loop.failures or self._empties_log else None)
         except Empty:
@@ -201,7 +205,7 @@ class Writer:
         return first
 
     def _answer_the_rest(self) -> None:
-        """Whoever is in the queue when the thread ends: nobody, unless it ends by a fault of ours."""
+        """Fail the jobs still queued when the thread ends. There are none unless a bug ended it."""
         with self._gate:
             self._closed = True
         rest = []
@@ -257,7 +261,7 @@ class Writer:
             if isinstance(error, apsw.BusyError):
                 waited = self._lock.refused(began, monotonic())
             self._give_up(error)
-            # Bound now: `error` is gone when the block is left.
+            # Bind `error` now: Python deletes the name at the end of the block.
             raise GroupFailed(partial(fault_of, error, self._path, waited)) from error
         now = monotonic()
         self._loop.succeeded()
@@ -265,7 +269,7 @@ class Writer:
         return outcomes
 
     def _probe(self) -> None:
-        """Whether a transaction can be committed again. The number is what it was: only the page is written anew."""
+        """Try whether a transaction can be committed again. Writing `user_version` unchanged still writes its page."""
         try:
             db = self._connection(monotonic())
             db.set_busy_timeout(0)
@@ -283,7 +287,7 @@ class Writer:
         self._loop.count_failure()
 
     def _count(self, report: Callable[[], None]) -> None:
-        """Nobody who waits for a write may suffer from those who count."""
+        """Report to the watch; a fault of the watch must not reach the callers that wait for a write."""
         try:
             report()
         except Exception:
@@ -302,7 +306,7 @@ class Writer:
             outcome = WriteOutcome(job, error=fault_of(error, self._path, 0.0))
         except OSError as error:
             outcome = WriteOutcome(job, error=told_by_disk(error, self._path))
-        except Exception as error:  # noqa: BLE001 - it is the caller's, who gets it raised
+        except Exception as error:  # noqa: BLE001 - it is raised to the caller
             outcome = WriteOutcome(job, error=error)
         if outcome.error is not None:
             db.execute("ROLLBACK TO one")
@@ -310,8 +314,8 @@ class Writer:
         return outcome
 
     def _connection(self, began: float) -> Connection:
-        # An open file can be written to although its owner has made it read-only since: what he meant is clear. And a
-        # connection that was opened meanwhile would stay read-only for ever.
+        # A file that its owner has made read-only can still be written through an open connection, but that is clearly
+        # not wanted. And a connection opened meanwhile would stay read-only.
         try:
             is_read_only = self._path.exists() and not os.access(self._path, os.W_OK)
         except OSError as error:
@@ -332,7 +336,7 @@ class Writer:
         return self._db
 
     def _give_up(self, error: apsw.Error) -> None:
-        """Roll back. A connection that only waited in vain for a lock is sound; any other is not trusted again."""
+        """Roll back. A connection whose wait for a lock timed out is sound; after any other error it is closed."""
         db = self._db
         if db is None:
             return
@@ -360,7 +364,7 @@ class Writer:
         return apsw.SQLITE_OK
 
     def _fold(self) -> None:
-        """Fold the log into the file while nobody waits, or when it has grown too long to wait for that."""
+        """Checkpoint the log while no job waits, or when it has grown too long to wait for that."""
         if self._empties_log and self._inbox.empty():
             self._empty_log()
         if self._db is None or self._log_pages < (FOLD_IDLE if self._inbox.empty() else FOLD_BUSY):
@@ -380,7 +384,8 @@ class Writer:
             log.warning("the log of %s is read by others and keeps for now what was erased", self._path)
 
     def _empty_log(self) -> None:
-        """A reader in the middle of a look keeps the log: it is tried again."""
+        """Truncate the log once. A reader in the middle of a read prevents it; `_empties_log` stays set for the next
+        attempt."""
         if self._db is None:
             return
         try:
@@ -395,7 +400,7 @@ class Writer:
 
 
 def tell(outcomes: list[WriteOutcome[Any]]) -> None:
-    """Wake the callers, each on its own loop, all of one loop at once."""
+    """Wake the callers on their own loops, with one call per loop."""
     for loop in {outcome.job.loop for outcome in outcomes}:
         mine = [outcome for outcome in outcomes if outcome.job.loop is loop]
         try:
