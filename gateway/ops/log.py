@@ -41,11 +41,13 @@ class LogRedaction:
 
     def __init__(self, secrets: Sequence[str], patterns: Sequence[str]) -> None:
         known = sorted((re.escape(secret) for secret in secrets), key=len, reverse=True)
-        parts = [*known, *(f"(?:{pattern})" for pattern in patterns)]
-        self._pattern = re.compile("|".join(parts)) if parts else None
+        # Each pattern by itself: joined, their groups would be numbered through and their names could meet.
+        self._patterns = [re.compile(each) for each in (*filter(None, ["|".join(known)]), *patterns)]
 
     def __call__(self, line: str) -> str:
-        return without_keys(line if self._pattern is None else self._pattern.sub(HIDDEN, line))
+        for pattern in self._patterns:
+            line = pattern.sub(HIDDEN, line)
+        return without_keys(line)
 
 
 def is_worth_a_line(record: logging.LogRecord) -> bool:

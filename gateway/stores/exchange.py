@@ -78,11 +78,12 @@ async def lines_out(store: Store, sessions: Iterable[SessionRecord]) -> AsyncIte
 
 def bundles(lines: Iterable[bytes], named: str | None, brought: Brought) -> Iterator[Bundle]:
     """Parse the sessions of a file. Messages before the first session line belong to the session `named`."""
-    bundle = None if named is None else Bundle(NewSession(named))
+    unsaid = None if named is None else Bundle(NewSession(named))
+    bundle = unsaid
     for line in filter(bytes.strip, lines):
         started = _session_of(line)
         if started is not None:
-            if bundle is not None and (bundle.messages or bundle.session.id != named):
+            if bundle is not None and (bundle.messages or bundle is not unsaid):
                 yield bundle
             bundle = started
             continue
@@ -91,7 +92,7 @@ def bundles(lines: Iterable[bytes], named: str | None, brought: Brought) -> Iter
             brought.unreadable += 1
         else:
             bundle.messages.append(message)
-    if bundle is not None and (bundle.messages or bundle.session.id != named):
+    if bundle is not None and (bundle.messages or bundle is not unsaid):
         yield bundle
 
 

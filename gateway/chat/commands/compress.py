@@ -39,9 +39,17 @@ async def run(call: CommandCall) -> CommandReply:
         )
     if call.args == PREVIEW:
         return CommandReply(plan(parted))
+    return await compressed(call, session)
+
+
+async def compressed(call: CommandCall, session: SessionRecord) -> CommandReply:
+    """Summarise and switch while nothing else may change the conversation."""
+    conversation = call.conversation
     async with exclusive(conversation, session) as live:
         messages = await conversation.store.history(session.id)
-        parted = cut(messages) or parted
+        parted = cut(messages)
+        if parted is None:
+            return CommandReply(f"Nothing was compressed: the conversation was changed meanwhile. {KEPT}")
         outcome, summary = await aside(conversation, live, PROMPT)
         if outcome.status is not TurnStatus.COMPLETED or not summary.strip():
             return CommandReply(f"Nothing was compressed: {why(outcome)}. {KEPT}")

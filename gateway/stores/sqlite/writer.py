@@ -394,8 +394,9 @@ class Writer:
         except (apsw.BusyError, apsw.LockedError):
             return
         except apsw.Error as error:
-            log.warning("the log of %s could not be emptied: %s", self._path, error)
+            log.warning("the log of %s could not be emptied, it is tried again: %s", self._path, error)
             self._drop()
+            return
         self._empties_log, self._log_pages = False, 0
 
 

@@ -18,7 +18,7 @@ from ostler.gateway.config.settings import (
     ToolSettings,
 )
 from ostler.gateway.model.correlation import NONE, ORIGIN, RequestOrigin, on_behalf_of, origin_of
-from ostler.gateway.ops.log import LogLines, LogRedaction, secrets_in, set_up
+from ostler.gateway.ops.log import HIDDEN, LogLines, LogRedaction, secrets_in, set_up
 
 SECRETS = [
     "sk-the-key-of-a-person",
@@ -119,3 +119,8 @@ def test_a_trace_parent_is_taken_only_if_it_is_one() -> None:
     assert origin_of({b"traceparent": good}, "new").traceparent == good.decode()
     for bad in (b"00-" + b"0" * 32 + b"-b7ad6b7169203331-01", b"01-x", b""):
         assert origin_of({b"traceparent": bad}, "new") == RequestOrigin("new", "")
+
+
+def test_each_pattern_has_groups_of_its_own() -> None:
+    redaction = LogRedaction((), [r"(?P<twice>a)\1", r"(?P<twice>b)\1"])
+    assert redaction("aa bb ab") == f"{HIDDEN} {HIDDEN} ab"

@@ -170,6 +170,13 @@ def test_an_export_can_be_imported_again() -> None:
     assert json.loads(lines[0])["object"] == "session"
 
 
+def test_a_session_without_messages_is_imported_from_a_file_that_is_named_after_it() -> None:
+    lines = jsonl(session(title="Plan"), []).encode().split(b"\n")
+    for named, sessions in (("sess_1", 1), (None, 1), ("sess_2", 1)):
+        assert len(list(bundles(lines, named, Brought()))) == sessions
+    assert list(bundles([], "sess_1", Brought())) == []
+
+
 def texts_of(messages: Sequence[NewMessage]) -> list[str]:
     """What they say."""
     return [message.text for message in messages]
