@@ -1,6 +1,9 @@
-"""The pool's decisions as a value machine: `(event, now) -> actions`. No I/O, clock, randomness or asyncio.
+"""The pool's decisions as a value machine: `(event, now) -> actions`.
 
-`PoolCore(Limits()).handle(event, now)`: events and actions are the whole conversation with the shell.
+Rules:
+- No I/O, no clock, no randomness, no asyncio: the same events at the same times give the same actions.
+- `PoolCore(Limits()).handle(event, now)` is the only entry. Events and actions are all that the core and the runner
+  exchange.
 """
 
 from ostler.pool.core import actions, events
