@@ -31,7 +31,9 @@ class TransportKey:
 
 
 def canonical_cwd(cwd: str | Path, roots: Iterable[str | Path] = ()) -> str:
-    """Resolve and check a directory. Raises `BadDirectory`, which says which rule it breaks. No roots: any directory."""
+    """Resolve and check a directory. Raises `BadDirectory`, which says which rule it breaks. No roots: any
+    directory.
+    """
     given = Path(cwd)
     if not given.is_absolute():
         raise BadDirectory(str(cwd), "it is not an absolute path")

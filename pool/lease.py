@@ -117,7 +117,9 @@ class Lease:
         return self._tenure.lost
 
     async def wait_moved(self) -> None:
-        """Return when the holder should leave the seat (it is lost, or is to be moved), or when the lease was released."""
+        """Return when the holder should leave the seat (it is lost, or is to be moved), or when the lease was
+        released.
+        """
         await self._home.run(self._tenure.moved.wait())
 
     async def prompt(

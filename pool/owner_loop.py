@@ -32,7 +32,8 @@ class OwnerLoop:
         """The futures that other threads and loops wait for."""
         self._closed = False
         self._door = threading.Lock()
-        """Guards `_closed` and `_away` between a thread that posts work and the loop that closes. The pool's only lock.
+        """Guards `_closed` and `_away` between a thread that posts work and the loop that closes. The pool's only
+        lock.
         """
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:

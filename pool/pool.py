@@ -127,7 +127,9 @@ class TransportPool:
         await loop.repeat(lambda: self._settings.watch_every, self._floors.try_again)
 
     async def shutdown(self) -> None:
-        """End every process and its descendants. Idempotent; afterwards every call but `snapshot` raises `PoolClosed`."""
+        """End every process and its descendants. Idempotent; afterwards every call but `snapshot` raises
+        `PoolClosed`.
+        """
         await self.home.run(self._shutdown())
 
     async def _shutdown(self) -> None:
@@ -371,7 +373,9 @@ class TransportPool:
         self._order(key, events.DrainKey)
 
     def cool(self, key: TransportKey) -> None:
-        """As `drain`, and keep nothing warm for the key, whatever was learned of it, until a caller asks for it again."""
+        """As `drain`, and keep nothing warm for the key, whatever was learned of it, until a caller asks for it
+        again.
+        """
         self._order(key, events.StopWarming)
 
     def reconnect(self, key: TransportKey) -> None:

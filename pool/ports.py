@@ -160,7 +160,9 @@ class ToolTicket(Protocol):
         """Called at the end of the seat: the token is void from here on. Idempotent."""
 
     def dismiss(self) -> None:
-        """Called after `revoke`, when the agent has closed the session or never will: its relay need not wait for that."""
+        """Called after `revoke`, when the agent has closed the session or never will: its relay need not wait for
+        that.
+        """
 
 
 class ToolPort(Protocol):

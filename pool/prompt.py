@@ -117,7 +117,9 @@ class PlainText:
 
 
 def size_of(part: PromptPart) -> int:
-    """Characters that count towards the agent's limit. Pictures and sounds count 0: measured limits are on text only."""
+    """Characters that count towards the agent's limit. Pictures and sounds count 0: measured limits are on text
+    only.
+    """
     match part:
         case TextPart(text):
             return len(text)

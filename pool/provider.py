@@ -297,7 +297,8 @@ class Provider:
     replays_noise: re.Pattern[str] | None = None
     """User texts that the agent adds by itself when it replays a loaded session."""
     replay_quiet: float = 0.0
-    """Seconds of quiet after an answered load before its replay is over, for agents that answer before they are done.
+    """Seconds of quiet after an answered load before its replay is over, for agents that answer before they are
+    done.
     """
     tool_news: ToolNews = ToolNews.IGNORED
     close: CloseVerb = CloseVerb.NONE

@@ -45,7 +45,9 @@ def open_is_deferred(books: PoolState, stable: KeyState, slot: SlotRecord) -> bo
 
 
 def note_calm(books: PoolState) -> None:
-    """Called after every event: a key that was paused meanwhile, or had nothing to start, must not count from earlier."""
+    """Called after every event: a key that was paused meanwhile, or had nothing to start, must not count from
+    earlier.
+    """
     if not _is_busy(books):
         books.calm_at = books.now
 

@@ -1,4 +1,6 @@
-"""The operator's orders, the clock's Tick, and the shutdown. Each function returns the key to settle, if there is one."""
+"""The operator's orders, the clock's Tick, and the shutdown. Each function returns the key to settle, if there is
+one.
+"""
 
 from ostler.pool.core import events
 from ostler.pool.core.actions import StopSlot

@@ -148,7 +148,9 @@ def _holds(books: PoolState, stable: KeyState) -> list[Hold]:
 
 
 def _makes_way(books: PoolState, stable: KeyState) -> bool:
-    """Whether the last attempt was deferred and another would be too: not while paused, nor while claims need a start."""
+    """Whether the last attempt was deferred and another would be too: not while paused, nor while claims need a
+    start.
+    """
     if books.paused or stable.paused or demand(stable) > supply(stable):
         return False
     return processes_wanted(books, stable) > processes_up(stable) and is_deferred_now(books, stable)

@@ -89,7 +89,9 @@ class Arrivals:
         self.judged_at = -math.inf
 
     def rate(self, now: float) -> float:
-        """Arrivals per second, corrected for a short history (else a new seat queue looks idle for its first minutes)."""
+        """Arrivals per second, corrected for a short history (else a new seat queue looks idle for its first
+        minutes).
+        """
         if self.mass == 0.0:
             return 0.0
         half_life = self.rule.rate_half_life

@@ -236,7 +236,9 @@ class PoolState:
         return seat
 
     def made(self, seat: SeatRecord) -> None:
-        """The agent has answered this open, or its answer no longer matters: the agent may be asked for the next one."""
+        """The agent has answered this open, or its answer no longer matters: the agent may be asked for the next
+        one.
+        """
         if seat.asked:
             seat.asked = False
             self.open_groups[seat.group] -= 1

@@ -29,7 +29,9 @@ class SlotState(Enum):
 
 
 class SeatState(Enum):
-    """The life of one agent-side session. No state leads back to PARKED: a used seat is never given to another session."""
+    """The life of one agent-side session. No state leads back to PARKED: a used seat is never given to another
+    session.
+    """
 
     OPENING = "opening"
     PARKED = "parked"

@@ -249,7 +249,9 @@ class ActionRunner:
                 self._tell(events.SeatMade(chair.seat))
 
     def _tell_broken(self, chair: LiveSeat) -> None:
-        """Report that the relay is gone for good. Not if the agent itself has ended: its end takes its seats with it."""
+        """Report that the relay is gone for good. Not if the agent itself has ended: its end takes its seats with
+        it.
+        """
         chair.relay_gone = True
         running = self._roster.slots.get(chair.slot)
         if running is None or running.stopping or running.transport is None or running.transport.connection.gone():

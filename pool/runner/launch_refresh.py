@@ -163,7 +163,9 @@ class LaunchRefresh:
             self._tell_spec(key, self._catalogue.spec(key))
 
     def _unmake(self, key: PoolKey, error: PoolError | ValueError) -> None:
-        """Cool a key that cannot be launched any more: its processes were started under settings that no longer hold."""
+        """Cool a key that cannot be launched any more: its processes were started under settings that no longer
+        hold.
+        """
         self._catalogue.forget(key.key)
         unmade = [one for one in self.known_as(key.key) if one not in self._failed]
         # Before the core learns of any of them: a start that it orders in answer would read files on the loop.
