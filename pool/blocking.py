@@ -169,7 +169,7 @@ class BlockingPool:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             try:
                 runner.run(self._host())
-            except BaseException as error:  # noqa: BLE001 (carried to the thread that opens or closes the pool, and raised there)
+            except BaseException as error:  # noqa: BLE001 (raised on the thread that opens or closes the pool)
                 self._failure = error
             finally:
                 self._pool = None

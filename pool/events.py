@@ -1,11 +1,11 @@
-"""One typed stream for every agent: what happens in a turn, whatever protocol the agent speaks.
+"""One typed stream for every agent: what happens in a turn, in every protocol that agents speak.
 
 Rules:
 - A codec produces `AgentEvent`s and nothing else. A kind it does not know becomes `Other` with the raw message: never
   lost and never fatal.
 - A turn ends with exactly one `Finished`, and nothing of that turn comes after it.
 - What an agent can cause is an `AgentEvent`; what the program around the pool puts into a turn is a `HostEvent`. A
-  codec is typed to return the former, so no message of an agent, however it is named, can be the latter.
+  codec is typed to return the former, so no message of an agent can be the latter, under any name.
 - Values are immutable by convention (not frozen: a frozen dataclass costs three times as much to build, and these are
   built once per token).
 """

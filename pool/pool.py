@@ -219,7 +219,7 @@ class TransportPool:
             # If this machine has no room for a process of the pool, it has none for a process outside the pool either.
             if error.shortage or not (shared and self._settings.fallback and error.before_ready):
                 raise
-            log.error(  # noqa: TRY400 (the line tells the error whole; a trace into our own claim adds nothing)
+            log.error(  # noqa: TRY400 (the line contains the whole error; a trace into our own claim adds nothing)
                 "the pool has no process for %s, trying one for this session alone: %s", wish.key, error
             )
             self._observer.noted(wish.key.provider, "fallback", error.phase.value)
@@ -373,7 +373,7 @@ class TransportPool:
         self._order(key, events.DrainKey)
 
     def cool(self, key: TransportKey) -> None:
-        """As `drain`, and keep nothing warm for the key, whatever was learned of it, until a caller asks for it
+        """As `drain`, and keep nothing warm for the key, not even what was learned, until a caller asks for it
         again.
         """
         self._order(key, events.StopWarming)

@@ -59,7 +59,7 @@ class KeyView:
     fingerprint: str
     paused: bool
     full: bool
-    """True when the key's own process cap is reached, whatever room the pool has."""
+    """True when the key's own process cap is reached, even if the pool has room."""
     processes_wanted: int
     waiting: int
     failures: int

@@ -6,8 +6,8 @@ deferral the reserve slowed down the claim that had caused it.
 
 Rules:
 - The first answer of a process is *pending* from its first lease until it begins to answer. While any is pending, and
-  while a process or seat is made for a waiting claim, no process is started ahead, whatever its key or provider:
-  starting takes the machine, not only the process.
+  while a process or seat is made for a waiting claim, no process of any key or provider is started ahead: starting
+  takes the machine, not only the process.
 - A process whose first answer is pending opens no seats ahead, nor does a fresh process while claims of its key wait.
   Other processes may: opening takes only the process that opens.
 - Nothing is deferred for longer than `give_way` seconds, counted from the first deferral since the pool was last calm,

@@ -1,7 +1,8 @@
 """What went wrong outside the core, turned into outcomes.
 
 Rules:
-- A failed start leaves no slot behind, and its error reaches every claim that waited for it, whatever the cause.
+- A failed start leaves no slot behind, and its error reaches every claim that waited for it, even if the agent is not
+  to blame.
 - A process that dies before it proved that it works counts as a failed start. Otherwise a floor would restart a
   crashing agent without end.
 - A failed open costs one claim at most and never the process, until opens fail several times in a row.

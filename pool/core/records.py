@@ -97,7 +97,7 @@ class SlotRecord:
 
 @dataclass(slots=True, eq=False)
 class SeatRecord:
-    """One agent-side session."""
+    """One agent-side session, from its open to its close."""
 
     id: SeatId
     stable: "KeyState"
@@ -150,7 +150,7 @@ class SeatQueue:
 class KeyState:
     """One key: its processes, its seat queues, and the claims for its shared transport.
 
-    `cool`: nothing is kept warm, whatever was learned or configured, until a caller asks for the key again.
+    `cool`: nothing is kept warm, not even what was learned or configured, until a caller asks for the key again.
     """
 
     key: Key

@@ -210,7 +210,7 @@ class Engine:
     def _do(self, action: actions.Action) -> None:
         try:
             self._perform[type(action)](action)
-        except Exception as error:  # noqa: BLE001 (the core has booked this action and all that follow: they must be done)
+        except Exception as error:  # noqa: BLE001 (the core has recorded this action and all that follow: perform them)
             self._work_died(type(action).__name__, error)
 
     def remember(self, wish: SeatWish) -> str:

@@ -131,8 +131,8 @@ def placed(key: TransportKey, cwd: str) -> TransportKey:
 
 
 def traits_of(known: Launch, *, private: bool) -> Traits:
-    """A provider's declaration as the core's traits. A private process serves one session, whatever its provider
-    allows.
+    """A provider's declaration as the core's traits. A private process serves one session, even if its provider allows
+    more.
     """
     provider = known.provider
     ends = provider.close is not CloseVerb.NONE

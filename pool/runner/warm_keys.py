@@ -74,7 +74,7 @@ class WarmKeys:
             if edition != self._catalogue.edition:
                 return  # newer settings have their own `take`, which sets these floors
             self._engine.makings.register(key)
-        except Exception as error:  # noqa: BLE001 - told by `_stays_cold`; whatever it is, the key is tried again
+        except Exception as error:  # noqa: BLE001 - reported by `_stays_cold`; after any error the key is tried again
             if edition == self._catalogue.edition:
                 self._stays_cold(warm, error)
             return
