@@ -2,7 +2,7 @@
 
 Rules:
 - One root, `PoolError`. Foreign exceptions are translated into these once, where they enter, with `from`.
-- A protocol fault is the agent's (`AgentFault`, `AgentRefused`); an assertion is ours and is never caught.
+- A protocol fault is the agent's (`AgentFault`, `AgentSilent`); an assertion is ours and is never caught.
 - Texts contain no secret: the lines of stderr are redacted before they get here.
 """
 

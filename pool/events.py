@@ -149,14 +149,14 @@ class Usage:
 
 @dataclass(slots=True)
 class ModeChanged:
-    """The session has switched to this mode."""
+    """The session's mode is now `mode`."""
 
     mode: str
 
 
 @dataclass(slots=True)
 class ModelChanged:
-    """The session has switched to this model."""
+    """The session's model is now `model`."""
 
     model: str
 

@@ -33,7 +33,7 @@ class Observer(Protocol):
 
 @dataclass
 class Counts:
-    """The default observer: plain counters, read by tests."""
+    """The default observer: plain counters, for embedders that pass one in and for tests."""
 
     claims: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
     refusals: Counter[tuple[str, str, str]] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""A kind of agent as one frozen declaration. Every difference between agents is a field of this file.
+"""The declaration of a kind of agent: one frozen value per provider.
 
 Rules:
 - No code outside `pool/providers/` compares a provider's name: a difference between agents is a field of this file.

@@ -169,7 +169,8 @@ class AgentProcess:
 
     async def stop(self, deadlines: StopDeadlines = DEFAULT_DEADLINES) -> Exit:
         """End the process and its tree; return when the exit is reported and the tree is gone. The first caller's
-        deadlines count. Raises `Survivors`, `Blind`; after a failure the next call tries again.
+        deadlines count. Raises `Survivors`, `Blind`. If the process itself outlived SIGKILL, the next call tries again;
+        an end of the tree that failed is not repeated.
         """
         if self._stop is None or _failed(self._stop):
             self._stop = self._keeper.hold(self._run_stop_sequence(deadlines))

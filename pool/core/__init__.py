@@ -2,8 +2,7 @@
 
 Rules:
 - No I/O, no clock, no randomness, no asyncio: the same events at the same times give the same actions.
-- `PoolCore(Limits()).handle(event, now)` is the only entry. Events and actions are all that the core and the runner
-  exchange.
+- Only `PoolCore(Limits()).handle(event, now)` changes the state: events go in, actions come out. All other calls read.
 """
 
 from ostler.pool.core import actions, events

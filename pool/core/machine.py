@@ -29,7 +29,7 @@ from ostler.pool.core.values import Counted, Key, PoolCensus
 
 
 class PoolCore:
-    """The decisions of one pool: the only entry to the state."""
+    """The decisions of one pool. Only `handle` changes the state; every other method reads it."""
 
     def __init__(self, limits: Limits) -> None:
         self.books = PoolState(limits)

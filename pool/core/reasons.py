@@ -40,7 +40,7 @@ class Hold(Enum):
     FIRST_START = "first_start"
     """The first process on a HOME is starting, and its provider starts that one alone."""
     FIRST_ANSWER = "first_answer"
-    """A first answer is pending: starts ahead are deferred."""
+    """Starts ahead are deferred for a claim that waits for a start, an open or a first answer."""
 
 
 @dataclass(frozen=True, slots=True)

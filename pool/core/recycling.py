@@ -111,7 +111,9 @@ def judge_open(books: PoolState, slot: SlotRecord) -> None:
 
 
 def judge_silence(books: PoolState, slot: SlotRecord) -> None:
-    """Called after a missed probe: retire a process that is silent while others answer, or twice as long when alone."""
+    """Called after a missed probe: retire a process that is silent while others answer. If no other answers, it is
+    given twice as many probes.
+    """
     others = [
         other
         for other in books.slots.values()

@@ -26,7 +26,7 @@ SEAT_MOVES: dict[SeatState, frozenset[SeatState]] = {
 State = TypeVar("State", SlotState, SeatState)
 
 
-class ImpossibleTransition(AssertionError):  # the name says what it is
+class ImpossibleTransition(AssertionError):  # named by what happened; it is a defect, not an error to handle
     """The core tried to make a move that its table does not have."""
 
 
