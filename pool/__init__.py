@@ -1,12 +1,12 @@
-"""The pool: one warm agent process, many sessions. May import wire and metrics, never bridge or gateway.
+"""The pool: warm agent processes, shared by many sessions. Imports wire, process and metrics, never bridge or gateway.
 
     async with open_pool(PoolSettings()) as pool:
         async with await pool.lease(TransportKey("demo", "demo", "/srv/work")) as lease:
             async for event in await lease.prompt("hello"):
                 ...
 
-Threads use `ostler.pool.blocking`. The names below are looked up when they are used: the demo agent lives in this
-room, and starts in a third of the time when the pool is not imported with it.
+Threads use `ostler.pool.blocking`. The names below are imported on first use: a program that needs one module of this
+package, such as `keys` or `errors`, does not load the whole pool.
 """
 
 from importlib import import_module

@@ -1,11 +1,11 @@
 """The pool for gateways that are made of threads.
 
 Rules:
-- One thread runs one loop with one pool; every call of every other thread is carried over to it and waits there. The
-  guarantees are the pool's own: any number of threads that miss one key start one process.
-- A thread that is interrupted while it waits takes its claim back.
-- Leaving the `with` block shuts the pool down and ends the thread; afterwards calls raise `PoolClosed`, and so do those
-  that wait at that moment.
+- One thread runs one loop with one pool. A call of any other thread runs on that loop, and the thread blocks until it
+  is done. The guarantees are the pool's own: any number of threads that miss one key start one process.
+- A thread that is interrupted while it waits withdraws its claim.
+- Leaving the `with` block shuts the pool down and ends the thread. Calls made afterwards raise `PoolClosed`, and so do
+  calls that wait at that moment.
 """
 
 import asyncio
@@ -34,10 +34,10 @@ OpenPool = Callable[[], AbstractAsyncContextManager[TransportPool]]
 
 
 class BlockingTurn(RemoteTurn):
-    """In a thread, which takes the events one by one."""
+    """A turn whose events a thread takes one by one."""
 
     def wait(self) -> Finished:
-        """Wait for the end without taking events."""
+        """Block until the turn has ended, without taking its events."""
         return self._home.block(self._turn.ended())
 
     def __iter__(self) -> Iterator[TurnEvent]:
@@ -52,7 +52,7 @@ class BlockingTurn(RemoteTurn):
 
 
 class BlockingLease:
-    """A seat held by a thread; release it, or use it as a context manager."""
+    """A seat held by a thread. Call `release`, or use it as a context manager."""
 
     def __init__(self, home: OwnerLoop, lease: Lease) -> None:
         self._home = home
@@ -82,7 +82,7 @@ class BlockingLease:
 
 
 class BlockingPool:
-    """A `TransportPool` on a thread of its own. `open_pool` makes it there."""
+    """A `TransportPool` on a thread of its own; `open_pool` is called on that thread."""
 
     def __init__(self, open_pool: OpenPool) -> None:
         self._open_pool = open_pool
@@ -105,7 +105,7 @@ class BlockingPool:
         self.shutdown()
 
     def get(self, key: TransportKey, *, deadline: float | None = None) -> Transport:
-        """The shared process of a key."""
+        """The shared process of a key, as `TransportPool.get`."""
         pool = self._living()
         return pool.home.block(pool.get(key, deadline=deadline))
 
@@ -122,7 +122,7 @@ class BlockingPool:
         resume: SessionMemo | None = None,
         process_owner: str = "",
     ) -> BlockingLease:
-        """A seat, as `TransportPool.lease`."""
+        """Lease a seat, as `TransportPool.lease`."""
         pool = self._living()
         work = pool.lease(
             key,
@@ -138,7 +138,7 @@ class BlockingPool:
         return BlockingLease(pool.home, pool.home.block(work))
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run something of yours on the pool's loop and wait for it."""
+        """Run a coroutine of the caller on the pool's loop and block until it is done."""
         try:
             pool = self._living()
         except PoolClosed:
@@ -147,12 +147,12 @@ class BlockingPool:
         return pool.home.block(work)
 
     def snapshot(self) -> PoolSnapshot:
-        """What the pool holds."""
+        """The contents of the pool, as `TransportPool.snapshot`."""
         pool = self._living()
         return pool.home.block(_called(pool.snapshot))
 
     def shutdown(self) -> None:
-        """End every process and the thread. Idempotent. Raises what went wrong on the thread, once."""
+        """End every process and the thread. Idempotent. Raises the error that ended the thread, once."""
         self._stop()
         if self._thread.is_alive():
             self._thread.join()
@@ -169,7 +169,7 @@ class BlockingPool:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             try:
                 runner.run(self._host())
-            except BaseException as error:  # noqa: BLE001 (carried to the thread that opens or closes the pool, and raised there)
+            except BaseException as error:  # noqa: BLE001 (raised on the thread that opens or closes the pool)
                 self._failure = error
             finally:
                 self._pool = None
@@ -186,7 +186,7 @@ class BlockingPool:
                 self._ready.set()
                 await stopping.wait()
                 self._pool = None
-        # What was posted before the door was closed begins here, to be cancelled with the rest when the loop ends.
+        # Let work that was posted before `home.close` begin, so that it is cancelled with the rest when the loop ends.
         await asyncio.sleep(0)
 
 
@@ -195,7 +195,7 @@ def _quietly(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
 
 
 def _nothing() -> None:
-    """Before the thread runs there is nothing to stop."""
+    """Stands for the stop call while the thread is not running."""
 
 
 async def _called(call: Callable[[], PoolSnapshot]) -> PoolSnapshot:

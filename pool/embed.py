@@ -1,10 +1,11 @@
-"""A whole pool in one call, for gateways that import it: keeper, providers, commons, pool, opened and closed together.
+"""A whole pool in one call, for programs that import it: supervisor, providers and pool, opened and closed together.
 
 Rules:
-- The one place in this room that names the concrete classes. A gateway that wants other parts builds `TransportPool`
-  itself.
+- Inside the pool package, only this module names the concrete classes. A gateway that wants other parts builds
+  `TransportPool` itself.
 - The environment flag is read here, so that every embedding obeys it.
-- Closing ends everything that was started, then the keeper that would have ended it had we died.
+- Closing ends every process that was started, and then the supervisor, whose reaper would have ended them after a
+  crash.
 """
 
 import os
@@ -30,7 +31,7 @@ from ostler.process.supervisor import ProcessSupervisor
 
 
 def default_runtime_dir(environ: Mapping[str, str]) -> Path:
-    """Where the spawn ledger lives when nobody says: private to the user, gone after a reboot."""
+    """The default directory of the spawn ledger: private to the user, and gone after a reboot."""
     base = environ.get("XDG_RUNTIME_DIR")
     return Path(base) / "ostler" if base else Path(tempfile.gettempdir()) / f"ostler-{os.getuid()}"
 
@@ -46,8 +47,8 @@ async def open_pool(
     providers: Mapping[str, Provider] | None = None,
     observer: Observer | None = None,
 ) -> AsyncIterator[TransportPool]:
-    """A started pool on the running loop, shut down at the end."""
-    # A copy: a variable that is set later in this program must not make new generations of processes.
+    """Open a started pool on the running loop; it is shut down when the context ends."""
+    # A copy: a variable that this program sets later must not start a new generation of processes.
     given = dict(os.environ if environ is None else environ)
     configured = settings or PoolSettings()
     effective = replace(configured, enabled=pool_enabled(given, configured=configured.enabled))

@@ -1,9 +1,9 @@
-"""Every error of the pool's room. Facts are attributes; the text says what, where, after how long, and what to do.
+"""Every error of the pool. Facts are attributes; the text says what failed, where, after how long, and what to do.
 
 Rules:
 - One root, `PoolError`. Foreign exceptions are translated into these once, where they enter, with `from`.
-- A protocol fault is theirs (`AgentFault`, `AgentRefused`); an assertion is ours and is never caught.
-- Texts carry no secret: stderr tails are redacted before they get here.
+- A protocol fault is the agent's (`AgentFault`, `AgentSilent`); an assertion is ours and is never caught.
+- Texts contain no secret: the lines of stderr are redacted before they get here.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import Self
 
 
 class Phase(StrEnum):
-    """Where a start or a session open was when it failed."""
+    """The phase of a start or a session open in which it failed."""
 
     SPAWN = "spawn"
     HANDSHAKE = "handshake"
@@ -25,17 +25,17 @@ class Phase(StrEnum):
 
 
 class PoolError(Exception):
-    """Anything the pool can say no with."""
+    """Base of every error that the pool raises on purpose."""
 
     def again(self) -> Self:
-        """The same error for one more reader: an instance that is raised twice would tie their traces together."""
+        """A copy for another caller: raising one instance twice would mix the two tracebacks."""
         twin = type(self).__new__(type(self), *self.args)
         twin.__dict__.update(self.__dict__)
         twin.__cause__ = self.__cause__
         return twin
 
     def alone(self) -> Self:
-        """The same error for somebody who keeps it: neither its trace nor its cause, which hold frames."""
+        """A copy to keep: without traceback and cause, which would keep frames alive."""
         twin = self.again()
         twin.__cause__ = None
         return twin
@@ -51,10 +51,12 @@ class UnknownProvider(PoolError, ValueError):
 
 
 class BadDirectory(PoolError, ValueError):
-    """A working directory that no agent may be started for."""
+    """A working directory in which no agent may be started."""
 
     def __init__(self, cwd: str, why: str, place: str | None = None) -> None:
-        """`place`: where the path leads as far as it does, for who must judge whether its asker may know `why`."""
+        """`place`: where the path leads, as far as it can be followed. The gateway uses it to decide whether the client
+        may know `why`.
+        """
         super().__init__(f"working directory {cwd!r} cannot be used: {why}")
         self.cwd = cwd
         self.why = why
@@ -62,7 +64,7 @@ class BadDirectory(PoolError, ValueError):
 
 
 class PoolClosed(PoolError):
-    """The pool is shut down, or was while this call waited."""
+    """The pool is shut down, or was shut down while this call waited."""
 
     def __init__(self, text: str = "the pool is shut down") -> None:
         super().__init__(text)
@@ -97,7 +99,7 @@ class AgentStartFailed(PoolError):
         self.exit_code = exit_code
         self.stderr = tuple(stderr)
         self.shortage = shortage
-        """This machine had no room for it, which says nothing of the agent."""
+        """This machine had no room for the process, which says nothing of the agent."""
 
     @property
     def before_ready(self) -> bool:
@@ -106,7 +108,7 @@ class AgentStartFailed(PoolError):
 
 
 class AgentMissing(PoolError):
-    """The agent's program is not installed where the child would look for it."""
+    """The agent's program is not installed where the child process would look for it."""
 
     def __init__(self, *, program: str, path: str, install: str) -> None:
         super().__init__(f"no program {program!r} on PATH ({path}); install it with: {install}")
@@ -116,7 +118,7 @@ class AgentMissing(PoolError):
 
 
 class ToolChannelMissing(PoolError):
-    """Tools cannot reach the sessions of this process the way that was configured."""
+    """Tools cannot reach the sessions of this process over the configured channel."""
 
     def __init__(self, *, provider: str, channel: str, why: str) -> None:
         super().__init__(f"{provider}: tools cannot be offered over the channel {channel!r}: {why}")
@@ -126,7 +128,9 @@ class ToolChannelMissing(PoolError):
 
 
 class LoadRefused(PoolError):
-    """A load would be answered wrongly, so it is not asked for: replay the transcript into a new session instead."""
+    """The session is not loaded, because the agent would load it wrongly: replay the transcript into a new session
+    instead.
+    """
 
     def __init__(self, *, provider: str, session_id: str, why: str, ready_at: float | None = None) -> None:
         super().__init__(f"{provider}: session {session_id!r} is not loaded: {why}")
@@ -137,7 +141,7 @@ class LoadRefused(PoolError):
 
 
 class RecordIncomplete(PoolError):
-    """The agent has loaded a session and lacks what was said there last: replay the transcript into a new one."""
+    """The agent has loaded a session that lacks the last turns: replay the transcript into a new one."""
 
     def __init__(self, *, provider: str, session_id: str) -> None:
         super().__init__(
@@ -148,8 +152,11 @@ class RecordIncomplete(PoolError):
 
 
 class TransportLost(PoolError):
-    """The agent process is gone, and with it whatever ran on it. Exit code 0 is no clean end: an agent that was not
-    told to stop and stops is lost, and one real agent says 0 when it chokes on a byte."""
+    """The agent process is gone, with every session on it.
+
+    Exit code 0 is no clean end: an agent that stops without being told to is lost, and one real agent exits with 0 when
+    it meets a byte that it cannot read.
+    """
 
     def __init__(
         self,
@@ -168,7 +175,7 @@ class TransportLost(PoolError):
         self.pid = pid
         self.phase = phase
         self.exit_code = exit_code
-        """Minus the signal's number when a signal ended it; None when nobody knows."""
+        """Minus the signal's number when a signal ended the process; None when the status is unknown."""
         self.stderr = tuple(stderr)
 
 
@@ -179,7 +186,7 @@ def _ending(exit_code: int | None) -> str:
 
 
 class SharedProcess(PoolError):
-    """Somebody who only uses a shared process tried to end it."""
+    """A user of a shared process tried to end it."""
 
     def __init__(self, *, key: str, pid: int) -> None:
         super().__init__(
@@ -212,7 +219,7 @@ class AgentSilent(PoolError):
 
 
 class UnknownSession(PoolError):
-    """The agent does not know this session (any more)."""
+    """The agent does not know this session, or no longer."""
 
     def __init__(self, *, provider: str, session_id: str) -> None:
         super().__init__(f"{provider}: the agent does not know session {session_id!r}")
@@ -221,7 +228,9 @@ class UnknownSession(PoolError):
 
 
 class SessionBusy(PoolError):
-    """A second prompt for a session with a running turn: agents have six ways to get this wrong, so we refuse."""
+    """A second prompt for a session with a running turn. The pool refuses it: agents have six ways to handle it
+    wrongly.
+    """
 
     def __init__(self, session_id: str) -> None:
         super().__init__(f"session {session_id!r} has a running turn; wait for its end or cancel it first")
@@ -247,7 +256,7 @@ class LeaseEnded(PoolError):
 
 
 class NoToolPort(PoolError, ValueError):
-    """Tools were asked for, and this pool has no way to answer their calls."""
+    """Tools were requested, and this pool has no tool port to answer their calls."""
 
     def __init__(self, key: object) -> None:
         super().__init__(
@@ -258,7 +267,7 @@ class NoToolPort(PoolError, ValueError):
 
 
 class PromptTooLarge(PoolError, ValueError):
-    """Refused before sending: past this size the agent answers nonsense or nothing."""
+    """The prompt is over the agent's limit and was not sent: past this size the agent answers nonsense or nothing."""
 
     def __init__(self, *, provider: str, size: int, limit: int, unit: str) -> None:
         super().__init__(f"{provider}: the prompt has {size} {unit}, the agent takes {limit}; shorten it")
@@ -290,8 +299,9 @@ class PoolSaturated(PoolError):
 
 
 class BreakerOpen(PoolError):
-    """Starts of this kind failed so often, or this machine has so little room, that none is tried for a while: an
-    answer at once instead of a long wait."""
+    """Starts of this kind failed so often, or this machine has so little room, that none is tried for a while. The
+    claim is refused at once instead of waiting.
+    """
 
     def __init__(self, *, provider: str, retry_after: float, last_failure: str) -> None:
         super().__init__(
@@ -304,7 +314,7 @@ class BreakerOpen(PoolError):
 
 
 class PoolPaused(PoolError):
-    """An operator paused this key, and it stayed paused for as long as the claim could wait."""
+    """An operator paused this key, and it stayed paused until the claim's deadline."""
 
     def __init__(self, *, key: str, waited: float) -> None:
         super().__init__(f"{key} is paused by an operator; waited {waited:.1f} s; resume it or try later")
@@ -313,7 +323,7 @@ class PoolPaused(PoolError):
 
 
 class NestedClaimRefused(PoolError):
-    """A turn that holds a seat asked for another one that only its own end could free."""
+    """A turn that holds a seat requested another one that only its own end could free."""
 
     def __init__(self, *, key: str, census: str) -> None:
         super().__init__(

@@ -1,11 +1,11 @@
-"""One typed stream for every agent: what happens in a turn, whatever protocol the agent speaks.
+"""One typed stream for every agent: what happens in a turn, in every protocol that agents speak.
 
 Rules:
-- A codec produces `AgentEvent`s and nothing else; a kind it does not know becomes `Other` with the raw message, never
+- A codec produces `AgentEvent`s and nothing else. A kind it does not know becomes `Other` with the raw message: never
   lost and never fatal.
 - A turn ends with exactly one `Finished`, and nothing of that turn comes after it.
 - What an agent can cause is an `AgentEvent`; what the program around the pool puts into a turn is a `HostEvent`. A
-  codec is typed to return the former, so nothing that an agent sends, whatever it is called, can be the latter.
+  codec is typed to return the former, so no message of an agent can be the latter, under any name.
 - Values are immutable by convention (not frozen: a frozen dataclass costs three times as much to build, and these are
   built once per token).
 """
@@ -30,7 +30,7 @@ class StopReason(StrEnum):
 
 
 class ToolStatus(StrEnum):
-    """How far a tool call of the agent is."""
+    """The progress of a tool call of the agent."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -47,21 +47,23 @@ class Text:
 
 @dataclass(slots=True)
 class UserText:
-    """A piece of what the user said, as the agent repeats it: when it loads a session, and some while they answer."""
+    """A piece of what the user said, as the agent repeats it: when it loads a session, and with some agents during a
+    turn.
+    """
 
     text: str
 
 
 @dataclass(slots=True)
 class Thought:
-    """A piece of reasoning."""
+    """A piece of the agent's reasoning."""
 
     text: str
 
 
 @dataclass(slots=True)
 class ToolStarted:
-    """The agent calls a tool: its own, or one of ours."""
+    """The agent calls a tool: one of its own or one of the session's."""
 
     id: str
     title: str
@@ -72,7 +74,7 @@ class ToolStarted:
 
 @dataclass(slots=True)
 class ToolUpdated:
-    """Progress of a call; fields the agent did not mention are None."""
+    """Progress of a tool call; fields that the agent did not mention are None."""
 
     id: str
     title: str | None = None
@@ -83,7 +85,7 @@ class ToolUpdated:
 
 @dataclass(slots=True)
 class ToolEnded:
-    """A call is over."""
+    """A tool call is over."""
 
     id: str
     status: ToolStatus
@@ -92,7 +94,7 @@ class ToolEnded:
 
 @dataclass(slots=True)
 class PlanStep:
-    """One line of the agent's plan."""
+    """One step of the agent's plan."""
 
     text: str
     status: str = "pending"
@@ -147,21 +149,21 @@ class Usage:
 
 @dataclass(slots=True)
 class ModeChanged:
-    """The session's mode is now this."""
+    """The session's mode is now `mode`."""
 
     mode: str
 
 
 @dataclass(slots=True)
 class ModelChanged:
-    """The session's model is now this."""
+    """The session's model is now `model`."""
 
     model: str
 
 
 @dataclass(slots=True)
 class Other:
-    """Something this version does not know, passed through whole."""
+    """A message of a kind that this version does not know, passed on whole."""
 
     kind: str
     raw: JsonObject
@@ -169,15 +171,16 @@ class Other:
 
 @dataclass(slots=True)
 class MessageDropped:
-    """A message of the agent was over a limit of ours and was not read. It may have been a piece of this turn."""
+    """A message of the agent exceeded one of our limits and was not read. It may have been a piece of this turn."""
 
     why: str
 
 
 @dataclass(slots=True)
 class Finished:
-    """The end of the turn. `detail` says what went wrong for FAILED, `cause` is the error behind it; `usage` where the
-    agent reported it."""
+    """The end of the turn. For FAILED, `detail` says what went wrong and `cause` is the error behind it; `usage` is set
+    where the agent reported it.
+    """
 
     reason: StopReason
     detail: str = ""
@@ -188,7 +191,8 @@ class Finished:
 class HostEvent:
     """Base of the events that the program around the pool puts into the stream of a turn, for its own consumer.
 
-    Subclass it and hand instances to `Turn.put`. A consumer tells them apart by type; none is made from agent output.
+    Subclass it and pass instances to `AgentTurn.put`. A consumer tells them apart by type; none is made from agent
+    output.
     """
 
     __slots__ = ()
@@ -211,7 +215,7 @@ AgentEvent: TypeAlias = (
     | MessageDropped
     | Finished
 )
-"""What a codec can make of agent output."""
+"""Every event that a codec can make of agent output."""
 
 TurnEvent: TypeAlias = AgentEvent | HostEvent
 

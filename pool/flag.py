@@ -1,8 +1,9 @@
 """The switch that operators reach for first: `OSTLER_TRANSPORT_POOL_ENABLED`.
 
 Rules:
-- Set, it beats the configuration both ways; unset or empty, the configuration decides; the default is on.
-- A value that is neither on nor off stops the start: guessing would turn the pool on or off behind somebody's back.
+- Set, it overrides the configuration both ways. Unset or empty, the configuration decides; the default is on.
+- A value that is neither on nor off stops the start: a guess would turn the pool on or off without the operator
+  knowing.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ _OFF = frozenset({"0", "false", "no", "off"})
 
 
 class BadFlag(PoolError, ValueError):
-    """The variable holds something that is neither on nor off."""
+    """The variable's value is neither on nor off."""
 
     def __init__(self, value: str) -> None:
         super().__init__(
@@ -26,7 +27,7 @@ class BadFlag(PoolError, ValueError):
 
 
 def pool_enabled(environ: Mapping[str, str], *, configured: bool = True) -> bool:
-    """Whether agent processes are shared."""
+    """Whether agent processes are shared. Raises `BadFlag`."""
     value = environ.get(VARIABLE, "").strip().lower()
     if not value:
         return configured

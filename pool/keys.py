@@ -1,11 +1,11 @@
-"""What a process is shared by, and what a directory must be before it becomes part of a key.
+"""What a process is shared by, and the checks a directory must pass before it becomes part of a key.
 
 Rules:
-- `TransportKey` is a value: equal parts, equal key, one process. Its cwd is canonical (resolved, existing, allowed);
-  only `canonical_cwd` makes one, because some agents take any cwd without a word and some ask only later.
+- `TransportKey` is a value: equal parts, equal key, one process. Its cwd is canonical (resolved, existing, allowed).
+  Only `canonical_cwd` makes one, because some agents accept any cwd silently and some check it only later.
 - Allowed roots are judged after resolving and by whole path parts: `/srv/a` does not allow `/srv/ab`, and a symlink
-  that leads out of a root is out. What lies outside is refused with one word, whether there is anything or not.
-- A provider may be called as people call it where a key is given to the pool; the pool's own keys have its name.
+  that leads out of a root is refused. A path outside the roots is refused with the same words whether it exists or not.
+- A caller may give a provider's short name in a key; the pool's own keys have its full name.
 - Everything else that shapes a process (argv, environment, permission mode, tool channel) is not in the key but in the
   spawn fingerprint: a changed fingerprint is a new generation of the same key.
 """
@@ -31,7 +31,9 @@ class TransportKey:
 
 
 def canonical_cwd(cwd: str | Path, roots: Iterable[str | Path] = ()) -> str:
-    """Resolve a directory and check it; `BadDirectory` says which rule it breaks. No roots: any directory."""
+    """Resolve and check a directory. Raises `BadDirectory`, which says which rule it breaks. No roots: any
+    directory.
+    """
     given = Path(cwd)
     if not given.is_absolute():
         raise BadDirectory(str(cwd), "it is not an absolute path")
@@ -50,7 +52,7 @@ def canonical_cwd(cwd: str | Path, roots: Iterable[str | Path] = ()) -> str:
 
 
 def led_to(path: Path) -> Path:
-    """Where a path leads that does not lead to its end: links are followed as far as there are any."""
+    """Where a path leads that cannot be resolved to its end: links are followed as far as they exist."""
     try:
         return path.resolve()
     except (OSError, RuntimeError, ValueError):

@@ -1,11 +1,11 @@
-"""The right to a seat, and what the holder must know of it.
+"""The right to a seat, and what its holder must know of it.
 
 Rules:
 - Granting and recording are one step in the core; a `Lease` is only the handle. Releasing is synchronous and
   idempotent, so no cancellation can get between the decision and the record.
-- A released seat never serves anybody else: its session is closed in the agent and its tool ticket is revoked.
-- A lease that is dropped without a release is released when it is collected, and the drop is reported.
-- `move` and `lost` only inform: the holder moves at its own turn boundary, and learns of a death in its turn as well.
+- A released seat never serves another session: its session is closed in the agent and its tool ticket is revoked.
+- A lease that is dropped without a release is released when it is garbage-collected, and the drop is reported.
+- `move` and `lost` only inform: the holder moves at its own turn boundary, and its turn reports a death as well.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from ostler.pool.provider import Level
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """What this very claim waited for, in seconds; a parked seat costs none of it."""
+    """What this claim waited for, in seconds; a claim that got a parked seat waited for none of it."""
 
     queue: float = 0.0
     spawn: float = 0.0
@@ -36,13 +36,15 @@ class Waited:
 
     @property
     def total(self) -> float:
-        """From the claim to the grant."""
+        """The seconds from the claim to the grant."""
         return self.queue + self.spawn + self.session_new
 
 
 @dataclass(eq=False)
 class LeaseState:
-    """What the pool keeps of a lease while it is held; shared with the handle, which must not be kept alive by it."""
+    """What the pool keeps of a lease while it is held. The handle refers to it; it must never refer to the handle,
+    which would keep a dropped lease alive.
+    """
 
     lease: LeaseId
     claim: ClaimId
@@ -58,7 +60,7 @@ class LeaseState:
 
 
 class Lease:
-    """A seat of one's own until `release`. Also a context manager, sync and async."""
+    """The exclusive right to one seat until `release`. Also a context manager, sync and async."""
 
     def __init__(
         self,
@@ -82,7 +84,7 @@ class Lease:
         self.key = tenure.key
         self.session = session
         self.pid = pid
-        """The process that serves the seat."""
+        """The pid of the process that serves the seat."""
         self.ticket = ticket
         self.pooled = pooled
         """Whether the process may be shared; False with the pool off and after a fallback."""
@@ -90,7 +92,7 @@ class Lease:
         self.miss = miss
         self.waited = waited
         self.restored = restored
-        """The agent brought the earlier session back by itself: nothing needs to be replayed."""
+        """Whether the agent loaded the earlier session itself, so that nothing needs to be replayed."""
         self._drop = weakref.finalize(self, dropped, tenure)
         self._drop.atexit = False
 
@@ -106,7 +108,7 @@ class Lease:
 
     @property
     def move(self) -> str | None:
-        """Why the session should move: release at the next turn boundary and lease anew. None while all is well."""
+        """Why the session should move: release at the next turn boundary and lease again. None if it need not move."""
         return self._tenure.move
 
     @property
@@ -115,16 +117,18 @@ class Lease:
         return self._tenure.lost
 
     async def wait_moved(self) -> None:
-        """Returns when the seat should be left, because it was lost or is to be moved; or when it was released."""
+        """Return when the holder should leave the seat (it is lost, or is to be moved), or when the lease was
+        released.
+        """
         await self._home.run(self._tenure.moved.wait())
 
     async def prompt(
         self, prompt: str | Sequence[PromptPart], *, level: Level | None = None
     ) -> AgentTurn | ForeignLoopTurn:
-        """Start a turn on the seat's session; its events may be awaited on the loop that asked.
+        """Start a turn on the seat's session; its events may be awaited on the caller's loop.
 
-        `level`: what the agent may do in this turn, where a process that asks can be told so with each turn; None: as
-        it was last told. Whatever it asks all the same, the permission policy answers. Raises `LeaseEnded` once the
+        `level`: what the agent may do in this turn, for agents that take a level with each turn. None keeps the last
+        level. The permission policy answers every request that the agent still makes. Raises `LeaseEnded` once the
         lease was released, and what `AgentSession.prompt` raises.
         """
         if self._home.here:

@@ -1,9 +1,9 @@
-"""What the pool tells whoever watches it. The pool counts; what the counts are called outside is not its affair.
+"""What the pool reports to its observer. The pool counts; the names of the metrics are the observer's affair.
 
 Rules:
 - Labels are bounded (provider, model, an enum value, a phase); never a session, a token or a path. Clients choose
   models: the first `MODELS` of them are counted by name, all others as `other`.
-- Whoever watches cannot hurt: an observer is somebody else's code, called between a decision and its record.
+- An observer cannot do harm: it is foreign code, called between a decision and its record, so its errors are caught.
 """
 
 import logging
@@ -21,7 +21,7 @@ MODELS = 100
 
 
 class Observer(Protocol):
-    """Called on the pool's loop, must not block."""
+    """Called on the pool's loop; must not block."""
 
     def claimed(self, key: TransportKey, warmth: str, miss: str, waited: float) -> None: ...
     def refused(self, key: TransportKey, kind: str) -> None: ...
@@ -33,7 +33,7 @@ class Observer(Protocol):
 
 @dataclass
 class Counts:
-    """The default observer: plain numbers, read by `snapshot()` and by tests."""
+    """The default observer: plain counters, for embedders that pass one in and for tests."""
 
     claims: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
     refusals: Counter[tuple[str, str, str]] = field(default_factory=Counter)
@@ -66,7 +66,7 @@ class Counts:
 
 
 class Guarded:
-    """An observer whose own errors are logged and go no further."""
+    """Wraps an observer: its errors are logged and not raised."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer

@@ -1,4 +1,4 @@
-"""What a seat is ordered with, and what is remembered of a session so that it can be loaded again. Values only."""
+"""How a seat is ordered, and what is remembered of a session so that it can be loaded again. Values only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,33 +10,33 @@ from ostler.wire.json import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class SeatOrder:
-    """How one agent-side session shall be opened."""
+    """How to open one agent-side session."""
 
     cwd: str
-    """Canonical (see `canonical_cwd`): some agents take any cwd without a word."""
+    """Canonical (see `canonical_cwd`): some agents accept any cwd silently."""
     policy: PermissionPolicy
     ticket: ToolTicket | None = None
-    """This seat's tools; None: a session without tools of ours."""
+    """This seat's tools; None: a session without tools of the gateway."""
     declared: JsonObject | None = field(default=None, repr=False)
-    """How the agent is told of them, where the channel itself says it (`McpPipe.declare`)."""
+    """How the agent is told of the tools, where the channel itself declares them (`McpPipe.declare`)."""
     mode: str | None = None
     """An agent-side session mode to switch to after the open."""
     meta: Mapping[str, object] = field(default_factory=dict)
     """Passed on as `_meta` where the dialect has it."""
     folder: Folder | None = field(default=None, repr=False, compare=False)
-    """`cwd`, held open: no prompt is sent once that name leads elsewhere."""
+    """The directory `cwd`, held open: no prompt is sent once its name leads elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastTexts:
-    """The last prompt that had words and came to a good end."""
+    """The last prompt that contained words and ended well."""
 
     end: str = field(default="", repr=False)
-    """How it ended (`recital.end_of`); nothing where that is not known."""
+    """The end of its text (`replay_check.end_of`); empty where it is not known."""
     alone: bool = True
-    """It was nothing but text."""
+    """Whether the prompt was nothing but text."""
     answered: bool = False
-    """There was an answer to it, in words or by a tool."""
+    """Whether there was an answer to it, in words or by a tool."""
     since: int = 0
     """Prompts after it that were cancelled, failed or had no words."""
 
@@ -50,4 +50,4 @@ class SessionMemo:
     opened_at: float
     last_turn_at: float
     said: LastTexts = LastTexts()
-    """What the agent must know of it."""
+    """What the agent's record must contain."""

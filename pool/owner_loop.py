@@ -1,10 +1,10 @@
-"""The one loop that a pool lives on, and the way there from everywhere else.
+"""The one loop that owns a pool, and how other loops and threads reach it.
 
 Rules:
-- Work is always done on the home loop. Another loop awaits it, a thread blocks on it; neither touches pool state.
-- A caller that is cancelled on its own loop cancels the work at home, so nothing is left half-claimed.
-- Once home is closed there is nothing to reach: `PoolClosed`. Whoever waits at that moment hears the same: a loop that
-  ends runs no more of what was posted to it, and a thread would wait for ever.
+- Work always runs on the owner loop. Another loop awaits it, a thread blocks on it; neither touches pool state.
+- A caller that is cancelled on its own loop cancels the work on the owner loop, so nothing is left half-claimed.
+- Once the owner loop is closed, calls raise `PoolClosed`, and so do callers that wait at that moment: a loop that ends
+  runs no more of what was posted to it, so a thread would wait without end.
 """
 
 import asyncio
@@ -22,26 +22,28 @@ Result = TypeVar("Result")
 
 
 class OwnerLoop:
-    """Bound once, to the loop the pool was started on."""
+    """The owner loop of one pool. Bound once, to the loop on which the pool was started."""
 
     __slots__ = ("_away", "_closed", "_door", "_loop")
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._away: set[Future[Any]] = set()
-        """What other threads wait for."""
+        """The futures that other threads and loops wait for."""
         self._closed = False
         self._door = threading.Lock()
-        """Between a thread that posts its work and the loop that takes no more: the one lock of the room."""
+        """Guards `_closed` and `_away` between a thread that posts work and the loop that closes. The pool's only
+        lock.
+        """
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Settle down. Once."""
+        """Bind to the loop. A second call raises."""
         if self._loop is not None:
             raise RuntimeError("the pool was started before")
         self._loop = loop
 
     def close(self) -> None:
-        """Take no more work, and tell whoever waits for some. On the home loop, before it ends. Idempotent."""
+        """Take no more work and release every waiting caller. On the owner loop, before it ends. Idempotent."""
         with self._door:
             self._closed = True
             waiting = list(self._away)
@@ -50,21 +52,21 @@ class OwnerLoop:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The pool's loop."""
+        """The pool's loop; raises before `bind`."""
         if self._loop is None:
             raise RuntimeError("the pool was not started: `await pool.start()`, or use it as a context manager")
         return self._loop
 
     @property
     def here(self) -> bool:
-        """Whether the caller runs on the home loop."""
+        """Whether the caller runs on the owner loop."""
         try:
             return asyncio.get_running_loop() is self._loop
         except RuntimeError:
             return False
 
     async def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Do it at home, await it here."""
+        """Run the work on the owner loop and await it on the caller's."""
         if self.here or self._loop is None:
             return await work
         future = self._send(work)
@@ -77,7 +79,7 @@ class OwnerLoop:
             raise
 
     def block(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Do it at home, block this thread until it is done."""
+        """Run the work on the owner loop and block this thread until it is done."""
         if self.here:
             work.close()
             raise RuntimeError("a blocking call on the pool's own loop would wait for itself; await it instead")
@@ -93,15 +95,16 @@ class OwnerLoop:
             raise
 
     def tell(self, call: Callable[..., object], *arguments: object) -> None:
-        """Call at home, now or as soon as it can be; nobody waits for it. Safe on any thread."""
+        """Call on the owner loop, at once if the caller is on it; does not wait. Safe on any thread."""
         if self.here:
             call(*arguments)
         else:
             self.post(call, *arguments)
 
     def post(self, call: Callable[..., object], *arguments: object) -> None:
-        """Call at home in a later turn of the loop, never now: for the collector, which may run in the midst of
-        anything. Safe on any thread."""
+        """Call on the owner loop in a later iteration, never at once: for the garbage collector, which may interrupt
+        any code. Safe on any thread.
+        """
         if self._loop is None:
             return
         try:
@@ -129,30 +132,32 @@ class OwnerLoop:
 
 
 class LoopHandover:
-    """A turn on its way to somebody who is not at home and may be gone before it gets there: then it is left at once,
-    since nobody has it who could. Both sides of it are played at home, so neither can miss the other."""
+    """A turn on its way to a caller on another loop or thread, which may have given up before the turn arrives. Then
+    the turn is left at once. Both methods run on the owner loop, so neither can miss the other.
+    """
 
     def __init__(self) -> None:
         self._turn: AgentTurn | None = None
         self._given_up = False
 
     async def begin(self, starting: Callable[[], Coroutine[Any, Any, AgentTurn]]) -> AgentTurn:
-        """Start it."""
+        """Start the turn; leave it if the caller has given up meanwhile."""
         turn = self._turn = await starting()
         if self._given_up:
             turn.leave()
         return turn
 
     def give_up(self) -> None:
-        """Nobody waits for it any more."""
+        """The caller no longer waits: leave the turn now or when it starts."""
         self._given_up = True
         if self._turn is not None:
             self._turn.leave()
 
 
 class RemoteTurn:
-    """A turn in the hands of somebody who is not at home. To its consumer it is as the `Turn`: iterated once, and
-    cancelled when it is left early."""
+    """A turn whose consumer is on another loop or thread. It behaves as an `AgentTurn`: iterated once, and cancelled
+    when it is left early.
+    """
 
     def __init__(self, home: OwnerLoop, turn: AgentTurn) -> None:
         self._home = home
@@ -160,7 +165,7 @@ class RemoteTurn:
 
     @property
     def finished(self) -> Finished | None:
-        """The end, as soon as it is known."""
+        """The end of the turn; None while it runs."""
         return self._turn.finished
 
     def cancel(self) -> None:
@@ -168,13 +173,14 @@ class RemoteTurn:
         self._home.tell(self._turn.cancel)
 
     def _leave(self) -> None:
-        # Also called by the collector, for an iterator that was dropped: at home it may be in the midst of anything.
+        # Posted, not called: the garbage collector also calls this for a dropped iterator, in the middle of any code.
         self._home.post(self._turn.leave)
 
 
 class ForeignLoopTurn(RemoteTurn):
-    """On another loop than the pool's. Leaving `async with turn:` cancels it at once; else its iterator does when it is
-    dropped."""
+    """A turn consumed on a loop other than the pool's. Leaving `async with turn:` cancels it at once; otherwise its
+    iterator does so when it is dropped.
+    """
 
     async def ended(self) -> Finished:
         """Wait for the end without taking events."""
@@ -200,5 +206,5 @@ class ForeignLoopTurn(RemoteTurn):
 
 
 async def following(events: AsyncIterator[TurnEvent]) -> TurnEvent | None:
-    """The next event, on the home loop. None after the last: StopAsyncIteration cannot cross a future."""
+    """The next event, on the owner loop. None after the last: StopAsyncIteration cannot cross a future."""
     return await anext(events, None)

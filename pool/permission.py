@@ -2,9 +2,9 @@
 
 Rules:
 - `allow` takes the narrowest yes (allow_once before allow_always), `deny` the narrowest no.
-- `ask` waits for a person at most `deadline` seconds; silence is a no, and a no is said with the agent's own reject
-  option when it offers one: an answer "cancelled" would end the whole turn at several agents.
-- A policy is asked once per request and answers for that request only; nothing it said is remembered.
+- `ask` waits for a person at most `deadline` seconds; silence is a no. A no is given with the agent's own reject option
+  when it offers one: the answer "cancelled" would end the whole turn at several agents.
+- A policy is asked once per request and answers for that request only; no answer is remembered.
 """
 
 import asyncio
@@ -15,14 +15,14 @@ from ostler.pool.ports import PermissionChoice, PermissionPolicy
 from ostler.wire.renamed import renamed
 
 AskPerson = Callable[[str, PermissionAsked], Awaitable[str | None]]
-"""Shows a request to somebody who decides; the id of an option, or None to cancel."""
+"""Shows a request to a person; returns the id of an option, or None to cancel the request."""
 
 YES = ("allow_once", "allow_always")
 NO = ("reject_once", "reject_always")
 
 
 def first_of(kinds: Sequence[str], options: Sequence[PermissionOption]) -> str | None:
-    """The id of the first option of the most wanted kind that is offered."""
+    """The id of the first offered option of the most preferred kind."""
     for kind in kinds:
         for option in options:
             if option.kind == kind:
@@ -31,17 +31,17 @@ def first_of(kinds: Sequence[str], options: Sequence[PermissionOption]) -> str |
 
 
 async def allow(_session_id: str, asked: PermissionAsked) -> PermissionChoice:
-    """Say yes to everything."""
+    """Policy that says yes to every request."""
     return PermissionChoice(first_of(YES, asked.options), "allow")
 
 
 async def deny(_session_id: str, asked: PermissionAsked) -> PermissionChoice:
-    """Say no to everything."""
+    """Policy that says no to every request."""
     return PermissionChoice(first_of(NO, asked.options), "deny")
 
 
 def ask(person: AskPerson, *, deadline: float) -> PermissionPolicy:
-    """Let a person decide within `deadline` seconds."""
+    """Policy that lets a person decide within `deadline` seconds."""
     if deadline <= 0:
         raise ValueError(f"a person needs time to answer: the deadline must be above 0 s, not {deadline}")
 

@@ -1,11 +1,12 @@
-"""What an agent asks permission for, read from its request, whatever dialect it speaks. Pure, but for `inside`.
+"""What an agent asks permission for, read from its request in any dialect. Pure, except for `inside`.
 
 Rules:
 - A codec puts a request into the shape of ACP's `toolCall`: `kind`, `locations`, `content`, `rawInput`. Nothing else is
   read here.
 - A request counts as an edit inside a directory only if it says so itself and every file that it names lies there, with
-  links followed. What names no file is none.
-- Files that decide what agents or tools may do later are never inside: who writes them gets more than an edit.
+  links followed. A request that names no file does not count.
+- Files that decide what agents or tools may do later are never inside: an agent that writes them gains more than an
+  edit.
 """
 
 import os
@@ -20,7 +21,7 @@ from ostler.wire.json import JsonObject
 GUARDED: Final = frozenset(
     {".git", ".claude", ".codex", ".gemini", ".qwen", ".opencode", ".hermes", ".vscode", ".idea", "opencode.json"}
 )
-"""Names of folders and files in a project that hold hooks, permissions or commands."""
+"""Names of folders and files in a project that contain hooks, permissions or commands."""
 EDITS: Final = frozenset({"edit", "delete", "move"})
 PATHS_AT_MOST: Final = 200
 SHOWN: Final = 16_384
@@ -28,8 +29,9 @@ SHOWN: Final = 16_384
 
 
 def details(asked: PermissionAsked) -> JsonObject:
-    """What a person needs to decide: the agent's own arguments, and beside them what they lack of kind, command, paths
-    and diff."""
+    """What a person needs to decide: the agent's own arguments, with kind, command, paths and diff added where they
+    lack them.
+    """
     call, given = asked.tool_call, asked.tool_call.get("rawInput")
     facts: JsonObject = {name: short(value) for name, value in given.items()} if isinstance(given, dict) else {}
     kind = call.get("kind")
@@ -45,19 +47,19 @@ def details(asked: PermissionAsked) -> JsonObject:
 
 
 def paths_of(asked: PermissionAsked) -> list[str]:
-    """The files that it names, each once."""
+    """The files that the request names, each once."""
     blocks = [*objects(asked.tool_call.get("locations")), *edits_of(asked)]
     found = [block["path"] for block in blocks if isinstance(block.get("path"), str)]
     return list(dict.fromkeys(found))[:PATHS_AT_MOST]
 
 
 def edits_of(asked: PermissionAsked) -> list[JsonObject]:
-    """The changes that it shows."""
+    """The changes that the request shows."""
     return [block for block in objects(asked.tool_call.get("content")) if block.get("type") == "diff"]
 
 
 def diffs_of(asked: PermissionAsked) -> Iterator[str]:
-    """Each change as a person reads it."""
+    """Each change as text for a person."""
     for block in edits_of(asked):
         path, old, new = (text_of(block.get(name)) for name in ("path", "oldText", "newText"))
         if isinstance(block.get("diff"), str):
@@ -70,13 +72,13 @@ def diffs_of(asked: PermissionAsked) -> Iterator[str]:
 
 
 def inside(paths: Sequence[str], cwd: str) -> bool:
-    """Whether these files lie in the directory. Asks the disk: not for an event loop."""
+    """Whether these files lie in the directory. Reads the disk: do not call it on an event loop."""
     home = Path(os.path.realpath(cwd))
     return bool(paths) and all(lies_in(home, path) for path in paths)
 
 
 def lies_in(home: Path, path: str) -> bool:
-    """One of them, with every link on its way followed."""
+    """Whether one path lies in the directory, with every link followed."""
     try:
         found = Path(os.path.realpath(home / path))
     except (OSError, ValueError):
@@ -85,23 +87,23 @@ def lies_in(home: Path, path: str) -> bool:
 
 
 def is_edit(asked: PermissionAsked) -> bool:
-    """Whether it says itself that it changes files, and which."""
+    """Whether the request itself says that it changes files, and names them."""
     paths = paths_of(asked)
     return asked.tool_call.get("kind") in EDITS and 0 < len(paths) < PATHS_AT_MOST
 
 
 def short(value: object) -> object:
-    """Texts cut to what a person can read."""
+    """The value; a text is cut to a length that a person can read."""
     if isinstance(value, str) and len(value) > SHOWN:
         return f"{value[:SHOWN]}\n[{len(value) - SHOWN} more characters]"
     return value
 
 
 def objects(found: object) -> list[JsonObject]:
-    """Those entries of a list that are objects."""
+    """The entries of a list that are objects."""
     return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
 
 
 def text_of(value: object) -> str:
-    """A text, or nothing."""
+    """The value if it is a text, otherwise the empty text."""
     return value if isinstance(value, str) else ""

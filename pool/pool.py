@@ -1,9 +1,9 @@
-"""`TransportPool`: the calls, and the thin shell around the core.
+"""`TransportPool`: the public calls, and the thin shell around the core.
 
 Rules:
 - One loop owns everything: no locks, no `await` between what the core decides and what is recorded here. Calls from
-  other loops are carried over to it; for threads there is `ostler.pool.blocking`.
-- `handle` is never re-entered: what an action causes at once waits until the actions before it are done.
+  other loops are run on it; threads use `ostler.pool.blocking`.
+- `handle` is never re-entered: events that an action causes wait until the actions before it are done.
 - Building a pool starts nothing. `start` begins to warm in the background and returns at once.
 - Only the core and `shutdown` end a shared process; releasing a lease never does.
 """
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LeaseRequest:
-    """One call of `lease`, as it is carried from the first try to the fallback."""
+    """One call of `lease`, as it is passed from the first try to the fallback."""
 
     key: TransportKey
     seat: SeatWish
@@ -62,13 +62,13 @@ class LeaseRequest:
     parent: int | None
     policy: PermissionPolicy | None
     offer: ToolOffer | None = None
-    """What is published as soon as the seat is there."""
+    """The tools that are published as soon as the seat is granted."""
     tool_context: object = None
     process_owner: str = ""
 
 
 class TransportPool:
-    """Warm agent processes, shared by many sessions. An async context manager: `start` and `shutdown`."""
+    """Warm agent processes, shared by many sessions. An async context manager around `start` and `shutdown`."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class TransportPool:
         self._engine.work(self._watch_floors(), "watch of floors")
 
     async def _warm_configured(self) -> None:
-        """Give the configured keys their floors, and take away those that are configured no more."""
+        """Give the configured keys their floors, and remove the floors of keys that are no longer configured."""
         await self._floors.take(self._settings.warm if self._settings.enabled else ())
 
     async def _watch_floors(self) -> None:
@@ -127,7 +127,9 @@ class TransportPool:
         await loop.repeat(lambda: self._settings.watch_every, self._floors.try_again)
 
     async def shutdown(self) -> None:
-        """End every process and everything below it. Idempotent; then all but `snapshot` raise `PoolClosed`."""
+        """End every process and its descendants. Idempotent; afterwards every call but `snapshot` raises
+        `PoolClosed`.
+        """
         await self.home.run(self._shutdown())
 
     async def _shutdown(self) -> None:
@@ -147,7 +149,7 @@ class TransportPool:
     # --- claims ---
 
     async def get(self, key: TransportKey, *, deadline: float | None = None) -> Transport:
-        """The shared process of a key, started if need be. The same key, the same object."""
+        """The shared process of a key, started if necessary. The same key gives the same object."""
         return await self.home.run(self._get(LeaseRequest(key, SeatWish(), "", self._until(deadline), None, None)))
 
     async def _get(self, wish: LeaseRequest) -> Transport:
@@ -156,11 +158,12 @@ class TransportPool:
             await self._make(known, wish)
             grant = await self._claim(known, None, wish)
             running = self._engine.roster.slots.get(grant.slot)
-            # Whoever takes the transport itself promises nothing, so nothing is held for it.
+            # A caller that takes the transport itself makes no promise to return it, so no lease is held for it.
             self._engine.tell(events.LeaseReleased(grant.lease, grant.generation))
             if running is not None and running.transport is not None and not running.stopping:
                 return running.transport
-            # It died between the grant and now: nothing is lost but time, of which the claim keeps the count.
+            # The process died between the grant and now. Only time is lost, and the claim's deadline covers it: try
+            # again.
 
     async def lease(
         self,
@@ -175,15 +178,16 @@ class TransportPool:
         resume: SessionMemo | None = None,
         process_owner: str = "",
     ) -> Lease:
-        """A seat: an agent session of one's own on a process that others may share.
+        """Lease a seat: an agent session for this caller alone, on a process that others may share.
 
-        `tools`: functions, which answer the calls of this session and no other; `tool_context` is what they find as
-        the session of their call. A `ToolSet` is definitions only: publish who answers on `Lease.ticket`. None: a
-        session without tools of ours; an empty set: tools may be published later. `owner` is who is served in turn
-        when seats are short. `parent` is the lease of the turn that asks, if one does. `resume` names a session to
-        bring back; `Lease.restored` tells whether the agent did. `process_owner`: where the pool shares by owner
-        (`PoolSettings.share`), the process serves sessions of the same one only. Raises `NoToolPort` for tools without
-        a `tool_port`.
+        `tools`: functions that answer the calls of this session and of no other; `tool_context` is what they find as
+        the session of their call. A `ToolSet` holds definitions only: publish a dispatcher on `Lease.ticket`. None: a
+        session without tools of the gateway; an empty set: tools may be published later.
+
+        `owner`: served in turn with other owners when seats are short. `parent`: the lease of the turn that makes this
+        call, if there is one. `resume`: a session to load; `Lease.restored` tells whether the agent did.
+        `process_owner`: where the pool shares by owner (`PoolSettings.share`), the process serves sessions of this
+        owner only. Raises `NoToolPort` for tools without a `tool_port`.
         """
         wanted, offer = self._wanted(key, tools)
         seat = SeatWish(wanted) if resume is None else SeatWish(wanted, resume, next(self._claim_ids))
@@ -191,7 +195,7 @@ class TransportPool:
         return await self.home.run(self._lease(wish))
 
     def _wanted(self, key: TransportKey, tools: ToolSet | Tools | None) -> tuple[ToolSet | None, ToolOffer | None]:
-        """What a seat is opened with, and what is published on it by us."""
+        """The tools that the seat is opened with, and the offer that the pool publishes on it."""
         if tools is None or tools == ToolSet():
             return tools, None
         if self._tool_port is None:
@@ -205,17 +209,17 @@ class TransportPool:
         known = await self._canonical(wish.key, wish.deadline - self._clock())
         if known is not wish.key:
             wish = replace(wish, key=known)
-        # What cannot be started as configured is said here, before anything counts as a failure of the pool.
+        # A key that cannot be started as configured fails here, before it counts as a failure of the pool.
         await self._engine.makings.prepare(PoolKey(wish.key), wish.deadline - self._clock())
-        shared = self._settings.enabled  # not before: a reload may have switched it meanwhile
+        shared = self._settings.enabled  # read only now: a reload may have switched it while `prepare` waited
         key = self._shared_key(wish) if shared else PoolKey(wish.key, private=True)
         try:
             return await self._seat(wish, key, None)
         except AgentStartFailed as error:
-            # Where this machine has no room for a process of the pool, it has none for another one.
+            # If this machine has no room for a process of the pool, it has none for a process outside the pool either.
             if error.shortage or not (shared and self._settings.fallback and error.before_ready):
                 raise
-            log.error(  # noqa: TRY400 (the line tells the error whole; a trace into our own claim adds nothing)
+            log.error(  # noqa: TRY400 (the line contains the whole error; a trace into our own claim adds nothing)
                 "the pool has no process for %s, trying one for this session alone: %s", wish.key, error
             )
             self._observer.noted(wish.key.provider, "fallback", error.phase.value)
@@ -238,7 +242,7 @@ class TransportPool:
             self._engine.forget_resume(wish.seat)
 
     async def _make(self, key: PoolKey, wish: LeaseRequest) -> None:
-        """Before each try, also a later one: a reload may have come between the two."""
+        """Called before every try, because a reload may have come between two of them."""
         await self._engine.makings.prepare(key, max(0.0, wish.deadline - self._clock()))
         self._engine.makings.register(key)
 
@@ -263,7 +267,7 @@ class TransportPool:
     def _hand_over(
         self, grant: Grant, wish: LeaseRequest, key: PoolKey, asked: float, warmth: str | None
     ) -> Lease | None:
-        """Turn a grant into a lease; None when the process died between the two and nothing was lost but time."""
+        """Turn a grant into a lease. None if the process died after the grant; then only time was lost."""
         roster = self._engine.roster
         tenure, chair = roster.tenures.get(grant.lease), roster.chairs.get(grant.seat or SeatId(0))
         transport = roster.transport(grant.slot)
@@ -299,7 +303,7 @@ class TransportPool:
         self.home.tell(self._engine.release, tenure)
 
     def _dropped(self, tenure: LeaseState) -> None:
-        """Called by the collector, on whatever thread and in the midst of whatever it runs: nothing is done here."""
+        """Called by the garbage collector, on any thread and in the middle of any code: only post the work."""
         self.home.post(self._take_back, tenure)
 
     def _take_back(self, tenure: LeaseState) -> None:
@@ -308,18 +312,20 @@ class TransportPool:
         self._engine.release(tenure)
 
     async def _canonical(self, key: TransportKey, patience: float) -> TransportKey:
-        """The key as the pool knows it. Raises `UnknownProvider`, `BadDirectory`."""
+        """The key under its canonical name and directory. Raises `UnknownProvider`, `BadDirectory`."""
         named = self._catalogue.named(key)
         cwd = self._directories.recall(key.cwd)
         return placed(named, await self._directories.find(key.cwd, patience) if cwd is None else cwd)
 
-    # --- an operator's verbs; on the pool's own loop ---
-    # None of them looks at a disk. A key that the pool holds is ordered about at once, though its disk be dead; with
-    # one that it does not hold, the order is carried out when a thread has looked, and a look that fails is logged.
-    # Whoever wants to hear of that calls `learn` first.
+    # --- operator's orders; on the pool's own loop ---
+    # These calls read no disk. An order for a known key acts at once, even if the key's disk is dead. For an unknown
+    # key the order runs after a thread has checked the key, and a failed check is logged. Call `learn` first to get the
+    # error.
 
     async def learn(self, key: TransportKey) -> TransportKey:
-        """Get to know a key, so that the verbs below act on it at once. Raises what `lease` raises before it claims."""
+        """Check and register a key, so that the orders below act on it at once. Raises what `lease` raises before it
+        claims.
+        """
         return await self.home.run(self._learn(key))
 
     async def _learn(self, key: TransportKey) -> TransportKey:
@@ -330,14 +336,18 @@ class TransportPool:
         return known.key
 
     def warm(self, key: TransportKey, tools: ToolSet | Tools | None = None, seats: int = 1) -> None:
-        """Keep at least so many seats parked from now on; 0 takes the floor away. Raises `SettingsError` below it."""
+        """Keep at least this many seats parked from now on; 0 removes the floor. Raises `SettingsError` for less than
+        0.
+        """
         if seats < 0:
             raise SettingsError(f"{key}: to keep {seats} seats warm means nothing")
         wish = SeatWish(self._wanted(key, tools)[0])
         self._order(key, lambda known: events.KeepWarm(known, self._engine.remember(wish), seats))
 
     def hint(self, key: TransportKey, tools: ToolSet | Tools | None = None) -> None:
-        """A session with this key is likely to go on soon: have a seat ready for a while. Nobody shares: nothing."""
+        """A session with this key is likely to continue soon: keep a seat ready for a while. No-op when the pool is
+        disabled.
+        """
         if not self._settings.enabled:
             self._engine.require_open()
             return
@@ -352,7 +362,7 @@ class TransportPool:
             self._order(key, events.Pause)
 
     def resume(self, key: TransportKey | None = None) -> None:
-        """Take a pause back."""
+        """Undo `pause` for the key, or for all keys."""
         if key is None:
             self._engine.order(events.Resume())
         else:
@@ -363,43 +373,48 @@ class TransportPool:
         self._order(key, events.DrainKey)
 
     def cool(self, key: TransportKey) -> None:
-        """As `drain`, and nothing is kept warm for the key, whatever was learned of it, until somebody asks again."""
+        """As `drain`, and keep nothing warm for the key, not even what was learned, until a caller asks for it
+        again.
+        """
         self._order(key, events.StopWarming)
 
     def reconnect(self, key: TransportKey) -> None:
-        """Forget the key's start failures: the cause is mended."""
+        """Forget the key's start failures, because their cause has been fixed."""
         self._order(key, events.Reconnect)
 
     def recycle(self, slot: int) -> None:
-        """Replace one process: its successor is up before it drains."""
+        """Replace one process: its successor is ready before it drains."""
         self._engine.order(events.Recycle(SlotId(slot)))
 
     def kill(self, slot: int) -> None:
-        """End one process now, with whatever runs on it."""
+        """End one process now, with every session on it."""
         self._engine.order(events.Kill(SlotId(slot)))
 
     def reload(self, settings: PoolSettings, environ: Mapping[str, str]) -> None:
-        """New settings or environment: keys that are made differently now get new processes, the old ones drain.
+        """Take new settings or a new environment: keys that are made differently now get new processes, the old ones
+        drain.
 
-        Limits, the keys to keep warm and `enabled` are taken too. What lower limits leave no place for ends when nobody
-        has it; switched off, the shared processes end as their sessions move. Raises `SettingsError` for limits under
-        which a known key could not start, and then nothing has changed.
+        Limits, the keys to keep warm and `enabled` are taken too. Processes over a lowered cap end when they have no
+        leases; with `enabled` off, the shared processes end as their sessions move. Raises `SettingsError` for limits
+        under which a known key could not start, and then nothing has changed.
         """
         self._engine.reload(settings.limits, watch_every=settings.watch_every)
         switched_off = self._settings.enabled and not settings.enabled
-        # What others have been on must not be taken for one owner's, and the other way round.
+        # A process that served several owners must not pass for one owner's, nor the reverse.
         switched_off = switched_off or self._settings.share is not settings.share
         self._settings = settings
         self._catalogue.replace(settings, environ)
         self._directories = Directories(self._catalogue.look, self._clock)
         if switched_off:
             self._engine.cool_shared()
-        # Beside each other: a disk that one known key waits for is no reason to keep another one cold.
+        # In parallel: a key whose disk is slow must not keep another key cold.
         self._engine.work(self._engine.makings.renew(), "take new settings")
         self._engine.work(self._warm_configured(), "warm what is configured now")
 
     def share_by(self, share: Share) -> None:
-        """Whose sessions may be in one process from now on. Those that are in another's move at their turn boundary."""
+        """Change which sessions may share a process. Sessions on a process that no longer fits move at their turn
+        boundary.
+        """
         if share is self._settings.share:
             return
         self._settings = replace(self._settings, share=share)
@@ -407,7 +422,7 @@ class TransportPool:
         self._floors.give_again()
 
     def snapshot(self) -> "PoolSnapshot":
-        """What the pool holds, as plain data."""
+        """The contents of the pool, as plain data."""
         settings = self._settings
         return snapshot(self._engine, enabled=settings.enabled, share=settings.share.value, now=self._clock())
 
@@ -416,7 +431,7 @@ class TransportPool:
         return self._engine.roster.under_way(self._clock())
 
     def why(self, key: TransportKey) -> Why:
-        """Why the key is as warm as it is, and how its last claims were answered. Looks only."""
+        """Why the key is as warm as it is, and how its last claims were answered. Read-only."""
         now, known = self._clock(), self._seen(key)
         variants = dict.fromkeys([*map(partial(PoolKey, known), (False, True)), *self._engine.makings.known_as(known)])
         found = [(one, variant.private) for variant in variants for one in self._decisions.of(variant)]
@@ -433,18 +448,19 @@ class TransportPool:
         return Why(str(known), known.provider, known.model, known.cwd, self._settings.enabled, held, claims)
 
     async def trouble_with(self, key: TransportKey) -> str:
-        """Why no process of this key can be started as things are now (not installed, a bad setting), in a sentence;
-        empty where nothing is known to be in the way. Starts nothing; files are looked at on a thread."""
+        """Why no process of this key can be started now (not installed, a bad setting), as a sentence; empty if no
+        obstacle is known. Starts nothing; files are read on a thread.
+        """
         return await self.home.run(self._engine.makings.trouble(PoolKey(self._catalogue.named(key))))
 
-    # --- loops ---
+    # --- helpers ---
 
     def _order(self, key: TransportKey, order: DeferredOrder) -> None:
         self._engine.require_open()
         self._errands.run(self._seen(key), order)
 
     def _seen(self, key: TransportKey) -> TransportKey:
-        """The key as the pool knows it, as far as that can be told without a look at the disk."""
+        """The key as the pool knows it, as far as that is known without reading the disk."""
         key = self._catalogue.named(key)
         if self._engine.makings.known_as(key):
             return key

@@ -1,8 +1,8 @@
-"""What the pool needs of the outside, as protocols. The gateway introduces the real ones (`gateway/server/app.py`).
+"""What the pool needs from outside, as protocols. The gateway connects the real ones (`gateway/server/app.py`).
 
 Rules:
 - The pool never imports the bridge; the bridge's `Bridge` and `Binding` satisfy `ToolPort` and `ToolTicket` by shape.
-- Tool definitions are plain MCP tool objects (name, description, inputSchema): both rooms can hold them without
+- Tool definitions are plain MCP tool objects (name, description, inputSchema): both packages can hold them without
   knowing each other.
 """
 
@@ -20,7 +20,7 @@ from ostler.wire.rpc import RpcFault, RpcId
 
 @dataclass(frozen=True)
 class ToolSet:
-    """The tools a seat is opened with. Seats opened ahead are claimed only for the very same set."""
+    """The tools a seat is opened with. A seat opened ahead is granted only for exactly the same set."""
 
     definitions: tuple[JsonObject, ...] = ()
     fingerprint: str = field(init=False, default="")
@@ -42,7 +42,7 @@ class DefinedTool(Protocol):
 
 
 Tools: TypeAlias = Sequence[Callable[..., object] | DefinedTool]
-"""What an embedder writes: plain functions, or tools that the tool port knows."""
+"""The tools an embedder passes: plain functions, or tools that the tool port knows."""
 
 
 class ToolOffer(Protocol):
@@ -86,23 +86,23 @@ class HttpEndpoint(Protocol):
 
 
 McpAnswer: TypeAlias = Callable[[JsonObject | RpcFault], None]
-"""Takes the result, or why there is none."""
+"""Called with the result, or with the fault if there is none."""
 
 
 class McpPipe(Protocol):
-    """MCP over an agent's own pipe, one for each process: what is declared on one opens nothing on another."""
+    """MCP over an agent's own pipe, one for each process: an entry declared on one opens nothing on another."""
 
     def declare(self, ticket: Any, /) -> JsonObject:
-        """The entry for the agent's list of tool servers. It is worth nothing after the ticket is revoked."""
+        """The entry for the agent's list of tool servers. It is void once the ticket is revoked."""
 
     def request(self, outer: RpcId, method: str, params: JsonObject, answer: McpAnswer) -> None:
-        """A request of the agent; answered once."""
+        """Pass on a request of the agent; `answer` is called once."""
 
     def notice(self, method: str, params: JsonObject) -> None:
-        """A notification of the agent."""
+        """Pass on a notification of the agent."""
 
     def close(self) -> None:
-        """The process is gone: whatever it asked for is stopped."""
+        """The process is gone: stop every call that it made."""
 
 
 class ToolResult(Protocol):
@@ -115,7 +115,7 @@ class ToolResult(Protocol):
 
 
 class ToolTicket(Protocol):
-    """One seat's own access to its tools. Minted when the seat opens, revoked at release."""
+    """One seat's own access to its tools. Issued when the seat opens, revoked at release."""
 
     @property
     def token(self) -> str: ...
@@ -125,48 +125,53 @@ class ToolTicket(Protocol):
     def definitions(self) -> Sequence[JsonObject]: ...
 
     def http(self) -> HttpEndpoint | None:
-        """This seat's place on the HTTP channel, the same each time; None when no such channel runs."""
+        """This seat's endpoint on the HTTP channel, the same each time; None when no such channel runs."""
 
     def pipe(self, tell: Callable[[str, JsonObject], None]) -> McpPipe:
-        """A fresh pipe for a process that has none yet; `tell` sends a notification to the agent."""
+        """A new pipe for a process that has none yet; `tell` sends a notification to the agent."""
 
     def owned_by(self, owner: Any) -> None:
-        """Only descendants of this process (an `Identity`) may use the token."""
+        """Restrict the token to descendants of this process (a `ToolIdentity`)."""
 
     def witnessed_by(self, agent_session: str) -> None:
-        """The agent's own id of the session: a call that states another one is refused."""
+        """Set the agent's own id of the session: a call that states another one is refused."""
 
     async def attached(self) -> None:
-        """Returns when the agent has come, by any channel, and was told the tools; raises when it can come no more. The
-        caller adds the deadline."""
+        """Return when the agent has connected, by any channel, and has been told the tools; raise when it can connect
+        no more. The caller adds the deadline.
+        """
 
     async def call(self, name: str, arguments: JsonObject, *, call_id: str) -> ToolResult:
-        """A call by a channel without relay (the agent names the session itself)."""
+        """Call a tool over a channel without relay (the agent names the session itself)."""
 
     def publish(self, definitions: Sequence[JsonObject], dispatcher: Any, context: object = None) -> None:
-        """From now on these are the tools, and calls reach this dispatcher (of a `ToolOffer`)."""
+        """Replace the tools; from now on calls reach this dispatcher (of a `ToolOffer`)."""
 
     def on_definitions(self, listener: Callable[[], None]) -> None:
-        """Called after the definitions changed."""
+        """Register a listener that is called after the definitions changed."""
 
     def on_gone(self, listener: Callable[[], None]) -> None:
-        """Called once when the agent can reach these tools no more, because its relay is gone for good; at once when
-        it already is. The ticket is worth nothing from then on. Other channels end with their process only."""
+        """Register a listener that is called once when the agent can no longer reach these tools, because its relay is
+        gone for good; at once if it already is. The ticket is void from then on. Other channels end only with their
+        process.
+        """
 
     def revoke(self) -> None:
-        """End of the seat: the token is worth nothing from here on. Idempotent."""
+        """Called at the end of the seat: the token is void from here on. Idempotent."""
 
     def dismiss(self) -> None:
-        """After `revoke`: the agent has closed the session, or never will, so its relay need not wait for that."""
+        """Called after `revoke`, when the agent has closed the session or never will: its relay need not wait for
+        that.
+        """
 
 
 class ToolPort(Protocol):
-    """Where tickets come from."""
+    """Issues the tickets; the bridge implements it."""
 
     def open(self, definitions: Sequence[JsonObject]) -> ToolTicket: ...
 
     def offer(self, tools: Tools) -> ToolOffer:
-        """The tools of one lease. Raises where one of them cannot be a tool."""
+        """Check the tools of one lease. Raises if one of them cannot be a tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +183,6 @@ class PermissionChoice:
 
 
 class PermissionPolicy(Protocol):
-    """Decides what an agent may do."""
+    """Decides what an agent may do; called once for each permission request."""
 
     def __call__(self, session_id: str, asked: PermissionAsked, /) -> Awaitable[PermissionChoice]: ...

@@ -1,11 +1,11 @@
-"""What a prompt is made of, and what is refused before it is sent.
+"""The parts of a prompt, and what is refused before it is sent.
 
 Rules:
-- A part the agent did not offer to take is `PromptUnsupported`, a prompt over its limit is `PromptTooLarge`; neither
+- A part the agent did not offer to take is `PromptUnsupported`, a prompt over its limit is `PromptTooLarge`. Neither
   reaches the wire, because past the limit real agents answer nonsense, an error without a name, or nothing.
-- A text that the agent would obey as a command of its own is sent as plain text: behind a line of its own, since a
+- A text that the agent would obey as a command of its own is sent as plain text: behind a line of its own, because a
   character in front of it would become part of the path that it may name.
-- Text and links are always taken. Binary data travels as base64 text.
+- Text and links are always taken. Binary data is sent as base64 text.
 """
 
 import base64
@@ -20,27 +20,27 @@ from ostler.pool.provider import Provider
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """Plain text."""
+    """Plain text in a prompt."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """A picture, base64."""
+    """A picture, as base64."""
 
     data: str
     mime_type: str
 
     @classmethod
     def of(cls, content: bytes, mime_type: str) -> "ImagePart":
-        """From raw bytes."""
+        """Encode raw bytes of a picture."""
         return cls(base64.b64encode(content).decode("ascii"), mime_type)
 
 
 @dataclass(frozen=True, slots=True)
 class AudioPart:
-    """A sound, base64."""
+    """A sound recording, as base64."""
 
     data: str
     mime_type: str
@@ -48,7 +48,7 @@ class AudioPart:
 
 @dataclass(frozen=True, slots=True)
 class ResourcePart:
-    """A document given with its content."""
+    """A text document given with its content."""
 
     uri: str
     text: str
@@ -57,7 +57,7 @@ class ResourcePart:
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """A binary document given with its content, base64."""
+    """A binary document given with its content, as base64."""
 
     uri: str
     data: str
@@ -66,7 +66,7 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True)
 class LinkPart:
-    """A document the agent may read by itself."""
+    """A document that the agent may read by itself."""
 
     uri: str
     name: str
@@ -74,7 +74,7 @@ class LinkPart:
 
 
 FRAME = 64
-"""What a codec without documents puts around one that it passes on as text."""
+"""Characters that a codec without documents adds around one that it passes on as text."""
 
 PromptPart: TypeAlias = TextPart | ImagePart | AudioPart | ResourcePart | FilePart | LinkPart
 
@@ -89,21 +89,22 @@ class PromptCapabilities:
 
 
 PLAIN_LINE = "The user says:\n"
-"""In front of a text that the agent would take for a command. A line of words survives agents that trim texts or strip
-characters without width, and leaves the text itself as it is."""
+"""Put in front of a text that the agent would take for a command. A line of words survives agents that trim texts or
+remove zero-width characters, and leaves the text itself as it is.
+"""
 WORD_JOINER = "\u2060"
-"""Has no width, is no blank, and is in no file name by accident."""
+"""A zero-width character that is no blank and is in no file name by accident."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlainText:
-    """Keeps an agent from obeying texts. Without patterns nothing changes."""
+    """Keeps an agent from obeying texts as commands. Without patterns it changes nothing."""
 
     commands: re.Pattern[str] | None = None
     mentions: re.Pattern[str] | None = None
 
     def of(self, part: PromptPart) -> PromptPart:
-        """The part as it is sent. Every text counts: agents look at the first, the last, or all of them joined."""
+        """The part as it is sent. Every text is checked: agents look at the first, the last, or all of them joined."""
         if isinstance(part, TextPart | ResourcePart) and self.mentions is not None:
             part = replace(part, text=self.mentions.sub(WORD_JOINER, part.text))
         if isinstance(part, TextPart) and self.commands is not None and self.commands.match(part.text):
@@ -111,12 +112,14 @@ class PlainText:
         return part
 
     def all(self, parts: Sequence[PromptPart]) -> Sequence[PromptPart]:
-        """The whole prompt."""
+        """The whole prompt as it is sent."""
         return parts if self.commands is None and self.mentions is None else [self.of(part) for part in parts]
 
 
 def size_of(part: PromptPart) -> int:
-    """Characters that count towards the agent's limit. Pictures and sounds do not: limits are on text, as measured."""
+    """Characters that count towards the agent's limit. Pictures and sounds count 0: measured limits are on text
+    only.
+    """
     match part:
         case TextPart(text):
             return len(text)
@@ -131,7 +134,7 @@ def size_of(part: PromptPart) -> int:
 
 
 def check_prompt(parts: Sequence[PromptPart], provider: Provider, capabilities: PromptCapabilities) -> None:
-    """Refuse what the agent would not take."""
+    """Refuse a prompt that the agent would not take. Raises `PromptUnsupported`, `PromptTooLarge`."""
     for part in parts:
         kind = _missing(part, capabilities)
         if kind is not None:

@@ -1,6 +1,6 @@
-"""What the pool holds, as plain data for the console, the metrics and the status page.
+"""The contents of the pool, as plain data for the console, the metrics and the status page.
 
-Rules: values only, JSON-ready through `as_json`, no token and no prompt; taken in one step, so that its parts agree.
+Rules: values only, JSON-ready through `as_json`; no token and no prompt; taken in one step, so that its parts agree.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class ProcessView:
     model: str
     private: bool
     owner: str | None
-    """Whose sessions alone may be on it; None: everybody's, or nobody's yet."""
+    """The only owner whose sessions may use it; None: it serves every owner, or no owner has taken it yet."""
     pid: int | None
     memory: int
     sessions: int
@@ -40,21 +40,21 @@ class FailureView:
     kind: str
     text: str
     ago: float
-    """Seconds."""
+    """Seconds since the failure."""
     stderr: tuple[str, ...] = ()
-    """The agent's last words, redacted when they were read."""
+    """The agent's last lines of stderr, redacted when they were read."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSnapshot:
-    """The pool at one moment: what the core knows, and the living things behind it."""
+    """The pool at one moment: the core's state, and the live processes behind it."""
 
     enabled: bool
     core: Snapshot
     processes: tuple[ProcessView, ...]
     failures: tuple[FailureView, ...]
     share: str = ""
-    """Whose sessions may be in one process: all, or owner."""
+    """Which sessions may share a process: `all` or `owner`."""
 
     def as_json(self) -> dict[str, Any]:
         """Nested dicts, lists, strings and numbers."""
@@ -62,7 +62,7 @@ class PoolSnapshot:
 
 
 def snapshot(engine: Engine, *, enabled: bool, share: str, now: float) -> PoolSnapshot:
-    """Look at everything at once."""
+    """Take the snapshot, in one step of the pool's loop."""
     processes = []
     for running in engine.roster.slots.values():
         transport = running.transport
@@ -95,7 +95,7 @@ def last_words(error: PoolError) -> tuple[str, ...]:
 
 
 def plain_value(value: object) -> object:
-    """The JSON-ready form of a value object; what has no form of its own is its text."""
+    """The JSON-ready form of a value object; any other object becomes its text."""
     match value:
         case None | bool() | int() | float() | str():
             return value.value if isinstance(value, Enum) else value

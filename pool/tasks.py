@@ -1,10 +1,10 @@
 """The owner of every task that the pool starts.
 
 Rules:
-- A task runs in an empty context: no contextvar of the request that happened to cause it lives on in the pool.
-- A task that dies of an exception is reported to `on_death` at once; it never takes the others with it, which is why
-  this is no `TaskGroup`: one agent's bug must not cancel the work for all the other agents.
-- `disband` cancels whatever still runs and waits for it; afterwards nothing can be started.
+- A task runs in an empty context: no contextvar of the request that caused it lives on in the pool.
+- A task that dies of an exception is reported to `on_death` at once. It never cancels other tasks, which is why this is
+  no `TaskGroup`: one agent's bug must not cancel the work for all the other agents.
+- `disband` cancels every task that still runs and waits for it; afterwards nothing can be started.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class TaskOwner:
-    """Tasks of one owner, on one loop."""
+    """The tasks of one owner, on one loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_death: Callable[[str, BaseException], None]) -> None:
         self._loop = loop
@@ -27,11 +27,11 @@ class TaskOwner:
 
     @property
     def disbanded(self) -> bool:
-        """Whether nothing can be started any more."""
+        """Whether `disband` was called, so that nothing can be started any more."""
         return self._disbanded
 
     def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Run `work` until it ends; its owner is this crew, the returned task may be cancelled."""
+        """Run `work` as a task that this object owns; the caller may cancel the returned task."""
         if self._disbanded:
             work.close()
             raise RuntimeError(f"the crew is disbanded, {name} cannot start")

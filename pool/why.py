@@ -1,6 +1,6 @@
 """Why a key is as warm as it is, as plain data: the targets explained, and the last claims answered.
 
-Rules: as of a snapshot: values only, JSON-ready, no token, no prompt, no session.
+Rules: as for a snapshot: values only, JSON-ready; no token, no prompt, no session.
 """
 
 from dataclasses import dataclass, fields
@@ -28,7 +28,7 @@ class ClaimView:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """One key. `reasons` None: the pool holds nothing of it now, though it may remember claims."""
+    """One key. `reasons` is None if the pool holds nothing of it now, though it may remember claims."""
 
     key: str
     provider: str
@@ -38,7 +38,7 @@ class Why:
     reasons: KeyReasons | None
     claims: tuple[ClaimView, ...]
     trouble: str = ""
-    """Why no process of it can be started as things are now; empty where nothing is known to be in the way."""
+    """Why no process of the key can be started now; empty if no obstacle is known."""
 
     def as_json(self) -> dict[str, Any]:
         """Nested dicts, lists, strings and numbers."""

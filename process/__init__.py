@@ -1,4 +1,10 @@
-"""Agent processes: start fast, are never blocked on, and never survive us. Linux only (pidfd, `/proc`)."""
+"""Child processes for agents. Linux only (pidfd, `/proc`).
+
+Rules:
+- A start is fast, and the event loop never blocks on a process.
+- No process of an agent outlives the gateway (`reaper`, `ledger`, `recovery`).
+- Imports only wire; `pool` and `gateway` import this room.
+"""
 
 from ostler.process.command import Command
 from ostler.process.environment import build_environment

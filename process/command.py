@@ -1,4 +1,4 @@
-"""What to run, as a value. Equal commands start equal processes; secrets are in no repr."""
+"""A command to run, as a value. Equal commands start equal processes; no repr shows a secret."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,20 +10,20 @@ from ostler.process.reaper.proc import MARKER
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One process to be: `label` names it in errors, logs and the ledger (usually the transport key)."""
+    """One process to start: `label` names it in errors, logs and the ledger (usually the transport key)."""
 
     argv: tuple[str, ...]
     cwd: Path
     env: Mapping[str, str] = field(repr=False)
     label: str = "agent"
     exact_cwd: bool = False
-    """Whether `cwd` is canonical: the start fails if that very name leads elsewhere by then."""
+    """Whether `cwd` is canonical. Then the start fails if that name leads elsewhere by that time."""
     prefix: tuple[str, ...] = ()
     """Put before argv: a sandbox or a scope, e.g. `("bwrap", ...)` or `("systemd-run", "--scope")`."""
     rlimits: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     """`resource.RLIMIT_*` to (soft, hard), set from outside once the process runs."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """Never to be shown from its stderr; variables named like secrets are added by themselves."""
+    """Values to hide in its stderr; values of variables with secret names are added automatically."""
 
     def __post_init__(self) -> None:
         if not self.argv or not self.argv[0]:

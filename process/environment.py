@@ -1,7 +1,7 @@
 """The environment of a child: what it needs to run, what its provider declares, and nothing else.
 
-Several agents hand their whole environment on to tool servers, so whatever is let in here is given to
-strangers.
+Several agents pass their whole environment on to tool servers, so every variable allowed here reaches third-party
+programs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,5 +22,7 @@ def build_environment(
 
 
 def secret_values(env: Mapping[str, str]) -> tuple[str, ...]:
-    """Values whose names say that they are secret; too short ones would blot out ordinary text."""
+    """Values whose names mark them as secrets. Values under 8 characters are left out: hiding them would damage
+    ordinary text.
+    """
     return tuple(v for k, v in env.items() if len(v) >= 8 and any(word in k.upper() for word in SECRET_WORDS))

@@ -1,19 +1,19 @@
-"""Everything that can go wrong with a process, with the facts as attributes."""
+"""Every error of a child process, with the facts as attributes."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 
 class ProcessError(Exception):
-    """Base of this package."""
+    """Base of the errors of this package."""
 
 
 class CommandError(ProcessError, ValueError):
-    """A command that no kernel would take: empty, or with a NUL byte."""
+    """A command that no kernel would accept: empty, or with a NUL byte."""
 
 
 class RuntimeDirError(ProcessError):
-    """The runtime directory is not a private directory of ours."""
+    """The runtime directory is not a private directory of this user."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"runtime directory {path}: {reason}; give ostler a directory of its own with mode 0700")
@@ -37,23 +37,23 @@ class MissingProgram(StartError):
 
 
 class MissingDirectory(StartError):
-    """The working directory is gone."""
+    """The working directory does not exist."""
 
 
 class NotPermitted(StartError):
-    """Not executable, not enterable, or a limit that we may not set."""
+    """The program is not executable, the directory not enterable, or a limit may not be set."""
 
 
 class NotRunnable(StartError):
-    """It exists and is executable, but is no program: a script without `#!`, another machine's binary."""
+    """The file exists and is executable but is no program: a script without `#!`, or a binary for another machine."""
 
 
 class ResourcesExhausted(StartError):
-    """Out of processes, descriptors, memory or room on a disk; trying again later may help."""
+    """Out of processes, descriptors, memory or disk space; trying again later may help."""
 
 
 class KeeperClosed(ProcessError):
-    """A start after the keeper began to close: nobody would end that process."""
+    """A start after the supervisor began to close: nothing would end that process."""
 
 
 class StdinClosed(ProcessError):
@@ -66,8 +66,9 @@ class StdinClosed(ProcessError):
 
 
 class Blind(ProcessError):
-    """Nobody can tell who is left: `/proc` could not be read, for want of descriptors for instance. What there may be
-    stays in the ledger and is ended at the next start."""
+    """`/proc` could not be read, for want of descriptors for instance, so it is unknown which processes are left. They
+    stay in the ledger and are ended at the next start.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"cannot look for processes: {reason}; raise the limit of open files or lower max_processes")

@@ -1,4 +1,4 @@
-"""How a process ended: facts only. Judging them is the transport's; code 0 is not "clean"."""
+"""How a process ended: facts only. The transport judges them; exit code 0 does not mean a clean end."""
 
 import signal
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ class Ending(StrEnum):
 class Exit:
     pid: int
     code: int | None
-    """None when a signal ended it, or when someone else in this program collected the status first."""
+    """None when a signal ended the process, or when other code in this program collected the status first."""
     signal: int | None
     ending: Ending
-    """The last thing we had done to it when it ended."""
+    """The last thing we had done to the process when it ended."""
     after: float
     """Seconds from its start to its end."""
     stderr: tuple[str, ...] = ()

@@ -1,10 +1,10 @@
-"""A directory held open, so that it is noticed when a link or another directory takes its place.
+"""A directory held open, so that its replacement by a link or another directory is noticed.
 
 Rules:
-- Opening may wait for a dead disk, so it is done on a thread and waited for with patience (`looks`).
+- Opening may wait for a dead disk, so it is done on a thread, with a timeout (`BlockingProbe`).
 - The kernel is asked for the name of the open directory. That reads nothing from its disk, so `is_in_place` may be
   called on the loop.
-- A directory that was removed and made again under its name is opened anew. One whose name leads elsewhere now is
+- A directory that was removed and made again under its name is opened again. One whose name leads elsewhere now is
   refused with `MovedElsewhere`.
 """
 
@@ -22,14 +22,16 @@ MOVED: Final = "its name leads to another directory now: a link was put in its p
 
 
 class MovedElsewhere(OSError):
-    """The path does not lead to the directory of that very name (any more)."""
+    """The path does not lead, or no longer leads, to the directory of exactly that name."""
 
     def __init__(self, path: str) -> None:
         super().__init__(errno.ELOOP, MOVED, path)
 
 
 class Descriptor:
-    """A file descriptor that is closed with its last reference: an open that nobody waits for any more leaks none."""
+    """A file descriptor that is closed with its last reference, so an open that every caller has given up leaks
+    none.
+    """
 
     __slots__ = ("number",)
 
@@ -39,11 +41,11 @@ class Descriptor:
 
     @property
     def link(self) -> str:
-        """A path that leads to what is open, whatever its name leads to now."""
+        """A path that leads to the open directory, even if its name leads elsewhere now."""
         return f"{OPENED}{self.number}"
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the descriptor. Idempotent."""
         number, self.number = self.number, -1
         if number >= 0:
             os.close(number)
@@ -53,8 +55,11 @@ class Descriptor:
 
 
 class Folder:
-    """An open directory. `looks` are shared by all folders, so that dead disks take only so many threads. `exact`: its
-    name must be its one name, without links. `with` closes it without waiting for its last reference."""
+    """An open directory.
+
+    All folders share `looks`, so that dead disks occupy a bounded number of threads. `exact`: the path must be the
+    directory's canonical name, without links. `with` closes it without waiting for its last reference.
+    """
 
     def __init__(self, path: Path | str, looks: BlockingProbe[Descriptor], *, exact: bool = True) -> None:
         self.path = str(path)
@@ -69,14 +74,14 @@ class Folder:
         self.close()
 
     def close(self) -> None:
-        """Idempotent. `confirm` opens it again."""
+        """Close the directory; `confirm` opens it again. Idempotent."""
         held, self._held = self._held, None
         if held is not None:
             held.close()
 
     @property
     def descriptor(self) -> Descriptor:
-        """What is open. Only after `confirm`."""
+        """The open directory. Raises before `confirm`."""
         if self._held is None:
             raise RuntimeError(f"{self.path} was not opened")
         return self._held
@@ -86,11 +91,12 @@ class Folder:
         return self._held is not None and (not self._exact or named(self._held) == self.path)
 
     async def confirm(self, patience: float = PATIENCE) -> None:
-        """Open it, or make sure that it is still in its place. Raises `OSError`; `TimeoutError` for a dead disk."""
+        """Open it, or check that it is still in its place. Raises `OSError`; `TimeoutError` for a dead disk."""
         if self.is_in_place():
             return
         try:
-            # Named by the folder: a descriptor has one owner, who may close it. All who ask at once get the same one.
+            # The probe's name includes this folder, because a descriptor has one owner that may close it. Concurrent
+            # calls share the result.
             name, work = (self.path, id(self)), partial(opened, self.path, exact=self._exact)
             fresh = await self._looks.find(name, work, patience, place=self.path)
         except ProbeFailed as error:
@@ -101,7 +107,7 @@ class Folder:
 
 
 def opened(path: str, *, exact: bool) -> Descriptor:
-    """Open a directory. Raises `MovedElsewhere` where `exact` and the name leads to another one."""
+    """Open a directory. Raises `MovedElsewhere` if `exact` and the name leads to another one."""
     fresh = Descriptor(path)
     if exact and named(fresh) != path:
         fresh.close()
@@ -110,5 +116,5 @@ def opened(path: str, *, exact: bool) -> Descriptor:
 
 
 def named(held: Descriptor) -> str:
-    """The name of what is open, as the kernel knows it."""
-    return os.readlink(held.link)  # noqa: PTH115 - compared as text: a Path would drop what makes them differ
+    """The name of the open directory, as the kernel knows it."""
+    return os.readlink(held.link)  # noqa: PTH115 - compared as text: a Path would normalise the differences away

@@ -1,18 +1,18 @@
-"""The spawn ledger: what was started, on disk before it is started, so that the next gateway can end it.
+"""The spawn ledger: every process is recorded on disk before it is started, so that the next gateway can end it.
 
-One directory per gateway run, and all that identifies the run is in its name, so that there is no
-half-written owner: `spawns/<instance>.<pid>.<start>.<boot>.<pid namespace>/<n>`. One file per spawn: a line
-with label and leash before the start, a line with pid and start time after it. A torn or empty file still
-says what matters, by its name. No fsync: it must survive our death, not the machine's, and a machine that
-dies takes the agents with it.
-
-A start waits for its announcement on the loop, and a new file is what takes longest in it: a third of a
-millisecond on a busy ext4, ten times as long as a new name for a file that is there. So one is kept spare,
-beside the spawns, where nobody takes it for one of them; `make_spare` is for a thread.
-
-A leash that nobody held any more may be somebody else's pipe one day: the kernel gives pipes and sockets numbers of 32
-bits, one after the other. So a leash is believed for an hour after it was written, in which no machine makes four
-thousand million of them. The reaper needs no such rule: it comes within seconds.
+Rules:
+- One directory per gateway run: `spawns/<instance>.<pid>.<start>.<boot>.<pid namespace>/<n>`. All that identifies the
+  run is in its name, so there is no half-written owner.
+- One file per spawn: a line with label and pipe inodes before the start, a line with pid and start time after it. A
+  torn or empty file still carries the facts that are in its name.
+- No fsync: the ledger must survive the gateway's death, not the machine's, and a machine that goes down takes the
+  agents with it.
+- A start waits for its announcement on the loop, and creating a file is the slowest part of it: a third of a
+  millisecond on a busy ext4, ten times as long as renaming an existing file. So one spare file is kept beside the
+  spawns directory, where it is never taken for a spawn; `make_spare` is for a thread.
+- Recorded pipe inodes are trusted for an hour. Once no process holds a pipe, its number may belong to another pipe one
+  day: the kernel numbers pipes and sockets with 32 bits, one after the other, and no machine makes four thousand
+  million of them in an hour. The reaper needs no such rule: it acts within seconds.
 """
 
 import errno
@@ -38,7 +38,7 @@ _LEASH_HOLDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One life of a gateway: which process on which boot in which pid namespace."""
+    """One life of a gateway: its process, boot and pid namespace."""
 
     instance: str
     owner: ProcessIdentity
@@ -69,21 +69,21 @@ class Run:
 
     @property
     def mark(self) -> str:
-        """Start of the marker of all its spawns. Unique per run even if the instance id is not."""
+        """The common start of the markers of all its spawns. Unique per run even if the instance id is not."""
         return f"{self.instance}-{self.owner.pid}-{self.owner.start}."
 
     @property
     def reaper_words(self) -> tuple[str, str, str]:
-        """What its reaper is told on its command line."""
+        """The arguments of its reaper's command line."""
         return self.mark, str(self.owner.pid), str(self.owner.start)
 
     def judged_by(self, here: "Run") -> bool:
-        """Pids mean the same to both."""
+        """Whether pids mean the same in both runs: same boot, same pid namespace."""
         return self.boot == here.boot and self.namespace == here.namespace
 
 
 class SpawnLedger:
-    """The spawns of this run."""
+    """The record of the spawns of this run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -109,7 +109,7 @@ class SpawnLedger:
 
     def make_spare(self) -> None:
         """Make a file ahead of the next announcement."""
-        # Where that cannot be, whoever starts next finds none, makes his own, and is told why he cannot either.
+        # If this fails, the next announcement creates its own file and raises the reason.
         with suppress(OSError):
             os.close(os.open(self._spare, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
@@ -117,13 +117,15 @@ class SpawnLedger:
         try:
             self._write_down(number, facts, os.O_CREAT | os.O_EXCL)
         except FileNotFoundError:
-            # Somebody tidied up: cleaners of temporary directories take what nobody touched for some days.
+            # The directory was removed: cleaners of temporary directories delete what was not touched for some days.
             prepare(self.folder.parent.parent)
             self.folder.mkdir(mode=0o700, exist_ok=True)
             self._write_down(number, facts, os.O_CREAT | os.O_EXCL)
 
     def _write_down(self, number: int, facts: Mapping[str, str | PipeInodes], flags: int) -> None:
-        """What cannot be announced is not started: half an announcement would keep the ledger for nobody."""
+        """Write an announcement completely or raise: a process that is not announced is not started, and half an
+        announcement would keep the ledger without a process.
+        """
         try:
             self._append(number, facts, flags)
         except OSError:
@@ -138,7 +140,7 @@ class SpawnLedger:
         (self.folder / str(number)).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Forget the run if nothing of it is left; otherwise the next start has something to read."""
+        """Remove the run's directory if no spawn is left in it; otherwise the next gateway start reads it."""
         self._spare.unlink(missing_ok=True)
         if self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()
@@ -148,7 +150,7 @@ class SpawnLedger:
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
         try:
             line = json.dumps(facts).encode() + b"\n"
-            if os.write(handle, line) < len(line):  # the disk took its last bytes
+            if os.write(handle, line) < len(line):  # the disk had room for a part of the line only
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         finally:
             os.close(handle)
@@ -156,7 +158,7 @@ class SpawnLedger:
 
 @dataclass(frozen=True, slots=True)
 class StaleRun:
-    """What a dead gateway left: its marker, what was recorded of its agents, and whether a start is torn."""
+    """What a dead gateway left: its marker, what was recorded of its agents, and whether a start is incomplete."""
 
     run: Run
     folder: Path
@@ -165,13 +167,15 @@ class StaleRun:
     pending: bool
 
     def clear(self) -> None:
-        # Two gateways may settle the same estate at once; the second finds nothing, which is what it wanted.
+        # Two gateways may recover the same run at once; the second finds nothing, which is the result it wants.
         shutil.rmtree(self.folder, ignore_errors=True)
         spare_of(self.folder).unlink(missing_ok=True)
 
 
 def prepare(runtime_dir: Path) -> None:
-    """A directory that only we can read: made, or found to be so. Never repaired silently."""
+    """Make the runtime directory, or check that only this user can read it. Raises `RuntimeDirError`; never repairs an
+    existing one.
+    """
     runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     facts = runtime_dir.lstat()
     if not runtime_dir.is_dir() or runtime_dir.is_symlink():
@@ -188,13 +192,14 @@ def spawns_folder(runtime_dir: Path) -> Path:
 
 
 def spare_of(folder: Path) -> Path:
-    """The spare file of a run, by the folder of its spawns."""
+    """The spare file of a run, given the directory of its spawns."""
     return folder.parent.parent / f"spare.{folder.name}"
 
 
 def find_estates(runtime_dir: Path, here: Run, now: float) -> list[StaleRun]:
-    """Runs whose gateway is dead. A live one's, or another pid namespace's, are not ours to judge. `now` is the time of
-    day."""
+    """The runs whose gateway is dead. Runs with a live gateway, or in another pid namespace, are left alone. `now` is
+    the wall-clock time.
+    """
     estates = []
     for folder in sorted(spawns_folder(runtime_dir).iterdir()):
         run = Run.parse(folder.name)
@@ -220,7 +225,9 @@ def _read_estate(run: Run, folder: Path, now: float) -> StaleRun:
 
 
 def _read_spawn(file: Path, now: float) -> _Record:
-    """What is missing is torn: announced and not completed, so that marker and leash have to find it."""
+    """Read the record of one spawn. A start that was announced and not completed has no identity: its marker and pipes
+    must find it.
+    """
     try:
         with file.open("rb") as stream:
             fresh = now - os.fstat(stream.fileno()).st_mtime < _LEASH_HOLDS

@@ -1,8 +1,9 @@
 """The three pipe ends of a child on the loop. Every end is closed exactly once, by its transport.
 
-Rule: what a child writes is handed on in portions, one for each round of the loop, and it is not read from while some
-still wait. A child that writes without end so gets its share of the loop and no more, and what it writes waits in its
-own pipe; what its portions cost is paid for in rests (`LoopShare`).
+Rules:
+- What a child writes is delivered in portions, one per iteration of the loop, and the pipe is not read while portions
+  wait. So a child that writes without end gets its share of the loop and no more, and its output waits in its own pipe.
+- A sender pays for its portions with pauses (`LoopShare`).
 """
 
 import asyncio
@@ -15,34 +16,36 @@ from ostler.wire.pipes import handed
 from ostler.wire.portions import LINES, LoopShare, Portions
 
 FOLLOWS = 10
-"""How many times the cost of handing a portion on its whole cost is at most."""
+"""The most that a portion is charged, as a multiple of the time its delivery took."""
 NEW_BURST = 0.05
-"""Seconds after which the loop's work was not for the portion before."""
+"""Seconds after a portion; later work of the loop is not charged to it."""
 
 
 class Inflow(asyncio.Protocol):
-    """Bytes from the child. `ended` is set once EOF has come, or we closed it, and all before it is handed on."""
+    """Bytes from the child. `ended` is set once EOF has come, or we closed it, and all bytes before it are
+    delivered.
+    """
 
     def __init__(self, receive: Callable[[bytes], None], on_end: Callable[[], None], *, lines: int = LINES) -> None:
-        """`lines`: how many are looked at in one round of the loop."""
+        """`lines`: the most lines delivered in one iteration of the loop."""
         self._receive = receive
         self._on_end = on_end
         self._portions = Portions(lines=lines)
         self._transport: asyncio.ReadTransport | None = None
         self._next: asyncio.Handle | None = None
-        """Set while something waits: takes the next portion."""
+        """Set while portions wait: delivers the next one."""
         self._share = LoopShare()
         self._clock = 0.0
-        """The loop's work until the last portion, and when that was."""
+        """The thread's CPU time at the last portion; `_portion_at` is the loop time of it."""
         self._portion_at = -NEW_BURST
         self._cost = 0.0
-        """What handing on the last portion took; others work on it afterwards, and on other things."""
+        """CPU time of delivering the last portion. Consumers work on it afterwards, among other things."""
         self._lost = False
         self.ended = False
 
     @property
     def behind(self) -> bool:
-        """Whether the child has written what we have not looked at yet."""
+        """Whether the child has written bytes that are not delivered yet."""
         return self._next is not None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -66,7 +69,7 @@ class Inflow(asyncio.Protocol):
             self._end()
 
     def drop(self) -> None:
-        """Nobody listens any more."""
+        """Discard the waiting portions: the consumer is gone."""
         self._portions.clear()
 
     def _hand_on(self) -> None:
@@ -100,7 +103,7 @@ class Inflow(asyncio.Protocol):
 
 
 class Outflow(asyncio.BaseProtocol):
-    """Bytes to the child, with backpressure told at once."""
+    """Bytes to the child; backpressure is reported at once."""
 
     def __init__(self, on_writable: Callable[[bool], None]) -> None:
         self._on_writable = on_writable
@@ -117,7 +120,7 @@ class Outflow(asyncio.BaseProtocol):
 
 
 class Pipes:
-    """Owns the raw ends until `connect` has handed each on. `close` works at any point, and twice."""
+    """Owns the raw ends until `connect` has given each to its transport. `close` works at any point, and twice."""
 
     def __init__(self, inflow: Inflow, errors: Inflow, outflow: Outflow, ends: tuple[IO[bytes], ...]) -> None:
         self.inflow = inflow
@@ -129,7 +132,9 @@ class Pipes:
         self._stderr: asyncio.ReadTransport | None = None
 
     async def connect(self) -> None:
-        """To be shielded: cancelled halfway, an end would have two owners or none."""
+        """Give each end to its transport. The caller must shield this: cancelled halfway, an end would have two owners
+        or none.
+        """
         loop = asyncio.get_running_loop()
         stdin, stdout, stderr = self._raw
         with self._disowned(stdout) as pipe:
@@ -141,7 +146,7 @@ class Pipes:
 
     @contextmanager
     def _disowned(self, end: IO[bytes]) -> Iterator[IO[bytes]]:
-        """Ours to close until its transport has it."""
+        """Remove the end from the raw ends once its transport has it; until then `close` closes it."""
         with handed(end) as pipe:
             yield pipe
         self._raw.remove(end)
@@ -155,7 +160,7 @@ class Pipes:
             self._stdin.write(data)
 
     def close_stdin(self) -> None:
-        """EOF, at once unless bytes are still waiting to be read."""
+        """Send EOF, at once unless written bytes are still buffered."""
         if self._stdin is not None:
             self._stdin.close()
 
@@ -176,6 +181,6 @@ class Pipes:
 
     @staticmethod
     def _is_closing(stdin: asyncio.WriteTransport) -> bool:
-        # With bytes still buffered, close() waits for a reader that is gone; without any, asyncio's abort()
-        # after a close() fails.
+        # With bytes still buffered, close() waits for a reader that is gone; without any, asyncio's abort() after a
+        # close() fails.
         return stdin.is_closing() and stdin.get_write_buffer_size() == 0

@@ -1,12 +1,13 @@
-"""Asking a disk that may never answer: on a thread of its own, and never for longer than the asker has patience.
+"""Blocking file system calls that may never return, each on a thread of its own and with a timeout.
 
 Rules:
-- A look at a dead network mount never comes back. So each is made on a thread of its own, a daemon, because nothing can
-  end it and the end of the process must not wait for it. There are at most `LOOKS` of them; who comes when all are
-  taken waits for one to come back, as long as he has patience: many may ask at once of a disk that is well.
-- Looks at one place, where the asker names it, are `LOOKS_AT_A_PLACE` at most: a dead disk that is asked under one name
-  after the other must not take what the living ones need.
-- There is one look per name at a time; whoever asks meanwhile waits for the same one.
+- A call on a dead network mount never returns. So each probe runs on a daemon thread of its own, because nothing can
+  end it and the exit of the process must not wait for it.
+- At most `LOOKS` probes run at once. A caller that finds all of them running waits for one to return, within its
+  patience: many callers may ask a healthy disk at once.
+- At most `LOOKS_AT_A_PLACE` probes run for one place, where the caller names it: a dead disk that is probed under many
+  names must not take the threads that healthy ones need.
+- One probe per name at a time; callers that ask meanwhile wait for the same one.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ Found = TypeVar("Found")
 
 
 class ProbeFailed(Exception):
-    """What was asked of the disk could not be asked, or was not answered in time. `why` says which."""
+    """The probe could not be started, or was not answered in time. `why` says which."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -31,22 +32,22 @@ class ProbeFailed(Exception):
 
 
 class BlockingProbe(Generic[Found]):
-    """Looks of one kind, on one loop."""
+    """Probes of one kind, on one loop."""
 
     def __init__(self) -> None:
         self._under_way: dict[Hashable, asyncio.Future[Found]] = {}
         self._places: dict[Hashable, Hashable] = {}
-        """Of each look that is under way, None where its asker named none."""
+        """The place of each probe under way; None where its caller named none."""
         self._returned: asyncio.Future[None] | None = None
-        """Of those who found all looks taken: done when the next one comes back."""
+        """Resolved when the next probe returns; awaited by callers that found all probes running."""
 
     @property
     def idle(self) -> bool:
-        """Whether no look is under way."""
+        """Whether no probe is under way."""
         return not self._under_way
 
     def looking(self, name: Hashable) -> bool:
-        """Whether somebody looks already."""
+        """Whether a probe of this name is under way."""
         return name in self._under_way
 
     def begin(
@@ -56,7 +57,9 @@ class BlockingProbe(Generic[Found]):
         learn: Callable[[asyncio.Future[Found]], None] | None = None,
         place: Hashable = None,
     ) -> asyncio.Future[Found]:
-        """Look, or join who looks already. `learn` is told of a look that begins here. Raises `NoLook`."""
+        """Start a probe, or join the one of this name. `learn` is called with the result of a probe that starts here.
+        Raises `ProbeFailed`.
+        """
         look = self._under_way.get(name)
         if look is not None:
             return look
@@ -67,9 +70,10 @@ class BlockingProbe(Generic[Found]):
             threading.Thread(target=_look, args=(look, work), name=f"look at {name}", daemon=True).start()
         except RuntimeError as error:
             raise ProbeFailed(f"it could not be looked at: {error}") from error
-        # Not before it has begun: a look that nobody makes would be waited for by all who ask for the name.
+        # Recorded only after the thread has started: otherwise callers of this name would wait for a probe that never
+        # runs.
         self._under_way[name], self._places[name] = look, place
-        # In a context of its own: what the first claimer carries must not live on in the look.
+        # In an empty context: the first caller's contextvars must not live on in the probe.
         look.add_done_callback(lambda done: self._ended(name, done), context=Context())
         if learn is not None:
             look.add_done_callback(learn, context=Context())
@@ -83,7 +87,7 @@ class BlockingProbe(Generic[Found]):
         learn: Callable[[asyncio.Future[Found]], None] | None = None,
         place: Hashable = None,
     ) -> Found:
-        """What `work` found. Raises `NoLook`, and whatever `work` raised."""
+        """Return the result of `work`. Raises `ProbeFailed`, and any error that `work` raised."""
         loop, patience = asyncio.get_running_loop(), min(patience, PATIENCE)
         until = loop.time() + patience
         await self._wait_for_turn(name, place, until)
@@ -94,7 +98,7 @@ class BlockingProbe(Generic[Found]):
         return look.result()
 
     def _crowd(self, place: Hashable) -> str | None:
-        """Who has taken all the looks that there are for the place; None while there is one to be had."""
+        """The probes that occupy every place available to this one, as text; None while it may start."""
         if len(self._under_way) >= LOOKS:
             return f"{LOOKS} looks at other directories"
         if place is not None and sum(one == place for one in self._places.values()) >= LOOKS_AT_A_PLACE:
@@ -102,7 +106,7 @@ class BlockingProbe(Generic[Found]):
         return None
 
     async def _wait_for_turn(self, name: Hashable, place: Hashable, until: float) -> None:
-        """Until there is a look to be had, or one to be joined. Whoever waited in vain is told so by `begin`."""
+        """Wait until a probe may start or can be joined. If that did not happen in time, `begin` raises."""
         loop = asyncio.get_running_loop()
         while self._crowd(place) and name not in self._under_way and (left := until - loop.time()) > 0:
             if self._returned is None:
@@ -115,14 +119,14 @@ class BlockingProbe(Generic[Found]):
             self._returned.set_result(None)
             self._returned = None
         if not look.cancelled():
-            look.exception()  # retrieved: those who asked may all have lost their patience
+            look.exception()  # retrieved here, because every caller may have given up
 
 
 def _look(look: asyncio.Future[Found], work: Callable[[], Found]) -> None:
     loop = look.get_loop()
     try:
         settle: Callable[[], None] = _giving(look, work())
-    except Exception as error:  # noqa: BLE001 (raised again where it is awaited; here nobody would see it)
+    except Exception as error:  # noqa: BLE001 (raised again where it is awaited; on this thread it would be lost)
         settle = _raising(look, error)
     try:
         loop.call_soon_threadsafe(settle)
@@ -140,7 +144,9 @@ def _raising(look: asyncio.Future[Found], error: Exception) -> Callable[[], None
 
 
 async def _wait_for(look: asyncio.Future[Any], patience: float) -> None:
-    """Not `asyncio.timeout`: its timer, cancelled, would keep the claimer's context until it would have rung."""
+    """Wait for the probe at most this long. Not `asyncio.timeout`: its cancelled timer would keep the caller's context
+    until its time.
+    """
     loop = asyncio.get_running_loop()
     waiter: asyncio.Future[None] = loop.create_future()
 

@@ -1,11 +1,12 @@
-"""One agent process: started, written to, read from, stopped, and buried with its whole family.
+"""One agent process: started, written to, read from, stopped, and reaped with its whole process tree.
 
-- Its end is found by pidfd and reported once to the listener: when stdout and stderr have reached their EOF,
-  or shortly after the end if a grandchild holds them open.
-- Whatever ends it, its family (own groups, own sessions, double forks) is ended after it, and only then are
-  the pid freed and the ledger entry removed. The keeper owns that task, so that no caller can cancel it.
-- Whoever holds its stdout or stderr open after all of them belongs to it too.
-- `stop` is one ladder however many call it, and cancelling a caller does not cancel the ladder.
+Rules:
+- Its end is detected by pidfd and reported once to the listener: when stdout and stderr have reached EOF, or shortly
+  after the end if a grandchild holds them open.
+- However it ended, its process tree (own groups, own sessions, double forks) is ended after it, and only then are the
+  pid freed and the ledger entry removed. The supervisor owns that task, so no caller can cancel it.
+- Any process that holds its stdout or stderr open after all of them belongs to the tree too.
+- `stop` runs one stop sequence for all its callers, and cancelling a caller does not cancel the sequence.
 """
 
 import asyncio
@@ -37,27 +38,27 @@ log = logging.getLogger(__name__)
 
 LINGER = 0.25
 LINGERS = 20
-"""Times LINGER that an end waits at most for what its process wrote before it and we have not looked at yet."""
-EXEC_TIME = 0.002  # half a millisecond is usual; more only costs latency, less may stop the loop
+"""The report of an end waits for undelivered output at most this many times LINGER."""
+EXEC_TIME = 0.002  # half a millisecond is usual; more only costs latency, less may block the loop
 MUTE = 1.0
 DEFAULT_DEADLINES = StopDeadlines()
 TAIL = 20
 
 
 class ProcessListener(Protocol):
-    """Called on the loop, never concurrently."""
+    """Receives the output and the end of a process. Called on the loop, never concurrently."""
 
     def stdout_received(self, data: bytes) -> None: ...
 
     def writable(self, ok: bool) -> None:
-        """Whether stdin takes more: False means hold back until True."""
+        """Whether stdin takes more bytes; after False, hold back until True."""
 
     def process_exited(self, exit: Exit) -> None:  # noqa: A002 (the word of this package)
-        """Once."""
+        """The process has ended; called once."""
 
 
 class AgentProcess:
-    """Made by `start`."""
+    """A running agent process, made by `start`."""
 
     def __init__(
         self,
@@ -85,7 +86,7 @@ class AgentProcess:
         self._tail = StderrTail(Redaction((*command.secrets, *secret_values(command.env))))
         self._pipes = Pipes(
             Inflow(listener.stdout_received, self._on_end_of_pipe),
-            # Its lines cost nothing before somebody asks for them.
+            # Lines of stderr cost nothing until they are read.
             Inflow(self._tail.feed, self._on_end_of_pipe, lines=SIZE),
             Outflow(listener.writable),
             stdio.take(),
@@ -104,9 +105,10 @@ class AgentProcess:
     async def start(
         cls, command: Command, listener: ProcessListener, *, keeper: ProcessSupervisor, cwd: str | None = None
     ) -> "AgentProcess":
-        """Raises a `StartError`. Failed or cancelled at any point, it leaves no process and no descriptor.
+        """Start the process. Raises a `StartError`. Failed or cancelled at any point, it leaves no process and no
+        descriptor.
 
-        `cwd` leads to the working directory that `enter` opened; None: its name is followed.
+        `cwd` leads to the working directory that `enter` opened; None: the directory's name is followed.
         """
         with Stdio(command) as stdio:
             try:
@@ -121,7 +123,7 @@ class AgentProcess:
             keeper.born(number, child.pid)
             process = cls(command, child, stdio, number, listener=listener, keeper=keeper)
         keeper.adopt(number, process)
-        # The keeper's task, not ours: cancelled halfway, a pipe end would have two owners or none.
+        # The supervisor's task, not the caller's: cancelled halfway, a pipe end would have two owners or none.
         attached = keeper.hold(process._attach())
         try:
             await asyncio.shield(attached)
@@ -136,15 +138,17 @@ class AgentProcess:
 
     @property
     def stopping(self) -> bool:
-        """Its stop is under way: it is told nothing any more, and somebody sees to its end."""
+        """Whether a stop is under way: the process takes no more input, and its end is taken care of."""
         return self._stop is not None
 
     def has_ended(self) -> bool:
-        """Also when our loop was not told yet: whoever is about to send what must not be sent in vain asks here."""
+        """Whether the process has ended, even if the loop has not been told yet: ask before sending something that must
+        not be lost.
+        """
         return self._ended.is_set() or self._child.has_ended()
 
     def write(self, data: bytes) -> None:
-        """Buffers without bound: mind `writable`. Raises `StdinClosed`."""
+        """Write to stdin. Buffers without bound: respect `writable`. Raises `StdinClosed`."""
         self._require_stdin()
         self._pipes.write(data)
 
@@ -152,18 +156,22 @@ class AgentProcess:
         return self._tail.tail(count)
 
     def memory(self) -> TreeMemory:
-        """Blocking reads of `/proc`: run it in a thread. It also remembers who belongs to us, for the end."""
+        """Measure the tree's memory. Blocking reads of `/proc`: run it in a thread. It also remembers the tree's
+        members, which the stop needs.
+        """
         return measure(stat.pid for stat in self._tree.find(self._keeper.take_census()) if not stat.dead)
 
     def kill(self) -> None:
-        """SIGKILL to the group, now. The family is ended and the exit reported as after any other end."""
+        """SIGKILL to the group, now. The tree is ended and the exit reported as after any other end."""
         if self.is_alive:
             self._act = Ending.ON_KILL
         self._child.signal_group(signal.SIGKILL)
 
     async def stop(self, deadlines: StopDeadlines = DEFAULT_DEADLINES) -> Exit:
-        """Ended, reported, and its family gone. The first caller's deadlines count. Raises `Survivors`, `Blind`; then
-        the next call tries anew."""
+        """End the process and its tree; return when the exit is reported and the tree is gone. The first caller's
+        deadlines count. Raises `Survivors`, `Blind`. If the process itself outlived SIGKILL, the next call tries again;
+        an end of the tree that failed is not repeated.
+        """
         if self._stop is None or _failed(self._stop):
             self._stop = self._keeper.hold(self._run_stop_sequence(deadlines))
         return await asyncio.shield(self._stop)
@@ -200,8 +208,8 @@ class AgentProcess:
     async def _run_stop_sequence(self, deadlines: StopDeadlines) -> Exit:
         self._sweep_grace, self._bound = deadlines.sweep_grace, deadlines.kill
         if self.is_alive:
-            # Look before the first blow: once parents are dead, descent says nothing. Who cannot look strikes blindly:
-            # mark, session and pipes still tell most of the family afterwards.
+            # Find the tree before the first signal: once parents are dead, descent proves nothing. If `/proc` cannot be
+            # read, signal anyway: marker, session and pipes still identify most of the tree afterwards.
             with contextlib.suppress(Blind):
                 await self._keeper.look(self._tree)
         for rung in deadlines.rungs():
@@ -249,7 +257,7 @@ class AgentProcess:
             if self._held and not left:
                 left = await self._keeper.end(self._tree, grace=self._sweep_grace, bound=self._bound, closely=True)
         except Blind as blind:
-            log.error("%s: %s", self.command.label, blind)  # noqa: TRY400 (nobody may wait for it; a trace adds nothing)
+            log.error("%s: %s", self.command.label, blind)  # noqa: TRY400 (it may have no waiting caller; a trace adds nothing)
             raise
         finally:
             self._child.reap()
@@ -276,11 +284,11 @@ class AgentProcess:
         if self._pipes.drained:
             self._report()
         else:
-            # A grandchild may hold stdout open for ever.
+            # A grandchild may hold stdout open without end.
             self._loop.call_later(LINGER, self._report_late, LINGERS)
 
     def _report_late(self, left: int) -> None:
-        """A pipe that is still open is held by a grandchild, unless it is we who are behind with reading it."""
+        """Report the end, unless we are behind with reading: only a grandchild's hold on the pipe is not waited for."""
         if left and self._pipes.behind:
             self._loop.call_later(LINGER, self._report_late, left - 1)
         else:
@@ -319,7 +327,7 @@ def _failed(task: "asyncio.Task[Exit]") -> bool:
 
 
 async def enter(command: Command, looks: BlockingProbe[Descriptor]) -> Folder:
-    """The working directory, open. Raises `StartError`."""
+    """Open the command's working directory. Raises `StartError`."""
     folder = Folder(command.cwd, looks, exact=command.exact_cwd)
     try:
         await folder.confirm()

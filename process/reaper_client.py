@@ -1,4 +1,4 @@
-"""The gateway's end of the reaper process: starts it, tells it every ward, replaces it when it dies."""
+"""The gateway's end of the reaper process: starts it, tells it every tracked process, replaces it when it dies."""
 
 import asyncio
 import fcntl
@@ -16,17 +16,19 @@ from ostler.process.spawn import Child, spawn_watcher
 
 log = logging.getLogger(__name__)
 
-# Only this package's folder is on its path: neither site-packages nor the rest of ostler is loaded. It leaves without
-# tidying its interpreter up, which is 2 of 16 ms and keeps whoever waits for its end.
+# Only this package's folder is on its path: neither site-packages nor the rest of ostler is loaded. It exits without
+# tidying up its interpreter, which would take 2 of 16 ms and delay a caller that waits for its end.
 _BOOT = "import os, sys; sys.path.append(sys.argv[1]); from reaper.watch import main; os._exit(main(sys.argv[2:]))"
-_PIPE_SIZE = 1_048_576  # some ten thousand starts; a reaper that is so far behind is replaced
+_PIPE_SIZE = 1_048_576  # room for some ten thousand starts; a reaper that is further behind is replaced
 _FIRST_DELAY = 0.05
 _LAST_DELAY = 10.0
 _LEAVE_WITHIN = 6.0
 
 
 class ReaperClient:
-    """Writes go into the pipe's kernel buffer: what was told is told even if we die in the next line."""
+    """Starts the reaper process and writes to its pipe. Written lines are in the kernel's buffer: they reach the reaper
+    even if the gateway dies right after the write.
+    """
 
     def __init__(self, run: Run, python: str) -> None:
         self._argv = [
@@ -46,11 +48,11 @@ class ReaperClient:
         return self._child.pid if self._child else None
 
     def open(self) -> None:
-        """Raises `OSError`. All that is known is in the pipe before the reaper exists."""
+        """Start the reaper. Every known line is in its pipe before it exists. Raises `OSError`."""
         self._retry = None
         theirs, ours = os.pipe2(os.O_CLOEXEC)
         try:
-            with suppress(PermissionError):  # past the user's share of pipe pages the usual 64 KiB must do
+            with suppress(PermissionError):  # over the user's limit of pipe pages: the usual 64 KiB must do
                 fcntl.fcntl(ours, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
             os.set_blocking(ours, False)
             os.write(ours, "".join(self._tracked_lines.values()).encode())
@@ -77,7 +79,7 @@ class ReaperClient:
             self._tell(wards.gone(number))
 
     async def aclose(self) -> None:
-        """Let go of the rope: the reaper ends what may be left of the run, and leaves."""
+        """Close the pipe: the reaper ends what may be left of the run, and exits."""
         self._closing = True
         if self._retry is not None:
             self._retry.cancel()
@@ -93,7 +95,7 @@ class ReaperClient:
 
     def _tell(self, lines: str) -> None:
         if self._child is None or self._pipe < 0:
-            return  # nobody is there to be told, or it was dismissed
+            return  # there is no reaper to tell, or it was dismissed
         data = lines.encode()
         try:
             if os.write(self._pipe, data) == len(data):
@@ -114,7 +116,7 @@ class ReaperClient:
             child.reap()
             self._drop_pipe()
         finally:
-            # Whatever the dead one still costs, there is another: without one, agents outlive a gateway that is killed.
+            # Even if the cleanup above fails, start another: without a reaper, agents outlive a gateway that is killed.
             if self._closing:
                 self._left.set()
             else:
@@ -124,7 +126,7 @@ class ReaperClient:
     def _reopen(self) -> None:
         try:
             self.open()
-        except Exception as failed:  # noqa: BLE001 - logged; it is tried again whatever it is
+        except Exception as failed:  # noqa: BLE001 - logged; after any error it is tried again
             log.warning("cannot start a reaper (%s)", failed)
             self._try_later()
 

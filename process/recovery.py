@@ -1,8 +1,8 @@
-"""What dead gateways left is ended before this one begins. Blocking: for a thread.
+"""Ends what dead gateways left, before this gateway starts agents. Blocking: for a thread.
 
-The reaper of such a run may still be at it, and it knows more than the ledger: it saw who was there when the gateway
-died. We hunt beside it, because we give less grace, and then wait for it, so that after a start nothing is left that
-either of us could find.
+Rules: the reaper of a stale run may still be at work, and it knows more than the ledger: it saw which processes existed
+when its gateway died. Recovery works beside it, because it gives less grace, and then waits for it, so that after a
+start nothing is left that either of them could find.
 """
 
 import logging
@@ -24,8 +24,9 @@ REAPER_WITHIN = 5.0
 
 
 def settle_estates(runtime_dir: Path, here: Run) -> int:
-    """End what dead gateways left; what cannot be ended stays recorded for the next start. Answers with how many
-    processes had to be told."""
+    """End what dead gateways left; what cannot be ended stays recorded for the next start. Returns how many processes
+    had to be signalled.
+    """
     prepare(runtime_dir)
     struck = 0
     for estate in find_estates(runtime_dir, here, time.time()):
@@ -57,7 +58,7 @@ def _await_reapers(run: Run, until: float) -> None:
         except ProcessLookupError:
             continue
         try:
-            # Looked at again, now that the pid is pinned: it may have been handed on since.
+            # Checked again now that the pid is pinned: it may have been reused meanwhile.
             if _reaps(pid, run) and not _ends_before(pin, until):
                 log.warning("reaper pid %d of %s does not come to its end; going on without it", pid, run.name)
         finally:
@@ -71,7 +72,7 @@ def _ends_before(pin: int, until: float) -> bool:
 
 
 def _reaps(pid: int, run: Run) -> bool:
-    """Its command line ends in whom it reaps for; that of a zombie is empty."""
+    """Whether this process is the run's reaper: its command line ends in the run's arguments. A zombie's is empty."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
     except (FileNotFoundError, ProcessLookupError, PermissionError):

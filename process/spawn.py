@@ -1,10 +1,10 @@
 """The only file that starts processes.
 
-`Popen` with vfork and no `preexec_fn`: uvloop's own `create_subprocess_exec` forks, which stops the loop for
-77 ms at 2 GB of parent memory. A thread would not help: the C code holds the GIL until the child has exec'ed.
-
-The exit status is looked at without collecting it. The zombie keeps pid, group and session number reserved,
-so that signals to the group cannot hit a stranger until `bury` says that the whole family is gone.
+Rules:
+- `Popen` with vfork and no `preexec_fn`: uvloop's own `create_subprocess_exec` forks, which stops the loop for 77 ms at
+  2 GB of parent memory. A thread would not help: the C code holds the GIL until the child has exec'ed.
+- The exit status is read without collecting it. The zombie keeps pid, group and session number reserved, so signals to
+  the group cannot hit a foreign process until `reap` is called, when the whole tree is gone.
 """
 
 import os
@@ -24,7 +24,7 @@ TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Child:
-    """A started process with its pidfd. Whoever holds it must `bury` it."""
+    """A started process with its pidfd. Its holder must call `reap`."""
 
     def __init__(self, popen: "subprocess.Popen[bytes]", pidfd: int) -> None:
         self._popen = popen
@@ -33,22 +33,22 @@ class Child:
         self.buried = False
 
     def identify(self) -> ProcessIdentity:
-        """Not straight after the spawn: until the exec is through, this read of `/proc` waits for it."""
+        """The process's identity. Not straight after the spawn: until the exec is done, this read of `/proc` waits for
+        it.
+        """
         stat = read_stat(self.pid)
-        # Unless our host program collects all children, it is there as a zombie at least. 0 fits nobody.
+        # It exists at least as a zombie, unless the host program collects all children. A start time of 0 matches no
+        # process.
         return ProcessIdentity(self.pid, stat.start if stat else 0)
 
     def has_ended(self) -> bool:
-        """Asks the kernel, so also of an end that nobody has been told of yet."""
+        """Ask the kernel, so this includes an end that the loop has not been told of yet."""
         look = select.poll()
         look.register(self.pidfd, select.POLLIN)
         return bool(look.poll(0))
 
     def status(self) -> int | None:
-        """Exit code, or minus the signal; None if somebody else in this program collected it. Only once it
-        ended.
-
-        """
+        """Exit code, or minus the signal; None if other code in this program collected it. Only after the end."""
         try:
             result = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
@@ -63,14 +63,14 @@ class Child:
         try:
             os.killpg(self.pid, number)
         except (ProcessLookupError, PermissionError):
-            return  # nobody left in the group, or only processes that have become another user's
+            return  # no process is left in the group, or only processes that have changed to another user
 
     def set_limits(self, limits: Mapping[int, tuple[int, int]]) -> None:
         for kind, bounds in limits.items():
             resource.prlimit(self.pid, kind, bounds)
 
     def reap(self) -> None:
-        """Collect the status and free the pid. Call when it has ended and its family is gone."""
+        """Collect the status and free the pid. Call when the process has ended and its tree is gone."""
         if not self.buried:
             self.buried = True
             self._popen.wait()
@@ -80,8 +80,8 @@ class Child:
 def spawn(command: Command, mark: str, stdio: Stdio, cwd: str) -> Child:
     """Start `command` in its own session with `stdio` for 0, 1 and 2, and no other descriptor. Raises `StartError`.
 
-    `cwd` leads to the open working directory: what its name leads to by now does not count, and a dead disk does not
-    hold up the exec, for which the whole program waits.
+    `cwd` leads to the open working directory, even if its name leads elsewhere by now; a dead disk does not delay the
+    exec, for which the whole program waits.
     """
     stdin, stdout, stderr = stdio.theirs
     try:
@@ -107,9 +107,10 @@ def spawn(command: Command, mark: str, stdio: Stdio, cwd: str) -> Child:
 
 
 def spawn_watcher(argv: list[str], stdin: int) -> Child:
-    """A process of our own, in its own session, that reads from `stdin` and has nothing to say.
+    """Start a program of our own in its own session; it reads from `stdin` and its output is discarded.
 
-    It starts with terminal signals blocked: until it ignores them itself, Ctrl-C must not take it with us.
+    It starts with terminal signals blocked: until it ignores them itself, Ctrl-C must not end it together with the
+    gateway.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL_SIGNALS)
     try:

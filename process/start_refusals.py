@@ -1,4 +1,4 @@
-"""Why a start was refused: from the number the kernel gives to the error a person can act on."""
+"""Why a start was refused: from the kernel's error number to an error that a person can act on."""
 
 import errno
 import os
@@ -29,14 +29,14 @@ _PERMISSION = {errno.EACCES, errno.EPERM}
 
 
 def explain(command: Command, error: OSError) -> StartError:
-    """An errno to the error a person can act on."""
+    """Turn an errno into an error that a person can act on."""
     program = command.line[0]
     kind, reason = _diagnose(command, error, program)
     return kind(command.label, program, command.cwd, reason)
 
 
 def explain_directory(command: Command, error: OSError) -> StartError:
-    """Why the working directory could not be entered."""
+    """Say why the working directory could not be entered."""
     kind, reason = StartError, f"the working directory cannot be entered: {error.strerror}"
     if error.errno in {errno.ENOENT, errno.ENOTDIR}:
         kind, reason = MissingDirectory, "the working directory does not exist"

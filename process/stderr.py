@@ -1,8 +1,10 @@
 """The last lines of a stderr that is always read: bounded in lines and bytes, secrets hidden.
 
-Unread, stderr blocks the agent; kept whole, it fills our memory. A line longer than the limit is redacted
-before it is cut, so that no half of a secret slips through at the cut; not before somebody asks for it, because it
-takes 0.3 ms for a long line and an agent may write thousands in a second.
+Rules:
+- stderr is always read: unread, it blocks the agent; kept whole, it fills our memory.
+- A line longer than the limit is redacted before it is cut, so that no half of a secret gets through at the cut.
+- Lines are redacted only when they are asked for: redaction takes 0.3 ms for a long line, and an agent may write
+  thousands in a second.
 """
 
 from collections import deque
@@ -15,7 +17,7 @@ MAX_BYTES = 65_536
 
 
 class StderrTail:
-    """Feed bytes, ask for the last lines."""
+    """The tail of one stderr: feed bytes, ask for the last lines."""
 
     def __init__(self, redact: Redaction) -> None:
         self._redact = redact
@@ -30,7 +32,7 @@ class StderrTail:
             return
         whole[0] = self._open + whole[0]
         self._open = rest[: MAX_LINE + LONGEST_SECRET]
-        # In a flood only the last lines of a chunk can survive: the others are not even looked at.
+        # In a flood only the last lines of a chunk are kept: skip the others unread.
         for line in whole[-MAX_LINES:]:
             self._append(line)
 
@@ -51,5 +53,5 @@ class StderrTail:
 
 
 def shown_size(line: bytes) -> int:
-    """What a kept line counts: as much of it as is shown. Behind that stands what blotting out may still need."""
+    """The size that counts for a kept line: the part that is shown. The rest is kept only for redaction."""
     return min(len(line), MAX_LINE)

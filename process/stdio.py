@@ -1,6 +1,6 @@
-"""The three pipes of an agent to be: made before it is announced, so that its leash can be told before it lives.
+"""The three pipes of an agent, made before its start is announced, so that the announcement can name their inodes.
 
-`with` closes the agent's ends, which only the start needs, and ours unless they were taken.
+Rules: `with` closes the agent's ends, which only the start needs, and our ends unless they were taken.
 """
 
 import fcntl
@@ -14,13 +14,14 @@ from ostler.process.reaper.pipe_inodes import PipeInodes
 from ostler.process.start_refusals import explain
 
 STDOUT_PIPE = 256 * 1024
-"""What an agent may have said before it has to wait for us: four times the default. A line of 20 MiB, and what other
-sessions say behind it, then takes a third of the reads, two thirds of the waits for each other and three quarters of
-the time. One MiB is no better, and seventy such pipes exceed what the kernel grants a user."""
+"""Bytes that an agent may write before it has to wait for us: four times the default. A line of 20 MiB, with other
+sessions' output behind it, then takes a third of the reads, two thirds of the waits for each other and three quarters
+of the time. One MiB is no better, and seventy such pipes exceed what the kernel grants a user.
+"""
 
 
 class Stdio:
-    """Raises `StartError` when there are no descriptors left."""
+    """The pipe ends of one start. Raises `StartError` when there are no descriptors left."""
 
     def __init__(self, command: Command) -> None:
         self._open: list[int] = []
@@ -38,7 +39,7 @@ class Stdio:
         self._close(self._open)
 
     def take(self) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
-        """Our ends of stdin, stdout and stderr, unbuffered; the taker closes them."""
+        """Our ends of stdin, stdout and stderr, unbuffered; from now on the caller closes them."""
         self._open = [end for end in self._open if end not in self._ours]
         stdin, stdout, stderr = self._ours
         return (
@@ -53,7 +54,7 @@ class Stdio:
             pairs.append(os.pipe2(os.O_CLOEXEC))
             self._open += pairs[-1]
         (stdin, feed), (answers, stdout), (complaints, stderr) = pairs
-        with suppress(PermissionError):  # to users with many pipes (`pipe-user-pages-soft`): then it stays as it is
+        with suppress(PermissionError):  # refused to users with many pipes (`pipe-user-pages-soft`): keep the default
             fcntl.fcntl(answers, fcntl.F_SETPIPE_SZ, STDOUT_PIPE)
         return (stdin, stdout, stderr), (feed, answers, complaints)
 

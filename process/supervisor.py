@@ -1,6 +1,6 @@
-"""Keeps the promise that no process outlives us: reaper, ledger, and the tasks that end families.
+"""Ensures that no process outlives the gateway: reaper, ledger, and the tasks that end process trees.
 
-Open one per gateway run, before the first agent; close it last.
+Rules: open one per gateway run, before the first agent; close it last.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ class Stoppable(Protocol):
 
 
 class ProcessSupervisor:
-    """Made by `open`. Not for use from other threads than its loop's."""
+    """Owns all agent processes of one gateway run. Made by `open`; to be used only on its loop's thread."""
 
     def __init__(
         self, run: Run, ledger: SpawnLedger, guard: ReaperClient, threads: ThreadPoolExecutor, reaped: int
     ) -> None:
         self.run = run
         self.reaped = reaped
-        """Processes that earlier runs had left, and that were ended when this one began."""
+        """Processes of earlier runs that this run had to end when it began."""
         self._ledger = ledger
         self._guard = guard
         self._threads = threads
@@ -49,7 +49,9 @@ class ProcessSupervisor:
 
     @classmethod
     async def open(cls, runtime_dir: Path, instance_id: str, *, python: str = sys.executable) -> "ProcessSupervisor":
-        """End what dead gateways left there, then start the reaper. `instance_id` names this gateway."""
+        """End what dead gateways left in the runtime directory, then start the reaper. `instance_id` names this
+        gateway.
+        """
         run = Run.of_this_process(instance_id)
         threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ostler-proc")
         try:
@@ -73,12 +75,13 @@ class ProcessSupervisor:
 
     @property
     def folder(self) -> Path:
-        """Of this run's ledger: one file per process that may be alive."""
+        """The directory of this run's ledger: one file per process that may be alive."""
         return self._ledger.folder
 
     def announce(self, label: str, leash: PipeInodes) -> int:
-        """Before every start: if we die from here on, the process and whoever it leaves behind are found by marker or
-        leash, though nobody knows its pid and it may be gone by then."""
+        """Called before every start. If the gateway dies from here on, the process and its descendants are found by
+        marker or pipes, although its pid was never recorded and the process itself may be gone by then.
+        """
         if self._closing:
             raise KeeperClosed(f"cannot start {label}: gateway run {self.run.name} is shutting down")
         self._spawned += 1
@@ -91,49 +94,55 @@ class ProcessSupervisor:
         return f"{self.run.mark}{number}"
 
     def born(self, number: int, pid: int) -> None:
-        """In the same breath as the start: should we die before we know who it is, its session tells the reaper whom
-        it left behind, even those that let go of its pipes."""
+        """Called in the same step as the start. If the gateway dies before it knows the identity, the process's session
+        tells the reaper which descendants it left, even those that have closed its pipes.
+        """
         self._guard.track(number, ProcessIdentity(pid, 0))
 
     def adopt(self, number: int, process: Stoppable) -> None:
-        """It runs: `aclose` will stop it."""
+        """Register a running process: `aclose` will stop it."""
         self._living[number] = process
 
     def complete(self, number: int, identity: ProcessIdentity) -> None:
-        """Record who it is. Until then marker and leash stand for it in the ledger."""
+        """Record the identity. Until then marker and pipes stand for the process in the ledger."""
         self._guard.track(number, identity)
         self._ledger.complete(number, identity)
 
     def release(self, number: int) -> None:
-        """Ended; its family may not be."""
+        """The process has ended; its tree may not have."""
         self._living.pop(number, None)
 
     def forget(self, number: int) -> None:
-        """Nothing of it is left."""
+        """The whole tree is gone: remove its records."""
         self.release(number)
         self._ledger.forget(number)
         self._guard.forget(number)
 
     def hold(self, work: Coroutine[object, object, T]) -> "asyncio.Task[T]":
-        """Own a task until it is done; a failure that nobody awaits is at least logged."""
+        """Own a task until it is done; the failure of a task that no caller awaits is at least logged."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._release)
         return task
 
     async def look(self, family: ProcessTree) -> list[Stat]:
-        """One census serves all who asked before it began: twenty stops at once cost what one does. Raises `Blind`."""
+        """Find the tree's members. One scan serves every caller that asked before it began, so twenty stops at once
+        cost what one does. Raises `Blind`.
+        """
         if self._next_census is None:
             self._next_census = self.hold(self._take_census())
         return family.find(await asyncio.shield(self._next_census))
 
     async def look_closely(self, family: ProcessTree) -> list[Stat]:
-        """With its leash, which costs more, and is shared with nobody. Raises `Blind`."""
+        """Find the tree's members by their pipes too. This costs more and is shared with no other caller. Raises
+        `Blind`.
+        """
         return await self._read(family.look)
 
     async def end(self, family: ProcessTree, *, grace: float, bound: float, closely: bool = False) -> list[Stat]:
-        """The whole family gone; answers with those that could not be ended within grace + bound. Raises `Blind` when
-        nobody could look for so long: a look that fails is tried again until then."""
+        """End the whole tree; return the processes that could not be ended within grace + bound. A failed scan is tried
+        again; raises `Blind` if scans still fail after that time.
+        """
         look = self.look_closely if closely else self.look
         clock = asyncio.get_running_loop().time
         began = clock()
@@ -151,7 +160,7 @@ class ProcessSupervisor:
             await asyncio.sleep(PAUSE)
 
     async def aclose(self) -> None:
-        """Stop every process, wait for every family's end, dismiss the reaper."""
+        """Stop every process, wait until every tree has ended, dismiss the reaper."""
         self._closing = True
         for process in list(self._living.values()):
             self.hold(process.stop())
@@ -166,11 +175,11 @@ class ProcessSupervisor:
 
     async def _take_census(self) -> MarkedProcesses:
         async with self._census_turn:
-            self._next_census = None  # whoever asks from here on must not be answered with an older look
+            self._next_census = None  # a caller that asks from here on must not get this older scan
             return await self._read(self.take_census)
 
     def take_census(self) -> MarkedProcesses:
-        """Blocking: run it in a thread."""
+        """Scan all processes. Blocking: run it in a thread."""
         return take_census(self.run.owner.start)
 
     async def _read(self, look: Callable[[], T]) -> T:
@@ -182,7 +191,7 @@ class ProcessSupervisor:
     def _release(self, task: "asyncio.Task[object]") -> None:
         self._tasks.discard(task)
         if task.cancelled() or (error := task.exception()) is None or isinstance(error, ProcessError):
-            return  # our own errors were told to whoever waits, and logged where nobody may wait
+            return  # errors of this package were raised to a waiting caller, and logged where there may be none
         log.error("a task of the process keeper failed: %s", error, exc_info=error)
 
 

@@ -10,9 +10,10 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class TreeMemory:
-    """Bytes. `pss` shares each common page among its users, so trees can be added up; `rss` counts it in
-    each. `own` is what no file backs, in memory or swapped out: unlike the others it says nothing of neighbours that
-    come and go.
+    """Sizes in bytes.
+
+    `pss` divides each shared page among its users, so trees can be added up; `rss` counts it in each. `own` is memory
+    that no file backs, resident or swapped out: unlike the others it does not change when neighbours come and go.
     """
 
     processes: int
@@ -40,8 +41,9 @@ def _read(pid: int) -> tuple[int, int, int] | None:
 
 
 def _read_closed(pid: int) -> tuple[int, int, int] | None:
-    """Of a process that has closed its memory to us, as our relays do: what everybody is told. Shared pages are left
-    out of its share, for nobody says how many share them."""
+    """Measure a process that has closed its memory to us, as our relays do, by what every user may read. Shared pages
+    do not count towards its share, because the kernel does not say how many processes share them.
+    """
     try:
         words = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
     except (FileNotFoundError, ProcessLookupError, PermissionError):

@@ -1,12 +1,12 @@
-"""What waits for a slow consumer: bounded, lossless for what can be joined, honest about the rest.
+"""What waits for a slow consumer: bounded, lossless for items that can be joined, and explicit about the rest.
 
 Rules:
 - Up to `soft` entries wait as they came. Beyond that, an item that joins the last entry (a text delta after a text
-  delta) is added to it, so streaming text never grows the queue; joined items are gathered once, when they are taken.
-- Every item costs its weight plus a fixed share; when the cost would pass `budget`, `put` answers False and takes
-  nothing. What to do with a consumer that far behind is the owner's decision, not this container's.
-- An empty backlog takes any one item: a consumer that has taken everything is not behind, however large the next
-  item is, and must not be treated as if it were.
+  delta) is added to it, so streaming text never grows the queue. Joined items are gathered once, when they are taken.
+- Every item costs its weight plus a fixed share; when the cost would pass `budget`, `put` returns False and takes
+  nothing. The owner decides what to do with a consumer that far behind.
+- An empty backlog takes any one item: a consumer that has taken everything is not behind, however large the next item
+  is.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ ENTRY_COST = 128
 
 
 class Backlog(Generic[Item]):
-    """One consumer's queue."""
+    """The queue of one consumer."""
 
     __slots__ = ("_budget", "_cost", "_costs", "_gather", "_joins", "_runs", "_soft", "_weigh")
 
@@ -38,7 +38,7 @@ class Backlog(Generic[Item]):
         self._weigh = weigh
         self._joins = joins
         self._gather = gather
-        # What a run costs is kept beside it: weighing again when it is taken would drift if an item's weight did.
+        # The cost of an entry is kept beside it: weighing again when it is taken would drift if an item's weight did.
         self._runs: deque[list[Item]] = deque()
         self._costs: deque[int] = deque()
         self._cost = 0
@@ -48,7 +48,7 @@ class Backlog(Generic[Item]):
 
     @property
     def cost(self) -> int:
-        """What is held, in the unit of `budget`."""
+        """The cost of all waiting items, in the unit of `budget`."""
         return self._cost
 
     def put(self, item: Item) -> bool:
@@ -67,7 +67,7 @@ class Backlog(Generic[Item]):
         return True
 
     def take(self) -> Item:
-        """The oldest entry; IndexError when nothing waits."""
+        """Remove and return the oldest entry; IndexError when nothing waits."""
         run = self._runs.popleft()
         self._cost -= self._costs.popleft()
         return run[0] if len(run) == 1 else self._gather(run)

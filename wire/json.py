@@ -1,16 +1,16 @@
-"""JSON as it crosses a pipe: strict on what we write, patient with what we read.
+"""JSON as it crosses a pipe: strict in what we write, tolerant in what we read.
 
 Rules:
-- What we write is one document on one line, valid UTF-8 always: two real agents exit on a single bad byte, and with
-  them every session they hold. A lone surrogate in a text becomes U+FFFD before it is written. NaN and the infinities
-  become null, as JavaScript writes them.
-- What we read may hold escaped lone surrogates (JavaScript writes them when it cuts a text inside an emoji) or begin
-  with a byte order mark (.NET consoles); orjson refuses both, so they are mended in the bytes and read again. One
-  parser reads everything: a second one would differ in depth, in numbers and in what it raises.
-- What a stranger sends is refused before it is built if it holds more than `VALUES_LIMIT` values: a line of
-  `[{},{},...` may hold millions, built in one go while everybody else waits. Our own store has no such limit.
-- What is nested deeper than `DEPTH_LIMIT` is refused: Python cannot print, compare or copy a value nested 1000 deep,
-  and orjson writes no more than 254 levels. With the limit below that, what was read can be wrapped and written again.
+- We write one document on one line, always valid UTF-8: two real agents exit on a single bad byte, and with them every
+  session they hold. A lone surrogate in a text becomes U+FFFD before it is written. NaN and the infinities become null,
+  as JavaScript writes them.
+- Input may contain escaped lone surrogates (JavaScript writes them when it cuts a text inside an emoji) or begin with a
+  byte order mark (.NET consoles). orjson refuses both, so they are repaired in the bytes and parsed again. One parser
+  reads everything: a second one would differ in depth, in numbers and in what it raises.
+- Input from outside is refused before it is built if it contains more than `VALUES_LIMIT` values: a line of
+  `[{},{},...` may contain millions, built in one go while all other work waits. Our own store has no such limit.
+- Input nested deeper than `DEPTH_LIMIT` is refused: Python cannot print, compare or copy a value nested 1000 deep, and
+  orjson writes no more than 254 levels. With the limit below that, a parsed value can be wrapped and written again.
 """
 
 import re
@@ -37,7 +37,7 @@ _HALVES = re.compile(
 
 
 class Unencodable(ValueError):
-    """We were asked to write something that is not JSON: our own fault, and named as such."""
+    """The caller passed a value that is not JSON: a defect of our own."""
 
 
 class Undecodable(ValueError):
@@ -49,7 +49,7 @@ class Undecodable(ValueError):
 
 
 def encode_line(document: object) -> bytes:
-    """One JSON document and its newline."""
+    """One JSON document and its newline. Raises `Unencodable`."""
     try:
         return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:
@@ -64,14 +64,14 @@ def _encode_patiently(document: object) -> bytes:
 
 
 def decode(line: bytes, *, values: int | None = None) -> Any:
-    """The document of one line, or `Undecodable`. `values`: how many it may hold."""
+    """The document of one line. `values`: how many it may contain. Raises `Undecodable`."""
     if values is not None and has_more_values(line, values):
         raise Undecodable("too_many_values")
     try:
         document = orjson.loads(line)
     except orjson.JSONDecodeError:
         document = _decode_patiently(line)
-    # Hardly any line is long enough to be deep, and hardly any long one has the brackets for it.
+    # Hardly any line is long enough to be deep, and hardly any long one has enough brackets.
     if len(line) > 2 * DEPTH_LIMIT and _has_many_brackets(line) and _is_deep(document):
         raise Undecodable("too_deep")
     return document
@@ -100,7 +100,9 @@ def _fault_of(line: bytes) -> DecodeFault:
 
 
 def _has_many_brackets(line: bytes) -> bool:
-    """Whether there are enough for a depth over the limit. `find` leaps over long texts, where `count` walks."""
+    """Whether there are enough brackets for a depth over the limit. `find` skips long texts, where `count` reads every
+    byte.
+    """
     for bracket in (b"[", b"{"):
         at = -1
         for _ in range(FEW_BRACKETS):
@@ -113,7 +115,9 @@ def _has_many_brackets(line: bytes) -> bool:
 
 
 def _is_deep(document: Any) -> bool:
-    """Measured by writing it, with what is missing to the writable depth put around it: a walk in Python is slower."""
+    """Measured by writing it, wrapped in as many levels as bring the limit to the writable depth: a walk in Python is
+    slower.
+    """
     for _ in range(WRITABLE_DEPTH - DEPTH_LIMIT):
         document = [document]
     try:

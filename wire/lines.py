@@ -1,13 +1,13 @@
 """Bounded newline framing: bytes in any portions in, whole lines out.
 
 Rules:
-- How the bytes arrive never matters: split anywhere, the same lines come out, at a cost linear in the bytes.
+- How the bytes arrive never matters: split anywhere, they give the same lines, at a cost linear in the bytes.
 - A line over the limit is reported once, by `LineTooLong`, and its bytes are dropped as they come, so memory stays
   bounded; the stream is in step again at the next newline and the lines after it are delivered. The first bytes of a
   dropped line are kept: they often name the call that will now never be answered.
 - Blank lines (nothing but white space) are not lines.
-- The limit holds what a client may send us (`gateway.body_limit`, 10 MiB) when an agent repeats it on one line. A line
-  twice as long costs everybody else twice the time: it is copied, read and written again in one go each.
+- The limit has room for what a client may send us (`gateway.body_limit`, 10 MiB) when an agent repeats it on one line.
+  A line twice as long costs all other sessions twice the time: it is copied, read and written again in one go each.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ HEAD = 512
 
 @dataclass(frozen=True, slots=True)
 class LineTooLong:
-    """Stands in the stream where a line was dropped; `size` is what it measured, newline not counted."""
+    """Takes the place of a dropped line in the stream; `size` is its length without the newline."""
 
     size: int
     limit: int
@@ -29,7 +29,7 @@ class LineTooLong:
 
 
 class LineSplitter:
-    """One direction of one stream."""
+    """Splits one direction of one stream into lines."""
 
     __slots__ = ("_head", "_held", "_limit", "_size")
 

@@ -1,23 +1,27 @@
-"""What arrived in one read, taken in portions: a few lines each, so that no sender keeps the event loop for itself.
+"""The bytes of one read, taken in portions of a few lines each, so that no sender occupies the event loop alone.
 
 Rules:
 - Nothing is lost, reordered or changed: the portions joined are the bytes that were put in.
-- A portion ends behind at most `lines` newlines and holds at most `size` bytes. Bytes without a newline cost little.
+- A portion ends after at most `lines` newlines and contains at most `size` bytes. Bytes without a newline cost little.
 """
 
 from collections import deque
 
 LINES = 32
-"""Of one sender in one round of the loop: a tool call takes some 60 us from its line to its client's frames."""
+"""Lines of one sender in one iteration of the loop: a tool call takes some 60 us from its line to its client's
+frames.
+"""
 SIZE = 64 * 1024
 """Bytes; as many as a pipe holds."""
 
 FREE, RESTS, LONGEST_REST = 0.005, 3.0, 0.1
-"""Seconds of work that cost no rest, how many times as long as the work a rest is, and at most."""
+"""`FREE`: seconds of work that cost no pause. `RESTS`: how many times the work a pause lasts. `LONGEST_REST`: the
+longest pause in seconds.
+"""
 
 
 class Portions:
-    """The bytes of one sender that nobody has looked at yet."""
+    """The bytes of one sender that are not delivered yet."""
 
     __slots__ = ("_lines", "_reads", "_size", "held")
 
@@ -26,20 +30,20 @@ class Portions:
         self._size = size
         self._reads: deque[bytes] = deque()
         self.held = 0
-        """Bytes that wait."""
+        """The number of waiting bytes."""
 
     def fits(self, data: bytes) -> bool:
-        """Whether this is one portion, and nothing waits before it: the ordinary case."""
+        """Whether this is one portion and nothing waits before it: the usual case."""
         return not self._reads and len(data) <= self._size and data.count(b"\n") <= self._lines
 
     def put(self, data: bytes) -> None:
-        """Behind everything that waits."""
+        """Add the bytes after all that wait."""
         if data:
             self._reads.append(data)
             self.held += len(data)
 
     def take(self) -> bytes:
-        """The next portion; empty where nothing waits."""
+        """Remove and return the next portion; empty if nothing waits."""
         if not self._reads:
             return b""
         data = self._reads.popleft()
@@ -53,17 +57,17 @@ class Portions:
         return portion
 
     def clear(self) -> None:
-        """Nobody wants it any more."""
+        """Drop everything: the consumer is gone."""
         self._reads.clear()
         self.held = 0
 
 
 class LoopShare:
-    """When a sender of much has its next turn. Pure: times and seconds of work are handed in.
+    """When a sender of much output has its next turn. Pure: times and seconds of work are passed in.
 
-    A burst is free, so that ordinary messages never wait. Who goes on has a quarter of the time: the turn of somebody
-    else takes some twenty rounds of the loop, and each would have a portion of the flood in it. Senders may have one
-    share together, where a new one costs its maker nothing.
+    A burst is free, so ordinary messages never wait. A sender that goes on gets a quarter of the time: the turn of
+    another session takes some twenty iterations of the loop, and each iteration would contain a portion of the flood.
+    Senders may share one object if a new sender costs its maker nothing.
     """
 
     __slots__ = ("_free_at", "_used")
@@ -73,7 +77,7 @@ class LoopShare:
         self._free_at = 0.0
 
     def wait_after(self, seconds: float, now: float) -> float:
-        """So much more was used; how long to wait before the next portion."""
+        """Charge this much work; return how long to wait before the next portion."""
         self._used += seconds
         if self._used >= FREE:
             rest = min(self._used * RESTS, LONGEST_REST)

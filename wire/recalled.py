@@ -1,11 +1,11 @@
-"""The recalled block: what memory offers for a message, told to an agent apart from the message itself.
+"""The recalled block: what memory offers for a message, given to an agent apart from the message itself.
 
-Rules of this file:
-- One text block of its own in a prompt, never joined with the user's words, and never stored as theirs.
+Rules:
+- One text block of its own in a prompt, never joined with the user's words, and never stored as the user's.
 - The header is one line of prose: a real model must understand it without knowing the format.
-- One line per remembered line, `source: <JSON string>`. JSON keeps it on its line whatever it contains, so nothing
-  that was remembered can forge another line, the end, or an instruction in the gateway's name.
-- Pure, and imports nothing but json, like the transcript beside it and for the same reader.
+- One line per remembered line, `source: <JSON string>`. JSON keeps any text on one line, so nothing that was remembered
+  can forge another line, the end, or an instruction in the gateway's name.
+- Pure, and imports nothing but json, like `transcript` and for the same reader.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def build_recalled(offers: Iterable[tuple[str, str]], limit: int) -> str:
 
 
 def is_recalled(block: str) -> bool:
-    """Whether a text block is exactly one of these."""
+    """Whether a text block is exactly one recalled block."""
     lines = block.split("\n")
     return len(lines) > 2 and lines[0] == HEADER and lines[-1] == END
 

@@ -1,7 +1,10 @@
-"""What looks like a secret, in one place, and how texts lose it. Every sink uses it: log lines, stderr tails, errors.
+"""What looks like a secret, in one place, and how it is removed from texts. Every sink uses it: log lines, stderr
+tails, errors.
 
-Rules: redacted first, cut afterwards, because half a secret no longer looks like one. When in doubt a text is redacted.
-The time is linear in the text, whatever is in it: it is spent on the loop, and the text comes from outside.
+Rules:
+- A text is redacted first and cut afterwards, because half a secret no longer looks like one.
+- When in doubt a text is redacted.
+- The time is linear in any text: it is spent on the loop, and the text comes from outside.
 """
 
 import re
@@ -9,8 +12,8 @@ from collections.abc import Iterable
 
 HIDDEN = "[redacted]"
 
-# What stands before a key: the start of a word, or an escape of JSON (`\n`) or of a URL (`%20`), whose last sign is
-# a letter or a digit.
+# What precedes a key: the start of a word, or an escape of JSON (`\n`) or of a URL (`%20`), which ends in a letter or a
+# digit.
 _START = r"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=%[0-9A-Fa-f]{2}))"
 _MARKED = rf"""
     {_START}(?:
@@ -37,21 +40,25 @@ _KEYS_AND_DIGESTS = re.compile(
     _MARKED + r"| (?<![0-9A-Fa-f])[0-9A-Fa-f]{32,}(?![0-9A-Fa-f])  # our own tokens, digests, hex keys", re.VERBOSE
 )
 LONGEST_SECRET = 4_096
-"""Characters beyond a cut that are looked at before it is made."""
+"""Characters beyond a cut that are examined before the cut is made."""
 
 
 def without_keys(text: str) -> str:
-    """Without what has the mark of a key. Digests stay: a log line names requests, sessions and traces by them."""
+    """The text without anything marked as a key. Digests stay: log lines identify requests, sessions and traces by
+    them.
+    """
     return _KEYS.sub(HIDDEN, text)
 
 
 def redacted(text: str) -> str:
-    """Without what has the mark of a key, long hexadecimal numbers, and what follows `password=` and its like."""
+    """The text without anything marked as a key, long hexadecimal numbers, and what follows `password=` and the
+    like.
+    """
     return _NAMED.sub(lambda match: match[1] + HIDDEN, _KEYS_AND_DIGESTS.sub(HIDDEN, text))
 
 
 def excerpt(text: str, limit: int) -> str:
-    """The beginning of the text, without secrets. What is far beyond the limit is not even looked at."""
+    """The beginning of the text, without secrets. Text far beyond the limit is not examined."""
     most = 16 * limit
     if len(text) > most:
         text = text[:most].rsplit(None, 1)[0]
@@ -72,5 +79,5 @@ class Redaction:
         return redacted(text)
 
     def excerpt(self, text: str, size: int) -> str:
-        """The beginning: redacted first, then cut."""
+        """The beginning of the text: redacted first, then cut."""
         return self(text[: size + LONGEST_SECRET])[:size]

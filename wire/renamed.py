@@ -1,7 +1,7 @@
 """Old public names, for one release: `__getattr__ = renamed(__name__, {"Old": "New"})` at the end of a module.
 
-Rules: only what embedders and plugins import. Who uses an old name gets the new thing and a `DeprecationWarning` that
-says what to write.
+Rules: only for names that embedders and plugins import. The use of an old name returns the new object with a
+`DeprecationWarning` that says what to write.
 """
 
 import sys
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 
 def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], object]:
-    """The `__getattr__` of a module that had other names."""
+    """The `__getattr__` of a module whose names have changed."""
 
     def find(name: str) -> object:
         if name not in names:

@@ -2,17 +2,17 @@
 
 Rules:
 - Messages come out in the order of the wire, so a reply is delivered after every notification that preceded it.
-- A caller hands in a `token` with each call and gets it back with the reply; what a token is, is the caller's affair
-  (a future, a callback). `close(reason)` gives back the tokens of all calls that will never be answered, once.
-- The pending table is the only ledger, and it holds exactly the calls in flight: `forget` removes one at once, and its
-  late reply is counted and dropped. Nothing grows with traffic.
+- A caller passes a `token` with each call and gets it back with the reply; the token's meaning is the caller's (a
+  future, a callback). `close(reason)` returns the tokens of all calls that will never be answered, once.
+- The pending table is the only ledger, and it contains exactly the calls in flight: `forget` removes one at once, and
+  its late reply is counted and dropped. Nothing grows with traffic.
 - What is not a message is `Junk`: counted under one of `JUNK_KINDS`, sampled, never fatal. No bytes from outside make
   `receive` raise. Batch arrays are taken apart; an empty, nested or overlong one is junk.
-- Only our own id, as the integer it was, finds a call: `true`, `1.0` and `"1"` find nothing. A request of theirs that
-  is badly formed never passes for a reply, although both sides count their ids from the same number.
-- A message that cannot be read (too long, too deep, a bad byte) costs only itself: when its first bytes tell whom it
-  answers, that call gets a fault at once; when they tell that it asks, the junk carries the fault to write back. Of a
-  line that is no JSON at all nothing is believed: it may be a log that quotes a message.
+- Only our own id, as the integer it was, finds a call: `true`, `1.0` and `"1"` find nothing. A badly formed request of
+  the other side never passes for a reply, although both sides count their ids from the same number.
+- A message that cannot be read (too long, too deep, a bad byte) costs only itself. When its first bytes name the call
+  that it answers, that call gets a fault at once; when they show a request, the junk carries the fault to write back.
+  Nothing in a line that is no JSON at all is believed: it may be a log that quotes a message.
 - `versioned=False` leaves out the `jsonrpc` member, for peers that speak the dialect without it. Params of None are
   left out, as the standard asks.
 """
@@ -33,8 +33,9 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
 SAMPLE = 200 + 4_096
-"""Of a line that is no message: what is shown of it, and as much again as a secret may be long, so that whoever shows
-it can blot secrets out before he cuts."""
+"""Bytes kept of a line that is no message: what is shown, and the length of the longest secret, so that the caller can
+redact secrets before it cuts.
+"""
 BATCH_LIMIT = 1024
 
 Token = TypeVar("Token")
@@ -59,9 +60,9 @@ JunkKind: TypeAlias = (
 JUNK_KINDS: frozenset[str] = frozenset(kind for part in get_args(JunkKind) for kind in get_args(part))
 
 OVER_LIMIT = frozenset({"line_too_long", "too_deep", "too_many_values"})
-"""Kinds of junk that may have been a message of weight: it is not lost without a word."""
+"""Kinds of junk that may have been an important message: they are always reported, with a reason."""
 
-# The members that stand before the bulk of a message, when nothing but plain ones stand there.
+# The members that precede the bulk of a message, if only plain ones precede it.
 _HEADER = re.compile(
     rb'\s*\{\s*((?:"(?:jsonrpc|id|method)"\s*:\s*(?:"[^"\\]*"|-?\d+)\s*,\s*)+)"(?:params|result|error)"\s*:'
 )
@@ -69,7 +70,7 @@ _HEADER = re.compile(
 
 @dataclass(slots=True)
 class RpcFault:
-    """The error member of a reply: theirs, as they said it."""
+    """The error member of a reply, as the other side sent it."""
 
     code: int
     message: str
@@ -90,7 +91,7 @@ class Request:
 
 @dataclass(slots=True)
 class Notification:
-    """The other side tells."""
+    """The other side sends a notification and expects no reply."""
 
     method: str
     params: JsonObject
@@ -107,7 +108,7 @@ class Reply(Generic[Token]):
 
 @dataclass(slots=True)
 class Junk:
-    """Not a message. `answer` is the frame to write back where the protocol asks for one."""
+    """Not a message. `answer` is the frame to write back where the protocol requires one."""
 
     kind: JunkKind
     sample: bytes
@@ -120,7 +121,7 @@ Incoming: TypeAlias = Request | Notification | Reply[Token] | Junk
 
 
 class PeerClosed(ConnectionError):
-    """A call was made on a peer that is closed; carries why it was."""
+    """A call was made on a closed peer; carries the reason of the close."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the peer is closed: {reason}")
@@ -156,7 +157,7 @@ class Peer(Generic[Token]):
         return len(self._pending)
 
     def call(self, method: str, params: object, token: Token) -> tuple[int, bytes]:
-        """Register a call; write the bytes. The id serves `forget`."""
+        """Register a call; return its id, for `forget`, and the bytes to write. Raises `PeerClosed`, `FrameTooLong`."""
         if self._closed is not None:
             raise PeerClosed(self._closed)
         call_id = self._next_id
@@ -178,11 +179,11 @@ class Peer(Generic[Token]):
         return self._frame(self._fault_document(request_id, fault))
 
     def forget(self, call_id: int) -> bool:
-        """Nobody waits for this reply any more. True when it was still pending."""
+        """Drop a pending call whose caller has given up. True when it was still pending."""
         return self._pending.pop(call_id, None) is not None
 
     def close(self, reason: str) -> list[Token]:
-        """End the peer; the tokens of every pending call come back exactly once."""
+        """End the peer; return the tokens of every pending call, exactly once."""
         if self._closed is None:
             self._closed = reason
         orphans = list(self._pending.values())
@@ -192,8 +193,8 @@ class Peer(Generic[Token]):
     def receive(self, chunk: bytes) -> Iterator[Incoming[Token]]:
         """The messages that these bytes complete, in order. Consume it before the next `receive`.
 
-        The bytes are taken at once, each message is read when it is asked for: a `forget` or `close` made while one
-        message is handled holds for the next.
+        The bytes are taken at once, but each message is read only when it is asked for: a `forget` or `close` made
+        while one message is handled applies to the next.
         """
         return self._read(self._splitter.feed(chunk))
 
@@ -259,7 +260,7 @@ class Peer(Generic[Token]):
         token = self._pending.pop(call_id)
         if error is not None:
             return Reply(token, None, _fault_of(error))
-        # No result at all is success too: it is how JavaScript writes a handler that returned nothing.
+        # No result at all is success too: JavaScript writes it for a handler that returned nothing.
         return Reply(token, document.get("result"), None)
 
     def _kind_of_stray(self, document: JsonObject) -> JunkKind:
@@ -303,7 +304,7 @@ def _with_params(head: JsonObject, params: object) -> JsonObject:
 
 
 def _header_of(head: bytes) -> JsonObject:
-    """The plain members at the start of a message that was dropped; empty when they cannot be told."""
+    """The plain members at the start of a dropped message; empty when they cannot be read."""
     found = _HEADER.match(head)
     if found is None:
         return {}
@@ -315,7 +316,7 @@ def _header_of(head: bytes) -> JsonObject:
 
 
 def _fault_of(error: Any) -> RpcFault:
-    """Read an error member however badly formed it is: a fault with a wrong shape is still a fault."""
+    """Read an error member even if it is badly formed: a fault with a wrong shape is still a fault."""
     if type(error) is str:
         return RpcFault(INTERNAL_ERROR, error)
     if type(error) is not dict:

@@ -2,14 +2,15 @@
 
 Rules:
 - The text may come in pieces, cut anywhere. Work is linear in the bytes and stops where `limit` is passed.
-- The count is never below the number of values, less one: it is that of the commas and opening brackets outside of
-  strings. Strings that no comma parts are counted too: such a text is no JSON, and must not cost more than one that is.
-- What this is for: a text of 10 MiB holds up to 5 million values, which take a second to build and 60 to 300 times
-  their own size in memory, while a text of the same size with one long string takes milliseconds.
+- The count is never below the number of values, less one: it is the number of commas and opening brackets outside of
+  strings. Strings without commas between them are counted too: such a text is no JSON, and must not cost more than one
+  that is.
+- The reason: a text of 10 MiB contains up to 5 million values, which take a second to build and 60 to 300 times their
+  own size in memory, while a text of the same size with one long string takes milliseconds.
 """
 
 PIECE = 64 * 1024
-"""Bytes that are looked at in one step."""
+"""Bytes that are examined in one step."""
 FEW = 64
 _COUNTED = b',[{"'
 _REST = bytes(byte for byte in range(256) if byte not in _COUNTED)
@@ -25,9 +26,9 @@ class ValueTally:
         self._values = 0
         self._strings = 0
         self._inside = 0
-        """1 where the next byte stands in a string."""
+        """1 if the next byte is inside a string."""
         self._escaped = False
-        """Whether the last byte was a backslash that takes the next one away."""
+        """Whether the last byte was a backslash that escapes the next byte."""
 
     @property
     def exceeded(self) -> bool:
@@ -35,7 +36,7 @@ class ValueTally:
         return self._values > self._limit or self._strings > 4 * self._limit
 
     def add(self, text: bytes) -> bool:
-        """Count what comes next. False where it is too much; it is not looked at any further then."""
+        """Count the next piece of the text. False once there are too many values; the rest is not examined then."""
         for start in range(0, len(text), PIECE):
             self._add(text[start : start + PIECE])
             if self.exceeded:
@@ -58,7 +59,7 @@ class ValueTally:
 
 
 def has_more_values(text: bytes, limit: int) -> bool:
-    """Whether a whole text holds more than so many values. Short ones and those with few commas are not read twice."""
+    """Whether a whole text contains more values than this. Short texts and those with few commas are not read twice."""
     if len(text) <= limit or (limit >= 3 * FEW and has_few(text)):
         return False
     if text.count(b",") + text.count(b"[") + text.count(b"{") <= limit:
@@ -67,7 +68,7 @@ def has_more_values(text: bytes, limit: int) -> bool:
 
 
 def has_few(text: bytes) -> bool:
-    """Whether there are fewer than `FEW` of each. `find` leaps over a picture or a file, where `count` walks."""
+    """Whether there are fewer than `FEW` of each. `find` skips a picture or a file, where `count` reads every byte."""
     for mark in (b",", b"[", b"{"):
         at = -1
         for _ in range(FEW):

@@ -1,13 +1,12 @@
 """The transcript preamble: how an earlier conversation is handed to an agent that cannot load it by itself.
 
-Rules of this file:
-- One text block, placed first in a prompt and always followed by the prompt's own blocks. A reader that
-  finds the block alone treats it as ordinary text, so a person who pastes a transcript is answered, not
-  obeyed.
+Rules:
+- One text block, placed first in a prompt and always followed by the prompt's own blocks. A reader that finds the block
+  alone treats it as ordinary text, so a person who pastes a transcript is answered, not obeyed.
 - The header is one line of prose: a real model must understand it without knowing the format.
-- One line per message, `role: <JSON string>`. JSON keeps a message on its line whatever it contains, so no
-  message can forge a second one or the end line.
-- Pure, and imports nothing but json: the demo agent reads this at start-up, where every import is felt.
+- One line per message, `role: <JSON string>`. JSON keeps any message on one line, so no message can forge a second one
+  or the end line.
+- Pure, and imports nothing but json: the demo agent reads this at start-up, where every import adds to the delay.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ ROLES = ("user", "assistant", "tool")
 
 
 class TranscriptError(ValueError):
-    """A message cannot be put into a transcript."""
+    """A message cannot be put into a transcript, because its role is unknown."""
 
     def __init__(self, role: str) -> None:
         super().__init__(f"a transcript has no role {role!r}; it knows {', '.join(ROLES)}")
@@ -35,7 +34,7 @@ class TranscriptError(ValueError):
 
 
 def build_transcript(messages: Iterable[tuple[str, str]]) -> str:
-    """Return the preamble block for (role, text) messages, oldest first."""
+    """Return the preamble block for (role, text) messages, oldest first. Raises `TranscriptError`."""
     return "\n".join([HEADER, *(_line(role, text) for role, text in messages), END])
 
 
@@ -52,7 +51,7 @@ def parse_transcript(block: str) -> list[tuple[str, str]] | None:
 def _line(role: str, text: str) -> str:
     if role not in ROLES:
         raise TranscriptError(role)
-    # A lone surrogate has no UTF-8 form and would fail, or kill an agent, further down the line.
+    # A lone surrogate has no UTF-8 form; later it would raise, or make an agent exit.
     clean = text.encode("utf-8", "replace").decode("utf-8")
     return f"{role}: {json.dumps(clean, ensure_ascii=False)}"
 

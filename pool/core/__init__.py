@@ -1,6 +1,8 @@
-"""The pool's decisions as a value machine: `(event, now) -> actions`. No I/O, clock, randomness or asyncio.
+"""The pool's decisions as a value machine: `(event, now) -> actions`.
 
-`PoolCore(Limits()).handle(event, now)`: events and actions are the whole conversation with the shell.
+Rules:
+- No I/O, no clock, no randomness, no asyncio: the same events at the same times give the same actions.
+- Only `PoolCore(Limits()).handle(event, now)` changes the state: events go in, actions come out. All other calls read.
 """
 
 from ostler.pool.core import actions, events

@@ -1,5 +1,7 @@
-"""What the pool tells its shell to do, in order. The core has recorded every action before it returns it, so
-a shell that is cancelled halfway has lost nothing but its own work.
+"""What the core orders its runner to do, in order.
+
+Rules: the core has recorded every action before it returns it, so a runner that is cancelled halfway loses nothing but
+its own work.
 """
 
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ from ostler.pool.core.values import (
 
 @dataclass(frozen=True, slots=True)
 class StartSlot:
-    """Start a process. A spare is started for `key`'s spec but belongs to nobody until it is adopted.
+    """Start a process. A spare is started with `key`'s spec but belongs to no key until it is adopted.
 
     Answered by SlotStarted, or by SlotStartFailed and then SlotGone.
     """
@@ -44,7 +46,7 @@ class AdoptSlot:
 
 @dataclass(frozen=True, slots=True)
 class StopSlot:
-    """End the process tree; answered by SlotGone. A second, hard one may follow a graceful one."""
+    """End the process tree; answered by SlotGone. A hard stop may follow a graceful one."""
 
     slot: SlotId
     hard: bool
@@ -63,7 +65,7 @@ class OpenSeat:
 
 @dataclass(frozen=True, slots=True)
 class CloseSeat:
-    """End a seat (an opening one too: then close it as soon as it is open). Answered by SeatClosed."""
+    """End a seat; one that is still opening is closed as soon as it is open. Answered by SeatClosed."""
 
     seat: SeatId
     slot: SlotId
@@ -97,8 +99,9 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class MoveRequested:
-    """The lease's process retires, or its seat has lost its tools: release it at the next turn boundary and claim
-    anew."""
+    """The lease's process retires, or its seat has lost its tools: release the lease at the next turn boundary and
+    claim another.
+    """
 
     lease: LeaseId
     slot: SlotId
@@ -107,7 +110,7 @@ class MoveRequested:
 
 @dataclass(frozen=True, slots=True)
 class SeatsLost:
-    """These leases are over, each told exactly once."""
+    """These leases are over; each is reported exactly once."""
 
     slot: SlotId
     leases: tuple[LeaseId, ...]
@@ -117,28 +120,28 @@ class SeatsLost:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Ask the process for a sign of life; answered by ProbeAnswered or ProbeMissed."""
+    """Check that the process responds; answered by ProbeAnswered or ProbeMissed."""
 
     slot: SlotId
 
 
 @dataclass(frozen=True, slots=True)
 class WakeAt:
-    """Send a Tick at this time. The last one said replaces those before."""
+    """Send a Tick at this time. The latest WakeAt replaces the earlier ones."""
 
     time: float
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetKey:
-    """An unused key left the books: register it again before its next claim."""
+    """The core has forgotten an unused key: register it again before its next claim."""
 
     key: Key
 
 
 @dataclass(frozen=True, slots=True)
 class Notable:
-    """Something to log and count; nothing to do."""
+    """Something to log and count; it needs no other action."""
 
     what: Counted
     key: Key | None = None

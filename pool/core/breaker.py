@@ -1,10 +1,16 @@
-"""Starts of one fingerprint that came to nothing. Rules: the first failure costs nothing (the next claim tries
-at once), the second and later ones back off exponentially with jitter, and from `breaker_after` on claims fail fast
-with the last text until a cool-down is over; then one trial at a time. Starts that nobody waits for are never
-the first to try again. A start for which this machine had no room says nothing of the agent: it is no step towards
-the breaker, or a disk that was full for seconds would keep everybody out for a minute. While that lasts, claims try
-again after some seconds at most; what nobody waits for backs off as ever, and takes no starts from other keys. Nor does
-a process that was up before say anything of the room for another one: it ends the failures, and not the shortage.
+"""Failed starts of one fingerprint.
+
+Rules:
+- The first failure costs nothing: the next claim starts at once. The second and later ones back off exponentially, with
+  jitter.
+- From `breaker_after` failures on, claims fail fast with the last error text until a cool-down is over; then one start
+  is tried at a time.
+- Starts ahead are never the first to try again.
+- A start for which this machine had no room (a *shortage*) says nothing of the agent. It does not count towards the
+  breaker: a disk that was full for seconds would refuse every claim for a minute. While a shortage lasts, claims try
+  again after a few seconds at most; starts ahead back off as usual and take no starts from other keys.
+- A process that was ready before the shortage proves nothing about room for another one: it ends the failures, not the
+  shortage.
 """
 
 from dataclasses import dataclass
@@ -13,18 +19,18 @@ from math import inf
 from ostler.pool.core.settings import Limits
 
 SOON = 4.0
-"""Seconds until the next start for somebody who waits, where this machine had no room; its jitter is on top."""
+"""Seconds until the next start for a waiting claim where this machine had no room; jitter is applied on top."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailureRun:
-    """What went wrong in a row, and what it bars."""
+    """Failures in a row, and what they forbid."""
 
     count: int = 0
     at: float = -inf
     claims_after: float = 0.0
     ahead_after: float = 0.0
-    """When something may be started that nobody waits for."""
+    """When something may be started ahead again."""
     phase: str = ""
     text: str = ""
 
@@ -36,22 +42,22 @@ class Breaker:
 
     @property
     def failures(self) -> int:
-        """Those that the agent has to answer for."""
+        """The failures in a row for which the agent is to blame."""
         return self.crashes.count
 
     @property
     def last(self) -> FailureRun:
-        """What went wrong last."""
+        """The latest failure of either kind."""
         return max(self.crashes, self.shortages, key=lambda trouble: trouble.at)
 
     @property
     def claims_after(self) -> float:
-        """When somebody who waits may have a start again."""
+        """When a waiting claim may be given a start again."""
         return max(self.crashes.claims_after, self.shortages.claims_after)
 
     @property
     def ahead_after(self) -> float:
-        """When something may be started that nobody waits for."""
+        """When something may be started ahead again."""
         return max(self.crashes.ahead_after, self.shortages.ahead_after)
 
     def fail(self, now: float, limits: Limits, jitter: float, phase: str, text: str, *, retryable: bool) -> None:
@@ -68,13 +74,13 @@ class Breaker:
         self.shortages = FailureRun(count, now, claims_after, ahead_after, phase, text)
 
     def forgive(self, ready_at: float) -> None:
-        """A process works that has been up since then."""
+        """A process that became ready at that time works."""
         self.crashes = FailureRun()
         if ready_at > self.shortages.at:
             self.shortages = FailureRun()
 
     def is_over(self, now: float, limits: Limits) -> bool:
-        """Whether nothing is left of it: a shortage was long ago when the longest pause has passed twice."""
+        """Whether the record can be dropped: no failures, and a shortage at least two of the longest pauses ago."""
         return not self.crashes.count and now - self.shortages.at >= 2.0 * limits.backoff_cap
 
     def is_open(self, now: float, limits: Limits) -> bool:

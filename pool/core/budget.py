@@ -1,8 +1,10 @@
-"""Room for those who wait: one memory budget and one process cap over all keys.
+"""Room for waiting claims: one memory budget and one process cap over all keys.
 
-Rules: a process counts with its expected size until it is measured and until its tree is reaped. What goes
-first: parked seats, then spares and idle processes, least recently used before others, floors last. Leased is
-never touched. No more is taken than is needed: what is already dying counts as room to come.
+Rules:
+- A process counts with its expected size until it is measured, and until its tree is reaped.
+- Parked seats go first, then spares and idle processes, least recently used first, those that hold a floor last. A
+  leased seat is never taken.
+- No more is taken than is needed: what is already closing counts as room to come.
 """
 
 from collections.abc import Iterable
@@ -40,10 +42,10 @@ def _least_used(books: PoolState, stable: KeyState) -> SlotRecord | None:
 
 
 def _promised(books: PoolState, slot: SlotRecord, rank: int) -> bool:
-    """Whether its own key's waiters are to be served here first: what is promised is not idle.
+    """Whether the waiting claims of its own key are to be served by this process first: a promised process is not idle.
 
-    A process that was started for somebody serves somebody before it makes way (else two keys with one place
-    between them would evict each other for ever), and then the owner whose turn is longest ago comes first.
+    A process that was started for a claim serves one claim before it is evicted (else two keys with one place between
+    them would evict each other without end). After that, the owner whose last turn is longest ago comes first.
     """
     own = slot.stable
     if own is None or own.paused or not own.waiting:
@@ -57,7 +59,7 @@ def _keep_rank(slot: SlotRecord) -> tuple[bool, bool, float]:
 
 
 def _yield_parked(books: PoolState, stable: KeyState, short: int) -> bool:
-    """Parked seats of other tool sets make way on the key's own processes."""
+    """Close parked seats of other tool sets on the key's own processes."""
     usable = [slot for slot in stable.slots.values() if slot.state is SlotState.READY and not slot.shunned]
     coming = sum(seat.state is SeatState.CLOSING for slot in usable for seat in slot.seats.values())
     parked = [seat for slot in usable for seat in slot.seats.values() if seat.state is SeatState.PARKED]
@@ -67,7 +69,7 @@ def _yield_parked(books: PoolState, stable: KeyState, short: int) -> bool:
 
 
 def shrink(books: PoolState) -> None:
-    """Over a cap that was lowered: processes end that nobody has, those with leases when the last one has gone."""
+    """Over a lowered cap: end processes without leases now, and those with leases when the last one has ended."""
     over = _staying(books.slots.values()) - books.limits.max_processes
     for slot in sorted(_free(books), key=_keep_rank):
         crowded = slot.stable is not None and _staying(slot.stable.slots.values()) > key_cap(books, slot.stable)
@@ -81,7 +83,7 @@ def _staying(slots: Iterable[SlotRecord]) -> int:
 
 
 def _free(books: PoolState) -> list[SlotRecord]:
-    """Processes that nobody has and nobody waits for."""
+    """READY processes without leases, opens or waiting claims."""
     return [
         slot
         for slot in books.slots.values()
@@ -90,7 +92,7 @@ def _free(books: PoolState) -> list[SlotRecord]:
 
 
 def shed(books: PoolState) -> None:
-    """Over budget: give up parked seats and then idle processes until what stays fits."""
+    """Over budget: close parked seats and then drain idle processes until the rest fits."""
     budget = books.limits.memory_budget
     if budget is None:
         return
@@ -105,9 +107,7 @@ def shed(books: PoolState) -> None:
             return
         excess -= seat.slot.spec.traits.seat_bytes
         close_seat(books, seat)
-        books.unserved_keys[seat.stable.key] = (
-            seat.stable
-        )  # it may have waiters of another tool set, and now has a place
+        books.unserved_keys[seat.stable.key] = seat.stable  # its claims of another tool set may use this place
     for slot in sorted(_free(books), key=_keep_rank):
         if excess <= 0:
             return

@@ -1,4 +1,4 @@
-"""The pool as plain data: numbers for a refusal, everything for the console."""
+"""The pool as plain data: the census for a refusal, the snapshot for the operator's console."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class SlotView:
     parked: int
     opening: int
     closing: int
-    """Seats that nobody has any more, until their agent has let go of them."""
+    """Seats that were given up and still take up room until their agent has closed them."""
     served: int
     leaked: int
     capacity: int
@@ -59,7 +59,7 @@ class KeyView:
     fingerprint: str
     paused: bool
     full: bool
-    """It may have no more processes than it has, whatever room the pool has."""
+    """True when the key's own process cap is reached, even if the pool has room."""
     processes_wanted: int
     waiting: int
     failures: int

@@ -1,5 +1,6 @@
-"""Events of those who use the pool: keys, claims, leases, hints. Each books its fact and returns the key to
-settle.
+"""Events from the clients of the pool: keys, claims, leases, hints.
+
+Each function records its event and returns the key to settle.
 """
 
 from typing import Final
@@ -18,9 +19,10 @@ from ostler.pool.core.state import KeyState, LeaseRecord, PoolState, SeatQueue, 
 from ostler.pool.core.values import KeySpec, RefusalKind, RetireReason, SlotState
 
 LINES: Final = 64
-"""The tool sets of a key that are remembered. Every decision for the key looks at each of them, on the loop, and a
-client may send another set with every request. A gateway's own tool sets are a handful; whoever has more of them busy
-at once keeps them while they wait, open or are ordered, whatever their number."""
+"""Tool sets remembered per key. Every decision for the key looks at each of them, on the event loop, and a client may
+send another tool set with every request. A gateway's own tool sets are a handful. A tool set with waiting claims,
+opening seats, a floor or a hint is never forgotten, so the number may exceed this limit while that many are busy.
+"""
 
 
 def key_registered(event: events.KeyRegistered, books: PoolState) -> KeyState | None:
@@ -37,7 +39,7 @@ def key_registered(event: events.KeyRegistered, books: PoolState) -> KeyState | 
 
 
 def _respec(books: PoolState, stable: KeyState, spec: KeySpec) -> None:
-    """Another fingerprint is another generation: nothing new goes to the old one."""
+    """Follow another spec. Another fingerprint is another generation: the old processes get no new seats."""
     if stable.spec.group != spec.group:
         stable.start_bytes, stable.ceiling_off = 0, False
         stable.memory_retired_at = stable.slow_retired_at = None
@@ -91,7 +93,7 @@ def queue_of(books: PoolState, stable: KeyState, tools: str) -> SeatQueue:
 
 
 def _forget_quietest(books: PoolState, stable: KeyState) -> None:
-    """Drop the line that was quiet longest; none that somebody waits for, ordered or expects."""
+    """Forget the tool set without arrivals for longest; none that has claims, opening seats, a floor or a hint."""
     can_close = stable.spec.traits.can_close
     quiet = [
         line
@@ -107,7 +109,7 @@ def _forget_quietest(books: PoolState, stable: KeyState) -> None:
 
 
 def claim_abandoned(event: events.ClaimAbandoned, books: PoolState) -> KeyState | None:
-    """What the claimer did not live to see is given back: a grant it never took is a lease released."""
+    """Give back what the caller no longer wants: dequeue its claim, or release a grant that it never took."""
     waiting = books.claims.get(event.claim)
     if waiting is not None:
         books.dequeue(waiting, books.ring_of(waiting))

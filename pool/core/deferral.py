@@ -1,50 +1,53 @@
-"""What is done ahead makes way for those who wait for an answer now.
+"""Work done ahead is deferred for callers that wait for an answer now.
 
-A cold start, and the first turn of a fresh process, want the whole machine: it loads its code, connects to its tools
-and its model. A second process that starts beside it, for claims that may come, takes a core of it; so the reserve
-made the very claim slower that had taught it.
+A cold start, and the first turn of a fresh process, need the whole machine: the agent loads its code, connects to its
+tools and its model. A second process that starts beside it, for claims that may come, takes a core of it. Without
+deferral the reserve slowed down the claim that had caused it.
 
 Rules:
-- A process is *unheard* from its first lease until it begins to answer. Whatever its key or provider, no process is
-  started ahead meanwhile, nor while one is made for somebody who waits: starting takes the machine, not the process.
-- An unheard process opens no seats ahead, nor does one that has just come up for somebody. Others may: opening takes
-  its own process only.
-- Nobody gives way for longer than `give_way` seconds, counted from the first time since it was calm and not from the
-  last: neither an answer that never comes nor one claim after the other keeps the reserve away for ever.
-- Those who wait give way to nobody.
+- The first answer of a process is *pending* from its first lease until it begins to answer. While any is pending, and
+  while a process or seat is made for a waiting claim, no process of any key or provider is started ahead: starting
+  takes the machine, not only the process.
+- A process whose first answer is pending opens no seats ahead, nor does a fresh process while claims of its key wait.
+  Other processes may: opening takes only the process that opens.
+- Nothing is deferred for longer than `give_way` seconds, counted from the first deferral since the pool was last calm,
+  not from the latest one. So neither an answer that never comes nor a steady sequence of claims keeps the reserve away.
+- Starts and opens for waiting claims are never deferred.
 """
 
 from ostler.pool.core.state import KeyState, PoolState, SlotRecord
 
 
 def start_is_deferred(books: PoolState, stable: KeyState) -> bool:
-    """Whether the process that the key lacks is not to be started yet."""
+    """Whether the process that the key lacks must not be started ahead yet."""
     stable.gave_way_at = _since(books, stable.gave_way_at)
     return _goes_on(books, stable.gave_way_at)
 
 
 def is_deferred_now(books: PoolState, stable: KeyState) -> bool:
-    """Whether it did when it was last asked. A look: nothing is booked."""
+    """Whether the last call of `start_is_deferred` would still say yes. Read-only: records nothing."""
     since = stable.gave_way_at
     return since is not None and since >= books.calm_at and books.now < since + books.limits.give_way
 
 
 def spare_is_deferred(books: PoolState, stable: KeyState) -> bool:
-    """The same of a spare."""
+    """Whether the spare that the key lacks must not be started yet."""
     stable.spares_gave_way_at = _since(books, stable.spares_gave_way_at)
     return _goes_on(books, stable.spares_gave_way_at)
 
 
 def open_is_deferred(books: PoolState, stable: KeyState, slot: SlotRecord) -> bool:
-    """Whether nothing is to be opened ahead on the process yet."""
+    """Whether no seat may be opened ahead on this process yet."""
     since = books.first_answer_pending.get(slot.id)
     if since is None and stable.waiting and not slot.has_answered:
-        since = slot.ready_at  # somebody's own seat comes first, and then the answer
+        since = slot.ready_at  # the waiting claim's own seat comes first, and then its answer
     return _goes_on(books, since)
 
 
 def note_calm(books: PoolState) -> None:
-    """After every event: a key that was paused in between, or had nothing to start, must not count from before."""
+    """Called after every event: a key that was paused meanwhile, or had nothing to start, must not count from
+    earlier.
+    """
     if not _is_busy(books):
         books.calm_at = books.now
 
@@ -56,7 +59,7 @@ def _since(books: PoolState, before: float | None) -> float | None:
 
 
 def _is_busy(books: PoolState) -> bool:
-    """Whether somebody is being started or opened for, or waits for a first answer."""
+    """Whether a start or an open is under way while claims wait, or a first answer is pending."""
     if books.claims and (books.starting or books.opening):
         return True
     return any(_goes_on(books, since) for since in books.first_answer_pending.values())

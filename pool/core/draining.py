@@ -1,6 +1,10 @@
-"""The end of a process. Rules: a drain waits for leases only, never for seats nobody has; it asks every lease
-to move, ends when the last one has gone, and is cut by its deadline; a stop that is not answered is said
-again, harder. A lost lease is told once, in the same step in which it leaves the books.
+"""The end of a process.
+
+Rules:
+- A drain waits for leases only, never for seats without one. It asks every lease to move and ends when the last lease
+  has ended, or at its deadline.
+- A stop that is not answered in time is ordered again, as a hard stop.
+- The loss of a lease is reported once, in the same step in which the lease leaves the state.
 """
 
 from ostler.pool.core.actions import MoveRequested, SeatsLost, StopSlot
@@ -10,7 +14,7 @@ from ostler.pool.core.values import Counted, RetireReason, SeatState, SlotState
 
 
 def begin_drain(books: PoolState, slot: SlotRecord, cause: RetireReason) -> None:
-    """READY -> DRAINING: nothing new comes here, and what is here moves at its turn boundary."""
+    """READY -> DRAINING: the process gets nothing new, and each of its leases moves at its next turn boundary."""
     slot.retire = slot.retire or cause
     shun(books, slot)
     books.enter(slot, SlotState.DRAINING)
@@ -21,13 +25,13 @@ def begin_drain(books: PoolState, slot: SlotRecord, cause: RetireReason) -> None
 
 
 def finish_drain(books: PoolState, slot: SlotRecord) -> None:
-    """Stop a draining process that nobody has any more."""
+    """Stop a draining process once it has no leases."""
     if slot.state is SlotState.DRAINING and not slot.leases:
         stop(books, slot, slot.retire or RetireReason.OPERATOR, hard=False)
 
 
 def shun(books: PoolState, slot: SlotRecord) -> None:
-    """No new seats here: those that nobody has are closed, also those still opening."""
+    """Open no new seats here; close the seats without a lease, those still opening included."""
     slot.shunned = True
     for seat in list(slot.seats.values()):
         if seat.state in {SeatState.OPENING, SeatState.PARKED}:
@@ -35,7 +39,7 @@ def shun(books: PoolState, slot: SlotRecord) -> None:
 
 
 def stop(books: PoolState, slot: SlotRecord, cause: RetireReason, *, hard: bool, text: str = "") -> None:
-    """Any state -> CLOSING: the leases are lost, the seats gone, the process is to be ended."""
+    """Any state -> CLOSING: the leases are lost, the seats removed, and the process is to be ended."""
     _lose(books, slot, cause, text)
     books.enter(slot, SlotState.CLOSING)
     books.alarm(books.now + books.limits.stop_timeout)
@@ -43,7 +47,7 @@ def stop(books: PoolState, slot: SlotRecord, cause: RetireReason, *, hard: bool,
 
 
 def lost(books: PoolState, slot: SlotRecord, text: str) -> None:
-    """The process died by itself: what is left of its tree is ended."""
+    """The process died by itself: end what is left of its process tree."""
     books.note(Counted.SLOT_DIED, slot, RetireReason.DIED, text)
     stop(books, slot, RetireReason.DIED, hard=True, text=text)
 
@@ -59,7 +63,7 @@ def _lose(books: PoolState, slot: SlotRecord, cause: RetireReason, text: str) ->
 
 
 def stop_again(books: PoolState, slot: SlotRecord) -> None:
-    """The process tree outlived its stop: again, and hard."""
+    """The process tree outlived its stop: stop it again, hard."""
     slot.since = books.now
     books.alarm(books.now + books.limits.stop_timeout)
     books.note(Counted.STOP_OVERDUE, slot, slot.retire)

@@ -1,5 +1,7 @@
-"""What the pool can be told. Every event is a fact or a wish; none carries behaviour. Jitter is a number in
-[0, 1) drawn by the shell, because the core draws nothing.
+"""Every event that the pool core accepts.
+
+Rules: an event is a fact or a wish and carries no behaviour. Jitter is a number in [0, 1) drawn by the runner, because
+the core draws no random numbers.
 """
 
 from dataclasses import dataclass
@@ -11,7 +13,7 @@ from ostler.pool.core.values import ClaimId, Key, KeySpec, LeaseId, Owner, SeatI
 
 @dataclass(frozen=True, slots=True)
 class KeyRegistered:
-    """A key, or a key's new configuration: the same event, told again whenever the spec changes."""
+    """A key, or the new configuration of a known key: sent again whenever its spec changes."""
 
     key: Key
     spec: KeySpec
@@ -19,10 +21,10 @@ class KeyRegistered:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Somebody wants a seat with these tools, or (`tools is None`) the key's shared transport.
+    """A caller wants a seat with these tools, or (`tools is None`) the key's shared transport.
 
-    `learn` False: the claim says nothing of those to come, so nothing is kept warm for its like (a seat that brings one
-    certain session back, a process of a session's own).
+    `learn` False: the claim predicts no further claims, so nothing is kept warm because of it (a seat that resumes one
+    certain session, a process that belongs to one session).
     """
 
     claim: ClaimId
@@ -36,7 +38,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class ClaimAbandoned:
-    """The claimer is gone, before or after it was granted."""
+    """The caller gave up, before or after the claim was granted."""
 
     claim: ClaimId
 
@@ -49,7 +51,7 @@ class LeaseReleased:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The lease's first answer has begun, or its first turn is over without one: nobody waits for it any more."""
+    """The first answer on this lease has begun, or its first turn ended without one: no answer is pending any more."""
 
     lease: LeaseId
 
@@ -62,8 +64,10 @@ class SlotStarted:
 
 @dataclass(frozen=True, slots=True)
 class SlotStartFailed:
-    """`retryable` False: nothing but a claim (or Reconnect) tries again before the breaker's cool-down. `shortage`:
-    this machine had no room, descriptors or processes for it.
+    """The start failed.
+
+    `retryable` False: until the breaker's cool-down is over, only a claim (or Reconnect) starts it again. `shortage`:
+    this machine had too little memory, too few descriptors or too few processes for it.
     """
 
     slot: SlotId
@@ -76,7 +80,7 @@ class SlotStartFailed:
 
 @dataclass(frozen=True, slots=True)
 class SlotDied:
-    """The process ended by itself. `text` has pid, exit code and the last of stderr."""
+    """The process ended by itself. `text` holds its pid, its exit code and the last lines of stderr."""
 
     slot: SlotId
     text: str
@@ -84,22 +88,23 @@ class SlotDied:
 
 @dataclass(frozen=True, slots=True)
 class SlotSpent:
-    """The process ended with the one session it held, as its provider says it does: nothing went wrong."""
+    """The process ended together with the one session it held, as its provider declares: this is no failure."""
 
     slot: SlotId
 
 
 @dataclass(frozen=True, slots=True)
 class SlotGone:
-    """The whole process tree is reaped; only now does it stop counting against the caps."""
+    """The whole process tree is reaped; only now does the process stop counting against the caps."""
 
     slot: SlotId
 
 
 @dataclass(frozen=True, slots=True)
 class SeatMade:
-    """The agent has answered and may be asked for the next one; of this one, tools or the end of a replay are still to
-    come. Nobody has to say it: a seat that is opened, or fails, was made as well."""
+    """The agent has answered the open and may be asked for the next one; this seat still waits for its tools or for the
+    end of a replay. Optional: a seat that is opened or fails counts as made too.
+    """
 
     seat: SeatId
 
@@ -117,7 +122,7 @@ class SeatOpenFailed:
 
 @dataclass(frozen=True, slots=True)
 class SeatClosed:
-    """`clean` False: the agent could not really close it, so it lives on inside the process."""
+    """`clean` False: the agent could not really close the session, so it lives on inside the process."""
 
     seat: SeatId
     clean: bool
@@ -125,15 +130,16 @@ class SeatClosed:
 
 @dataclass(frozen=True, slots=True)
 class SeatBroken:
-    """A parked or leased seat lost its tool relay: nobody may get it, and whoever has it should take another."""
+    """A parked or leased seat lost its tool relay: it is never granted, and its holder should take another seat."""
 
     seat: SeatId
 
 
 @dataclass(frozen=True, slots=True)
 class MemorySampled:
-    """`size`: its share of the machine, for the budget; `own`: what it took for itself, to see it grow; `sessions`: of
-    how many, for a seat is on the books before it weighs anything."""
+    """A measurement. `size`: the process's share of the machine's memory, for the budget; `own`: its own memory, to see
+    it grow; `sessions`: the sessions it holds, because a seat is recorded before it uses any memory.
+    """
 
     slot: SlotId
     size: int
@@ -153,7 +159,7 @@ class ProbeMissed:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A session with this key is likely to go on: have one seat ready for a while."""
+    """A session with this key is likely to continue: keep one seat ready for a while."""
 
     key: Key
     tools: str
@@ -161,7 +167,7 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class KeepWarm:
-    """Keep at least this many seats parked from now on; 0 takes the floor away."""
+    """Keep at least this many seats parked from now on; 0 removes the floor."""
 
     key: Key
     tools: str
@@ -170,7 +176,7 @@ class KeepWarm:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """No grants and no starts for the key, or for all (`None`); claims wait until their deadline."""
+    """Grant and start nothing for the key, or for all keys (`None`); claims wait until their deadline."""
 
     key: Key | None = None
 
@@ -187,14 +193,14 @@ class DrainKey:
 
 @dataclass(frozen=True, slots=True)
 class StopWarming:
-    """Keep nothing warm for the key and let its processes end, until somebody asks for it again."""
+    """Keep nothing warm for the key and let its processes end, until a caller asks for the key again."""
 
     key: Key
 
 
 @dataclass(frozen=True, slots=True)
 class LimitsChanged:
-    """Other limits from now on. What they leave no place for goes when nobody has it; no lease is cut short."""
+    """Other limits from now on. Processes over a lowered cap end when they have no leases; no lease is cut short."""
 
     limits: Limits
 
@@ -213,14 +219,14 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
-    """Forget the key's start failures: the operator mended the cause."""
+    """Forget the key's start failures: the operator has fixed their cause."""
 
     key: Key
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time passed. All that falls due by the clock alone falls due here."""
+    """Time passed. Everything that is due by the clock alone is done on a Tick."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,11 @@
-"""What went wrong outside, turned into outcomes. Rules: a failed start leaves no slot behind and its error
-reaches all who waited for it, whoever is to blame; a process that dies before it proved itself counts as a
-failed start (else a floor would restart a crashing agent for ever); a failed open costs one claim at most,
-never the process, until opens fail in a row.
+"""What went wrong outside the core, turned into outcomes.
+
+Rules:
+- A failed start leaves no slot behind, and its error reaches every claim that waited for it, even if the agent is not
+  to blame.
+- A process that dies before it proved that it works counts as a failed start. Otherwise a floor would restart a
+  crashing agent without end.
+- A failed open costs one claim at most and never the process, until opens fail several times in a row.
 """
 
 from ostler.pool.core.actions import MoveRequested
@@ -22,7 +26,7 @@ def start_failed(books: PoolState, slot: SlotRecord, phase: str, text: str, jitt
 
 
 def start_fell_short(books: PoolState, slot: SlotRecord, phase: str, text: str, jitter: float) -> None:
-    """This machine had no room for it."""
+    """A start failed because this machine had no room for it."""
     books.note(Counted.START_FAILED, slot, RetireReason.START_FAILED, f"{phase}: {text}")
     _breaker(books, slot).fall_short(books.now, books.limits, jitter, phase, text)
     waited_for = slot.stable is not None and slot.stable.waiting > 0
@@ -38,9 +42,10 @@ def _fruitless(books: PoolState, slot: SlotRecord, phase: str, text: str) -> Non
 
 
 def _refuse_alike(books: PoolState, group: tuple[str, str]) -> None:
-    """Keys without a process that start the same would have found no room either. Who waits for one is refused too:
-    there is one trial at a time, and each would wait for all before it. A start that nobody asked for refuses nobody:
-    the next one is theirs.
+    """Refuse the waiting claims of keys without a process that start the same way: they would find no room either.
+
+    One start is tried at a time, so each of them would wait for all before it. A failed start that no claim waited for
+    refuses no claim: the next start is for the claims that wait.
     """
     retry_after = books.breakers[group].claims_after - books.now
     for stable in books.stables.values():
@@ -68,7 +73,7 @@ def _breaker(books: PoolState, slot: SlotRecord) -> Breaker:
 
 
 def prove(books: PoolState, slot: SlotRecord) -> None:
-    """The process works: its fingerprint's failures are history, and a shortage from before it was up."""
+    """The process works: forget its fingerprint's failures, and a shortage from before it was ready."""
     slot.proven = True
     breaker = books.breakers.get(slot.spec.group)
     if breaker is None:
@@ -93,8 +98,8 @@ def open_failed(books: PoolState, seat: SeatRecord, text: str) -> None:
 
 
 def broken(books: PoolState, seat: SeatRecord) -> None:
-    """The seat has no tools any more. A parked one is closed, and the next one is opened after a pause, so that they do
-    not break in a circle. The holder of a leased one is told to take another.
+    """The seat has lost its tools. A parked seat is closed, and the next one is opened only after a pause, so that
+    opening and breaking do not alternate without end. The holder of a leased seat is asked to take another one.
     """
     books.note(Counted.SEAT_BROKEN, seat.slot)
     if seat.state is SeatState.PARKED:

@@ -1,15 +1,14 @@
-"""The pool's one decider. `handle(event, now)` books the event, then settles what it touched and returns what
-to do.
+"""The pool's one decider. `handle(event, now)` records the event, then settles what it touched and returns the actions.
 
 Rules:
-- An event is a fact: it is booked first and never argued with. One that names something no longer in the
-  books is stale: counted, and without any other effect. Nothing is ever acted on after it is GONE.
-- After the facts comes `settle`: let the retired go, grant what is ready, open what is missing, start what is
-  missing. It looks at the books, not at the event, so no order of events can leave a waiter beside a usable
+- An event is a fact: it is recorded first and never disputed. An event that names something no longer in the state is
+  stale: it is counted and has no other effect. Nothing acts on a slot or seat after it is GONE.
+- After the facts comes `settle`: let retired processes go, grant what is ready, open what is missing, start what is
+  missing. It looks at the state, not at the event, so no order of events can leave a claim waiting beside a usable
   seat.
-- What an event frees for others (a process place, an open, memory) settles the hungry keys too, in their
-  owners' turn.
-- Time only moves forward here, whatever the caller's clock does. No locks: nothing here can be interrupted.
+- An event that frees capacity for others (a process place, an open, memory) also settles the unserved keys, in the
+  order of their owners' turns.
+- Time only moves forward here, even if the caller's clock goes back. No locks: nothing here can be interrupted.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,17 +29,17 @@ from ostler.pool.core.values import Counted, Key, PoolCensus
 
 
 class PoolCore:
-    """The decisions of one pool."""
+    """The decisions of one pool. Only `handle` changes the state; every other method reads it."""
 
     def __init__(self, limits: Limits) -> None:
         self.books = PoolState(limits)
 
     def tools_in_use(self) -> set[str]:
-        """The tool sets that some line still stands for: the shell need not remember what others were."""
+        """The tool sets that some seat queue still uses: the runner may forget all others."""
         return {tools for stable in self.books.stables.values() for tools in stable.queues}
 
     def handle(self, event: events.CoreEvent, now: float) -> list[Action]:
-        """Book one event; the actions are for the shell to perform in this order."""
+        """Record one event and return the actions, which the runner must perform in this order."""
         books = self.books
         books.now = max(books.now, now)
         books.step += 1
@@ -76,7 +75,7 @@ class PoolCore:
         return census(self.books)
 
 
-# By the very type: events are final, and to find the way of one must cost less than to book it.
+# Dispatched by exact type: event classes are final, and the dispatch must cost less than recording the event.
 _BOOKED: Mapping[type[Any], Callable[[Any, PoolState], KeyState | None]] = {
     events.KeyRegistered: intake.key_registered,
     events.Claim: intake.claim,

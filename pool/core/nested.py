@@ -1,8 +1,8 @@
 """No self-deadlock. A turn that holds a seat may claim another one for its child.
 
-Decision: no seats are held back for children (a reserve only moves the deadlock one level down). A child's
-claim that could only be served by leases which themselves wait for children is refused at once with DEADLOCK;
-as long as one lease in its way is free to end, it waits like any other claim.
+Decision: no seats are held back for children (a reserve only moves the deadlock one level down). A child's claim that
+only leases which themselves wait for children could serve is refused at once with DEADLOCK. As long as one lease in its
+way is free to end, it waits like any other claim.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ def refuse_deadlocked(books: PoolState) -> None:
 
 
 def _in_the_way(books: PoolState, stable: KeyState) -> list[LeaseRecord]:
-    """The leases of which one must end before the key's waiter is served; none if something else will do."""
+    """The leases of which one must end before the key's claim is served; empty if something else can serve it."""
     if books.paused or stable.paused or _is_moving(stable):
         return []
     denied = denial(books, stable, background=False)
@@ -42,7 +42,7 @@ def _in_the_way(books: PoolState, stable: KeyState) -> list[LeaseRecord]:
 
 
 def _is_moving(stable: KeyState) -> bool:
-    """Whether a start, an open or a close is under way that may serve a waiter without any lease ending."""
+    """Whether a start, an open or a close is under way that may serve a claim without any lease ending."""
     return any(
         slot.state in {SlotState.STARTING, SlotState.CLOSING}
         or any(seat.state in {SeatState.OPENING, SeatState.CLOSING} for seat in slot.seats.values())

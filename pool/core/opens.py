@@ -1,7 +1,11 @@
-"""Opening seats. Rules: those who wait come first, the line whose head's owner waited longest since its last
-turn before the others; an opening seat is promised to its line, not to one claim, so whoever is next gets
-what is ready first. Opens that a provider cannot do in parallel are counted per HOME group, each until it is known
-that its agent has answered: the end of a replay, of which the agent has no more work, keeps no other seat waiting.
+"""Opening seats.
+
+Rules:
+- Waiting claims come first: the seat queue whose head's owner has waited longest since its last turn is served before
+  the others.
+- An opening seat is promised to its seat queue, not to one claim, so the first claim in order gets what is ready first.
+- Opens that a provider cannot do in parallel are counted per HOME group, each until its agent has answered. The replay
+  that follows is no work for the agent, so it keeps no other open waiting.
 """
 
 from ostler.pool.core.actions import CloseSeat, OpenSeat
@@ -12,7 +16,7 @@ from ostler.pool.core.values import Counted
 
 
 def open_seats(books: PoolState, stable: KeyState) -> None:
-    """Open what waiters need and then what the reserve lacks, as far as there is room."""
+    """Open what waiting claims need and then what the reserve lacks, as far as there is room."""
     while (line := _neediest(books, stable)) is not None:
         slot = _roomy(books, stable, fresh_only=False)
         if slot is None:
@@ -31,7 +35,7 @@ def _neediest(books: PoolState, stable: KeyState) -> SeatQueue | None:
 
 
 def _roomy(books: PoolState, stable: KeyState, *, fresh_only: bool, ahead: bool = False) -> SlotRecord | None:
-    """The process to open a seat on: the oldest with room that is not to be replaced, so that others can
+    """The process to open a seat on: the oldest with room that is not to be replaced, so that other processes can
     empty.
     """
     limit = stable.spec.traits.parallel_opens
@@ -62,7 +66,7 @@ def _open_ahead(books: PoolState, stable: KeyState, line: SeatQueue) -> None:
         return
     if line.short_since is None:
         line.short_since = books.now
-    # Counted from the first seat that went, not from the last: steady claims must not put the refill off for ever.
+    # Counted from the first missing seat, not from the latest: steady claims must not put off the refill without end.
     due = max(line.open_after, line.short_since + stable.spec.traits.refill_pause)
     if books.now < due:
         books.alarm(due)
@@ -75,7 +79,7 @@ def _open_ahead(books: PoolState, stable: KeyState, line: SeatQueue) -> None:
 
 
 def close_seat(books: PoolState, seat: SeatRecord) -> None:
-    """End a seat on a living process; where the agent cannot close, it is a leak from this moment."""
+    """End a seat on a living process. If the agent cannot close sessions, the seat is leaked from this moment."""
     books.begin_close(seat)
     books.alarm(books.now + books.limits.close_timeout)
     books.emit(CloseSeat(seat.id, seat.slot.id))
@@ -84,8 +88,8 @@ def close_seat(books: PoolState, seat: SeatRecord) -> None:
 
 
 def leak_seat(books: PoolState, seat: SeatRecord) -> None:
-    """The session lives on inside the agent, out of our reach: the seat is gone, its weight stays."""
+    """The session lives on inside the agent, out of reach of the pool: the seat is removed, its memory stays in use."""
     seat.slot.leaked += 1
-    seat.slot.unjudged = True  # here, because seats leak on many ways: one of them would forget to ask
+    seat.slot.unjudged = True  # set here because seats leak in several places, and one of them would miss it
     books.remove_seat(seat)
     books.note(Counted.SEAT_LEAKED, seat.slot)

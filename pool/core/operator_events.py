@@ -1,4 +1,6 @@
-"""The operator's verbs, the clock's Tick, and the end. Each returns the key to settle, if it is one."""
+"""The operator's orders, the clock's Tick, and the shutdown. Each function returns the key to settle, if there is
+one.
+"""
 
 from ostler.pool.core import events
 from ostler.pool.core.actions import StopSlot
@@ -42,14 +44,16 @@ def drain_key(event: events.DrainKey, books: PoolState) -> KeyState | None:
 
 
 def cool(event: events.StopWarming, books: PoolState) -> KeyState | None:
-    """Unlike a drain, which what was learned of the key's arrivals would answer with a fresh process."""
+    """Drain the key and keep nothing warm: after a plain drain the reserve would start a fresh process at once."""
     stable = books.find_stable(event.key)
     stable.cool = True
     return drain_key(events.DrainKey(event.key), books)
 
 
 def limits_changed(event: events.LimitsChanged, books: PoolState) -> KeyState | None:
-    """Checked before anything is booked. What falls due by them falls due at the Tick that is called at once."""
+    """Check the new limits before recording anything. What they make due is done on the Tick that this asks for at
+    once.
+    """
     for stable in books.stables.values():
         event.limits.check(stable.spec)
     earn(books)
@@ -100,7 +104,7 @@ def settle_all(books: PoolState) -> None:
 
 
 def shutdown(event: events.Shutdown, books: PoolState) -> KeyState | None:  # noqa: ARG001  # one signature for all events
-    """Every waiter refused, every process stopped; said twice, it is said hard to what still lives."""
+    """Refuse every waiting claim and stop every process. A second Shutdown repeats the stop as a hard one."""
     again, books.closed = books.closed, True
     for waiting in list(books.claims.values()):
         refuse(books, waiting, RefusalKind.CLOSED)

@@ -1,9 +1,10 @@
 """The one outcome of every claim: granted or refused, never both, never neither.
 
-Rules: granting and recording are one step. Only READY, unshunned processes are granted. The warmth on a grant
-is judged by what happened between claim and grant, by steps and not by the clock: a seat that was parked
-before the claim is a hit, and a process that became ready after it makes the claim cold, however warm the
-pool looked.
+Rules:
+- Granting and recording are one step. Only READY processes that are not shunned are granted.
+- The warmth on a grant is judged by what happened between claim and grant, by steps and not by the clock. A seat that
+  was parked before the claim is a hit; a process that became ready after it makes the claim cold, however warm the pool
+  looked.
 """
 
 from ostler.pool.core.actions import Grant, Refuse
@@ -14,7 +15,7 @@ from ostler.pool.core.values import MissReason, RefusalKind, SlotState, Warmth
 
 
 def serve(books: PoolState, stable: KeyState) -> None:
-    """Hand out what is ready to those who wait for it."""
+    """Grant what is ready to the claims that wait for it."""
     shared = shared_slot(stable) if stable.transports.count else None
     while shared is not None and (waiting := stable.transports.head()) is not None:
         grant(books, waiting, stable.transports, shared, None)
@@ -62,7 +63,7 @@ def refuse(
     text: str = "",
     retry_after: float | None = None,
 ) -> None:
-    """End a waiting claim with an error that answers its own ticket."""
+    """End a waiting claim with an error that names its cause."""
     books.dequeue(waiting, books.ring_of(waiting))
     if retry_after is None and kind is RefusalKind.SATURATED:
         retry_after = patience(books)
@@ -73,12 +74,12 @@ def refuse(
 
 
 def patience(books: PoolState) -> float:
-    """When the next lease is likely to end: the mean time a lease is held, shared by those that are held."""
+    """When the next lease is likely to end: the mean time for which a lease is held, divided by the leases now held."""
     return min(60.0, max(0.1, books.hold_seconds / max(1, len(books.leases))))
 
 
 def why_missed(books: PoolState, stable: KeyState, waiting: Waiting) -> MissReason:
-    """Why the claim cannot be served by a parked seat, judged when it arrives."""
+    """Why a parked seat cannot serve the claim, judged on arrival."""
     if waiting.tools is None:
         return MissReason.TRANSPORT
     if books.paused or stable.paused:

@@ -1,4 +1,4 @@
-"""Events of the world: what processes and seats did. Each books its fact and returns the key to settle."""
+"""Events from outside: what processes and seats did. Each function records its event and returns the key to settle."""
 
 from ostler.pool.core import events
 from ostler.pool.core.budget import shed
@@ -49,7 +49,7 @@ def slot_spent(event: events.SlotSpent, books: PoolState) -> KeyState | None:
 
 
 def slot_gone(event: events.SlotGone, books: PoolState) -> KeyState | None:
-    """The tree is reaped. Of a process that nobody saw dying this is also the news of its death."""
+    """The process tree is reaped. For a process whose death was not reported before, this event reports it too."""
     slot = books.find_slot(event.slot, *SlotState)
     if slot.state is not SlotState.CLOSING:
         _death(books, slot, "gone without a word")

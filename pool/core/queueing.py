@@ -1,5 +1,7 @@
-"""Who is next. Rules: round-robin by owner, first come first served within an owner, and an owner that comes
-back joins at the end (else leaving and returning would be the way to the front).
+"""Which claim is next.
+
+Rules: round-robin by owner, first come first served within an owner. An owner that returns joins at the end (else
+leaving and returning would be the way to the front).
 """
 
 from collections import OrderedDict
@@ -26,7 +28,7 @@ class Waiting:
 
 @dataclass(slots=True, eq=False)
 class FairQueue:
-    """The claims that any one seat of a line would satisfy."""
+    """The claims that any one seat of a seat queue would satisfy."""
 
     owners: OrderedDict[Owner, OrderedDict[ClaimId, Waiting]] = field(default_factory=OrderedDict)
     count: int = 0
@@ -48,7 +50,7 @@ class FairQueue:
         return None
 
     def served(self, owner: Owner) -> None:
-        """The owner had its turn: the others come first now."""
+        """The owner had its turn: move it behind the others."""
         if owner in self.owners:
             self.owners.move_to_end(owner)
 
@@ -59,7 +61,7 @@ class FairQueue:
 
 @dataclass(slots=True, eq=False)
 class OwnerTurns:
-    """When each waiting owner last had its turn, over all keys: it decides where lines and keys compete."""
+    """When each waiting owner last had its turn, over all keys. It decides between seat queues and between keys."""
 
     serial: int = 0
     last: dict[Owner, int] = field(default_factory=dict)
@@ -80,5 +82,5 @@ class OwnerTurns:
         self.last[owner] = self.serial
 
     def of(self, waiting: Waiting | None) -> int:
-        """The rank of a head claim; lines without waiters come last."""
+        """The rank of a head claim, lowest first; a queue without claims comes last."""
         return self.serial + 1 if waiting is None else self.last[waiting.owner]

@@ -1,6 +1,6 @@
 """Why a key is kept as warm as it is: the numbers behind every target, and what holds a start back.
 
-Rules: looks only. A look changes no decision, sets no alarm and takes no token, so an operator may look at any time.
+Rules: read-only. Asking changes no decision, sets no alarm and takes no token, so an operator may ask at any time.
 """
 
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from ostler.pool.core.values import Key
 
 
 class TargetReason(Enum):
-    """What decided a target."""
+    """What decided the target of a seat queue."""
 
     QUIET = "quiet"
-    """Nobody comes often enough, and no floor is set."""
+    """Claims are too rare to keep a seat for, and no floor is set."""
     STEADY = "steady"
     BURST = "burst"
     FLOOR = "floor"
     HINT = "hint"
     MOST = "most"
-    """More was wanted than the rule allows."""
+    """More was wanted than the reserve rule allows."""
 
 
 class Hold(Enum):
-    """What keeps more from being started now."""
+    """What prevents another start now."""
 
     POOL_PAUSED = "pool_paused"
     KEY_PAUSED = "key_paused"
@@ -38,14 +38,14 @@ class Hold(Enum):
     STARTING = "starting"
     PROVIDER_STARTING = "provider_starting"
     FIRST_START = "first_start"
-    """The first process on a HOME comes up, and its provider starts that one alone."""
+    """The first process on a HOME is starting, and its provider starts that one alone."""
     FIRST_ANSWER = "first_answer"
-    """Somebody waits for one: what nobody waits for makes way."""
+    """Starts ahead are deferred for a claim that waits for a start, an open or a first answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeatQueueReasons:
-    """One tool set of a key. `arrivals_per_minute`, and `expected` arrivals within `refill_seconds`."""
+    """One tool set of a key. `expected` is the number of arrivals within `refill_seconds`."""
 
     tools: str
     target: int
@@ -65,7 +65,7 @@ class SeatQueueReasons:
 
 @dataclass(frozen=True, slots=True)
 class KeyReasons:
-    """A key."""
+    """One key: its processes, its claims, and what holds starts back."""
 
     processes: int
     processes_wanted: int
@@ -78,7 +78,7 @@ class KeyReasons:
 
 
 def reasons(books: PoolState, key: Key) -> KeyReasons | None:
-    """All that can be said now; None of a key that the books do not hold."""
+    """The reasons as of now; None if the pool does not know the key."""
     stable = books.stables.get(key)
     if stable is None:
         return None
@@ -148,7 +148,9 @@ def _holds(books: PoolState, stable: KeyState) -> list[Hold]:
 
 
 def _makes_way(books: PoolState, stable: KeyState) -> bool:
-    """When it was last asked, and it would be asked again: not while it is paused, nor while somebody waits for it."""
+    """Whether the last attempt was deferred and another would be too: not while paused, nor while claims need a
+    start.
+    """
     if books.paused or stable.paused or demand(stable) > supply(stable):
         return False
     return processes_wanted(books, stable) > processes_up(stable) and is_deferred_now(books, stable)

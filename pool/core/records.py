@@ -1,7 +1,7 @@
-"""What the pool's books are made of: a record for each process, seat, lease, tool set and key.
+"""The records of the pool state: one each for a process, seat, lease, tool set and key.
 
-Rules: records know their own limits and nothing of each other's indexes; every move that touches more than one of them
-is made by the books.
+Rules: a record knows its own limits and nothing of another record's indexes. Every move that touches more than one
+record is made by `PoolState`.
 """
 
 import math
@@ -28,8 +28,11 @@ from ostler.pool.core.values import (
 
 @dataclass(slots=True, eq=False)
 class SlotRecord:
-    """One agent process. `shunned`: no new seats, it keeps those it has; `retire`: why it is replaced; `unjudged`:
-    seats leaked since it was last asked whether they are enough; `heard`: it has answered somebody."""
+    """One agent process.
+
+    `shunned`: gets no new seats, keeps those with a lease; `retire`: why it is being replaced; `unjudged`: seats leaked
+    since the last check whether they are too many; `has_answered`: it has answered a prompt.
+    """
 
     id: SlotId
     home: Key
@@ -82,19 +85,19 @@ class SlotRecord:
 
     @property
     def untouched(self) -> bool:
-        """No session has ever been on it, and it is there to stay."""
+        """No lease has ever been on it, and it is not going away."""
         fresh = self.state is SlotState.STARTING or self.state is SlotState.READY
         return fresh and not self.ever_leased and self.retire is None and not self.shunned
 
     @property
     def idle(self) -> bool:
-        """Nobody has it and nobody was promised it: an opening seat is a promise."""
+        """It has no lease and owes no open: an opening seat is a promise."""
         return not self.leases and not self.opening
 
 
 @dataclass(slots=True, eq=False)
 class SeatRecord:
-    """One agent-side session."""
+    """One agent-side session, from its open to its close."""
 
     id: SeatId
     stable: "KeyState"
@@ -104,7 +107,7 @@ class SeatRecord:
     since: float
     state: SeatState = SeatState.OPENING
     asked: bool = True
-    """It counts against those that may be opened at once."""
+    """It counts against the opens that may run in parallel."""
     parked_step: int = -1
     lease: LeaseId | None = None
 
@@ -129,7 +132,7 @@ class LeaseRecord:
 
 @dataclass(slots=True, eq=False)
 class SeatQueue:
-    """One key and tool set: those who wait, the seats opened ahead, and what was learned of its arrivals."""
+    """One key and tool set: its waiting claims, the seats opened ahead, and what was learned of its arrivals."""
 
     tools: str
     arrivals: Arrivals
@@ -145,9 +148,9 @@ class SeatQueue:
 
 @dataclass(slots=True, eq=False)
 class KeyState:
-    """One key: its processes, its lines, and those who wait for its shared transport.
+    """One key: its processes, its seat queues, and the claims for its shared transport.
 
-    `cool`: nothing is kept warm, whatever was learned or configured, until somebody asks for the key.
+    `cool`: nothing is kept warm, not even what was learned or configured, until a caller asks for the key again.
     """
 
     key: Key
@@ -161,7 +164,7 @@ class KeyState:
     open_seconds: float = 0.25
     start_seconds: float = 0.0
     came_up: bool = False
-    """Whether a process of it was ever ready: until then the key may be no more than a name that a client made up."""
+    """Whether any process of the key was ever ready: until then the key may be a name that a client made up."""
     answer_seconds: float = 0.0
     start_bytes: int = 0
     ceiling_off: bool = False
@@ -179,13 +182,13 @@ class KeyState:
 
     @property
     def floor(self) -> int:
-        """The processes that hold the seats somebody ordered to be kept parked."""
+        """The number of processes that hold the seats which an operator or the configuration keeps parked."""
         seats = 0 if self.cool else sum(line.floor for line in self.queues.values())
         return math.ceil(seats / self.spec.traits.seats_per_process)
 
     @property
     def spares(self) -> int:
-        """The processes that nobody has yet which the key asks to be there."""
+        """The number of unassigned processes that the key asks for."""
         return 0 if self.cool else self.spec.spares
 
     def rings(self) -> list[FairQueue]:
@@ -193,5 +196,5 @@ class KeyState:
 
 
 def open_group(slot: SlotRecord) -> str | SlotId:
-    """Opens compete per HOME group where the provider names one, else per process."""
+    """The group in which opens compete: the HOME group where the provider names one, else the process."""
     return slot.spec.traits.open_group or slot.id

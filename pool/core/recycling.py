@@ -1,13 +1,13 @@
 """Replacement before retirement.
 
 Rules:
-- A process is retired for its age, the seats it served or leaked, growth by more than a fresh one weighs, silence
-  while others answer, slow or failing opens, another fingerprint, or by the operator. Retired is a mark, not
-  an end: it serves on until a fresh one is READY, unless it must not (`SHUNNING`).
-- The old one drains when a fresh one is up, when nobody needs a successor, or when a cap leaves no place
+- A process is retired for its age, the seats it served or leaked, growth by more than a fresh one uses, silence while
+  others answer, slow or failing opens, another fingerprint, or by the operator. Retired is a mark, not an end: the
+  process keeps serving until a fresh one is READY, unless it must not (`SHUNNING`).
+- The retired process drains when a fresh one is READY, when no successor is needed, or when a cap leaves no place
   beside it: at the cap the order is drain first, then start.
-- A fresh process above the memory ceiling proves the ceiling wrong: it is switched off for the key and said
-  so once.
+- A fresh process above the memory ceiling proves the ceiling wrong: the ceiling is switched off for the key, and this
+  is reported once.
 """
 
 from ostler.pool.core.draining import begin_drain, shun, stop
@@ -28,7 +28,7 @@ SHUNNING = frozenset(
 
 
 def retire(books: PoolState, slot: SlotRecord, cause: RetireReason) -> None:
-    """Mark a READY process for replacement; the first cause stays."""
+    """Mark a READY process for replacement; the first cause is kept."""
     if slot.state is not SlotState.READY or slot.retire is not None:
         return
     if slot.stable is None:
@@ -41,7 +41,7 @@ def retire(books: PoolState, slot: SlotRecord, cause: RetireReason) -> None:
 
 
 def spend(books: PoolState, slot: SlotRecord) -> None:
-    """It has ended with its session. No successor is waited for: a process that is dead serves nobody meanwhile."""
+    """The process ended with its session. It waits for no successor: a dead process serves no claims meanwhile."""
     if slot.retire is None:
         slot.retire = RetireReason.USED_UP
         books.note(Counted.RETIRED, slot, slot.retire)
@@ -49,7 +49,7 @@ def spend(books: PoolState, slot: SlotRecord) -> None:
 
 
 def judge_seats(books: PoolState, slot: SlotRecord) -> None:
-    """After a seat ended: has the process served or leaked enough?"""
+    """Called after a seat ended: retire the process if it has served or leaked enough seats."""
     traits = slot.spec.traits
     if (traits.sharing is CoreSharing.NONE and slot.opened and not slot.seats) or (
         traits.sharing is CoreSharing.PER_CWD and slot.leaked
@@ -71,10 +71,11 @@ def judge_age(books: PoolState, slot: SlotRecord) -> None:
 
 
 def judge_memory(books: PoolState, slot: SlotRecord, stable: KeyState, own: int, sessions: int) -> None:
-    """After a measure: has the process outgrown itself, or the ceiling?
+    """Called after a measurement: retire the process if it has outgrown itself or the ceiling.
 
-    Growth is told by its own memory, for its share of what it has in common doubles when a neighbour ends; and held
-    against what all of it weighed, for of a native program its own is little at first and doubles with a few sessions.
+    Growth is judged by the process's own memory, because its share of common memory doubles when a neighbour ends. The
+    allowed growth is a part of what all of it used when fresh, because a native program's own memory is small at first
+    and doubles with a few sessions.
     """
     limits = books.limits
     ceiling = limits.memory_ceiling
@@ -95,8 +96,9 @@ def judge_memory(books: PoolState, slot: SlotRecord, stable: KeyState, own: int,
 
 
 def judge_open(books: PoolState, slot: SlotRecord) -> None:
-    """An open takes long. Once that is the process's fault; when its successor is as slow it is the machine's, and one
-    start after the other makes the machine slower still."""
+    """Called when an open takes long. The first time the process is retired for it. If its successor is as slow soon
+    after, the machine is the cause, and one start after another would slow the machine further.
+    """
     stable = slot.stable
     if slot.retire is not None or stable is None:
         return
@@ -109,7 +111,9 @@ def judge_open(books: PoolState, slot: SlotRecord) -> None:
 
 
 def judge_silence(books: PoolState, slot: SlotRecord) -> None:
-    """After a missed probe: silent while others answer, or silent for twice as long when it is alone."""
+    """Called after a missed probe: retire a process that is silent while others answer. If no other answers, it is
+    given twice as many probes.
+    """
     others = [
         other
         for other in books.slots.values()
@@ -121,7 +125,7 @@ def judge_silence(books: PoolState, slot: SlotRecord) -> None:
 
 
 def replace_retired(books: PoolState, stable: KeyState) -> None:
-    """Let the retired drain whose successor is there, not needed, or without a place beside them."""
+    """Drain each retired process whose successor is ready, not needed, or cannot start beside it."""
     retired = []
     for slot in stable.slots.values():
         if slot.unjudged:

@@ -1,9 +1,11 @@
-"""What is kept warm for claims that have not come yet: parked seats per line, processes per key.
+"""What is kept warm for claims that have not come yet: parked seats per seat queue, processes per key.
 
-Rules: the target is what was learned of the line's arrivals, at least its floor, one while a hint lasts, and
-at most the rule's `most`. Nothing is opened ahead beyond the memory budget. A parked seat too many is closed
-only where the agent can close it: elsewhere closing frees nothing and leaks a session. Retired processes
-carry no reserve.
+Rules:
+- The target is what was learned of the queue's arrivals, at least its floor, one while a hint lasts, and at most the
+  rule's `most`.
+- Nothing is opened ahead beyond the memory budget.
+- A surplus parked seat is closed only if the agent can close it: otherwise closing frees nothing and leaks a session.
+- Retired processes carry no reserve.
 """
 
 import math
@@ -13,7 +15,7 @@ from ostler.pool.core.values import SlotState
 
 
 def target(books: PoolState, stable: KeyState, line: SeatQueue) -> int:
-    """Seats to keep parked on this line now."""
+    """Seats to keep parked in this seat queue now."""
     if stable.cool:
         return 0
     wanted = line.arrivals.target(books.now, refill_seconds(stable)) or (1 if books.now < line.hint_until else 0)
@@ -21,7 +23,7 @@ def target(books: PoolState, stable: KeyState, line: SeatQueue) -> int:
 
 
 def deficit(books: PoolState, stable: KeyState, line: SeatQueue) -> int:
-    """Seats to open ahead: what waiters will take of those being opened is not ours."""
+    """Seats to open ahead. Opening seats that waiting claims will take do not count as reserve."""
     ahead = max(0, line.opening - line.ring.count)
     return target(books, stable, line) - parked_to_stay(line) - ahead
 
@@ -32,8 +34,8 @@ def parked_to_stay(line: SeatQueue) -> int:
 
 
 def refill_seconds(stable: KeyState) -> float:
-    """How long a new seat takes: as measured, with the pause before it; where a seat needs a process of its own, with
-    the start, and with the first answer that the start gives way to.
+    """How long a new seat takes: the measured open with the pause before it. Where a seat needs its own process, add
+    the start, and the first answer for which that start is deferred.
     """
     traits = stable.spec.traits
     opened = traits.refill_pause + stable.open_seconds
@@ -43,7 +45,7 @@ def refill_seconds(stable: KeyState) -> float:
 
 
 def processes_wanted(books: PoolState, stable: KeyState) -> int:
-    """How many unretired processes the key should have while nobody waits."""
+    """How many unretired processes the key should have while no claims wait."""
     if stable.cool:
         return 0
     now = books.now
@@ -68,6 +70,6 @@ def key_cap(books: PoolState, stable: KeyState) -> int:
 
 
 def is_tight(books: PoolState, more: int) -> bool:
-    """Whether this much more would exceed the memory budget."""
+    """Whether this many bytes more would exceed the memory budget."""
     budget = books.limits.memory_budget
     return budget is not None and books.charged + more > budget

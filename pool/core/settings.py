@@ -1,6 +1,7 @@
-"""The pool's limits. Rules: a cap of zero or less is refused (it never means unlimited), and no limit may be
-shorter than the start-up it has to outlast: a time-to-live below the cold start kills every process before it
-serves.
+"""The pool's limits.
+
+Rules: a cap of zero or less is refused (it never means unlimited). No limit may be shorter than the start-up it has to
+outlast: a time-to-live below the cold start kills every process before it serves.
 """
 
 from dataclasses import dataclass, field, fields

@@ -1,4 +1,4 @@
-"""Bring one key, or all that are short, to rest. Level-triggered: it asks what is, not what happened."""
+"""Settle one key, or all unserved keys. Level-triggered: it looks at the current state, not at what happened."""
 
 from ostler.pool.core.opens import open_seats
 from ostler.pool.core.outcomes import serve
@@ -8,7 +8,9 @@ from ostler.pool.core.state import KeyState, PoolState
 
 
 def settle(books: PoolState, stable: KeyState) -> None:
-    """Retired processes go first, so that what follows is decided on those that stay."""
+    """Replace, grant, open, start. Retired processes go first, so that the rest is decided on the processes that
+    stay.
+    """
     replace_retired(books, stable)
     if books.paused or stable.paused:
         return
@@ -22,7 +24,9 @@ def settle(books: PoolState, stable: KeyState) -> None:
 
 
 def settle_fairly(books: PoolState, touched: KeyState | None) -> None:
-    """Settle the key that the event touched, with all the hungry ones when something became free for them."""
+    """Settle the key that the event touched; if capacity was freed, all unserved keys with it, in their owners'
+    order.
+    """
     if touched is not None:
         if books.capacity_changed:
             books.unserved_keys[touched.key] = touched

@@ -1,15 +1,14 @@
-"""How many seats to keep parked, learned from arrivals. Pure arithmetic over times that are handed in.
+"""How many seats to keep parked, learned from arrivals. Pure arithmetic over times that are passed in.
 
 Rules:
-- A reserve only has to last until it is refilled, so it is sized by the arrivals of one *refill* (the
-  measured time to open a seat, plus a start where a seat needs its own process), not by how long turns last.
-- The smallest n such that n or more further arrivals within one refill are rarer than `miss_chance`
-  (Poisson).
-- Bursts are no Poisson stream: the most arrivals ever seen within one refill are remembered with a slow
-  decay, and count only while a burst goes on. So silence is cheap, and the first arrival after it calls the
-  whole crowd's seats.
+- A reserve only has to last until it is refilled, so it is sized by the arrivals of one *refill* (the measured time to
+  open a seat, plus a start where a seat needs its own process), not by how long turns last.
+- The steady target is the smallest n such that n or more further arrivals within one refill are rarer than
+  `miss_chance` (Poisson).
+- Bursts are not Poisson: the most arrivals ever seen within one refill are remembered with a slow decay, and count only
+  while a burst goes on. So silence costs little, and the first arrival after it orders the seats of the whole burst.
 - The silence since the last arrival is evidence too: no rate above one arrival per that silence is believed.
-- Everything decays: a line without traffic ends at zero and its floor is what is left.
+- Everything decays: a seat queue without traffic ends at zero, and only its floor remains.
 """
 
 import math
@@ -18,16 +17,15 @@ from dataclasses import dataclass, field
 
 from ostler.pool.core.values import SettingsError
 
-# Seconds for which a target stands unless there is an arrival: all that could change it is much slower.
+# Seconds for which a target is reused unless a claim arrives: everything else that could change it is much slower.
 JUDGED_FOR = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class ReserveRule:
-    """`most` seats at any time; half-lives and holds in seconds.
+    """How the reserve is sized. `most` seats at any time; half-lives and holds in seconds.
 
-    `keep_seconds`: recurring means at least one arrival is expected within so long; less is not worth a
-    parked seat.
+    `keep_seconds`: arrivals recur if at least one is expected within this time; fewer are not worth a parked seat.
     """
 
     most: int = 16
@@ -51,9 +49,9 @@ class ReserveEstimate:
     expected: float = 0.0
     """Arrivals within one refill."""
     steady: int = 0
-    """Seats for these, at the chance of a miss that the rule allows."""
+    """Seats for these arrivals, at the chance of a miss that the rule allows."""
     burst: int = 0
-    """Seats for the crowd that is remembered, while it may still be coming."""
+    """Seats for the remembered burst, while it may still be going on."""
     wanted: int = 0
 
 
@@ -71,7 +69,7 @@ class Arrivals:
     wanted: int = 0
 
     def record(self, now: float, refill: float) -> None:
-        """One arrival; `refill` is how long a new seat takes at present."""
+        """Record one arrival; `refill` is how long a new seat takes at present."""
         if self.mass == 0.0:
             self.first = now
         else:
@@ -86,12 +84,12 @@ class Arrivals:
         self.judged_at = -math.inf
 
     def follow(self, rule: ReserveRule) -> None:
-        """Judge by another rule from now on; what was seen stays seen."""
+        """Judge by another rule from now on; recorded arrivals are kept."""
         self.rule = rule
         self.judged_at = -math.inf
 
     def rate(self, now: float) -> float:
-        """Arrivals per second, corrected for a short history (else a new line looks idle for its first
+        """Arrivals per second, corrected for a short history (else a new seat queue looks idle for its first
         minutes).
         """
         if self.mass == 0.0:
@@ -106,7 +104,7 @@ class Arrivals:
         return self.target(now, refill) > 0
 
     def target(self, now: float, refill: float) -> int:
-        """Seats to keep parked now."""
+        """Seats to keep parked now; reused for `JUDGED_FOR` seconds unless a claim arrives."""
         if now - self.judged_at >= JUDGED_FOR:
             self.judged_at, self.wanted = now, self._judge(now, refill)
         return self.wanted
@@ -115,7 +113,7 @@ class Arrivals:
         return self.judgement(now, refill).wanted
 
     def judgement(self, now: float, refill: float) -> "ReserveEstimate":
-        """The target with everything it was made from, for whoever asks why."""
+        """The target with the numbers it was computed from, for an operator who asks why."""
         rate = self.rate(now)
         if rate * self.rule.keep_seconds < 1.0:
             return ReserveEstimate(rate)

@@ -1,17 +1,15 @@
-"""Starting processes: what is missing, whether it may start, and what happens to those who wait when it may
-not.
+"""Starting processes: what is missing, whether it may start, and what happens to waiting claims when it may not.
 
 Rules:
-- Waiters share a start: another one begins only when more seats are asked for than are free or on their way.
-- Reserved, live and dying processes all count against the caps, a process until its whole tree is reaped.
-- Starts are bounded in number (globally, per provider) and in rate (a token bucket): no storm after a mass
-  death.
-- Where first starts on a HOME get in each other's way, the second is ordered when the first is up, or gone: in a queue
-  of the shell it would use up its time to start, and fail though nobody had tried it.
-- While a fingerprint fails, one start of it at a time; its waiters fail fast when nothing else can serve
-  them.
-- What nobody waits for makes way for a first answer (see `courtesy`).
-- Real demand may take the place of what is idle, least recently used first; a reserve never may.
+- Claims share a start: another one begins only when more seats are wanted than are free or on their way.
+- Reserved, live and dying processes all count against the caps, each until its whole tree is reaped.
+- Starts are bounded in number (over all, per provider) and in rate (a token bucket): no storm after many processes died
+  at once.
+- Where first starts on a HOME get in each other's way, the second is ordered when the first is ready or gone. In a
+  queue of the runner it would use up its start timeout, and fail without having been tried.
+- While a fingerprint fails, it is started one at a time; its claims fail fast when nothing else can serve them.
+- Starts ahead are deferred for a first answer (see `deferral`).
+- A waiting claim may take the place of an idle process, least recently used first; a reserve never may.
 """
 
 from enum import Enum
@@ -42,7 +40,7 @@ CAPS = frozenset({Denial.KEY_CAP, Denial.POOL_CAP, Denial.MEMORY})
 
 
 def demand(stable: KeyState) -> int:
-    """Seats (or one transport) that waiters need beyond those being opened."""
+    """Seats (or one transport) that claims need beyond those being opened."""
     seats = 0
     for line in stable.queues.values():
         if line.ring.count > line.opening:
@@ -51,7 +49,7 @@ def demand(stable: KeyState) -> int:
 
 
 def can_serve_soon(stable: KeyState) -> bool:
-    """Whether a process of the key lives (or comes) that may yet serve its waiters."""
+    """Whether a process of the key is ready or starting that may yet serve its claims."""
     for slot in stable.slots.values():
         if slot.state is SlotState.STARTING or (slot.state is SlotState.READY and not slot.shunned):
             return True
@@ -59,7 +57,7 @@ def can_serve_soon(stable: KeyState) -> bool:
 
 
 def supply(stable: KeyState) -> int:
-    """Seats free now or on their way with a start."""
+    """Seats free now, or on their way with a start."""
     seats = 0
     for slot in stable.slots.values():
         seats += slot.capacity if slot.state is SlotState.STARTING else slot.room
@@ -67,8 +65,9 @@ def supply(stable: KeyState) -> int:
 
 
 def take_from_reserve(books: PoolState, stable: KeyState) -> bool:
-    """Give the key one process of its reserve if its waiters need one: best one with a seat parked for them, worst one
-    that still starts. True if it got one."""
+    """Move one process from the key's reserve to the key if its claims need one, and return whether it did. Best is a
+    process with a parked seat of the wanted tools, last one that is still starting.
+    """
     reserve = None if stable.spec.reserve is None else books.stables.get(stable.spec.reserve)
     if reserve is None or not reserve.slots or demand(stable) <= supply(stable):
         return False
@@ -92,7 +91,7 @@ USELESS = 4
 
 
 def _readiness(slot: SlotRecord, wanted: set[str]) -> int:
-    """How soon an untouched process has a seat of the wanted tools; the smaller the sooner."""
+    """How soon an untouched process has a seat with the wanted tools; smaller is sooner."""
     states = {seat.state for seat in slot.seats.values() if seat.line.tools in wanted}
     if SeatState.PARKED in states:
         return 0
@@ -104,7 +103,7 @@ def _readiness(slot: SlotRecord, wanted: set[str]) -> int:
 
 
 def adopt_spares(books: PoolState, stable: KeyState) -> bool:
-    """Give the key the spares it needs, a ready one before one that still starts. True if it got any."""
+    """Give the key the spares it needs, ready ones before starting ones. True if it got any."""
     adopted = False
     while books.spares and (slot := _fitting_spare(books, stable)) is not None:
         books.adopt(slot, stable)
@@ -127,7 +126,7 @@ def _fitting_spare(books: PoolState, stable: KeyState) -> SlotRecord | None:
 
 
 def start_missing(books: PoolState, stable: KeyState) -> None:
-    """Start what waiters need; with nobody waiting, what is to be kept warm."""
+    """Start what waiting claims need; if they lack nothing, start what is to be kept warm."""
     short = demand(stable) - supply(stable)
     while short > 0:
         denied = denial(books, stable, background=False)
@@ -148,7 +147,7 @@ def start_missing(books: PoolState, stable: KeyState) -> None:
 
 
 def processes_up(stable: KeyState) -> int:
-    """Processes that can carry the key on: starting or ready, and not to be replaced."""
+    """Processes that can serve the key from now on: starting or ready, and not to be replaced."""
     up = 0
     for slot in stable.slots.values():
         if slot.retire is None and (slot.state is SlotState.STARTING or slot.state is SlotState.READY):
@@ -157,7 +156,7 @@ def processes_up(stable: KeyState) -> int:
 
 
 def start(books: PoolState, spec: KeySpec, stable: KeyState, owner: KeyState | None) -> SlotRecord:
-    """Reserve the slot and order its start. Without an owner it is a spare."""
+    """Reserve the slot and order its start. Without an owner the process is a spare."""
     if owner is not None:
         for ring in stable.rings():
             if (head := ring.head()) is not None:
@@ -186,7 +185,7 @@ def ensure_spares(books: PoolState) -> None:
 
 
 def denial(books: PoolState, stable: KeyState, *, background: bool, spare: bool = False) -> Denial | None:
-    """Why no process may be started now for the key, or a spare like its own."""
+    """Why no process may be started now for the key, or no spare like its own."""
     if (failing := _failing(books, stable.spec, background=background)) is not None:
         return failing
     if not spare and len(stable.slots) >= key_cap(books, stable):
@@ -224,7 +223,7 @@ def _throttled(books: PoolState, spec: KeySpec) -> Denial | None:
 
 
 def provider_is_starting(books: PoolState, spec: KeySpec) -> bool:
-    """Whether as many of its processes start as may at once. A look: nothing is booked."""
+    """Whether the provider has as many starts under way as it may. Read-only: records nothing."""
     alike = sum(
         slot.state is SlotState.STARTING and slot.spec.provider == spec.provider for slot in books.slots.values()
     )
@@ -232,24 +231,26 @@ def provider_is_starting(books: PoolState, spec: KeySpec) -> bool:
 
 
 def first_is_on_its_way(books: PoolState, traits: Traits) -> bool:
-    """Also while one that failed is being ended: it may hold what all of them make. A look: nothing is booked."""
+    """Whether the first start in this HOME group is unfinished, a failed one that is still being ended included: it may
+    hold what every first start creates. Read-only: records nothing.
+    """
     if not traits.first_start_alone or traits.open_group in books.settled_groups:
         return False
     return any(slot.spec.traits.open_group == traits.open_group for slot in books.slots.values() if slot.ready_step < 0)
 
 
 def earn(books: PoolState) -> None:
-    """Fill the bucket of starts up to now."""
+    """Fill the token bucket of starts up to now."""
     books.tokens, books.tokens_at = books.tokens_now, books.now
 
 
 def _expected(stable: KeyState) -> int:
-    """What a process weighs when it is up: as measured on the last one, else as declared."""
+    """The memory a ready process needs: as measured on the last one, else as declared."""
     return stable.start_bytes or stable.spec.traits.start_bytes
 
 
 def _starve(books: PoolState, stable: KeyState, denied: Denial, short: int) -> None:
-    """Waiters stay short of seats: make room where a cap is the reason, fail fast where waiting is vain."""
+    """Claims stay short of seats: make room where a cap is the reason, refuse at once where waiting cannot help."""
     books.unserved_keys[stable.key] = stable
     if denied in CAPS:
         made = make_room(books, stable, short, elsewhere=denied is not Denial.KEY_CAP)
@@ -264,7 +265,7 @@ def _starve(books: PoolState, stable: KeyState, denied: Denial, short: int) -> N
 
 
 def all_waiting(stable: KeyState) -> list[Waiting]:
-    """A copy: whom one looks at may be refused."""
+    """The waiting claims of the key, as a copy: the caller may refuse them while it iterates."""
     return [waiting for ring in stable.rings() for waiting in ring]
 
 
@@ -274,7 +275,7 @@ def refuse_all(books: PoolState, stable: KeyState, kind: RefusalKind, *, phase: 
 
 
 def refuse_unserved(books: PoolState, stable: KeyState, phase: str, text: str) -> None:
-    """A start failed: those whom nothing else on its way can serve get its error, the oldest first."""
+    """A start failed: refuse the claims that nothing else on its way can serve, the oldest first, with its error."""
     short = demand(stable) - supply(stable)
     if short <= 0:
         return

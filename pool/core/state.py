@@ -1,8 +1,10 @@
-"""The pool's books: every record and index, and the few moves that keep them consistent with each other.
+"""The pool state: every record and index, and the few moves that keep them consistent with each other.
 
-Rules: only this file adds to or takes from an index, so no two of them can disagree. Ids come from counters
-and are never used twice. Every decision is written here before its action is returned: there is nothing to
-undo. Whoever decides has the records from here too, with what may be done to them.
+Rules:
+- Only this file adds to or removes from an index, so no two indexes can disagree.
+- Ids come from one counter and are never used twice.
+- Every decision is recorded here before its action is returned: there is nothing to undo.
+- The deciding modules import the record types from here as well, together with the moves.
 """
 
 from dataclasses import dataclass, field
@@ -29,8 +31,8 @@ from ostler.pool.core.values import (
 __all__ = ["KeyState", "LeaseRecord", "PoolState", "SeatQueue", "SeatRecord", "SlotRecord", "StaleEvent", "open_group"]
 
 
-class StaleEvent(Exception):  # not an error: it is how a look into the books says "not there"
-    """The event names something that is not in the books (any more). Raised before anything is booked."""
+class StaleEvent(Exception):  # not an error: a lookup uses it to say "not there"
+    """The event names something that is not, or no longer, in the state. Raised before anything is recorded."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +54,7 @@ class PoolState:
     spares: dict[SlotId, SlotRecord] = field(default_factory=dict)
     first_answer_pending: dict[SlotId, float] = field(default_factory=dict)
     settled_groups: set[str | None] = field(default_factory=set)
-    """The HOME groups in which a process has come up."""
+    """The HOME groups in which a process has become ready."""
     breakers: dict[tuple[str, str], Breaker] = field(default_factory=dict)
     turns: OwnerTurns = field(default_factory=OwnerTurns)
     unserved_keys: dict[Key, KeyState] = field(default_factory=dict)
@@ -60,7 +62,7 @@ class PoolState:
     paused: bool = False
     closed: bool = False
     calm_at: float = float("-inf")
-    """When there was last nobody to give way to."""
+    """When the pool was last calm: no start or open for a waiting claim, and no first answer pending."""
     starting: int = 0
     charged: int = 0
     tokens: float = 0.0
@@ -76,7 +78,7 @@ class PoolState:
 
     @property
     def tokens_now(self) -> float:
-        """The bucket of starts as full as it is now, at the present rate."""
+        """The tokens for starts that the bucket holds now, at the present rate."""
         earned = (self.now - self.tokens_at) * self.limits.starts_per_second
         return min(float(self.limits.start_burst), self.tokens + earned)
 
@@ -90,14 +92,14 @@ class PoolState:
         self.emit(actions.Notable(what, key, slot.id if slot is not None else None, cause, text))
 
     def alarm(self, at: float) -> None:
-        """Make sure that there is a Tick at this time or before."""
+        """Make sure that a Tick comes at this time or earlier."""
         self.wake_at = min(self.wake_at, at)
 
     def new_id(self) -> int:
         self.last_id += 1
         return self.last_id
 
-    # looking things up for an event
+    # lookups for an event
 
     def find_stable(self, key: Key) -> KeyState:
         stable = self.stables.get(key)
@@ -139,14 +141,14 @@ class PoolState:
         ring.remove(waiting)
         self.turns.leave(waiting.owner)
         if not ring.count:
-            self.capacity_changed = True  # its key's process may be idle now, and make way
+            self.capacity_changed = True  # the key's process may now be idle and make room for another
 
     def ring_of(self, waiting: Waiting) -> FairQueue:
         stable = self.stables[waiting.key]
         return stable.transports if waiting.tools is None else stable.queues[waiting.tools].ring
 
     def rank(self, stable: KeyState) -> int:
-        """The key whose waiting owner had its last turn longest ago comes first."""
+        """Rank a key for settling: the key whose waiting owner had its last turn longest ago comes first."""
         turns = self.turns
         rank = turns.of(stable.transports.head())
         for line in stable.queues.values():
@@ -177,7 +179,7 @@ class PoolState:
         stable.slots[slot.id] = slot
 
     def take_over(self, slot: SlotRecord, reserve: KeyState, stable: KeyState) -> None:
-        """Hand a process that nobody has used to another key, with its seats."""
+        """Move a process that no session has used to another key, with its seats."""
         del reserve.slots[slot.id]
         slot.stable, slot.home, slot.spec = stable, stable.key, stable.spec
         slot.adopted_step, slot.used_at = self.step, self.now
@@ -193,7 +195,7 @@ class PoolState:
         self.capacity_changed = True
 
     def line_of(self, stable: KeyState, tools: str) -> SeatQueue:
-        """The line of a tool set, made if it is not there."""
+        """The seat queue of a tool set, created on first use."""
         line = stable.queues.get(tools)
         if line is None:
             line = stable.queues[tools] = SeatQueue(tools, Arrivals(self.limits.reserve))
@@ -217,7 +219,7 @@ class PoolState:
         self.capacity_changed = True
 
     def charge(self, slot: SlotRecord, size: int) -> None:
-        """Count this much memory against the budget: expected until measured, and until reaped."""
+        """Count this much memory against the budget: the expected size until measured, and until the tree is reaped."""
         self.charged += size - slot.charge
         slot.charge = size
 
@@ -234,7 +236,9 @@ class PoolState:
         return seat
 
     def made(self, seat: SeatRecord) -> None:
-        """The agent answered, or will never be waited for again: it may be asked for the next one."""
+        """The agent has answered this open, or its answer no longer matters: the agent may be asked for the next
+        one.
+        """
         if seat.asked:
             seat.asked = False
             self.open_groups[seat.group] -= 1
@@ -243,7 +247,7 @@ class PoolState:
             self.capacity_changed = True
 
     def _opened(self, seat: SeatRecord) -> None:
-        """The seat is there, or will never be."""
+        """The seat has opened, or never will."""
         self.made(seat)
         del self.opening[seat.id]
         seat.slot.opening -= 1
@@ -294,19 +298,21 @@ class PoolState:
     # first answers
 
     def mark_answered(self, slot: SlotRecord) -> None:
-        """The process has answered somebody, for the first time or again."""
+        """Record that the process has answered a prompt, for the first time or again."""
         slot.has_answered = True
         if self.first_answer_pending.pop(slot.id, None) is not None:
             self.capacity_changed = True
 
     def stop_listening(self) -> None:
-        """A first answer that does not come may never have been asked for: its process counts as heard."""
+        """Stop deferring for a process that has not answered within `give_way` seconds; it may never have been
+        prompted.
+        """
         overdue = self.now - self.limits.give_way
         for slot in [slot for slot, since in self.first_answer_pending.items() if since <= overdue]:
             self.mark_answered(self.slots[slot])
 
     def begin_close(self, seat: SeatRecord) -> None:
-        """The seat takes up room until the agent has really closed it."""
+        """Start closing: the seat takes up room until the agent has really closed it."""
         if seat.state is SeatState.OPENING:
             self._opened(seat)
         elif seat.state is SeatState.PARKED:

@@ -1,7 +1,11 @@
-"""All that falls due by the clock alone. Rules: only a Tick sweeps; idle is counted from the last use, never
-from birth, and never for a process that starts, is leased, or owes somebody an open; a record that no longer
-says anything is dropped, so that the books of a pool that has served a million sessions are as short as those
-of a new one.
+"""Everything that is due by the clock alone.
+
+Rules:
+- Only a Tick sweeps.
+- Idle time is counted from the last use, never from birth, and never for a process that starts, has a lease or owes an
+  open.
+- A record that no longer carries information is dropped, so the state of a pool that has served a million sessions is
+  as small as that of a new one.
 """
 
 from ostler.pool.core.actions import ForgetKey, Probe
@@ -22,14 +26,14 @@ def sweep(books: PoolState) -> None:
     for seat in list(books.opening.values()):
         _watch_opening(books, seat.slot, books.now - seat.since)
     for seat in [seat for seat in books.opening.values() if _due(books, seat.since, books.limits.open_timeout)]:
-        # Not any more: the failure before it was one too many for their process, which gave up all that still opened.
+        # An earlier failure in this loop may have retired the process and closed this seat already.
         if seat.state is SeatState.OPENING:
             open_failed(books, seat, f"no answer to the open for {books.limits.open_timeout:g} s")
     for seat in [seat for seat in books.closing.values() if _due(books, seat.since, books.limits.close_timeout)]:
         leak_seat(books, seat)
         judge_seats(books, seat.slot)
     for slot in books.slots.values():
-        # Before any failure of this look: a start that failed is no proof against the one that works, nor undone by it.
+        # Before any failure found by this sweep: a failed start neither disproves nor undoes a process that works.
         _prove_lasting(books, slot)
     for slot in list(books.slots.values()):
         _BY_STATE[slot.state](books, slot)
@@ -42,7 +46,7 @@ def sweep(books: PoolState) -> None:
 
 
 def _due(books: PoolState, since: float, limit: float) -> bool:
-    """Whether the limit has passed; if not, wake again when it does."""
+    """Whether the limit has passed; if not, ask for a Tick when it does."""
     if books.now - since >= limit:
         return True
     books.alarm(since + limit)
@@ -135,13 +139,13 @@ def _tidy(books: PoolState, stable: KeyState) -> None:
 
 
 def _keep_seconds(books: PoolState, stable: KeyState) -> float:
-    """How long an unused key is remembered. One that never came up keeps its record until its back-off is over."""
+    """How long an unused key is remembered; one that never had a ready process, until its backoff is over."""
     limits = books.limits
     return limits.forget_after if stable.came_up else min(limits.forget_after, 2.0 * limits.backoff_cap)
 
 
 def _forget_surplus(books: PoolState) -> None:
-    """Clients choose models and directories, so the number of keys that nothing is done for is bounded as well."""
+    """Bound the number of keys that are only remembered, because clients choose models and directories."""
     asleep = [stable for stable in books.stables.values() if _is_asleep(books, stable)]
     surplus = len(asleep) - books.limits.max_idle_keys
     for stable in sorted(asleep, key=_last_claim)[: max(0, surplus)]:
@@ -150,7 +154,7 @@ def _forget_surplus(books: PoolState) -> None:
 
 
 def _is_asleep(books: PoolState, stable: KeyState) -> bool:
-    """Whether nothing but what was learned of its arrivals would be lost with the key."""
+    """Whether forgetting the key would lose nothing but what was learned of its arrivals."""
     return not (stable.slots or stable.transports.count or stable.paused) and not any(
         line.ring.count or line.parked or line.opening or line.floor or books.now < line.hint_until
         for line in stable.queues.values()
@@ -168,10 +172,10 @@ def _forget(books: PoolState, stable: KeyState) -> None:
 
 
 def _stands_for_spares(books: PoolState, stable: KeyState) -> bool:
-    """Whether nobody would know of the spares that are configured if this key were forgotten: it was used last.
+    """Whether the pool would lose its configured spares if this key were forgotten: it is the one used last.
 
-    Every key of the provider asks for them. If each were kept for that, a directory or model that was named once would
-    stay for ever, and with each model its spare.
+    Every key of the provider asks for the spares. If each key were kept for that, a directory or model named once would
+    stay until restart, and each model would keep its spare.
     """
     return stable.spares > 0 and not any(
         other is not stable
@@ -190,7 +194,7 @@ def _close_surplus(books: PoolState, stable: KeyState, line: SeatQueue) -> None:
 
 
 def _says_nothing(books: PoolState, stable: KeyState, line: SeatQueue) -> bool:
-    """Whether the line could be made anew without anybody noticing.
+    """Whether the seat queue could be dropped and created again without any loss.
 
     Bursts are worth a long memory. A tool set that came one at a time and no longer recurs is not: a client that sends
     another one with every request would leave a day's worth of them, and every decision looks at each.

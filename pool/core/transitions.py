@@ -1,5 +1,6 @@
-"""Which state may follow which, as data. Anything else raises: an impossible transition is our defect, never
-theirs.
+"""Which state may follow which, as data.
+
+Rules: any other move raises `ImpossibleTransition`. It is a defect of the core, never a fault of an agent or a caller.
 """
 
 from typing import TypeVar
@@ -25,12 +26,12 @@ SEAT_MOVES: dict[SeatState, frozenset[SeatState]] = {
 State = TypeVar("State", SlotState, SeatState)
 
 
-class ImpossibleTransition(AssertionError):  # the name says what it is
-    """The machine tried to make a move that its table does not have."""
+class ImpossibleTransition(AssertionError):  # named by what happened; it is a defect, not an error to handle
+    """The core tried to make a move that its table does not have."""
 
 
 def moved(table: dict[State, frozenset[State]], before: State, after: State) -> State:
-    """The new state, if the table knows the way."""
+    """Return the new state if the table allows the move; otherwise raise."""
     if after not in table[before]:
         raise ImpossibleTransition(f"{before.value} -> {after.value}")
     return after

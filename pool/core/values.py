@@ -1,8 +1,8 @@
-"""The words of the pool: identities, states, reasons. Plain values, no behaviour beyond what they say of
-themselves.
+"""The vocabulary of the core: identities, states, reasons. Plain values without behaviour of their own.
 
-Rules: an id is never used twice, so a value that is not in the books is GONE and whatever arrives for it is
-stale. A key is opaque here; the fingerprint beside it stands for every input that shapes the process.
+Rules:
+- An id is never used twice, so an id that is not in the state is GONE, and an event that names it is stale.
+- A key is opaque here; the fingerprint beside it stands for every input that shapes the process.
 """
 
 from collections.abc import Hashable
@@ -29,7 +29,9 @@ class SlotState(Enum):
 
 
 class SeatState(Enum):
-    """The life of one agent-side session. There is no way back to PARKED: a used seat is never another's."""
+    """The life of one agent-side session. No state leads back to PARKED: a used seat is never given to another
+    session.
+    """
 
     OPENING = "opening"
     PARKED = "parked"
@@ -39,7 +41,7 @@ class SeatState(Enum):
 
 
 class Warmth(Enum):
-    """What the claimer had to wait for: the worst step it saw names the whole claim."""
+    """What the claim had to wait for: the slowest step it saw names the whole claim."""
 
     PARKED = "parked"
     WARM = "warm"
@@ -48,7 +50,7 @@ class Warmth(Enum):
 
 
 class MissReason(Enum):
-    """Why a claim was not served by a parked seat."""
+    """Why no parked seat served the claim."""
 
     NONE = "none"
     FIRST_USE = "first_use"
@@ -97,11 +99,11 @@ class RetireReason(Enum):
     DRAIN_DEADLINE = "drain_deadline"
     SHUTDOWN = "shutdown"
     TOOLS_LOST = "tools_lost"
-    """Of one lease: its agent can reach the seat's tools no more."""
+    """Of one lease: its agent can no longer reach the seat's tools."""
 
 
 class Counted(Enum):
-    """What the shell should log or count without acting on it."""
+    """What the runner should log or count without acting on it."""
 
     STALE = "stale"
     START_FAILED = "start_failed"
@@ -126,19 +128,18 @@ class CoreSharing(Enum):
 
 
 class SettingsError(ValueError):
-    """A limit or trait that cannot be meant: refused before anything is built on it."""
+    """A limit or trait that cannot be intended: refused before anything is built on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What the core must know of a provider, declared and proven elsewhere.
+    """What the core must know of a provider; declared and proven elsewhere.
 
-    A key has one cwd and a slot one key, so PER_CWD holds one seat per process just as NONE does. The
-    difference: after a clean close a PER_CWD process serves again, while a NONE process ends with its only
-    seat.
+    A key has one cwd and a slot one key, so PER_CWD holds one seat per process just as NONE does. The difference: after
+    a clean close a PER_CWD process serves again, while a NONE process ends with its only seat.
 
-    `refill_pause`: how long a missing parked seat stays missing. An agent with one thread that opens the next
-    session at once would make whoever has just claimed one wait for the first word of the answer.
+    `refill_pause`: how long a missing parked seat stays missing. An agent with one thread that opens the next session
+    at once would delay the first word of the answer to the claim that has just taken a seat.
     """
 
     sharing: CoreSharing = CoreSharing.SESSIONS
@@ -174,9 +175,9 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class KeySpec:
-    """How processes of a key are made: another fingerprint is another generation and drains the old one.
+    """How processes of a key are made. Another fingerprint is another generation and drains the old one.
 
-    `reserve`: the key whose processes may be taken over, with their parked seats, as long as nobody has used them.
+    `reserve`: the key whose processes may be taken over, with their parked seats, as long as no session has used them.
     """
 
     provider: str
@@ -194,13 +195,13 @@ class KeySpec:
 
     @property
     def group(self) -> tuple[str, str]:
-        """Spares and breakers are shared by all that start the same process."""
+        """Keys that start the same process share spares and breakers."""
         return (self.provider, self.fingerprint)
 
 
 @dataclass(frozen=True, slots=True)
 class PoolCensus:
-    """The pool in numbers, carried by every refusal: the answer to its own ticket."""
+    """The pool in numbers, carried by every refusal to explain it."""
 
     processes: int
     starting: int
@@ -213,4 +214,4 @@ class PoolCensus:
     memory: int
     memory_budget: int | None
     throttled: bool = False
-    """Whether no process may start for the moment because too many just did."""
+    """Whether no process may start at the moment because too many have just started."""

@@ -1,1 +1,8 @@
-"""To be written."""
+"""Performs what the core decides: actions, live objects, launches, warm keys.
+
+Rules:
+- The highest floor of the pool: imports `agent`, `launch`, `core`, the public values (`pool/*.py`) and the process
+  room. None of the lower floors imports this package; only the public face does.
+- Nothing here decides about keys, slots, seats or leases: `Engine` passes events to the core and performs its actions.
+- Everything runs on the pool's loop. What may block (files, disks) runs on threads, through `BlockingProbe`.
+"""

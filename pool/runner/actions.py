@@ -1,14 +1,14 @@
-"""Does what the core decided: starts, opens, closes, stops. One coroutine for each kind of work.
+"""Performs what the core decided: starts, opens, closes, stops. One coroutine for each kind of work.
 
 Rules:
-- Every piece of work ends by telling the core what came of it, whatever happened: a slot that starts is answered by
-  started, or failed and gone; a seat by opened, or failed and closed; a closing one by closed; a stopping one by gone.
-- A session is brought back when it is on no other way any more: its process has let it go, and a load that nobody waits
-  for was carried through and ended.
-- What fails halfway undoes its own half: the ticket of an open that failed is revoked, a process that did not shake
-  hands is reaped by `Transport.start`.
-- Nothing here decides. A typed error becomes an event; anything else is a bug: it is told as a failure too, so that no
-  claim waits for ever, and then raised for the crew to report.
+- Every piece of work ends by reporting its outcome to the core, in every case: a starting slot is answered by started,
+  or failed and gone; a seat by opened, or failed and closed; a closing seat by closed; a stopping slot by gone.
+- A session is loaded only when no other process is using or closing it: its process has let it go, and an earlier load
+  whose claim gave up has been completed and ended.
+- Work that fails halfway undoes its own half: the ticket of a failed open is revoked, and `Transport.start` reaps a
+  process that failed its handshake.
+- Nothing here decides. A typed error becomes an event. Any other error is a bug: it is reported as a failure too, so
+  that no claim waits without end, and then raised for the `TaskOwner` to report.
 """
 
 import logging
@@ -50,10 +50,10 @@ StartTransport = Callable[[Launch], Awaitable[Transport]]
 
 @dataclass(frozen=True, slots=True)
 class SeatWish:
-    """What a seat's tools id stands for: a tool set, and perhaps a session of an earlier process.
+    """What a seat's tools id stands for: a tool set, and optionally a session to load.
 
-    `claim` tells two who want the same session back from each other: each seat is opened with its own claimer's memo,
-    and the wish of the one does not go with the other's.
+    `claim` separates two claims that want the same session back: each seat is opened with its own claim's memo, and
+    forgetting the wish of one does not remove the other's.
     """
 
     tools: ToolSet | None = None
@@ -62,13 +62,13 @@ class SeatWish:
 
     @property
     def id(self) -> str:
-        """Seats of one id may stand in for each other."""
+        """The id that the core sees. Seats of one id are interchangeable."""
         tools = "" if self.tools is None else self.tools.fingerprint or "empty"
         return tools if self.resume is None else f"{tools}@{self.resume.session_id}#{self.claim}"
 
 
 class SeatNotOpened(PoolError):
-    """By the time the work began there was nothing left to open the seat on, or nobody to open it for."""
+    """When the work began, the process to open the seat on was gone, or its claim had given up."""
 
     def __init__(self, chair: LiveSeat) -> None:
         super().__init__(f"seat {chair.seat} was not opened: the process of slot {chair.slot} or its claimer went away")
@@ -77,7 +77,7 @@ class SeatNotOpened(PoolError):
 
 
 class ActionRunner:
-    """The work of one pool."""
+    """Performs the slow work of one pool."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class ActionRunner:
         self._folders: dict[str, Folder] = {}
 
     def not_launched(self, slot: SlotId, key: PoolKey, error: PoolError | ValueError) -> None:
-        """A start that cannot even be put together any more: the program or a setting is gone."""
+        """Report a start that could not even be prepared: the program or a setting is gone."""
         if isinstance(error, PoolError):
             self._roster.failures[key] = Failure(error, self._clock())
         self._observer.started(key.key.provider, "failed", Phase.SPAWN.value, 0.0)
@@ -113,7 +113,7 @@ class ActionRunner:
         self._tell(events.SlotGone(slot))
 
     async def start_slot(self, running: LiveProcess) -> None:
-        """Start the process of a slot."""
+        """Start the process of a slot and report the outcome."""
         provider = running.launch.provider.name
         self._tell_unkeyed(running.launch)
         try:
@@ -135,14 +135,18 @@ class ActionRunner:
         transport.on_lost(lambda lost: self._tell_death(running, lost, ours=transport.closing))
 
     def _tell_unkeyed(self, launch: Launch) -> None:
-        """Once for each provider. No reason not to start it: its key may be where nobody told us to look."""
+        """Warn once per provider that no key was found. This does not prevent the start: the agent may find its key
+        elsewhere.
+        """
         provider = launch.provider
         if launch.unkeyed and provider.name not in self._told_unkeyed:
             self._told_unkeyed.add(provider.name)
             log.warning("%s: %s; %s", provider.name, launch.unkeyed, provider.advice())
 
     def start_over(self, running: LiveProcess) -> None:
-        """The work of the start has ended, or was cancelled before it began; without a process the slot is gone."""
+        """Called when the start's task has ended, or was cancelled before its first step; without a process the slot is
+        gone.
+        """
         if running.transport is None:
             self._gone(running)
 
@@ -165,8 +169,10 @@ class ActionRunner:
         self._gone(running)
 
     def _tell_death(self, running: LiveProcess, lost: TransportLost, *, ours: bool) -> None:
-        """`ours`: a session was ended, and with it the process, as the provider declares. That is no failure, unless
-        the session was still being opened: then the report of the open is also the report of this end."""
+        """Report the end of a process. `ours`: the session was ended, and its process with it, as the provider
+        declares. That is no failure, unless the session was still opening: then the report of the failed open also
+        reports this end.
+        """
         if running.stopping:
             return
         if not ours:
@@ -184,8 +190,8 @@ class ActionRunner:
         try:
             await end(hard)
         except (Survivors, Blind) as error:
-            # Nobody can end these, or even see them: they stay in the ledger for the next start. To wait for them would
-            # keep the slot, and with it the shutdown of the pool, for ever.
+            # The pool can neither end these processes nor, if `Blind`, see them: they stay in the spawn ledger for the
+            # next start. Waiting for them would keep the slot, and with it the shutdown of the pool, open without end.
             log.error("%s: %s", running.key, error)  # noqa: TRY400 (the line names the processes; a trace adds nothing)
             self._observer.noted(running.launch.provider.name, "survivors", "")
         finally:
@@ -193,7 +199,8 @@ class ActionRunner:
 
     def _gone(self, running: LiveProcess) -> None:
         if self._roster.slots.pop(running.slot, None) is not None:
-            # In the step that takes the process out of the books, so that whoever adds the living ones counts it once.
+            # In the same step in which the process leaves the slots, so that a reader who sums over live processes and
+            # counters counts it once.
             for kind, count in running.transport.dropped.items() if running.transport else ():
                 self._observer.dropped(running.launch.provider.name, kind, count)
             self._close_unused_folders()
@@ -227,21 +234,24 @@ class ActionRunner:
 
     async def _wait_for(self, session_id: str, chair: LiveSeat, patience: float) -> None:
         if self._moving.is_under_way(session_id):
-            self._tell_made(chair)  # its agent is not asked yet, and others are not to wait for that
+            self._tell_made(chair)  # Its agent has not been asked yet, and other opens must not wait for that.
             await self._moving.settled(session_id, patience)
             if chair.unwanted:
                 raise SeatNotOpened(chair)
 
     def _tell_made(self, chair: LiveSeat) -> None:
-        """Once. What a seat asks its agent after that (a load that had to wait, an open after a load that is not
-        believed) is kept in its turn by the agent's gate alone."""
+        """Report once that the agent has answered. What a seat asks of its agent after that (a load that had to wait,
+        an open after a refused load) is kept in order by the agent's gate alone.
+        """
         if not chair.made:
             chair.made = True
             if not chair.unwanted:
                 self._tell(events.SeatMade(chair.seat))
 
     def _tell_broken(self, chair: LiveSeat) -> None:
-        """The relay is gone for good. That of an agent which has ended is no news: its end takes its seats along."""
+        """Report that the relay is gone for good. Not if the agent itself has ended: its end takes its seats with
+        it.
+        """
         chair.relay_gone = True
         running = self._roster.slots.get(chair.slot)
         if running is None or running.stopping or running.transport is None or running.transport.connection.gone():
@@ -262,10 +272,10 @@ class ActionRunner:
         text = str(error) or type(error).__name__
         self._tell(events.SeatOpenFailed(chair.seat, text))
         if running is not None and not running.stopping and running.transport and running.transport.closing:
-            # The half of a session was ended, and with it the process. Only now: before, those who wait for the seat
-            # would hear of an end and not of its reason.
+            # Ending the half-opened session also ended the process. Reported only now: earlier, the claims that wait
+            # for the seat would get the end of the process as their error and not its cause.
             self._tell(events.SlotDied(running.slot, text))
-        # The core closes what was opening, and there is nothing left that could answer it later.
+        # The core closes a seat that failed to open, and nothing is left that could answer that close later.
         self._tell(events.SeatClosed(chair.seat, clean))
 
     async def _enter(self, transport: Transport, chair: LiveSeat, wish: SeatWish, cwd: str) -> None:
@@ -274,14 +284,14 @@ class ActionRunner:
             try:
                 await self._sit(transport, chair, wish, cwd, lambda order: transport.load(memo, order, made))
             except (LoadRefused, UnknownSession):
-                # The agent cannot bring it back: the caller replays its transcript into a fresh session.
+                # The agent cannot load the session: the caller replays its transcript into a fresh one.
                 chair.restored = False
             except RecordIncomplete as error:
                 log.warning("a session is opened anew and told the conversation: %s", error)
                 chair.restored = False
             except AgentStartFailed as error:
-                # The same, said in a way that its provider did not declare. Where the agent itself is out of order,
-                # the fresh session fails too, and that failure counts.
+                # The same, by an error that the provider does not declare for it. If the agent itself is broken, the
+                # fresh session fails too, and that failure counts.
                 if error.phase is not Phase.SESSION_LOAD:
                     raise
                 log.warning("a session is opened anew, since it could not be loaded: %s", error)
@@ -320,21 +330,25 @@ class ActionRunner:
         chair.session, chair.ticket = session, ticket
 
     def _folder(self, cwd: str) -> Folder:
-        """One for all sessions of a directory, open as long as there is one."""
+        """One `Folder` for all sessions of a directory, open as long as any of them exists."""
         folder = self._folders.get(cwd)
         if folder is None:
             folder = self._folders[cwd] = Folder(cwd, self._looks)
         return folder
 
     def _close_unused_folders(self) -> None:
-        """A directory without sessions may be unmounted, whatever still refers to a session that was there."""
+        """Close the folders of directories without seats: such a directory may be unmounted, even if some object still
+        refers to a session that was there.
+        """
         slots = self._roster.slots
         used = {slots[chair.slot].key.key.cwd for chair in self._roster.chairs.values() if chair.slot in slots}
         for cwd in [cwd for cwd in self._folders if cwd not in used]:
             self._folders.pop(cwd).close()
 
     async def _require_stayed(self, session: AgentSession, order: SeatOrder) -> None:
-        """While the agent opened the session its directory may have been swapped for a link."""
+        """Close the session if its directory was replaced by a link while the agent opened it, and raise
+        `BadDirectory`.
+        """
         try:
             await require_in_place(order)
         except BadDirectory:
@@ -344,7 +358,9 @@ class ActionRunner:
     async def _require_relay(
         self, transport: Transport, chair: LiveSeat, ticket: ToolTicket, session: AgentSession
     ) -> None:
-        """A relay that came, listed its tools and died before we look would only be missed by its first call."""
+        """Fail the open if the relay listed its tools and died already; otherwise only the first tool call would
+        notice.
+        """
         ticket.on_gone(lambda: self._tell_broken(chair))
         if chair.relay_gone:
             await session.close()
@@ -353,7 +369,7 @@ class ActionRunner:
             raise transport.connection.failure(Phase.TOOLS, why, waited)
 
     async def close_seat(self, chair: LiveSeat) -> None:
-        """End a seat: nothing can be called with its ticket from here on."""
+        """End a seat: its ticket can call no tool from here on."""
         self._roster.chairs.pop(chair.seat, None)
         clean = False
         try:
@@ -366,7 +382,7 @@ class ActionRunner:
                 chair.ticket.dismiss()
         finally:
             self._close_unused_folders()
-            # Also when a ticket fails, which is somebody else's code: the core holds the place until it is told.
+            # Also when a ticket (foreign code) raises: the core reserves the place until it is told.
             self._tell(events.SeatClosed(chair.seat, clean))
 
     def _never_closes(self, chair: LiveSeat) -> bool:
@@ -374,7 +390,7 @@ class ActionRunner:
         return running is not None and running.launch.provider.close is CloseVerb.NONE
 
     async def probe_slot(self, slot: SlotId) -> None:
-        """Ask a process for a sign of life."""
+        """Report whether a process answers a probe."""
         transport = self._roster.transport(slot)
         alive = transport is not None and await transport.probe()
         self._tell(events.ProbeAnswered(slot) if alive else events.ProbeMissed(slot))
@@ -386,6 +402,6 @@ class ActionRunner:
             found = await running.transport.memory()
             running.memory = found.pss
             if running.slot in self._roster.slots:
-                # Those that came or went meanwhile may not be in it.
+                # Sessions that came or went during the measurement may not be in it.
                 sessions = min(before, self._roster.seated(running.slot))
                 self._tell(events.MemorySampled(running.slot, found.pss, found.own, sessions))

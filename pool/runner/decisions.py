@@ -1,7 +1,7 @@
-"""The last answers that claims of each key got: what an operator reads to learn why somebody waited.
+"""The last outcomes of the claims of each key: an operator reads them to learn why a claim waited.
 
-Rules: bounded twice, per key and in keys, the key that was quiet longest goes first. No session, no owner, no tools:
-what a claim waited for is the pool's affair, whose it was is not. A value machine; the time is an argument.
+Rules: bounded twice, per key and in keys; the key without claims for longest goes first. No session, owner or tools are
+recorded: the pool says what a claim waited for, not whose it was. A value machine; the time is an argument.
 """
 
 from collections import OrderedDict, deque
@@ -15,7 +15,7 @@ GRANTED = "granted"
 
 @dataclass(frozen=True, slots=True)
 class ClaimDecision:
-    """One claim. Seconds; `answer` is `granted` or the kind of the refusal."""
+    """One claim. Times in seconds; `answer` is `granted` or the kind of the refusal."""
 
     at: float
     answer: str
@@ -28,20 +28,20 @@ class ClaimDecision:
 
     @property
     def waited(self) -> float:
-        """From the claim to its answer."""
+        """The seconds from the claim to its answer."""
         return self.queue + self.spawn + self.session_new
 
 
 @dataclass
 class RecentClaims:
-    """By key."""
+    """The recent claims of up to `keys` keys, `per_key` of each."""
 
     per_key: int = PER_KEY
     keys: int = KEYS
     _rings: OrderedDict[Hashable, deque[ClaimDecision]] = field(default_factory=OrderedDict)
 
     def record(self, key: Hashable, decision: ClaimDecision) -> None:
-        """One more."""
+        """Add a decision; forget the key without claims for longest if there are too many keys."""
         ring = self._rings.get(key)
         if ring is None:
             ring = self._rings[key] = deque(maxlen=self.per_key)
@@ -51,5 +51,5 @@ class RecentClaims:
         ring.append(decision)
 
     def of(self, key: Hashable) -> tuple[ClaimDecision, ...]:
-        """The newest first."""
+        """The decisions of one key, the newest first."""
         return tuple(reversed(self._rings.get(key, ())))

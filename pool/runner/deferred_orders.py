@@ -1,8 +1,9 @@
-"""Orders for keys: carried out at once where the core knows the key, else when a thread has looked at it.
+"""Operator's orders for keys: performed at once if the core knows the key, otherwise after a thread has checked it.
 
-Rules: orders for one key are carried out as they were given, also those that came while it was being looked at, and for
-the processes of all its owners, unless they are about what is kept warm. One that cannot be carried out is logged and
-counted: whoever gave it is long gone.
+Rules:
+- Orders for one key are performed in the order given, including those given while it was being checked.
+- Orders apply to the processes of all owners of the key, except orders about what is kept warm.
+- A failed order is logged and counted: its caller has returned long before.
 """
 
 import logging
@@ -22,7 +23,7 @@ DeferredOrder: TypeAlias = Callable[[PoolKey], events.CoreEvent]
 
 
 class DeferredOrders:
-    """Of one pool. `learn` makes a key known to the core, or says why it cannot be."""
+    """The orders of one pool. `learn` makes a key known to the core, or raises why it cannot be."""
 
     def __init__(
         self, engine: Engine, learn: Callable[[TransportKey], Awaitable[TransportKey]], observer: Observer
@@ -33,14 +34,15 @@ class DeferredOrders:
         self._waiting: dict[TransportKey, list[DeferredOrder]] = {}
 
     def run(self, key: TransportKey, order: DeferredOrder) -> None:
-        """Have it carried out."""
+        """Perform the order, now or after the key has been checked."""
         known = PoolKey(key)
         if key in self._waiting:
             self._waiting[key].append(order)
         elif self._engine.makings.knows(known):
             self._order(key, order)
         else:
-            # First the work, which begins in a later step: without it nothing that waits would ever be done.
+            # Start the work before adding to `_waiting`; it begins in a later step. If starting fails, no order must be
+            # left waiting.
             self._engine.work(self._carry_out(key), f"orders for {key}")
             self._waiting[key] = [order]
 

@@ -1,9 +1,10 @@
 """Feeds the core and performs its actions: the only place where events go in and actions come out.
 
 Rules:
-- `tell` may be called from anywhere on the loop, also from within an action: events are handled one after the other,
+- `tell` may be called from any code on the loop, also from within an action: events are handled one after the other,
   each with all its actions performed before the next.
-- An action is performed without waiting: what takes time becomes work of the crew, which tells the core its outcome.
+- An action is performed without waiting: slow work becomes a task of the `TaskOwner`, which reports its outcome to the
+  core.
 - A claim is answered by `Grant` or `Refuse`, at once or through a future, exactly once.
 """
 
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 TICK_AGAIN = 1.0
 """Seconds until the next tick after one that failed."""
 ClaimAnswer = actions.Grant | actions.Refuse
-# What an operator should see without looking for it. A death has its own warning, by the transport that died.
+# Log levels; anything else is INFO. The death of a process has its own warning, logged by its transport.
 LEVELS = MappingProxyType(
     {
         Counted.START_FAILED: logging.WARNING,
@@ -50,14 +51,14 @@ LEVELS = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What an engine stands on once it is started."""
+    """The loop and the task owner of a started engine."""
 
     loop: asyncio.AbstractEventLoop
     crew: TaskOwner
 
 
 class Engine:
-    """Core, crew and roster of one pool."""
+    """The core, the tasks and the live objects of one pool."""
 
     def __init__(
         self,
@@ -120,15 +121,15 @@ class Engine:
     # --- life ---
 
     def start(self, loop: asyncio.AbstractEventLoop, *, watch_every: float) -> None:
-        """Bind to a loop."""
+        """Bind to a loop and start the watches."""
         self._ground = Ground(loop, TaskOwner(loop, self._work_died))
         self._watch_every = watch_every
-        # Apart: a file system that does not answer holds up the one, and memory is watched all the same.
+        # Two tasks: a file system that does not answer delays the second, and memory is still watched.
         self.work(self._watch_memory(), "memory watch")
         self.work(self._watch_makings(), "watch of files")
 
     async def stop(self) -> None:
-        """Refuse every claim, end every process, wait until nothing is left."""
+        """Refuse every claim, end every process, and wait until no slot is left."""
         self._closed = True
         if self._ground is None:
             return
@@ -149,7 +150,7 @@ class Engine:
             try:
                 await self._hand.weigh_slot(running)
             except (OSError, RuntimeError) as error:
-                # Out of descriptors or threads, for instance: this look is lost, not all that follow.
+                # Out of descriptors or threads, for instance: this measurement is lost, not the following ones.
                 log.warning("cannot measure the memory of %s: %s", running.key, error)
         self._forget_wishes()
         self._forget_failures()
@@ -164,7 +165,9 @@ class Engine:
             del self._wishes[name]
 
     def _forget_failures(self) -> None:
-        """A spare outlives the key that it was started for, and may die when nobody knows that key any more."""
+        """Drop failures of unknown keys: a spare outlives the key it was started for, and may die after that key is
+        forgotten.
+        """
         for key in [key for key in self.roster.failures if not self.makings.knows(key)]:
             del self.roster.failures[key]
 
@@ -175,7 +178,7 @@ class Engine:
         return self._ground
 
     def reload(self, limits: Limits, *, watch_every: float) -> None:
-        """Other limits from now on. Raises `SettingsError`, and then nothing has changed."""
+        """Use other limits from now on. Raises `SettingsError`, and then nothing has changed."""
         self.require_open()
         if limits != self.core.books.limits:
             self.tell(events.LimitsChanged(limits))
@@ -190,7 +193,7 @@ class Engine:
     # --- events in ---
 
     def tell(self, event: events.CoreEvent) -> None:
-        """Let the core decide, and do what it says."""
+        """Pass an event to the core and perform the actions that it returns."""
         self._inbox.append(event)
         if self._pumping:
             return
@@ -207,11 +210,11 @@ class Engine:
     def _do(self, action: actions.Action) -> None:
         try:
             self._perform[type(action)](action)
-        except Exception as error:  # noqa: BLE001 (the core has booked this action and all that follow: they must be done)
+        except Exception as error:  # noqa: BLE001 (the core has recorded this action and all that follow: perform them)
             self._work_died(type(action).__name__, error)
 
     def remember(self, wish: SeatWish) -> str:
-        """The core's name for what a seat is opened with."""
+        """Remember what a seat is opened with, and return the core's id for it."""
         self._wishes.setdefault(wish.id, wish)
         return wish.id
 
@@ -221,12 +224,12 @@ class Engine:
         return None if failed is None else failed.error
 
     def forget_resume(self, wish: SeatWish) -> None:
-        """A wish that names one session is of use to one claim only."""
+        """Forget a wish that resumes a session: it belongs to one claim only."""
         if wish.resume is not None:
             self._wishes.pop(wish.id, None)
 
     def release(self, tenure: LeaseState) -> None:
-        """The holder is done."""
+        """The holder has released its lease. Idempotent."""
         tenure.moved.set()
         if self.roster.tenures.pop(tenure.lease, None) is not None:
             self.tell(events.LeaseReleased(LeaseId(tenure.lease), tenure.generation))
@@ -237,12 +240,12 @@ class Engine:
             raise PoolClosed
 
     def order(self, event: events.CoreEvent) -> None:
-        """Tell the core an operator's wish. Raises `PoolClosed`."""
+        """Pass an operator's order to the core. Raises `PoolClosed`."""
         self.require_open()
         self.tell(event)
 
     def ask(self, claim: events.Claim) -> "ClaimAnswer | asyncio.Future[ClaimAnswer]":
-        """Put a claim before the core. A warm pool answers at once, without a turn of the loop."""
+        """Pass a claim to the core. A warm pool answers at once, without an iteration of the loop."""
         self.require_open()
         self.tell(claim)
         early = self._early.pop(claim.claim, None)
@@ -253,7 +256,7 @@ class Engine:
         return future
 
     def abandon(self, claim: ClaimId) -> None:
-        """The claimer is gone, perhaps with a grant under way to it."""
+        """The caller of a claim is gone, perhaps with a grant on its way."""
         self._waiting.pop(claim, None)
         for tenure in [tenure for tenure in self.roster.tenures.values() if tenure.claim == claim]:
             del self.roster.tenures[tenure.lease]
@@ -274,7 +277,8 @@ class Engine:
         running = LiveProcess(action.slot, key, made, self._clock())
         self.roster.slots[action.slot] = running
         running.task = self.work(self._hand.start_slot(running), f"start {action.slot}")
-        # Cancelled before its first step, the work never runs and tells nothing: the slot would close for ever.
+        # A task cancelled before its first step never runs and reports nothing, and its slot would stay CLOSING without
+        # end.
         running.task.add_done_callback(lambda _: self._hand.start_over(running), context=Context())
 
     def _adopt_slot(self, action: actions.AdoptSlot) -> None:
@@ -324,8 +328,8 @@ class Engine:
         self._answer(action)
 
     def _heard(self, running: LiveProcess, lease: LeaseId) -> None:
-        # Whoever heard the end of a turn without an answer may have released its seat by now. Then the core hears of
-        # nothing, so the next to sit there is still to be listened to.
+        # The lease may be released already, after a turn that ended without an answer. The core would ignore the event
+        # then, so the next lease on this process must listen for the first answer again.
         if lease not in self.roster.tenures:
             return
         running.has_answered = True
@@ -372,14 +376,14 @@ class Engine:
         self._set_alarm(max(0.0, action.time - self._clock()))
 
     def _set_alarm(self, delay: float) -> None:
-        # In a context of its own: each Tick sets the next alarm, so a request's context would be handed on for ever.
+        # In an empty context: each Tick sets the next alarm, so a request's context would be passed on without end.
         self._alarm = self._bound.loop.call_later(delay, self._tick, context=Context())
 
     def _tick(self) -> None:
         with self._ticks.round():
             self.tell(events.Tick())
         if self._ticks.failures:
-            # The core did not come to say when to wake it: nothing would time out or be swept any more.
+            # The core did not get to order the next alarm: without one, nothing would time out or be swept any more.
             self._set_alarm(TICK_AGAIN)
 
     def _forget_key(self, action: actions.ForgetKey) -> None:
@@ -395,7 +399,7 @@ class Engine:
         log.log(level, "%s: %s %s %s", action.what.value, action.key, cause, action.text)
 
     def work(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Do something beside everything else; the crew owns it."""
+        """Run a coroutine as a task of the pool; the `TaskOwner` owns it."""
         if self._ground is None:
             work.close()
         return self._bound.crew.start(work, name)

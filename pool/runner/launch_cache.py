@@ -1,12 +1,13 @@
 """What the pool can start: from settings and providers to keys, launches and the core's specs.
 
 Rules:
-- One builder (`launch`) makes every command and fingerprint; nothing else in the pool looks at argv or environment, so
-  the warm path and the claim path cannot differ.
-- A launch is built once per key and kept until `refresh` finds that its inputs changed (settings, a credential file).
-- New settings make every launch stale, not wrong: what the core still orders by the old fingerprint is started so, and
-  ends when the core hears of the new one. Nothing is read on the loop for it: whoever claims a stale key has it built
-  anew first.
+- One builder (`launch`) makes every command and fingerprint. Nothing else in the pool reads argv or environment, so the
+  warm path and the claim path cannot differ.
+- A launch is built once per key and kept until `refresh` replaces it because its inputs changed (settings, a credential
+  file).
+- New settings make every launch stale, not wrong: a start that the core still orders with the old fingerprint uses the
+  old launch, and that process ends when the core learns of the new one. Nothing is read on the loop for it: a claim of
+  a stale key has the launch rebuilt on a thread first.
 """
 
 from collections.abc import Hashable, Mapping
@@ -28,7 +29,7 @@ PROCESS_BYTES = 256 << 20
 
 
 class LaunchCache:
-    """Every key that was ever asked for, as the present settings make it."""
+    """The launch of every key that was ever asked for, built from the current settings."""
 
     def __init__(self, settings: PoolSettings, providers: Mapping[str, Provider], environ: Mapping[str, str]) -> None:
         self._settings = settings
@@ -39,17 +40,17 @@ class LaunchCache:
         self._launches: dict[TransportKey, Launch] = {}
         self._stale: set[TransportKey] = set()
         self.edition = 0
-        """Which settings are the present ones: what was built of others is not to be used."""
+        """The number of the current settings: a launch built for another edition must not be used."""
 
     def named(self, key: TransportKey) -> TransportKey:
-        """The key by its provider's name, however people call it. Raises `UnknownProvider`."""
+        """The key with its provider's full name. Raises `UnknownProvider`."""
         name = self._names.get(key.provider)
         if name is None:
             raise UnknownProvider(key.provider, list(self._names))
         return key if name == key.provider else TransportKey(name, key.model, key.cwd)
 
     def look(self, cwd: str) -> str:
-        """The directory's one name, if it is allowed; on any thread. Raises `BadDirectory`."""
+        """The directory's canonical name, if it is allowed; may run on any thread. Raises `BadDirectory`."""
         return canonical_cwd(cwd, self._settings.roots)
 
     def launch(self, key: TransportKey) -> Launch:
@@ -60,31 +61,33 @@ class LaunchCache:
         return known
 
     def is_current(self, key: TransportKey) -> bool:
-        """Whether `launch` has nothing to read, and says what the present settings say."""
+        """Whether `launch` has nothing to read and its result agrees with the current settings."""
         return key in self._launches and key not in self._stale
 
     def place(self, key: TransportKey) -> Hashable:
-        """Where the files of a key lie, as far as settings and environment tell: its keys share the fate of a disk."""
+        """Identifies where a key's files lie, as far as settings and environment tell: keys of one place depend on one
+        disk.
+        """
         settings = self._of_provider(key)
         named = (settings.home, settings.command, frozenset(settings.env.items()))
         return (key.provider, *named, self._surroundings)
 
     def spare(self, key: TransportKey) -> Launch:
-        """How a process is started that any key of this provider, model and making may adopt."""
+        """How a spare is started that any key with this provider, model and fingerprint may adopt."""
         return spare_of(self.launch(key))
 
     def refresh(self, fresh: Launch) -> None:
-        """From here on the key is started so."""
+        """Use this launch for its key from now on."""
         self._launches[fresh.key] = fresh
         self._stale.discard(fresh.key)
 
     def forget(self, key: TransportKey) -> None:
-        """The core dropped the key, or nothing can be made of it."""
+        """Drop the launch: the core dropped the key, or the key cannot be launched."""
         self._launches.pop(key, None)
         self._stale.discard(key)
 
     def replace(self, settings: PoolSettings, environ: Mapping[str, str]) -> None:
-        """New settings: every launch is built anew when it is refreshed."""
+        """Take new settings: every launch becomes stale until it is refreshed."""
         self._settings = settings
         self._environ = environ
         self._surroundings = frozenset(environ.items())
@@ -107,7 +110,9 @@ class LaunchCache:
         )
 
     def build(self, key: TransportKey) -> Launch:
-        """Look at the world as it is now, and keep nothing: reads files, may run on any thread. Raises as `launch`."""
+        """Build a launch from the current files, and keep nothing. Reads files; may run on any thread. Raises as
+        `launch`.
+        """
         provider = self._providers[key.provider]
         return launch(provider, self._of_provider(key), key, self._environ)
 
@@ -115,25 +120,28 @@ class LaunchCache:
         return self._given(self._settings.providers, key.provider, ProviderSettings())
 
     def _given(self, table: Mapping[str, Given], name: str, default: Given) -> Given:
-        """What the settings say of a provider, by its name, else as people call it."""
+        """The settings' entry for a provider, by its full name, else by a short name."""
         called = next((word for word in table if self._names.get(word) == name), name)
         return table.get(name, table.get(called, default))
 
 
 def placed(key: TransportKey, cwd: str) -> TransportKey:
-    """The key in this directory."""
+    """The key with this directory."""
     return key if cwd == key.cwd else TransportKey(key.provider, key.model, cwd)
 
 
 def traits_of(known: Launch, *, private: bool) -> Traits:
-    """A provider's declaration in the words of the core. A private process serves one session, whatever it could."""
+    """A provider's declaration as the core's traits. A private process serves one session, even if its provider allows
+    more.
+    """
     provider = known.provider
     ends = provider.close is not CloseVerb.NONE
     alone = private or provider.sharing.value != CoreSharing.SESSIONS.value
     return Traits(
         sharing=CoreSharing.NONE if private else CoreSharing(provider.sharing.value),
         seats_per_process=1 if alone else provider.seats_per_process,
-        # Where nothing ends a session, the dead ones are what weighs; the living are no reason to move anybody.
+        # If the agent cannot end sessions, the leaked ones use the memory; live ones are no reason to replace a
+        # process.
         recycle_after_seats=provider.recycle_after if ends else None,
         recycle_after_leaks=None if ends else provider.recycle_after,
         can_close=ends,
@@ -141,8 +149,8 @@ def traits_of(known: Launch, *, private: bool) -> Traits:
         parallel_opens=provider.parallel_opens,
         first_start_alone=provider.first_start_alone,
         refill_pause=provider.refill_pause,
-        # Every dialect we speak names the cwd when it opens a session; where sessions are shared by cwd, or not at
-        # all, a process is bound to its first one.
+        # Every dialect we speak names the cwd when it opens a session. Where sessions are shared by cwd, or not at all,
+        # a process is bound to its first one.
         cwd_per_session=not alone,
         start_seconds=provider.expected_start,
         start_bytes=PROCESS_BYTES,

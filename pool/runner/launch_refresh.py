@@ -1,13 +1,12 @@
-"""What the core knows of how keys are made, and how it hears of a change: without a read on the loop.
+"""Keeps the core informed of how keys are launched, without reading files on the loop.
 
 Rules:
-- Files are read on threads, as `looks` says. What was read is used only if the settings are still those it was read
-  for, so a slow look never puts an older making in the place of a newer one.
+- Files are read on threads, through `BlockingProbe`. A result is used only if the settings are still those it was read
+  for, so a slow read never replaces a newer launch with an older one.
 - `prepare` reads what a claim needs, before the claim; `register` then has nothing left to read.
-- Places are looked at beside each other, the keys of one place one after the other: what lies on a dead disk keeps
-  nobody else waiting.
-- A key of which new settings make nothing is cooled, and whoever claims it is told why. A file that cannot be read for
-  the moment changes nothing: the next look comes.
+- Places are read in parallel, the keys of one place one after the other: a dead disk delays no key elsewhere.
+- A key that cannot be launched under new settings is cooled, and its claims are refused with the reason. A file that
+  cannot be read for the moment changes nothing: it is read again at the next interval.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class LaunchRefresh:
-    """Between the catalogue and the core of one pool."""
+    """Between the launch cache and the core of one pool."""
 
     def __init__(self, catalogue: LaunchCache, core: PoolCore, tell: Callable[[events.CoreEvent], None]) -> None:
         self._catalogue = catalogue
@@ -42,36 +41,37 @@ class LaunchRefresh:
         self._failed: dict[PoolKey, PoolError | ValueError] = {}
 
     def knows(self, key: PoolKey) -> bool:
-        """Whether the core was told of the key, so that it is canonical."""
+        """Whether the core knows the key, so that the key is canonical."""
         return key in self._specs
 
     def known(self) -> list[PoolKey]:
-        """Every key that the core was told of."""
+        """Every key that the core knows."""
         return list(self._specs)
 
     def failed(self, key: PoolKey) -> PoolError | ValueError | None:
-        """Why nothing can be made of a key under the present settings."""
+        """Why the key cannot be launched under the current settings; None if it can."""
         return self._failed.get(key)
 
     def forget(self, key: PoolKey) -> None:
-        """The core dropped the key."""
+        """The core dropped the key: forget its spec, and its launch if no variant of the key uses it."""
         self._specs.pop(key, None)
         self._failed.pop(key, None)
         known = self._variants.get(key.key, {})
         known.pop(key, None)
-        # For everybody, for one owner and for one session alone it is one launch: another may still be started of it.
+        # Variants of a key (shared, of one owner, private) use one launch: it stays while any of them is known.
         if not known:
             self._variants.pop(key.key, None)
             self._catalogue.forget(key.key)
 
     def register(self, key: PoolKey) -> None:
-        """Make sure the core knows the key. Raises what the catalogue raises, and `SettingsError`."""
+        """Make sure the core knows the key. Raises what the launch cache raises, and `SettingsError`."""
         if key not in self._specs or key in self._failed:
             self._tell_spec(key, self._catalogue.spec(key))
 
     async def prepare(self, key: PoolKey, patience: float) -> None:
-        """Have the key's files read on a thread where nobody has under the present settings, so that `register` has
-        none to read. What comes of a known key is told to the core. Raises what `register` raises."""
+        """Read the key's files on a thread unless that was done under the current settings, so that `register` has
+        nothing to read. A changed spec of a known key is reported to the core. Raises what `register` raises.
+        """
         while not self._catalogue.is_current(key.key):
             edition = self._catalogue.edition
             try:
@@ -82,13 +82,13 @@ class LaunchRefresh:
                 if edition != self._catalogue.edition:
                     continue
                 if isinstance(error, PoolError):
-                    raise error.again() from error  # one of each claimer's own: they share the look
+                    raise error.again() from error  # each caller gets its own instance, because callers share one read
                 raise
             if edition == self._catalogue.edition:
                 self._take(fresh)
 
     async def trouble(self, key: PoolKey, patience: float = PATIENCE) -> str:
-        """Why nothing can be made of the key as the world is now; empty where nothing is in the way. Keeps nothing."""
+        """Why the key cannot be launched now; empty if no obstacle is known. Keeps nothing."""
         try:
             await self._build(key, patience)
         except ProbeFailed as error:
@@ -100,7 +100,7 @@ class LaunchRefresh:
         return ""
 
     def _build(self, key: PoolKey, patience: float) -> Coroutine[Any, Any, Launch]:
-        # By edition too: what was begun with older settings is not to be had for the present ones.
+        # Named by edition too: a read begun under older settings must not answer for the current ones.
         name = (key.key, self._catalogue.edition)
         place = self._catalogue.place(key.key)
         return self._builds.find(name, partial(self._catalogue.build, key.key), patience, place=place)
@@ -112,11 +112,13 @@ class LaunchRefresh:
         )
 
     async def renew(self) -> None:
-        """There are new settings: tell the core of every key that is made differently now, or is made no more."""
+        """After new settings: tell the core of every key that is launched differently now, or cannot be launched any
+        more.
+        """
         await self._look_round(stale=True)
 
     async def look_anew(self) -> None:
-        """Look whether the files that keys are made of have changed."""
+        """Check whether the files that keys are launched from have changed."""
         await self._look_round(stale=False)
 
     async def _look_round(self, *, stale: bool) -> None:
@@ -128,7 +130,7 @@ class LaunchRefresh:
                 group.create_task(self._look_at_place(keys, stale=stale))
 
     async def _look_at_place(self, keys: Iterable[PoolKey], *, stale: bool) -> None:
-        """One key after the other, to take no look from a claim; where one is not answered, none would be."""
+        """Read one key after the other, to leave probe threads to claims; if one read gets no answer, none would."""
         for key in keys:
             if stale and self._catalogue.is_current(key.key):
                 continue
@@ -139,7 +141,7 @@ class LaunchRefresh:
                 return
 
     async def _look_anew(self, key: PoolKey) -> None:
-        """Read the key's files again, on a thread: a HOME may lie on a slow disk. Raises `NoLook`."""
+        """Read the key's files again, on a thread: a HOME may lie on a slow disk. Raises `ProbeFailed`."""
         edition = self._catalogue.edition
         try:
             fresh = await self._build(key, PATIENCE)
@@ -150,30 +152,33 @@ class LaunchRefresh:
             if edition == self._catalogue.edition and not self._catalogue.is_current(key.key):
                 self._unmake(key, error)
         except (OSError, RuntimeError) as error:
-            # A folder that may not be read, for instance: whatever it is, the next look comes.
+            # For example a folder that may not be read. Any such error is only logged: the files are read again at the
+            # next interval.
             log.warning("cannot look at the making of %s: %s", key, error)
 
     def _take(self, fresh: Launch) -> None:
-        """From here on the key is made so; for everybody or for one session alone, it is made the same way."""
+        """Use the fresh launch from now on, for every variant of its key."""
         self._catalogue.refresh(fresh)
         for key in self.known_as(fresh.key):
             self._tell_spec(key, self._catalogue.spec(key))
 
     def _unmake(self, key: PoolKey, error: PoolError | ValueError) -> None:
-        """What is up was made of settings that hold no more: nothing is started of them again."""
+        """Cool a key that cannot be launched any more: its processes were started under settings that no longer
+        hold.
+        """
         self._catalogue.forget(key.key)
         unmade = [one for one in self.known_as(key.key) if one not in self._failed]
-        # Before the core hears of any of them: what it starts in answer would be read on the loop.
+        # Before the core learns of any of them: a start that it orders in answer would read files on the loop.
         self._failed.update(dict.fromkeys(unmade, error))
         for one in unmade:
             self._tell(events.StopWarming(one))
 
     def known_as(self, key: TransportKey) -> list[PoolKey]:
-        """For everybody, for one owner and for one session alone, as far as the core was told of them."""
+        """The variants of the key that the core knows: shared, of one owner, private."""
         return list(self._variants.get(key, ()))
 
     def _tell_spec(self, key: PoolKey, spec: KeySpec) -> None:
-        # Compared with what the core was told, not with the launch before: two keys may share a launch.
+        # Compared with what the core knows, not with the launch before: two keys may share a launch.
         if self._specs.get(key) != spec:
             self._core.books.limits.check(spec)
             self._specs[key] = spec

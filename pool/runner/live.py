@@ -1,7 +1,7 @@
-"""The living things behind the core's ids: which transport is which slot, which agent session is which seat.
+"""The live objects behind the core's ids: which transport is which slot, which agent session is which seat.
 
-Rules: the core decides, the roster only finds. An entry is made when the core asks for the thing and removed when the
-core was told that it is gone, so the roster can never hold more than the core knows of.
+Rules: the core decides, `LiveObjects` only finds. An entry is made when the core orders the object and removed when the
+core is told that it is gone, so `LiveObjects` never holds more than the core knows of.
 """
 
 import asyncio
@@ -23,13 +23,16 @@ from ostler.pool.ports import PermissionChoice, PermissionPolicy, ToolTicket
 
 @dataclass(frozen=True, slots=True)
 class PoolKey:
-    """What the core calls a key: a transport key, shared by everybody or by the sessions of one owner, or for processes
-    that serve one session each."""
+    """The key that the core sees: a transport key that is shared by all sessions, shared by the sessions of one owner,
+    or private, for processes that serve one session each.
+    """
 
     key: TransportKey
     private: bool = False
     owner: str | None = None
-    """Whose sessions alone may share its processes; None: whoever asks, or nobody yet (see `PoolSettings.share`)."""
+    """The only owner whose sessions may share its processes; None: every owner, or no owner yet (see
+    `PoolSettings.share`).
+    """
 
     def __str__(self) -> str:
         whose = "" if self.owner is None else f" of {self.owner or 'the unnamed owner'}"
@@ -37,12 +40,12 @@ class PoolKey:
 
 
 def pool_key(key: Key) -> PoolKey:
-    """The core hands back the very keys it was given, and it is given no others."""
+    """The core returns only keys that it was given, and it is given no others."""
     return cast("PoolKey", key)
 
 
 class SeatPolicy:
-    """A permission policy that is known only when the seat is claimed; until then the answer is the house's."""
+    """A permission policy that is set when the seat is claimed; until then the pool's default policy answers."""
 
     def __init__(self, house: PermissionPolicy) -> None:
         self.answer = house
@@ -62,15 +65,15 @@ class LiveProcess:
     task: asyncio.Task[None] | None = None
     transport: Transport | None = None
     end: Callable[[bool], Awaitable[None]] | None = None
-    """The one way to end the process; whoever else has the transport cannot."""
+    """The only way to end the process; other holders of the transport cannot."""
     ready_at: float | None = None
     memory: int = 0
     stopping: bool = False
     has_answered: bool = False
-    """It has answered somebody."""
+    """Whether it has answered a prompt."""
 
     def adopt(self, key: PoolKey) -> None:
-        """A spare has found whom it serves, perhaps before it is up."""
+        """Assign a spare to the key that adopts it, perhaps before it is ready."""
         self.key = key
         self.launch = replace(self.launch, key=key.key)
         if self.transport is not None:
@@ -89,7 +92,7 @@ class LiveSeat:
     session: AgentSession | None = None
     ticket: ToolTicket | None = None
     made: bool = False
-    """Its agent has answered."""
+    """Whether its agent has answered the open."""
     ready_at: float | None = None
     relay_gone: bool = False
     restored: bool = False
@@ -98,8 +101,9 @@ class LiveSeat:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The last start or open of a key that failed, or the last death: kept while the key is known, so without the
-    frames of the work that failed, which hold its process, its session and its tools."""
+    """The last failed start or open of a key, or its last death. It is kept while the key is known, so the error is
+    kept without the frames of the failed work, which refer to its process, session and tools.
+    """
 
     error: PoolError
     at: float
@@ -109,7 +113,7 @@ class Failure:
 
 
 class WorkKind(Enum):
-    """What takes its time."""
+    """The kind of work that is under way."""
 
     START = "start"
     OPEN = "open"
@@ -126,29 +130,29 @@ class UnderWay:
 
 @dataclass
 class LiveObjects:
-    """Everything that lives, by id."""
+    """Every live object of one pool, by id."""
 
     slots: dict[SlotId, LiveProcess] = field(default_factory=dict)
     chairs: dict[SeatId, LiveSeat] = field(default_factory=dict)
     tenures: dict[LeaseId, LeaseState] = field(default_factory=dict)
     failures: dict[PoolKey, Failure] = field(default_factory=dict)
-    """By key, typed: what a refusal of the core quotes."""
+    """The typed error of each key's last failure, quoted when the core refuses a claim."""
 
     def transport(self, slot: SlotId) -> Transport | None:
-        """The process of a slot, if it is up."""
+        """The transport of a slot, if its process is ready."""
         running = self.slots.get(slot)
         return running.transport if running else None
 
     def opens_on(self, slot: SlotId) -> bool:
-        """Whether a seat is being opened there, be it that nobody wants it any more."""
+        """Whether a seat is being opened on the slot, even if its claim has given up."""
         return any(chair.slot == slot and chair.ready_at is None for chair in self.chairs.values())
 
     def seated(self, slot: SlotId) -> int:
-        """The sessions there that its agent has made."""
+        """The sessions on the slot that the agent has opened."""
         return sum(chair.slot == slot and chair.session is not None for chair in self.chairs.values())
 
     def under_way(self, now: float) -> list[UnderWay]:
-        """Whatever is being started or opened, and is still wanted."""
+        """Starts and opens under way that are still wanted."""
         starts = [
             UnderWay(one.key.key.provider, WorkKind.START, now - one.begun)
             for one in self.slots.values()

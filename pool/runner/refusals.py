@@ -1,4 +1,7 @@
-"""From the core's no to a typed error that carries the facts. Rule: one row a kind, and every kind has a row."""
+"""From the core's refusal to a typed error with its facts.
+
+Rules: one row per kind of refusal, and every kind has a row.
+"""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -19,11 +22,11 @@ from ostler.pool.runner.live import PoolKey
 
 
 class ForgottenKey(AssertionError):
-    """A claim for a key that was not registered: the shell broke the core's rules."""
+    """A claim for a key that was not registered: a defect of the runner."""
 
 
 def census_text(census: PoolCensus) -> str:
-    """The pool in one line."""
+    """The pool's numbers in one line."""
     budget = "" if census.memory_budget is None else f" of {census.memory_budget >> 20}"
     return (
         f"{census.processes} of {census.max_processes} processes "
@@ -34,9 +37,10 @@ def census_text(census: PoolCensus) -> str:
 
 
 def refusal_error(refuse: Refuse, key: PoolKey, failure: PoolError | None) -> PoolError:
-    """What the claimer gets to see. `failure` is the key's last typed error: quoted only where the core speaks of it.
+    """The error that the caller of a claim gets. `failure` is the key's last typed error; it is used only if its text
+    is the one that the core quotes.
 
-    The core's own timeouts and errors without a type leave an older one standing, which had another cause.
+    The core's own timeouts, and errors without a type, do not replace an older typed error, which had another cause.
     """
     told = refuse.kind in (RefusalKind.START_FAILED, RefusalKind.OPEN_FAILED)
     if failure is not None and told and str(failure) == refuse.text:

@@ -1,11 +1,11 @@
-"""The configured keys and their floors: given as each key is found, and tried again until it is.
+"""The configured keys and their floors: set as each key is checked, and tried again until they are.
 
 Rules:
-- A key that cannot be made is not given up: it is tried again with every look at the files, and is kept warm from then
-  on. It is told of once for each reason, not with every try.
-- What was begun under older settings gives nothing any more.
-- Floors that are configured no more are taken away after the new ones are there: of a key that is in both, no seat is
-  closed to be opened again.
+- A key that cannot be launched is not given up: it is tried again each time files are checked, and is kept warm from
+  then on. It is reported once for each reason, not with every try.
+- A try that began under older settings sets no floor.
+- Floors that are no longer configured are removed after the new ones are set: of a key that is in both, no seat is
+  closed and opened again.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ Canonical = Callable[[TransportKey, float], Awaitable[TransportKey]]
 
 
 class WarmKeys:
-    """Of one pool. `canonical` finds the pool's own name of a key within so many seconds."""
+    """The configured floors of one pool. `canonical` finds the canonical form of a key within the given seconds."""
 
     def __init__(self, engine: Engine, catalogue: LaunchCache, canonical: Canonical, observer: Observer) -> None:
         self._engine = engine
@@ -36,14 +36,14 @@ class WarmKeys:
         self._canonical = canonical
         self._observer = observer
         self._given: dict[Floor, tuple[int, int]] = {}
-        """The seats that the core was told to keep parked, and the edition of the settings that say so."""
+        """The seats that the core was told to keep parked, and the edition of the settings that asked for them."""
         self._found: dict[WarmKey, Floor] = {}
-        """The pool's own name of what was given."""
+        """The floor of each configured key under its canonical name."""
         self._cold: dict[WarmKey, str] = {}
-        """What is configured and could not be given yet, and why."""
+        """The configured keys whose floor could not be set yet, and why."""
 
     async def take(self, warm: Iterable[WarmKey]) -> None:
-        """Keep these warm from now on, and no others."""
+        """Keep exactly these keys warm from now on."""
         edition = self._catalogue.edition
         self._cold.clear()
         await self._give_all(warm, edition)
@@ -52,13 +52,13 @@ class WarmKeys:
             self._found = {one: floor for one, floor in self._found.items() if floor in self._given}
 
     def give_again(self) -> None:
-        """The keys were cooled for another reason than their making: they keep their floors."""
+        """Set the floors again after the keys were cooled for a reason other than a failed launch."""
         for (key, seat), (seats, _) in self._given.items():
             if self._engine.makings.knows(key) and self._engine.makings.failed(key) is None:
                 self._engine.tell(events.KeepWarm(key, self._engine.remember(seat), seats))
 
     async def try_again(self) -> None:
-        """What could not be given may be by now."""
+        """Try again to set the floors that could not be set."""
         await self._give_all(list(self._cold), self._catalogue.edition)
 
     async def _give_all(self, warm: Iterable[WarmKey], edition: int) -> None:
@@ -72,9 +72,9 @@ class WarmKeys:
             unmade = self._engine.makings.failed(key) is not None
             await self._engine.makings.prepare(key, PATIENCE)
             if edition != self._catalogue.edition:
-                return  # whoever brought the newer settings does the same with them
+                return  # newer settings have their own `take`, which sets these floors
             self._engine.makings.register(key)
-        except Exception as error:  # noqa: BLE001 - told by `_stays_cold`; whatever it is, the key is tried again
+        except Exception as error:  # noqa: BLE001 - reported by `_stays_cold`; after any error the key is tried again
             if edition == self._catalogue.edition:
                 self._stays_cold(warm, error)
             return
@@ -86,8 +86,8 @@ class WarmKeys:
         key, seat = floor
         before, said = self._given.get(floor, (0, edition))
         self._given[floor] = seats, edition
-        # A key that could not be made meanwhile was cooled: it has its floor still and keeps nothing warm. After new
-        # settings it is said in any case: who made the key anew in between may have been quicker than this look.
+        # A key that could not be launched was cooled meanwhile: its floor is set, but it keeps nothing warm. After new
+        # settings the floor is always set again: the key may have been cooled and recovered before this check.
         if seats != before or cooled or said != edition:
             self._engine.tell(events.KeepWarm(key, self._engine.remember(seat), seats))
 
@@ -100,7 +100,7 @@ class WarmKeys:
     def _stays_cold(self, warm: WarmKey, error: Exception) -> None:
         floor = self._found.get(warm)
         if floor in self._given and isinstance(error.__cause__, ProbeFailed):
-            # Nobody knows better: what cannot be looked at for the moment stays as it is.
+            # The file system did not answer, so nothing is known about the key: its floor stays as it is.
             self._given[floor] = self._given[floor][0], self._catalogue.edition
         if self._cold.get(warm) == str(error):
             return

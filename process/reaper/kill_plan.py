@@ -1,6 +1,6 @@
-"""The end of a family: SIGTERM to everyone, a grace, SIGKILL to whoever is found, until nobody is.
+"""The end of a process tree: SIGTERM to every process, a grace, then SIGKILL to all that are found, until none is left.
 
-`Hunt` decides and is pure. The gateway drives it from its loop, the reaper process from a blocking one.
+Rules: `KillPlan` decides and is pure. The gateway drives it from its loop, the reaper process from a blocking one.
 """
 
 import signal
@@ -16,14 +16,14 @@ class Orders(NamedTuple):
 
 
 class KillPlan:
-    """Fed with each look at `/proc`; says whom to signal, and when it is over.
+    """Takes the result of each scan of `/proc`; returns which processes to signal, and whether the tree is gone.
 
-    A look may come too early: a child between fork and exec carries no marker yet. `linger` is how long an
-    empty look is not believed, for families with a start that was announced and not completed.
+    A scan may come too early: a child between fork and exec carries no marker yet. `linger` is how long an empty scan
+    is not trusted, for trees with a start that was announced and not completed.
 
-    And a look takes its time: who forks once more behind its back and dies before it comes to him is read as
-    dead, his child not at all. So an empty look is believed when the next one, begun after all were dead, is
-    empty too.
+    A scan also takes time: a process that forks after the scan has passed its child's place, and dies before the scan
+    reaches it, is read as dead, and its child is not read at all. So an empty scan is trusted only when the next one,
+    begun after all were dead, is empty too.
     """
 
     def __init__(self, now: float, *, grace: float, bound: float, linger: float = 0.0) -> None:

@@ -1,9 +1,12 @@
-"""The bond that needs no look: the pipes an agent was given.
+"""The pipes an agent was given, as proof that a process belongs to it. Needs no scan at the right moment.
 
-Their numbers are known before the agent is. They pass on with stdin, stdout and stderr through forks, `setsid` and an
-emptied environment, and nobody but the agent can have passed them on: the gateway, and whoever it forked, hold the
-other ends. While one end is held the kernel gives the number to no other pipe. Blocking reads, for each open file of
-each process: only for a family whose gateway has died, or whose agent has while somebody still holds its pipes.
+Rules:
+- The inode numbers of the pipes are known before the agent is started. The pipes pass on with stdin, stdout and stderr
+  through forks, `setsid` and an emptied environment.
+- Only the agent can have passed its ends on: the gateway, and processes that it forked, hold the other ends. While one
+  end is held, the kernel gives the number to no other pipe.
+- Finding holders means blocking reads for each open file of each process. It is done only for a tree whose gateway has
+  died, or whose agent has ended while another process still holds its pipes.
 """
 
 import os
@@ -13,7 +16,7 @@ from typing import NamedTuple
 
 
 class PipeInodes(NamedTuple):
-    """The numbers (of inodes) of an agent's three pipes."""
+    """The inode numbers of an agent's three pipes."""
 
     stdin: int
     stdout: int
@@ -25,7 +28,9 @@ class PipeInodes(NamedTuple):
 
 
 def find_holders(pids: Iterable[int], leashes: Iterable[PipeInodes]) -> set[int]:
-    """Who holds an agent's end of one: the reading end of a stdin, the writing end of a stdout or stderr."""
+    """The processes that hold an agent's end of one of these pipes: the reading end of a stdin, the writing end of a
+    stdout or stderr.
+    """
     ends = {f"pipe:[{number}]": access for leash in leashes for number, access in zip(leash, _ACCESS, strict=True)}
     return {pid for pid in pids if _holds(pid, ends)} if ends else set()
 

@@ -1,9 +1,10 @@
-"""Who belongs to an agent, told from `/proc`. Blocking reads: never call these on an event loop.
+"""Which processes belong to an agent, read from `/proc`. Blocking reads: never call these on an event loop.
 
-Four bonds, because real agents break three of them: a marker in the environment (codex strips it from its
-tool servers), the session opened at spawn (`setsid` leaves it), descent (a double fork cuts it), and having
-been seen before as kin. The fifth, the pipes it was given, is in `leash`. A bare pid is never a bond: the kernel
-hands pids out again, so a pid counts only together with its start time.
+Rules:
+- Four bonds, because real agents break three of them: a marker in the environment (codex strips it from its tool
+  servers), the session opened at spawn (`setsid` leaves it), descent (a double fork cuts it), and membership seen in an
+  earlier scan. The fifth, the pipes it was given, is in `pipe_inodes`.
+- A bare pid is never a bond: the kernel reuses pids, so a pid counts only together with its start time.
 """
 
 import os
@@ -13,11 +14,11 @@ from typing import NamedTuple
 MARKER = "OSTLER_SPAWN_ID"
 _NEEDLE = f"\0{MARKER}=".encode()
 _PIECE = 65_536
-"""Bytes: more than nearly every environment has. What is in `/proc` is read short at its end only."""
+"""Bytes, more than nearly every environment has. A file in `/proc` returns a short read only at its end."""
 
 
 class ProcessIdentity(NamedTuple):
-    """One process, for ever: a recycled pid has another start time (clock ticks since boot)."""
+    """The identity of one process: a reused pid has another start time (clock ticks since boot)."""
 
     pid: int
     start: int
@@ -39,7 +40,7 @@ Table = Mapping[int, Stat]
 
 
 def parse_stat(pid: int, line: bytes) -> Stat:
-    # The name in parentheses may itself hold spaces and parentheses: split behind the last one.
+    # The name in parentheses may itself contain spaces and parentheses: split after the last one.
     fields = line[line.rindex(b")") + 2 :].split(maxsplit=20)
     # A zombie main thread whose other threads still run is a live process.
     dead = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
@@ -47,7 +48,7 @@ def parse_stat(pid: int, line: bytes) -> Stat:
 
 
 def read_stat(pid: int) -> Stat | None:
-    """None when there is no such process (any more)."""
+    """The stat of a process; None when it does not exist, or no longer."""
     content = _read(pid, "stat")
     return parse_stat(pid, content) if content else None
 
@@ -63,20 +64,21 @@ def is_alive(identity: ProcessIdentity) -> bool:
 
 
 class MarkedProcesses(NamedTuple):
-    """One look at all processes: the table, and the marks that environments held at exec."""
+    """One scan of all processes: the table, and the markers that their environments contained at exec."""
 
     table: Table
     marks: Mapping[int, str]
 
     def marked(self, mark: str) -> set[int]:
-        """With exactly this mark; a mark that ends in `.` stands for all spawns of its gateway run."""
+        """The pids with exactly this marker; a marker that ends in `.` stands for all spawns of its gateway run."""
         every = mark.endswith(".")
         return {pid for pid, found in self.marks.items() if found == mark or (every and found.startswith(mark))}
 
 
 def take_census(since: int) -> MarkedProcesses:
-    """Marks are read only of those who began at this time or later: no mark is older than the gateway that made it, and
-    most of what runs on a machine is."""
+    """Scan all processes. Markers are read only of processes that began at `since` or later: no marker is older than
+    the gateway that made it, and most processes on a machine are.
+    """
     table = read_table()
     found = ((stat.pid, read_mark(stat.pid)) for stat in table.values() if stat.start >= since)
     return MarkedProcesses(table, {pid: mark for pid, mark in found if mark is not None})
@@ -88,11 +90,12 @@ def read_mark(pid: int) -> str | None:
 
 
 def find_kin(table: Table, marked: Iterable[int], wards: Collection[ProcessIdentity], *, vouched: bool) -> set[int]:
-    """Every pid bound to `wards` (agents and kin seen before) or marked, with all descendants.
+    """The pids of the process tree: all that are marked or bound to `wards` (agents and members seen before), with all
+    descendants.
 
-    `vouched` says that each ward was known to be ours a moment ago, so that its session number cannot have
-    been reused yet even if its leader is gone. A ledger read after a restart cannot vouch. A start time of 0 is
-    that of a ward whose gateway died before it could look: it leads its own session.
+    `vouched` says that each ward was known to be ours a moment ago, so its session number cannot have been reused yet
+    even if its leader is gone. A ledger read after a restart cannot vouch. A start time of 0 stands for a ward whose
+    gateway died before it could read it: the ward leads its own session.
     """
     kin = set(marked)
     kin.update(ward.pid for ward in wards if ward.pid in table and _is_ward(table[ward.pid], ward, vouched=vouched))
@@ -120,7 +123,7 @@ def _with_descendants(table: Table, roots: set[int]) -> set[int]:
 
 
 def _read(pid: int, name: str) -> bytes:
-    """By system calls, and no more of them than needed: a file object makes twice as many for each of a census."""
+    """Read with as few system calls as possible: a file object makes twice as many, for each process of a scan."""
     try:
         file = os.open(f"/proc/{pid}/{name}", os.O_RDONLY)
         try:

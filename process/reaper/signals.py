@@ -1,4 +1,4 @@
-"""Signals that cannot hit the wrong process, and the blocking end of a family."""
+"""Signals that cannot hit the wrong process, and the blocking end of a process tree."""
 
 import os
 import signal
@@ -12,8 +12,9 @@ from .proc import MarkedProcesses, ProcessIdentity, Stat, find_kin, read_stat, t
 
 PAUSE = 0.02
 SHORT_PAUSE = 0.002
-"""While a start is torn: an agent that nobody knows may live for some 30 ms only. Seen meanwhile, it tells by its
-session even of those who let go of its pipes."""
+"""The pause while a start is incomplete: an agent without a recorded pid may live for some 30 ms only. If it is seen in
+that time, its session identifies even those descendants that have closed its pipes.
+"""
 
 
 def send(stat: Stat, number: signal.Signals) -> None:
@@ -27,16 +28,17 @@ def send(stat: Stat, number: signal.Signals) -> None:
         if current is not None and current.identity == stat.identity:
             signal.pidfd_send_signal(pin, number)
     except ProcessLookupError:
-        return  # it went by itself between the look and the signal
+        return  # it ended by itself between the scan and the signal
     finally:
         os.close(pin)
 
 
 class ProcessTree:
-    """All processes of one spawn (`run.7`) or of a whole gateway run (`run.`). Remembers whom it saw.
+    """All processes of one spawn (`run.7`) or of a whole gateway run (`run.`). Remembers the members it saw.
 
-    Whom it saw it can vouch for, whoever named the wards: an agent may fork once more between our look and its end, and
-    that child may carry no marker and know no parent, but it is in the session of somebody who was there a moment ago.
+    It vouches for the members that it saw itself, even where its creator could not vouch for `wards`: an agent may fork
+    once more between a scan and its end, and that child may carry no marker and have no parent, but it is in the
+    session of a member that was alive a moment ago.
     """
 
     def __init__(
@@ -48,7 +50,7 @@ class ProcessTree:
         leashes: Collection[PipeInodes] = (),
         since: int = 0,
     ) -> None:
-        """`since`: when the gateway began that made the mark."""
+        """`since`: the start time of the gateway that made the marker."""
         self._mark = mark
         self._since = since
         self._leashes = tuple(leashes)
@@ -56,30 +58,30 @@ class ProcessTree:
         self._vouched = vouched
         self._met: frozenset[ProcessIdentity] = frozenset()
         self.struck: frozenset[ProcessIdentity] = frozenset()
-        """Whom `end` had to signal."""
+        """The processes that `end` had to signal."""
 
     def include(self, identity: ProcessIdentity) -> None:
         self._wards = {*self._wards, identity}
 
     def look(self) -> list[Stat]:
-        """Blocking; with the leashes, which `find` leaves to its caller."""
+        """Scan for the members, by their pipes too, which `find` leaves to its caller. Blocking."""
         census = take_census(self._since)
         return self.find(census, find_holders(census.table, self._leashes))
 
     def find(self, census: MarkedProcesses, holders: AbstractSet[int] = frozenset()) -> list[Stat]:
-        """`holders` hold a pipe of one of the agents."""
+        """The members in this scan. `holders`: processes that hold a pipe of one of the agents."""
         table = census.table
         kin = find_kin(table, census.marked(self._mark) | holders, self._wards, vouched=self._vouched)
         kin |= find_kin(table, (), self._met, vouched=True)
         found = [table[pid] for pid in kin - {os.getpid()}]
-        # Made anew, not changed, as the wards are: a look in a thread may be going through the old one.
+        # Replaced, not changed, as `_wards` is: a scan on another thread may be iterating over the old set.
         self._met = self._met.union(stat.identity for stat in found)
         return found
 
     def end(
         self, *, grace: float, bound: float, linger: float = 0.0, clock: Callable[[], float] = time.monotonic
     ) -> list[Stat]:
-        """Blocking. Answers with those that could not be ended."""
+        """End the tree and return the processes that could not be ended. Blocking."""
         began = clock()
         hunt = KillPlan(began, grace=grace, bound=bound, linger=linger)
         while True:

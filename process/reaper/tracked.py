@@ -1,7 +1,7 @@
-"""What the reaper was told. Pure: lines in, wards out.
+"""The processes that the reaper was told to track. Pure: lines in, tracked processes out.
 
-`expect N STDIN STDOUT STDERR` (the numbers of its pipes) before a start, `ward N PID START` once it runs, `gone N` when
-its family has been buried. A line that makes no sense is dropped: the marker still finds what it was about.
+Rules: `expect N STDIN STDOUT STDERR` (the inodes of its pipes) before a start, `ward N PID START` once it runs, `gone
+N` when its process tree is gone. A malformed line is dropped: the marker still finds its process.
 """
 
 from .pipe_inodes import PipeInodes
@@ -41,7 +41,7 @@ class Wards:
 
     @property
     def any_pending(self) -> bool:
-        """A start was announced and its pid never told: it may show its marker only in a moment."""
+        """Whether a start was announced whose pid was never told: its marker may appear a moment later."""
         return None in self._known.values()
 
     def _take(self, words: list[bytes]) -> None:

@@ -1,8 +1,9 @@
-"""The reaper process: waits until the gateway is no more, ends all its agents, and leaves.
+"""The reaper process: waits until the gateway has ended, ends all its agents, and exits.
 
-It holds two ropes to the gateway, because either can fail alone: the pipe on stdin (a fork of the gateway
-may hold the other end open after its death) and a pidfd (there is none if the gateway died before we looked).
-Its own session, no terminal signals: only the gateway's end ends it.
+Rules:
+- It watches the gateway in two ways, because either can fail alone: the pipe on stdin (a fork of the gateway may hold
+  the other end open after its death) and a pidfd (there is none if the gateway died before the reaper opened it).
+- It has its own session and ignores terminal signals: only the gateway's end ends it.
 """
 
 import os
@@ -13,7 +14,7 @@ from .proc import ProcessIdentity, is_alive
 from .signals import ProcessTree
 from .tracked import Wards
 
-# All gone within 5 s of the gateway's end: two for the agents to save what they must, the rest for SIGKILL.
+# All gone within 5 s of the gateway's end: two for the agents to save their work, the rest for SIGKILL.
 GRACE = 2.0
 BOUND = 2.5
 LINGER = 1.0
@@ -22,7 +23,8 @@ READ_EVERY_MS = 1000
 
 def wait_for_end(gateway: ProcessIdentity, wards: Wards) -> None:
     poll = select.poll()
-    # Only its end wakes us, not every line: woken by each start, we would fight the new child for a core.
+    # Watch only for the end of the pipe, not for each line: woken by each start, the reaper would compete with the new
+    # child for a core.
     poll.register(0, 0)
     try:
         pin = os.pidfd_open(gateway.pid)
