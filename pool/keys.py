@@ -43,7 +43,7 @@ def canonical_cwd(cwd: str | Path, roots: Iterable[str | Path] = ()) -> str:
         why = "" if resolved.is_dir() else "it is not a directory"
     except (OSError, RuntimeError, ValueError) as error:
         resolved, why, cause = led_to(given), "it does not exist or cannot be read", error
-    allowed = [Path(root).resolve() for root in roots]
+    allowed = [led_to(Path(root)) for root in roots]
     if allowed and not any(resolved.is_relative_to(root) for root in allowed):
         why, cause = "it lies outside the allowed roots", None
     if why:

@@ -1,5 +1,6 @@
 """A command to run, as a value. Equal commands start equal processes; no repr shows a secret."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,11 @@ class Command:
         texts = (*self.line, str(self.cwd), *self.env.keys(), *self.env.values())
         if any("\0" in text for text in texts):
             raise CommandError(f"{self.label}: NUL byte in argv, cwd or environment")
+        try:
+            for text in texts:
+                os.fsencode(text)
+        except UnicodeEncodeError as error:
+            raise CommandError(f"{self.label}: text that cannot be encoded in argv, cwd or environment") from error
         if any(not name or "=" in name for name in self.env):
             raise CommandError(f"{self.label}: environment names must be non-empty and without '='")
 

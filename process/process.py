@@ -17,7 +17,7 @@ from typing import Protocol
 
 from ostler.process.command import Command
 from ostler.process.environment import secret_values
-from ostler.process.errors import Blind, StartError, StdinClosed, Survivors
+from ostler.process.errors import Blind, StdinClosed, Survivors
 from ostler.process.exit import Ending, Exit
 from ostler.process.folder import Descriptor, Folder
 from ostler.process.pipes import Inflow, Outflow, Pipes
@@ -117,7 +117,7 @@ class AgentProcess:
                 raise explain_ledger(command, error) from error
             try:
                 child = spawn(command, keeper.mark(number), stdio, cwd or str(command.cwd))
-            except StartError:
+            except BaseException:
                 keeper.forget(number)
                 raise
             keeper.born(number, child.pid)

@@ -61,7 +61,7 @@ def excerpt(text: str, limit: int) -> str:
     """The beginning of the text, without secrets. Text far beyond the limit is not examined."""
     most = 16 * limit
     if len(text) > most:
-        text = text[:most].rsplit(None, 1)[0]
+        text = next(iter(text[:most].rsplit(None, 1)), "")
     return redacted(text)[:limit]
 
 

@@ -182,6 +182,7 @@ class PoolState:
         """Move a process that no session has used to another key, with its seats."""
         del reserve.slots[slot.id]
         slot.stable, slot.home, slot.spec = stable, stable.key, stable.spec
+        stable.came_up = stable.came_up or slot.state is SlotState.READY
         slot.adopted_step, slot.used_at = self.step, self.now
         stable.slots[slot.id] = slot
         for seat in slot.seats.values():

@@ -53,7 +53,7 @@ def test_secrets_are_known_by_their_names() -> None:
     assert secret_values(env) == ("a" * 20,)
 
 
-@pytest.mark.parametrize("argv", [(), ("",), ("a\0b",)])
+@pytest.mark.parametrize("argv", [(), ("",), ("a\0b",), ("a\ud800b",)])
 def test_a_command_no_kernel_takes_is_refused(argv: tuple[str, ...]) -> None:
     with pytest.raises(CommandError):
         Command(argv, Path("/"), {})

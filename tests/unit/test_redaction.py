@@ -147,3 +147,8 @@ def test_n55_the_marks_of_keys_stand_in_one_file() -> None:
     rooms = [path for room in ("wire", "pool", "bridge", "gateway", "metrics") for path in (ROOT / room).rglob("*.py")]
     holding = [str(path.relative_to(ROOT)) for path in rooms if marks.search(path.read_text())]
     assert holding == ["wire/redaction.py"], "a second list drifts: use ostler.wire.redaction"
+
+
+def test_an_excerpt_of_much_white_space_is_empty() -> None:
+    assert excerpt(" " * 100_000, 500) == ""
+    assert excerpt("word " * 100_000, 12) == "word word wo"

@@ -433,6 +433,16 @@ def test_n29_a_parked_seat_of_the_reserve_is_taken_with_its_process_which_serves
     assert pool.started(4) == ["open 6 on #4 t"]
 
 
+def test_a_key_that_took_over_a_process_is_remembered_as_one_that_came_up() -> None:
+    pool = owned(backoff_cap=30.0, forget_after=3600.0)
+    pool.claim("ann", "t")
+    pool.release(3)
+    pool.do(events.DrainKey("ann"))
+    for _ in range(10):
+        pool.tick(60.0)
+    assert pool.core.books.stables["ann"].came_up
+
+
 def test_n29_a_process_that_somebody_has_used_is_never_taken_from_the_reserve() -> None:
     pool = owned(max_processes=1)
     assert pool.claim("k", "t") == ["grant c1 lease 3 on #1 parked none"]

@@ -57,3 +57,9 @@ def test_e04_a_loop_of_links_is_refused(tmp_path: Path) -> None:
     (tmp_path / "y").symlink_to(tmp_path / "x")
     with pytest.raises(BadDirectory):
         canonical_cwd(tmp_path / "x")
+
+
+def test_a_root_that_leads_in_a_circle_allows_nothing(tmp_path: Path) -> None:
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    with pytest.raises(BadDirectory, match="outside the allowed roots"):
+        canonical_cwd(tmp_path, [tmp_path / "circle"])
