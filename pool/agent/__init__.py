@@ -3,6 +3,6 @@
 Rules:
 - May import `pool.launch`, `pool.providers`, the modules at the top of `pool`, and the rooms `process` and `wire`.
   Never `pool.runner` (import-linter), `bridge` or `gateway`.
-- Decides nothing about the pool: which process serves whom, and for how long, is decided by `pool.core`.
-- Codecs, gates' limits and replay checks are sans-io; `connection.py` alone writes to an agent and reads from it.
+- Decides nothing about sharing: `pool.core` decides which process serves which session, and for how long.
+- Codecs and the replay check are sans-io; only `connection.py` writes to an agent or reads from it.
 """
