@@ -324,7 +324,7 @@ class Transport:
         return task
 
     def run_closing_task(self, goodbye: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        """Own a task that ends a session. `close` waits for it, and does not cancel it as it cancels those of `hold`."""
+        """Own a task that ends a session. `close` waits for it, but cancels the tasks of `hold`."""
         task = asyncio.get_running_loop().create_task(goodbye, context=Context())
         self._closing_tasks.add(task)
         task.add_done_callback(self._closing_tasks.discard)
