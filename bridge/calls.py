@@ -1,6 +1,6 @@
-"""The words shared by all channels: a call, its result, and the dispatcher that answers it.
+"""The types shared by all channels: a call, its result, and the dispatcher that answers it.
 
-A call carries its session context itself; nobody has to look for "the current session".
+Each call carries its session context, so no code looks up a "current session".
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ostler.wire.json import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What a tool answered: MCP content blocks. An error here is the tool's, not the protocol's."""
+    """A tool's answer as MCP content blocks. An error here is the tool's, not the protocol's."""
 
     content: tuple[JsonObject, ...]
     is_error: bool = False
@@ -36,7 +36,7 @@ class Log(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call as a dispatcher sees it."""
+    """One call as passed to a dispatcher."""
 
     name: str
     arguments: JsonObject

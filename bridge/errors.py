@@ -1,15 +1,15 @@
-"""What can go wrong in the bridge, with the facts as attributes.
+"""The errors of the bridge, with the facts as attributes.
 
-Two families: `BridgeError` for the people who run or embed the bridge, and `CallRefused` for a call that was never
-dispatched. The second is translated once, in `mcp.py` for the wire and in `session_binding.py` for native channels.
-No text in here may carry a token.
+Two families: `BridgeError` for operators and embedders of the bridge, and `CallRefused` for a call that was never
+dispatched. The second is translated once, in `mcp.py` for the wire and in `session_binding.py` for native channels. No
+text in here may contain a token.
 """
 
 from pathlib import Path
 
 
 class BridgeError(Exception):
-    """Anything the bridge raises to its owner."""
+    """The base of the errors that the bridge raises to its owner."""
 
 
 class BridgeNotRunning(BridgeError):
@@ -42,7 +42,7 @@ class TokenCollision(BridgeError):
 
 
 class SocketRefused(BridgeError):
-    """A place for the socket that we will not trust."""
+    """The path for the socket is not safe to use."""
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path = path
@@ -57,11 +57,11 @@ class SocketInUse(BridgeError):
 
 
 class CallRefused(Exception):
-    """A call that reached no dispatcher."""
+    """The base of the refusals of a call that reached no dispatcher."""
 
 
 class NotBound(CallRefused):
-    """Unknown, revoked, foreign, malformed or missing token: all of them are this, word for word."""
+    """One refusal, with the same words, for unknown, revoked, foreign, malformed and missing tokens."""
 
     def __init__(self) -> None:
         super().__init__("this tool connection is not bound to a session")
@@ -85,7 +85,7 @@ class TooManyCalls(CallRefused):
 
 
 class ToolsLost(CallRefused):
-    """The agent's way to its tools ended while the call was running."""
+    """The agent's connection to its tools ended while the call was running."""
 
     def __init__(self, loss: str) -> None:
         self.loss = loss
@@ -93,7 +93,7 @@ class ToolsLost(CallRefused):
 
 
 class CallWithdrawn(CallRefused):
-    """The session let go of its tools while the call was running."""
+    """The session withdrew its tools while the call was running."""
 
     def __init__(self) -> None:
         super().__init__("the call was ended: the session withdrew its tools")
