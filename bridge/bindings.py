@@ -52,7 +52,7 @@ class ConnectionSlot:
 
 @dataclass(frozen=True, slots=True)
 class AdmittedClient:
-    """The connection `displaced` must be closed. `resumed`: the same process came back and is still owed its answers."""
+    """Close the connection `displaced`. `resumed`: the same process came back and is still owed its answers."""
 
     binding: Binding
     displaced: int | None
@@ -68,7 +68,7 @@ class Compromised:
 
 @dataclass(slots=True)
 class Bindings:
-    """Admits connections to bindings by token digest. `tells_processes`: whether the platform names a peer's process."""
+    """Admits connections to bindings by token digest. `tells_processes`: the platform names a peer's process."""
 
     tells_processes: bool
     _places: dict[bytes, ConnectionSlot] = field(default_factory=dict)

@@ -65,7 +65,7 @@ class McpClient:
         self._held: list[bytes] = []
 
     def connect(self, outlet: FrameSink, *, resumed: bool) -> None:
-        """Attach a connection. Unless the same process came back (`resumed`), discard held answers and running calls."""
+        """Attach a connection. Unless the same process came back (`resumed`), discard held answers and calls."""
         self._outlet = outlet
         if not resumed:
             self.discard()

@@ -91,7 +91,7 @@ class Relay:
             self.write_socket()
 
     def full(self) -> bool:
-        """Whether enough waits for the bridge. A frame that has begun is read to its end; else it cannot be answered."""
+        """Whether enough waits for the bridge. A frame that has begun is read to its end, or it is never answered."""
         waiting = len(self.upstream) - self.sent > HELD_LIMIT
         return waiting and (self.socket is not None or b"\n" in self.upstream)
 

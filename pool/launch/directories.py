@@ -24,7 +24,7 @@ Look = Callable[[str], str]
 
 
 class Directories:
-    """Looks directories up for one event loop. `look` resolves and checks a path on a thread, or raises `BadDirectory`."""
+    """Looks up directories for one event loop. `look` resolves a path on a thread, or raises `BadDirectory`."""
 
     def __init__(self, look: Look, clock: Callable[[], float]) -> None:
         self._look = look
