@@ -175,7 +175,7 @@ async def _watch(client: Client, changed: Callable[[], None], gone: "asyncio.Fut
         async with client.listen(tools_list_changed=True) as events:
             async for _ in events:
                 changed()
-    except Exception as error:  # noqa: BLE001 - whatever ended the stream, the supervisor must connect again
+    except Exception as error:  # noqa: BLE001 - after any error the supervisor must connect again
         _settle(gone, f"its event stream was lost ({type(error).__name__})")
 
 

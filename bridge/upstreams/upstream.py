@@ -130,7 +130,7 @@ class Upstream:
                 with rounds.round():
                     try:
                         ran = await self._serve(begun)
-                    except Exception as error:  # noqa: BLE001 - whatever an external server does, it is tried again
+                    except Exception as error:  # noqa: BLE001 - after any error of an external server it is tried again
                         self._trouble = _told(error)
                     finally:
                         self._remote = None
