@@ -28,7 +28,7 @@ from ostler.wire.rpc import RpcId
 
 
 class BindingState(enum.Enum):
-    """How far a binding is; ATTACHED means that its relay has listed the tools."""
+    """How far a binding is; ATTACHED means that its agent has listed the tools."""
 
     ISSUED = "issued"
     ATTACHED = "attached"

@@ -230,7 +230,7 @@ def _enum(kind: type[enum.Enum]) -> Shape:
 
 
 def _dataclass(kind: type, inside: tuple[type, ...]) -> Shape:
-    assert dataclasses.is_dataclass(kind)  # noqa: S101 - its one caller has asked; tells the type
+    assert dataclasses.is_dataclass(kind)  # noqa: S101 - its only caller has checked it; narrows the type
     hints = typing.get_type_hints(kind, include_extras=True)
     members = Members()
     for each in dataclasses.fields(kind):

@@ -9,7 +9,7 @@ SERVER_NAME = "ostler"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BridgeSettings:
-    """The settings of one bridge; all times in seconds, all sizes in bytes."""
+    """The settings of one bridge; all times in seconds, the limits of frames in bytes."""
 
     data_directory: Path | None = None
     """The socket is in `bridge/` below it, or in a private runtime directory if that path would be too long. None: in a

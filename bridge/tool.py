@@ -147,7 +147,7 @@ class Tool:
     async def _awaited(self, arguments: dict[str, Any]) -> object:
         try:
             returned = self.function(**arguments)
-            assert isinstance(returned, Awaitable)  # noqa: S101 - a coroutine function; tells the type
+            assert isinstance(returned, Awaitable)  # noqa: S101 - a coroutine function returns one; narrows the type
             return await returned
         except SystemExit as error:
             _refuse_exit(error)

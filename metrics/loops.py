@@ -142,7 +142,7 @@ class Loop:
 
 
 class Loops:
-    """The loops of one program. Made by its composition root and passed to each room."""
+    """The loops of one program. Made by its composition root and passed to each package."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock

@@ -97,7 +97,7 @@ class MetricRegistry(Collector):
                     piece = []
             yield "".join(piece)
         if openmetrics:
-            text: bytes = generate_openmetrics(self.others)  # type: ignore[no-untyped-call] # it says nothing of types
+            text: bytes = generate_openmetrics(self.others)  # type: ignore[no-untyped-call] # it is not annotated
             yield text.decode().removesuffix(END)
             yield END
         else:

@@ -23,7 +23,7 @@ STATUS: Final = {
 
 
 def is_stateless(request: HttpRequest, message: JsonObject) -> bool:
-    """Whether the request is stateless: it has no session id, and the message or the header names this revision."""
+    """Whether it has no session id, and the message names any revision or the header names this one."""
     if request.session is not None:
         return False
     return VERSION_KEY in _meta(message) or request.version == STATELESS_VERSION

@@ -156,9 +156,9 @@ def _start(command: tuple[str, ...], env: Mapping[str, str], cwd: str | None) ->
 async def _connected(
     popen: "subprocess.Popen[bytes]", pipes: contextlib.AsyncExitStack
 ) -> tuple[Stdin, asyncio.StreamReader, asyncio.StreamReader]:
-    assert popen.stdin is not None  # noqa: S101 - asked for above; tells the type
-    assert popen.stdout is not None  # noqa: S101 - as above
-    assert popen.stderr is not None  # noqa: S101 - as above
+    assert popen.stdin is not None  # noqa: S101 - requested above; narrows the type
+    assert popen.stdout is not None  # noqa: S101 - see above
+    assert popen.stderr is not None  # noqa: S101 - see above
     # Registered before the transports, so that the raw pipes are closed when a transport cannot be created.
     raw = pipes.enter_context(contextlib.ExitStack())
     for end in (popen.stdin, popen.stdout, popen.stderr):

@@ -146,7 +146,7 @@ class Upstreams:
         return SessionUpstreams(shared, own, closed=lambda: self._own.difference_update(own))
 
     def _made(self, settings: UpstreamSettings) -> Upstream:
-        assert self._hands is not None  # noqa: S101 - there are settings, so there are dependencies; tells the type
+        assert self._hands is not None  # noqa: S101 - with settings there are dependencies; narrows the type
         return Upstream(settings, self._hands)
 
 

@@ -126,7 +126,7 @@ class Upstream:
             while True:
                 begun = self._hands.clock()
                 ran = 0.0
-                # The round also suppresses a cancellation that a library's own scope raised, not our owner.
+                # The round also suppresses a cancellation that a library's own scope raised, not the owner.
                 with rounds.round():
                     try:
                         ran = await self._serve(begun)

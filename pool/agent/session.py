@@ -254,7 +254,7 @@ class AgentSession:
     # The turn.
 
     def _announce(self, event: AgentEvent) -> None:
-        """Put an event of our own, not of the agent, into the running turn."""
+        """Put an event of the pool, not of the agent, into the running turn."""
         if self._turn is not None:
             self._turn.put(event)
 

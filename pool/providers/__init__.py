@@ -6,7 +6,7 @@ Rules:
 - The composition root calls `load()`. Importing registers nothing. `load` searches once per process: it reads the
   metadata of every installed package, and installed packages do not change under a running program.
 - A package from outside offers providers through the entry point group `ostler.providers`; the object it names is a
-  `Provider`. One that fails to load raises an error with its name; it is not silently left out.
+  `Provider`. One that fails to load raises; it is not silently left out.
 """
 
 import importlib

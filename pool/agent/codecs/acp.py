@@ -182,7 +182,7 @@ class AcpCodec:
             return None
         update = params.get("update")
         try:
-            return session_id, READERS[update["sessionUpdate"]](update)  # type: ignore[index,arg-type] # a TypeError tells
+            return session_id, READERS[update["sessionUpdate"]](update)  # type: ignore[index,arg-type] # TypeError is caught
         except (KeyError, TypeError, AttributeError, ValueError):
             # A newer protocol version may send an unknown kind, or a known kind in another shape; both become `Other`.
             return session_id, _other(update)
