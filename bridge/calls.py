@@ -27,10 +27,14 @@ class CallResult:
 
 
 class CallProgress(Protocol):
+    """Reports how far a call is, from any thread."""
+
     def __call__(self, progress: float, total: float | None = None, message: str | None = None) -> None: ...
 
 
 class Log(Protocol):
+    """Sends a log message of a call, from any thread."""
+
     def __call__(self, level: str, data: object, logger: str | None = None) -> None: ...
 
 
@@ -47,4 +51,6 @@ class ToolCall:
 
 
 class Dispatcher(Protocol):
+    """Answers the calls of a session's tools; what it raises becomes an error result."""
+
     async def __call__(self, call: ToolCall, /) -> CallResult: ...

@@ -12,6 +12,8 @@ _session: ContextVar[object] = ContextVar("ostler_session_context")
 
 
 class NoSessionContext(LookupError):
+    """Code asked for the session context outside of a tool call."""
+
     def __init__(self) -> None:
         super().__init__("no tool call is running here; pass the context of the call explicitly")
 

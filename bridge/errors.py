@@ -13,23 +13,31 @@ class BridgeError(Exception):
 
 
 class BridgeNotRunning(BridgeError):
+    """A method was called before `start` or after `stop`."""
+
     def __init__(self, wanted: str) -> None:
         self.wanted = wanted
         super().__init__(f"{wanted}: the bridge is not running; call start() first")
 
 
 class BindingRevoked(BridgeError):
+    """The binding has ended, and cannot be used again."""
+
     def __init__(self) -> None:
         super().__init__("the binding is revoked; open a new one")
 
 
 class DuplicateTool(BridgeError):
+    """Two tools of one list have the same name."""
+
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"two tools are called {name!r} in one tool list; rename one")
 
 
 class ToolMalformed(BridgeError):
+    """A tool definition lacks a name or schema, or cannot be encoded as JSON."""
+
     def __init__(self, name: str, detail: str) -> None:
         self.name = name
         self.detail = detail
@@ -37,6 +45,8 @@ class ToolMalformed(BridgeError):
 
 
 class TokenCollision(BridgeError):
+    """The token source returned a malformed token or one that is in use."""
+
     def __init__(self) -> None:
         super().__init__("the token source repeated or malformed a token; it must give 32 fresh lowercase hex digits")
 
@@ -51,6 +61,8 @@ class SocketRefused(BridgeError):
 
 
 class SocketInUse(BridgeError):
+    """Another process serves the socket or holds its lock."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
         super().__init__(f"another gateway serves {path}; stop it or choose another data directory")
@@ -68,17 +80,23 @@ class NotBound(CallRefused):
 
 
 class NothingPublished(CallRefused):
+    """The session has no tools at present."""
+
     def __init__(self) -> None:
         super().__init__("this session has no tools yet")
 
 
 class UnknownTool(CallRefused):
+    """The session has no tool of this name."""
+
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"unknown tool: {name[:128]}")
 
 
 class TooManyCalls(CallRefused):
+    """The session's limit of running calls is reached."""
+
     def __init__(self, limit: int) -> None:
         self.limit = limit
         super().__init__(f"{limit} calls are already running in this session; wait for one to finish")

@@ -20,6 +20,8 @@ REFUSED_LIMIT = 65536  # a client without a binding may send this much in one fr
 
 @dataclass(frozen=True, slots=True)
 class Hello:
+    """A well-formed hello; whether its token is valid is not known yet."""
+
     token: str = field(repr=False)
     pid: int
 

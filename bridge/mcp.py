@@ -47,10 +47,14 @@ REFUSAL_CODES: Final[dict[type[CallRefused], int]] = {
 
 
 class SendFrame(NamedTuple):
+    """Send this frame to the client."""
+
     frame: bytes
 
 
 class BeginCall(NamedTuple):
+    """Start this call; its answer is sent later with `McpSession.answer`."""
+
     call: BoundCall
 
 
@@ -68,6 +72,8 @@ Effect: TypeAlias = SendFrame | BeginCall | End | Attached
 
 
 class Fault(Exception):
+    """The message gets a JSON-RPC error with this code."""
+
     def __init__(self, code: int, message: str, data: JsonObject | None = None) -> None:
         self.code = code
         self.message = message

@@ -53,6 +53,8 @@ class RelayCommand:
 
 
 class BindingIdentity(Protocol):
+    """A process as the caller names it; satisfied by the pool's `ToolIdentity`."""
+
     @property
     def pid(self) -> int: ...
     @property

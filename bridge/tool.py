@@ -47,6 +47,8 @@ class ToolError(Exception):
 
 
 class ServiceMissing(ToolError):
+    """The tool needs a service that this gateway does not offer."""
+
     def __init__(self, kind: type) -> None:
         self.kind = kind
         super().__init__(f"this gateway has no {kind.__name__}")

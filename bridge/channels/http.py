@@ -28,12 +28,16 @@ HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class NotLoopback(BridgeError):
+    """The configured host is not a loopback address."""
+
     def __init__(self, host: str) -> None:
         self.host = host
         super().__init__(f"the HTTP tool channel listens on {', '.join(HOSTS)} only, not on {host}")
 
 
 class HttpNotRunning(BridgeError):
+    """A binding asked for an entry before `start` or after `stop`."""
+
     def __init__(self) -> None:
         super().__init__("the HTTP tool channel is not running; enable it, and call start() first")
 

@@ -44,6 +44,8 @@ HttpWork: TypeAlias = Coroutine[object, object, None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSettings:
+    """The settings of the HTTP channel; times in seconds, `body_limit` in bytes."""
+
     enabled: bool = False
     host: str = "127.0.0.1"
     port: int = 0

@@ -17,6 +17,8 @@ GROUP = "ostler.tools"
 
 
 class ToolNotLoaded(BridgeError):
+    """A module or entry point defines no `Tool`, or fails to import."""
+
     def __init__(self, source: str, detail: str) -> None:
         self.source = source
         self.detail = detail

@@ -41,6 +41,8 @@ PACKAGE = "mcp>=2.3,<3"
 
 
 class ExtraMissing(BridgeError):
+    """A tool server is configured, but the extra `mcp` is not installed."""
+
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"[tools.mcp.{name}] needs a library that is not installed: pip install '{PACKAGE}'")

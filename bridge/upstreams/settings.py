@@ -21,6 +21,8 @@ _TELLING = re.compile(r"(?:command|env|headers|url)\b")
 
 
 class UpstreamMisconfigured(BridgeError):
+    """The table of a tool server has an error."""
+
     def __init__(self, name: str, detail: str) -> None:
         self.name = name
         self.detail = detail
