@@ -27,13 +27,13 @@ class CallResult:
 
 
 class CallProgress(Protocol):
-    """Reports how far a call is, from any thread."""
+    """Reports how far a call is; a tool may call it from any thread."""
 
     def __call__(self, progress: float, total: float | None = None, message: str | None = None) -> None: ...
 
 
 class Log(Protocol):
-    """Sends a log message of a call, from any thread."""
+    """Sends a log message of a call; a tool may call it from any thread."""
 
     def __call__(self, level: str, data: object, logger: str | None = None) -> None: ...
 
