@@ -1,10 +1,10 @@
-"""The tool bridge: every tool call lands in its own session. Never imports pool or gateway.
+"""The tool bridge: every tool call reaches its own session. May import wire and metrics, never pool or gateway.
 
     async with open_bridge() as bridge, open_pool(settings, tool_port=bridge) as pool:
         async with await pool.lease(key, tools=[weather]) as lease:
             ...
 
-The names below are looked up when they are used: the relay lives in this room and is started for every session.
+The names below are imported at first use: the relay is part of this package and is started for every session.
 """
 
 from importlib import import_module

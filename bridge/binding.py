@@ -2,9 +2,9 @@
 
     ISSUED -> ATTACHED -> REVOKED        (and ISSUED -> REVOKED)
 
-Rules: a call keeps the dispatcher and context it began with, whatever is published later. Publishing touches nothing
-but this binding, and none of its calls in flight. Unpublishing ends the calls in flight. A revoked binding holds no
-dispatcher, no context and no definitions, so that the session behind it can be freed.
+Rules: a call keeps the dispatcher and context that it began with, also when others are published later. Publishing
+changes only this binding, and none of its calls in flight. Unpublishing ends the calls in flight. A revoked binding
+holds no dispatcher, no context and no definitions, so that the session behind it can be freed.
 """
 
 import enum
@@ -28,6 +28,8 @@ from ostler.wire.rpc import RpcId
 
 
 class BindingState(enum.Enum):
+    """How far a binding is; ATTACHED means that its agent has listed the tools."""
+
     ISSUED = "issued"
     ATTACHED = "attached"
     REVOKED = "revoked"
@@ -35,14 +37,14 @@ class BindingState(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class PeerIdentity:
-    """A process that cannot be mistaken for a later one: pids are recycled, the pair with the start time is not."""
+    """A process by pid and start time: the kernel reuses pids, but not the pair."""
 
     pid: int
     start_time: int
 
 
 class CallOrigin(Protocol):
-    """The channel a call came from, where its answer goes."""
+    """The channel that a call came from and that gets its answer."""
 
     def answer(self, call: "BoundCall", outcome: CallResult | CallRefused) -> None: ...
 
@@ -78,6 +80,8 @@ class Publication:
 
 
 class Binding:
+    """The decisions for one token: which tools it has, which calls run, and whether it is still valid."""
+
     __slots__ = (
         "__weakref__",
         "_publication",
@@ -100,7 +104,7 @@ class Binding:
         self.tools = tools
         self.generation = 0
         self.seen_generation: int | None = None
-        """The generation of the list that the agent has read to its end."""
+        """The generation of the tool list that the agent has read to its end."""
         self._publication: Publication | None = None
 
     @property
@@ -112,25 +116,25 @@ class Binding:
         self.owner = owner
 
     def contradicts(self, stated: object) -> bool:
-        """The agent states with a call which of its sessions calls, and it is not the one this binding is for."""
+        """Whether the agent states with a call that another of its sessions calls than the one this binding is for."""
         return self.agent_session_id is not None and isinstance(stated, str) and stated != self.agent_session_id
 
     def attach(self) -> bool:
-        """The relay is there and has listed the tools. True the first time."""
+        """Note that the agent has listed the tools. True the first time."""
         if self.state is not BindingState.ISSUED:
             return False
         self.state = BindingState.ATTACHED
         return True
 
     def publish(self, tools: Toolbox, dispatcher: Dispatcher, context: object) -> bool:
-        """Later calls go to this dispatcher. True when the list an agent knows is no longer true."""
+        """Send later calls to this dispatcher. True if the tool list that an agent may have read has changed."""
         self._require_live()
         changed = self._define(tools)
         self._publication = Publication(dispatcher, context, ambient_for(context))
         return changed
 
     def unpublish(self) -> tuple[bool, list[BoundCall]]:
-        """No tools until the next publication. Returns whether the list changed, and the calls that end now."""
+        """Have no tools until the next publication. Returns whether the list changed, and the calls that end now."""
         changed = self._define(EMPTY)
         self._publication = None
         ended = list(self.calls)
@@ -138,7 +142,7 @@ class Binding:
         return changed, ended
 
     def revoke(self) -> list[BoundCall]:
-        """The end. A second time does nothing."""
+        """End the binding for good; returns the calls that end now. Idempotent."""
         _, ended = self.unpublish()
         self.state = BindingState.REVOKED
         self.owner = None
@@ -161,7 +165,7 @@ class Binding:
         return call
 
     def finish(self, call: BoundCall) -> bool:
-        """The call is over. False when it had been ended before, and nobody waits for its answer."""
+        """Note that the call is over. False if it had been ended before, so that no answer is due."""
         if call not in self.calls:
             return False
         self.calls.discard(call)

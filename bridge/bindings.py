@@ -1,13 +1,13 @@
-"""The table: which connection speaks for which binding. Pure decisions; the shell does what they say.
+"""The table of bindings: which connection speaks for which binding. Pure decisions; `server.py` carries them out.
 
-Rules: a connection is admitted once, by its hello, and never moves to another binding. Whatever is wrong with a hello,
-the caller learns only that it was refused; the cause is for our counters. The first process that presents a token is
-the only one that it is good for. That process may connect again and displaces its old connection. A token that a second
-process presents is known to somebody it was not given to, and nobody can tell which of the two: it is refused, and the
-binding is `Compromised`, to be given up. Where the platform cannot tell processes apart, any may come when the old
-connection is gone.
-Tokens are looked up as keyed digests only, and the peer's ancestry, for which the system has to be asked, is read
-before any is looked up: how long an answer takes says nothing of how near a token is to a right one.
+Rules: a connection is admitted once, by its hello, and never moves to another binding. A refused client never learns
+the cause; the cause is counted. A token is good only for the first process that presents it. That process may connect
+again and displaces its old connection. A token that a second process presents has leaked, and either process may be the
+thief: the second one is refused, and the binding is `Compromised`, to be given up. Where the platform cannot tell
+processes apart, any client may connect once the old connection is gone.
+
+Tokens are looked up as keyed digests only. The peer's ancestry, which needs system calls, is read before any lookup:
+the time an answer takes tells nothing about how close a token is to a valid one.
 """
 
 import enum
@@ -18,7 +18,7 @@ from ostler.bridge.errors import TokenCollision
 
 
 class RejectReason(enum.Enum):
-    """Why a peer was refused. Counted, never told."""
+    """Why a connection was refused. Counted, never sent to the client."""
 
     MALFORMED = "malformed"
     VERSION = "version"
@@ -29,7 +29,7 @@ class RejectReason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class RelayPeer:
-    """Who is at the other end: the process itself first, then its ancestors. Empty where the platform cannot tell."""
+    """The process at the other end: itself first, then its ancestors. Empty where the platform cannot tell."""
 
     ancestry: tuple[PeerIdentity, ...] = ()
 
@@ -52,7 +52,7 @@ class ConnectionSlot:
 
 @dataclass(frozen=True, slots=True)
 class AdmittedClient:
-    """`displaced` must be closed. `resumed`: the same client came back, what it asked for is still owed to it."""
+    """Close the connection `displaced`. `resumed`: the same process came back and is still owed its answers."""
 
     binding: Binding
     displaced: int | None
@@ -61,13 +61,15 @@ class AdmittedClient:
 
 @dataclass(frozen=True, slots=True)
 class Compromised:
-    """Refused as `Cause.SECOND`. `binding` must be given up: either of its two processes may be the thief."""
+    """Refused as `RejectReason.SECOND`. `binding` must be given up: either of its two processes may be the thief."""
 
     binding: Binding
 
 
 @dataclass(slots=True)
 class Bindings:
+    """Admits connections to bindings by token digest. `tells_processes`: the platform names a peer's process."""
+
     tells_processes: bool
     _places: dict[bytes, ConnectionSlot] = field(default_factory=dict)
     _by_connection: dict[int, ConnectionSlot] = field(default_factory=dict)
@@ -100,7 +102,7 @@ class Bindings:
         return None if place is None else place.binding
 
     def part(self, connection: int) -> Binding | None:
-        """The connection is gone. Returns the binding it spoke for, if it still did."""
+        """Note that the connection is gone. Returns the binding it spoke for, if it still did."""
         place = self._by_connection.pop(connection, None)
         if place is None:
             return None
@@ -108,7 +110,7 @@ class Bindings:
         return place.binding
 
     def forget(self, digest: bytes) -> tuple[Binding, int | None]:
-        """The token is worth nothing from here on. Returns its binding and the connection that spoke for it."""
+        """Make the token invalid. Returns its binding and the connection that spoke for it."""
         place = self._places.pop(digest)
         if place.connection is not None:
             del self._by_connection[place.connection]
@@ -121,5 +123,5 @@ class Bindings:
         if not self.tells_processes:
             return False
         if peer.process is None:
-            return True  # it vanished while we looked, and nothing could be held against it later
+            return True  # it exited during the check, so there is no identity to compare a later process with
         return binding.owner is not None and not peer.descends_from(binding.owner)

@@ -1,6 +1,6 @@
-"""The words shared by all channels: a call, its result, and the dispatcher that answers it.
+"""The types shared by all channels: a call, its result, and the dispatcher that answers it.
 
-A call carries its session context itself; nobody has to look for "the current session".
+Each call carries its session context, so no code looks up a "current session".
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ostler.wire.json import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What a tool answered: MCP content blocks. An error here is the tool's, not the protocol's."""
+    """A tool's answer as MCP content blocks. An error here is the tool's, not the protocol's."""
 
     content: tuple[JsonObject, ...]
     is_error: bool = False
@@ -27,16 +27,20 @@ class CallResult:
 
 
 class CallProgress(Protocol):
+    """Reports how far a call is; a tool may call it from any thread."""
+
     def __call__(self, progress: float, total: float | None = None, message: str | None = None) -> None: ...
 
 
 class Log(Protocol):
+    """Sends a log message of a call; a tool may call it from any thread."""
+
     def __call__(self, level: str, data: object, logger: str | None = None) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call as a dispatcher sees it."""
+    """One call as passed to a dispatcher."""
 
     name: str
     arguments: JsonObject
@@ -47,4 +51,6 @@ class ToolCall:
 
 
 class Dispatcher(Protocol):
+    """Answers the calls of a session's tools; what it raises becomes an error result."""
+
     async def __call__(self, call: ToolCall, /) -> CallResult: ...

@@ -1,10 +1,10 @@
-"""One connection on the socket: a loop-native Protocol that cuts frames and hands them on.
+"""One connection on the socket: an asyncio Protocol that splits the stream into frames and passes them on.
 
-Rules: until the hello is accepted nothing is looked at but the hello; it is short, and it is soon, or the connection
-is closed. A refused connection stays open and gets the same answer to every request, so that its client sees errors
-instead of hanging, and learns nothing. A peer that does not read is not read from either, and what it sent before is
-not looked at until it reads: a page of tools is a thousand times longer than the line that asks for it. One that asks
-and asks gets `AT_ONCE` answers, and then everybody else has a moment before it gets more.
+Rules: before the hello is accepted, nothing else is read; a hello that is too long or too late closes the connection. A
+refused connection stays open and gets the same answer to every request, so that its client sees errors instead of
+hanging, and learns nothing. A peer that does not read is not read from either, and its earlier frames wait until it
+reads: a page of tools is a thousand times longer than the line that requests it. A peer that sends many requests gets
+`AT_ONCE` answers; then other connections are served for `PAUSE` seconds before it gets more.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ PAUSE = 0.001
 
 
 class ConnectionOwner(Protocol):
-    """What a connection asks of the bridge."""
+    """What a connection needs of the bridge."""
 
     def arrive(self, connection: "SocketConnection") -> None: ...
 
@@ -35,7 +35,7 @@ class ConnectionOwner(Protocol):
 
 
 class FrameStream(Protocol):
-    """What we use of a transport. By shape: uvloop's transports do not inherit from asyncio's."""
+    """The part of a transport that is used. A protocol, because uvloop's transports do not inherit from asyncio's."""
 
     def write(self, data: bytes, /) -> None: ...
 
@@ -53,6 +53,8 @@ class FrameStream(Protocol):
 
 
 class SocketConnection(asyncio.Protocol):
+    """Reads one client's hello and frames; the bridge creates it for each accepted socket."""
+
     __slots__ = (
         "_backlog",
         "_conversation",
@@ -79,14 +81,14 @@ class SocketConnection(asyncio.Protocol):
         self._paused = False
         self._backlog: Iterator[bytes | LineTooLong] | None = None
         self._next: asyncio.Handle | None = None
-        """Set while the backlog waits for everybody else."""
+        """Set while the backlog waits so that other connections are served."""
 
     @property
     def waiting(self) -> int:
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def send(self, frame: bytes) -> None:
-        # One that is closing would drop the frame, and write a line into the log for it.
+        # A closing transport would drop the frame and log a warning for it.
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(frame)
 
@@ -156,7 +158,7 @@ class SocketConnection(asyncio.Protocol):
         self._backlog = None
 
     def _wait(self) -> None:
-        """Until everybody else has had a moment. Of a connection that closes nothing is answered any more."""
+        """Pause this connection so that others are served. A closing connection gets no more answers."""
         if self._transport is None or self._transport.is_closing():
             self._backlog = None
             return

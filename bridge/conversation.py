@@ -1,8 +1,8 @@
-"""One client process talking MCP to one binding, over whatever carries frames.
+"""One client process that speaks MCP to one binding, independent of the carrier of its frames.
 
-Rules: it outlives a connection. While none is there, answers wait (bounded) for the same client to come back, and
-notices are dropped, because they are only news. An answer that does not fit is replaced by a short error, so that a
-client that does not read costs a bounded amount and still gets exactly one answer per request.
+Rules: it outlives a connection. Without a connection, answers are held (bounded) until the same client comes back, and
+notifications are dropped. An answer that does not fit is replaced by a short error, so that a client that does not read
+costs a bounded amount and still gets exactly one answer per request.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from ostler.bridge.stats import Stats
 
 
 class FrameSink(Protocol):
-    """Where frames leave; `waiting` is what it has taken and not yet got rid of, in bytes."""
+    """Where frames leave; `waiting` is the number of bytes accepted and not yet sent."""
 
     def send(self, frame: bytes) -> None: ...
 
@@ -26,7 +26,7 @@ class FrameSink(Protocol):
 
 
 class Runs(Protocol):
-    """What a conversation asks of the `Runner`."""
+    """What a client needs of the `Runner`."""
 
     def start(self, binding: Binding, call: BoundCall) -> None: ...
 
@@ -34,6 +34,8 @@ class Runs(Protocol):
 
 
 class McpClient:
+    """The MCP session of one client process, and the connection it has at present."""
+
     __slots__ = ("_held", "_limit", "_on_attached", "_on_told", "_outlet", "_runner", "_stats", "binding", "session")
 
     def __init__(
@@ -63,7 +65,7 @@ class McpClient:
         self._held: list[bytes] = []
 
     def connect(self, outlet: FrameSink, *, resumed: bool) -> None:
-        """A connection is there. Unless the same process came back, nothing of before concerns it."""
+        """Attach a connection. Unless the same process came back (`resumed`), discard held answers and calls."""
         self._outlet = outlet
         if not resumed:
             self.discard()
@@ -75,7 +77,7 @@ class McpClient:
         self._outlet = None
 
     def discard(self) -> None:
-        """The client is gone for good: its calls are ended and nobody is told."""
+        """End all calls without answers: the client is gone for good."""
         self._held.clear()
         for call in self.session.restart():
             self.binding.finish(call)
@@ -129,7 +131,7 @@ class McpClient:
             self._outlet.send(frame)
 
     def _tell(self, notice: bytes | None) -> None:
-        """News for a client that is there and reads; dropped otherwise."""
+        """Send a notification if the client is connected and reads; otherwise drop and count it."""
         if notice is None:
             return
         if self._outlet is None or len(notice) > self._limit // 8 - self._outlet.waiting:

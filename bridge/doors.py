@@ -1,7 +1,7 @@
-"""The ways to a binding besides the socket, as a binding knows them. Each is opened when somebody asks for it.
+"""The channels to a binding besides the socket, as interfaces. Each is opened at the first request for it.
 
-Rules: no secret is minted for a channel that a session does not use. What a door gives ends with the binding; the
-door itself belongs to whoever started it.
+Rules: no secret is created for a channel that a session does not use. What a channel gives ends with the binding; the
+channel itself belongs to the component that started it.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ ChannelListener: TypeAlias = Callable[[str, JsonObject], None]
 
 @dataclass(frozen=True, slots=True)
 class HttpServerEntry:
-    """What an agent that takes HTTP tool servers is told."""
+    """The MCP server entry for an agent that supports HTTP tool servers."""
 
     name: str
     url: str
@@ -26,7 +26,7 @@ class HttpServerEntry:
 
 
 class HttpChannelPort(Protocol[B_contra]):
-    """Streamable HTTP (`channels/http.py`)."""
+    """The streamable HTTP channel (`channels/http.py`), as a binding uses it."""
 
     @property
     def running(self) -> bool: ...
@@ -50,7 +50,7 @@ class Pipe(Protocol[B_contra]):
 
 @dataclass(frozen=True, slots=True)
 class Channels(Generic[B_contra]):
-    """All of them."""
+    """The channels besides the socket; `http` None: no HTTP channel runs."""
 
     http: HttpChannelPort[B_contra] | None
     pipe: Callable[[ChannelListener], Pipe[B_contra]]

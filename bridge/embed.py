@@ -1,4 +1,4 @@
-"""A bridge in one call, for gateways that import it: hand it to the pool as its `tool_port`."""
+"""A bridge in one call, for programs that embed it: pass it to the pool as its `tool_port`."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

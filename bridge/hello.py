@@ -1,9 +1,8 @@
 """The first line of a connection: `OSTLER/1 <relay pid> <token>`.
 
-Plain words instead of JSON, so that the relay needs no encoder and a strange token in its environment can break
-nothing but its own hello. The pid is a note for people reading a trace: it is never believed (the kernel's peer
-credentials are). Anything that is not exactly this line, an older or newer version included, is refused like an
-unknown token.
+Plain words instead of JSON, so that the relay needs no encoder and a malformed token in its environment breaks only its
+own hello. The pid is for readers of a trace and is never trusted (the kernel's peer credentials are). Any other line,
+an older or newer version included, is refused like an unknown token.
 """
 
 from dataclasses import dataclass, field
@@ -16,11 +15,13 @@ VERSION = 1
 OVER = b"OSTLER/1 over\n"
 """The last line to a relay whose session has ended."""
 LIMIT = 4096
-REFUSED_LIMIT = 65536  # what a client without a binding may ask in one frame, to be told no
+REFUSED_LIMIT = 65536  # a client without a binding may send this much in one frame, and gets a refusal for it
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
+    """A well-formed hello; whether its token is valid is not known yet."""
+
     token: str = field(repr=False)
     pid: int
 

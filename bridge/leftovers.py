@@ -1,11 +1,12 @@
-"""What killed gateways left in the folder for temporary places: the places that nobody will come back to.
+"""Removes the temporary directories that killed gateways left behind.
 
 Rules:
-- Removed is only what is provably dead and ours: a folder of our own user, with nothing in it but a bridge's lock and
-  socket, whose lock can be taken. A living bridge holds its lock for as long as it lives.
-- Between making its lock and taking it a bridge that starts could be robbed of it; so a young lock is left alone. Young
-  is told by the files' own times, against the place of whoever looks.
-- What cannot be looked at or removed stays as it is, for the next one. No more is looked at than a bounded number.
+- Only a directory that is provably dead and of this kind is removed: owned by the gateway's user, with nothing in it
+  but a bridge's lock and socket, and with a lock that can be taken. A living bridge holds its lock for as long as it
+  lives.
+- A starting bridge could lose its directory between creating its lock and taking it, so a young lock is left alone. The
+  age is the difference between the files' own times and that of the new directory of the searching bridge.
+- What cannot be read or removed stays for the next bridge. The number of entries examined is bounded.
 """
 
 import contextlib
@@ -17,15 +18,15 @@ from typing import Final
 
 PREFIX: Final = "ostler-"
 MADE: Final = len(PREFIX) + 8
-"""How long a name of `mkdtemp` is."""
+"""The length of a `mkdtemp` name with this prefix."""
 LOOKED_AT: Final = 4096
 REMOVED: Final = 64
 SETTLED: Final = 60.0
-"""Seconds after which whoever made a lock has taken it."""
+"""Seconds after which the creator of a lock has certainly taken it."""
 
 
 def remove_leftovers(fresh: Path, lock: str, socket: str) -> None:
-    """Look beside our own fresh place, whose age is none."""
+    """Remove dead directories next to `fresh`, the caller's new directory, whose time counts as now."""
     now = fresh.stat().st_mtime
     for place in _places(fresh.parent)[:REMOVED]:
         with contextlib.suppress(OSError):
@@ -33,7 +34,7 @@ def remove_leftovers(fresh: Path, lock: str, socket: str) -> None:
 
 
 def _places(folder: Path) -> list[Path]:
-    """Folders that are named as a temporary place is; none where nobody may look."""
+    """Directories named like a temporary one; empty if the folder cannot be read."""
     try:
         with os.scandir(folder) as entries:
             named = (one for one in islice(entries, LOOKED_AT) if one.name.startswith(PREFIX) and len(one.name) == MADE)
@@ -43,7 +44,7 @@ def _places(folder: Path) -> list[Path]:
 
 
 def _remove_dead(place: Path, now: float, lock: str, socket: str) -> None:
-    """Raises `OSError` where something is in the way."""
+    """Remove the directory if it is dead. Raises `OSError` if something prevents it."""
     held = {each.name for each in place.iterdir()}
     if place.stat(follow_symlinks=False).st_uid != os.geteuid() or not {lock} <= held <= {lock, socket}:
         return

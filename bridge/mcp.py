@@ -1,9 +1,9 @@
 """The Model Context Protocol, server side, for one client of one binding. Sans-io: frames in, effects out.
 
-Rules: the binding is given at birth and nothing in a message can change it. The state lives as long as the client
-process, not as long as its connection. A request gets exactly one answer, unless the client cancelled it. Protocol
-versions with a handshake are negotiated by `initialize`; 2026-07-28 has none: each request names its version in
-`_meta`, and its answers say `resultType`. Batches are taken apart and answered one by one.
+Rules: the binding is given at creation and no message can change it. The state lives as long as the client process, not
+as long as its connection. A request gets exactly one answer, unless the client cancelled it. Protocol versions with a
+handshake are negotiated by `initialize`; 2026-07-28 has none: each request names its version in `_meta`, and its
+answers contain `resultType`. The messages of a batch are answered one by one.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ BATCH_LIMIT: Final = 100
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
-# -32000 to -32019 are the implementation's own.
+# JSON-RPC leaves -32000 to -32019 to the implementation.
 REFUSAL_CODES: Final[dict[type[CallRefused], int]] = {
     NotBound: -32010,
     NothingPublished: -32011,
@@ -47,27 +47,33 @@ REFUSAL_CODES: Final[dict[type[CallRefused], int]] = {
 
 
 class SendFrame(NamedTuple):
+    """Send this frame to the client."""
+
     frame: bytes
 
 
 class BeginCall(NamedTuple):
+    """Start this call; its answer is sent later with `McpSession.answer`."""
+
     call: BoundCall
 
 
 class End(NamedTuple):
-    """The client does not want this call any more; nobody is answered."""
+    """The client has cancelled this call; no answer is sent."""
 
     call: BoundCall
 
 
 class Attached(NamedTuple):
-    """The tools were listed for the first time: the seat has them."""
+    """The client listed the tools for the first time, so the seat has them."""
 
 
 Effect: TypeAlias = SendFrame | BeginCall | End | Attached
 
 
 class Fault(Exception):
+    """The message gets a JSON-RPC error with this code."""
+
     def __init__(self, code: int, message: str, data: JsonObject | None = None) -> None:
         self.code = code
         self.message = message
@@ -105,7 +111,7 @@ def messages_of(frame: bytes) -> list[JsonObject]:
 
 
 def refuse(frame: bytes) -> list[bytes]:
-    """What anybody without a binding gets, whatever they ask and whatever is wrong with their token."""
+    """The answers for any client without a binding: the same for every request and every fault of the token."""
     try:
         messages = messages_of(frame)
     except Fault:
@@ -116,6 +122,8 @@ def refuse(frame: bytes) -> list[bytes]:
 
 @dataclass(slots=True, kw_only=True)
 class McpSession:
+    """The state of one MCP client; `receive` returns the effects that the caller must carry out."""
+
     binding: Binding
     origin: CallOrigin
     server_name: str
@@ -139,7 +147,7 @@ class McpSession:
         return [effect for message in messages for effect in self._message(message)]
 
     def answer(self, call: BoundCall, outcome: CallResult | CallRefused) -> bytes | None:
-        """The frame that ends a call; None when its client no longer waits."""
+        """The frame that ends a call; None if its client no longer waits."""
         if self.calls.get(call.request_id) is not call:
             return None
         del self.calls[call.request_id]
@@ -155,7 +163,7 @@ class McpSession:
             return fault_frame(call.request_id, INTERNAL_ERROR, f"the result of {call.name} is not JSON")
 
     def too_large(self, call: BoundCall) -> bytes:
-        """In place of an answer for which the client left no room."""
+        """The error that replaces an answer for which the client left no room."""
         return fault_frame(call.request_id, INTERNAL_ERROR, f"the result of {call.name} was dropped: you do not read")
 
     def progress(self, call: BoundCall, progress: float, total: float | None, message: str | None) -> bytes | None:
@@ -177,14 +185,14 @@ class McpSession:
         return _notification("notifications/message", params)
 
     def list_changed(self) -> bytes | None:
-        """None when the client has not asked to be told: it has listed nothing yet."""
+        """The notification of a changed list; None if the client has not listed the tools or subscribed yet."""
         if self.listening is not None:
             params = {"_meta": {SUBSCRIPTION_KEY: self.listening}}
             return _notification("notifications/tools/list_changed", params)
         return _notification("notifications/tools/list_changed", {}) if self.initialized else None
 
     def restart(self) -> list[BoundCall]:
-        """Another client process took over: it knows nothing of what the old one asked."""
+        """Reset the state for another client process, which knows nothing of earlier requests; return their calls."""
         abandoned = list(self.calls.values())
         self.calls.clear()
         self.version, self.initialized, self.level, self.listening = None, False, 1, None
@@ -193,7 +201,7 @@ class McpSession:
     def _message(self, message: JsonObject) -> list[Effect]:
         method, params = message.get("method"), message.get("params")
         if not isinstance(method, str):
-            # A reply would be one to a request that we never make.
+            # A message with a result or error answers a request; this server sends none, so it is ignored.
             return [] if "result" in message or "error" in message else [_invalid("no method")]
         if "id" in message:
             return self._answered(method, message["id"], params)
@@ -267,8 +275,8 @@ class McpSession:
             tail["nextCursor"] = f"{self.binding.generation}.{end}"
         else:
             self.binding.seen_generation = self.binding.generation
-        # The tools are bytes already: the frame is written around them. Inside JSON texts the quotes of this marker
-        # would be escaped, and it is the last member, so it is found where it was put.
+        # The tools are encoded already, so the frame is written around them. The marker is found safely: quotes inside
+        # JSON texts are escaped, and it is the last member.
         head, marker, rest = self._result(request_id, {**tail, "tools": []}).rpartition(b'"tools":[')
         listed: list[Effect] = [SendFrame(head + marker + b",".join(tools[start:end]) + rest)]
         if self.binding.attach():
@@ -317,7 +325,7 @@ class McpSession:
         return [End(call)]
 
     def _adopt(self, params: JsonObject) -> None:
-        """A request of the stateless revision names its version with every request."""
+        """Adopt the protocol version of a request; in the stateless revision every request names it."""
         meta = params.get("_meta")
         named = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
         if named is None:
@@ -349,7 +357,7 @@ class McpSession:
 
 
 _CAPABILITIES: Final[JsonObject] = {"tools": {"listChanged": True}}
-# Tool lists of this bridge belong to one session and may change at any turn: never cached, never shared.
+# Tool lists belong to one session and may change at any turn: never cached, never shared.
 _FRESH: Final[JsonObject] = {"ttlMs": 0, "cacheScope": "private"}
 
 _REQUESTS: Final[dict[str, Callable[[McpSession, RpcId, JsonObject], list[Effect]]]] = {

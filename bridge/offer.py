@@ -1,7 +1,7 @@
-"""What one source has to offer a session: the tools as an agent is told them, and who answers their calls.
+"""The tools of one source: their definitions for the agent, and the dispatcher of their calls.
 
-Rules: offers are put side by side, never merged; a name belongs to one of them, and two with the same name are a
-mistake of whoever configured them, found before an agent sees either.
+Rules: offers are put side by side, never merged. A name belongs to one offer; two tools with one name are a
+configuration mistake and are rejected before an agent sees either.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ class Offer:
 
 
 class Switchboard:
-    """A dispatcher over dispatchers, by tool name."""
+    """A dispatcher that chooses another dispatcher by tool name."""
 
     __slots__ = ("_by_name",)
 

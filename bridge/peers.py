@@ -1,9 +1,9 @@
-"""Who is at the other end of a unix socket, as the kernel tells it.
+"""The process at the other end of a unix socket, as the kernel reports it.
 
-Rules: the uid decides whether we talk at all. A pid is never an identity; the pid and start time of a process and of
-each of its ancestors are, and they are a second check beside the token, never instead of it. A process that vanished
-while we looked has no ancestry and is nobody's descendant. Where the platform has no /proc the ancestry is unknown,
-and the uid (with the 0700 directory) is what is left.
+Rules: the uid decides whether a connection is accepted at all. A pid is never an identity; a process and its ancestors
+are identified by pid and start time, as a second check besides the token, never instead of it. A process that exits
+during the check has no ancestry and descends from no process. Where the platform has no /proc the ancestry is unknown,
+and only the uid (with the 0700 directory) remains.
 """
 
 import socket
@@ -37,7 +37,7 @@ def peer_of(connection: socket.socket) -> RelayPeer:
 
 
 def ancestry(pid: int) -> tuple[PeerIdentity, ...]:
-    """The process and its ancestors, nearest first; what can be read of them."""
+    """The process and its ancestors, nearest first, as far as they can be read."""
     line: list[PeerIdentity] = []
     while pid > 0 and len(line) < DEPTH:
         stat = _stat(pid)
@@ -58,7 +58,7 @@ def _credentials(connection: socket.socket) -> tuple[int, int, int] | None:
 
 
 def _stat(pid: int) -> tuple[int, int] | None:
-    """Parent pid and start time; fields 4 and 22, counted after the command, which may hold anything."""
+    """Parent pid and start time: fields 4 and 22, counted after the command, which may contain any characters."""
     try:
         raw = (PROC / str(pid) / "stat").read_bytes()
     except OSError:

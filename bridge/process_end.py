@@ -1,7 +1,8 @@
-"""Tells when a process has ended.
+"""Notices the end of a process.
 
-Rules: the process is known by pid and start time; one that has gone, or whose pid is another's by now, counts as ended.
-Where the system cannot watch it (no pidfd, no descriptor left) nothing is watched, and its watcher needs a deadline.
+Rules: the process is identified by pid and start time; one that is gone, or whose pid belongs to another process by
+now, counts as ended. Where the system cannot watch it (no pidfd, no free descriptor), nothing is watched, and the
+caller needs a deadline.
 """
 
 import asyncio
@@ -23,14 +24,14 @@ class ProcessEnd:
         self._loop = asyncio.get_running_loop()
         self._ended: Callable[[], None] | None = ended
         self._descriptor = _open(process.pid)
-        # Compared while the descriptor holds the process: what it stands for cannot change any more.
+        # Compared while the descriptor is open: from now on it refers to the same process.
         if peers.ancestry(process.pid)[:1] != (process,):
             self._loop.call_soon(self._tell, context=Context())
         elif self._descriptor is not None:
             self._loop.add_reader(self._descriptor, self._tell)
 
     def close(self) -> None:
-        """Idempotent."""
+        """End the watch without calling `ended`. Idempotent."""
         self._ended = None
         if self._descriptor is not None:
             self._loop.remove_reader(self._descriptor)
@@ -50,4 +51,4 @@ def _open(pid: int) -> int | None:
     try:
         return os.pidfd_open(pid)
     except OSError:
-        return None  # it is gone, or nothing can be watched here
+        return None  # it is gone, or the system has no pidfd or no free descriptor

@@ -1,14 +1,14 @@
-"""The relay, an agent's tool server. One hello line, then a pipe of whole frames, both ways.
+"""The relay, an agent's tool server: one hello line, then a pipe of whole frames in both directions.
 
-Rules: `relay_start.py` is what an agent launches. Nothing but builtin and tiny modules (no `os`, no `socket`, no
-`json`: they cost more than everything else here), so that it starts within the interpreter's own floor. It leaves when
-its stdin ends, at once, whatever else is going on, or when the bridge says that its session is over, which an agent
-that cannot end a session never tells it; and for no other reason: an agent never restarts a tool server. Lost
-connections are made again with backoff. Only whole frames cross: one that was written in part when the socket died
-cannot have been acted on, and is sent again whole; one that arrived in part is dropped. Nothing is written to stdout
-but frames, nothing to stderr at all. While the bridge has been away for long, requests are answered with an error, so
-that no model waits for ever. Its token is for its own eyes: it is erased from the environment before anything else is
-done, and the memory is closed to other processes of the same user.
+Rules: an agent launches `relay_start.py`. Only builtin and tiny modules are imported (no `os`, no `socket`, no `json`:
+they cost more than everything else here), so that it starts hardly slower than the bare interpreter. It exits when its
+stdin ends, immediately and in any state, or when the bridge reports that its session is over (an agent that cannot end
+a session never closes that stdin); and for no other reason, because an agent never restarts a tool server. Lost
+connections are reopened with backoff. Only whole frames cross: a frame that was written in part when the socket died
+cannot have been acted on and is sent again whole; a frame that arrived in part is dropped. Nothing but frames is
+written to stdout, nothing at all to stderr. When the bridge has been away for long, requests are answered with an
+error, so that no model waits without limit. The token is secret: it is erased from the environment before anything
+else, and the memory is closed to other processes of the same user.
 """
 
 import _socket
@@ -23,14 +23,16 @@ HELD_LIMIT = 1 << 20
 FIRST_DELAY, LAST_DELAY = 0.02, 1.0
 PATIENCE = 10.0
 NOT_DUMPABLE = 4  # PR_SET_DUMPABLE, to be set to 0
-# No frame can be mistaken for it: a frame begins with a brace.
+# Cannot be mistaken for a frame: a frame begins with a brace.
 OVER = b"OSTLER/1 over\n"
-# A socket as stdin, half closed, is only told by this one; elsewhere the next read tells.
+# POLLRDHUP alone reports a half-closed socket as stdin; on other systems the next read does.
 HALF_CLOSED = select.POLLRDHUP if sys.platform == "linux" else 0
 GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL | HALF_CLOSED
 
 
 class Relay:
+    """Copies frames between an agent on stdin and stdout and the bridge on a unix socket, in one poll loop."""
+
     def __init__(self, address: bytes, token: bytes) -> None:
         self.address = address
         self.token = token
@@ -56,7 +58,7 @@ class Relay:
             pass
 
     def step(self) -> bool:
-        """One round. False when stdin is at its end."""
+        """One round of the poll loop. False when stdin has ended or the session is over."""
         self.choose()
         for descriptor, event in self.poll.poll(self.patience()):
             if descriptor == STDIN:
@@ -71,7 +73,7 @@ class Relay:
         return not self.over
 
     def choose(self) -> None:
-        """Wait for what can be used: nothing is read that could not be passed on."""
+        """Poll only descriptors that can make progress: nothing is read that could not be passed on."""
         self.watch(STDIN, 0 if self.full() else select.POLLIN)
         if self.downstream:
             self.watch(STDOUT, select.POLLOUT)
@@ -89,12 +91,12 @@ class Relay:
             self.write_socket()
 
     def full(self) -> bool:
-        """Enough is waiting. A single frame is always read to its end, or it could never be answered."""
+        """Whether enough waits for the bridge. A frame that has begun is read to its end, or it is never answered."""
         waiting = len(self.upstream) - self.sent > HELD_LIMIT
         return waiting and (self.socket is not None or b"\n" in self.upstream)
 
     def patience(self) -> float | None:
-        """How long to sleep, in milliseconds."""
+        """How long to sleep, in milliseconds; None: until an event."""
         if self.socket is not None:
             return None
         return max(0.0, self.next_try - time.monotonic()) * 1000 + 1
@@ -127,7 +129,7 @@ class Relay:
         except BlockingIOError:
             return
         except OSError:
-            # Nobody reads any more. Stdin will end too; until then there is nothing to say.
+            # The agent no longer reads. Its end of stdin will follow; until then drop the output.
             written = len(self.downstream)
         del self.downstream[:written]
 
@@ -138,8 +140,8 @@ class Relay:
             link.connect(self.address)
             link.send(b"OSTLER/1 %d %b\n" % (posix.getpid(), self.token))
         except BlockingIOError:
-            # The bridge is there and its queue is full: the next place is for whoever asks at the right moment, so a
-            # relay that asked ever more rarely would be away for as long as a flood of others lasts.
+            # The bridge is alive and its queue is full. The next free place goes to the client that asks at the right
+            # moment, so with growing delays this relay would stay away for as long as a flood of others lasts.
             link.close()
             self.next_try = time.monotonic() + FIRST_DELAY
             return
@@ -166,7 +168,7 @@ class Relay:
         except BlockingIOError:
             return
         except OSError:
-            # What the bridge said before it closed is still to be read.
+            # The bridge may have written before it closed: read that first.
             self.read_socket()
             return
         before, self.sent = self.sent, self.sent + count
@@ -211,7 +213,7 @@ class Relay:
         self.delay = min(self.delay * 2, LAST_DELAY)
 
     def answer_unavailable(self) -> None:
-        """The bridge has been away for long: answer what waits. Only here is a message ever looked into."""
+        """Answer waiting requests with an error: the bridge has been away for long. Only here are messages parsed."""
         whole = self.upstream.rfind(b"\n") + 1
         if not whole:
             return
@@ -221,7 +223,7 @@ class Relay:
             try:
                 message = json.loads(frame)
             except (ValueError, RecursionError):
-                continue  # nothing that could be answered
+                continue  # no request that could be answered
             if isinstance(message, dict) and "method" in message and "id" in message:
                 error = {"code": -32014, "message": "the tool bridge is away; try again later"}
                 reply = json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error})
@@ -231,12 +233,12 @@ class Relay:
 
 
 def erase(secret: bytes) -> None:
-    """Take the token out of the environment that /proc shows of this process: it was copied by now. Best effort."""
+    """Overwrite the token in the environment that /proc shows; the caller has a copy. Best effort."""
     if not secret:
         return
     try:
         stat = posix.open("/proc/self/stat", posix.O_RDONLY)
-        # Fields 50 and 51, counted after the command, which may hold anything: where the environment lies.
+        # Fields 50 and 51, counted after the command, which may contain any characters: the bounds of the environment.
         start, end = map(int, posix.read(stat, 4096).rpartition(b")")[2].split()[47:49])
         memory = posix.open("/proc/self/mem", posix.O_RDWR)
         place = posix.pread(memory, end - start, start).find(secret)
@@ -245,13 +247,13 @@ def erase(secret: bytes) -> None:
         posix.close(stat)
         posix.close(memory)
     except (OSError, ValueError):
-        return  # no /proc here, or one that is closed to us
+        return  # no /proc here, or no access to it
 
 
 def close_memory() -> None:
-    """Let no other process of our user read our memory or take our descriptors (root may still). Best effort.
+    """Forbid other processes of the same user to read this memory or take descriptors (root still may). Best effort.
 
-    By the module that `ctypes` is made of: all of `ctypes` takes half as long to load as the interpreter.
+    Uses `_ctypes`, the module below `ctypes`: loading all of `ctypes` takes half as long as starting the interpreter.
     """
     try:
         import _ctypes  # noqa: PLC0415 - only Linux needs it, and not every interpreter has it
@@ -266,7 +268,7 @@ def main() -> None:
     environment = posix.environ
     address = environment.get(b"OSTLER_BRIDGE_SOCKET", b"")
     token = environment.get(b"OSTLER_ACP_SESSION_BINDING", b"")
-    # In this order: afterwards our own /proc is closed to us too.
+    # In this order: after `close_memory` this process cannot open its own /proc files either.
     erase(token)
     if sys.platform == "linux":
         close_memory()

@@ -1,8 +1,8 @@
-"""What a running call says on the side, from whatever thread it runs in.
+"""Progress and log messages of a running call, from any thread that the call runs in.
 
-Rules: a connection is the loop's alone; a write from another thread could cut a frame of its neighbour in two. What a
-thread says is carried to the loop in its order, and before the result that the thread returns later. It is only news:
-when more waits than the loop gets rid of, the rest is dropped.
+Rules: only the loop's thread may write to a connection; a write from another thread could split another call's frame. A
+thread's messages reach the loop in their order, and before the result that the thread returns later. When more than
+`WAITING_LIMIT` messages wait for the loop, further ones are dropped.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ WAITING_LIMIT: Final = 256
 
 
 class Reports:
-    """The progress and the log of one call. Made on the loop's thread."""
+    """The progress and the log of one call. Created on the loop's thread."""
 
     __slots__ = ("_call", "_home", "_loop", "_waiting")
 

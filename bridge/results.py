@@ -1,7 +1,7 @@
-"""What a tool function may return, as a `CallResult`, cut to size.
+"""Converts the return value of a tool function to a `CallResult` and truncates it.
 
-Rules: text stays text; what JSON can hold becomes its text, and an object also `structuredContent`; bytes travel only
-with a media type. What is cut says so at the place of the cut, because a model that does not know reads on happily.
+Rules: text stays text; a JSON value becomes its text, and an object also `structuredContent`; bytes need a media type.
+A truncated text says so at the cut, because a model that does not know would take it for complete.
 """
 
 import base64
@@ -14,20 +14,24 @@ from ostler.bridge.schema import plain
 from ostler.wire.json import JsonObject, Undecodable, Unencodable, decode, encode_line
 
 RESULT: Final = "result"
-"""The member that a JSON value which is no object is put into, as other MCP servers do."""
+"""The member that wraps a JSON value which is no object, as other MCP servers do."""
 BLOB_LIMIT: Final = 8 * 1024 * 1024
 FIRSTS: Final = frozenset('-0123456789["tfn')
-"""What a JSON text begins with that is no object."""
+"""The first characters of a JSON text that is no object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
+    """An image in a result, with its media type."""
+
     data: bytes
     mime: str
 
 
 @dataclass(frozen=True, slots=True)
 class Audio:
+    """A sound in a result, with its media type."""
+
     data: bytes
     mime: str
 
@@ -45,22 +49,22 @@ Block: TypeAlias = str | Image | Audio | Resource
 
 
 class ResultRefused(TypeError):
-    """A tool returned what no client could read."""
+    """A tool returned a value that no client could read."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(f"the tool returned something that is not a result: {detail}")
 
 
 def result_of(value: object, limit: int) -> CallResult:
-    """`limit` is in characters of text, all blocks together."""
+    """Convert and truncate. `limit` is in characters of text, all blocks together. Raises `ResultRefused`."""
     return truncated(_result(value), limit)
 
 
 def structured_of(result: CallResult) -> JsonObject | None:
-    """What stands in `structuredContent`, which MCP wants to be an object.
+    """The value for `structuredContent`, which must be an object in MCP.
 
-    gemini-cli copies a first text that is JSON there by itself where nothing stands yet, and then refuses its own copy
-    unless it is an object: every function that returns a number or a list would be an error.
+    If it is missing, gemini-cli copies a first text that is JSON into it and then rejects its own copy unless it is an
+    object: every function that returns a number or a list would be an error.
     """
     if result.structured is not None or not result.content:
         return result.structured
@@ -75,12 +79,12 @@ def structured_of(result: CallResult) -> JsonObject | None:
 
 
 def may_be_json(text: str) -> bool:
-    """Whether reading it is worth the time: most results are plain words."""
+    """Whether parsing is worth the time: most results are plain words."""
     return text.lstrip(" \t\r\n")[:1] in FIRSTS
 
 
 def truncated(result: CallResult, limit: int) -> CallResult:
-    """Nothing is touched that fits."""
+    """The result within the limit; blocks that fit are unchanged."""
     blocks: list[JsonObject] = []
     left = limit
     for block in result.content:
@@ -106,7 +110,7 @@ def _result(value: object) -> CallResult:
 
 
 def _are_blocks(values: Sequence[object]) -> TypeGuard[Sequence[Block]]:
-    """Pictures, with or without texts. Texts alone are a JSON list."""
+    """Whether the values are content blocks: images with or without texts. Texts alone are a JSON list."""
     kinds = str | Image | Audio | Resource
     return all(isinstance(each, kinds) for each in values) and not all(isinstance(each, str) for each in values)
 
@@ -151,7 +155,7 @@ def _fitting(block: JsonObject, left: int, limit: int) -> JsonObject:
 
 
 def _weight(block: JsonObject, limit: int) -> tuple[int, int]:
-    """The size of what cannot be cut, and its limit. Half a resource would look like a whole one."""
+    """The size of a block that cannot be cut, and its limit. Half a resource would look like a complete one."""
     resource = block.get("resource")
     if isinstance(resource, dict) and "text" in resource:
         return len(resource["text"]), limit

@@ -1,7 +1,7 @@
 """Runs calls: one task each, in the ambient context of the publication that the call began with.
 
-Rules: whatever a tool does (raise, hang, return nonsense) becomes an answer for its own caller and for nobody else.
-A call that was ended gets no answer from here. The tasks are held in one table, and `stop` waits for all of them.
+Rules: every result of a tool (an exception, a timeout, a wrong type) becomes an answer for its own caller only. A call
+that was ended gets no answer from here. The tasks are held in one table, and `stop` waits for all of them.
 """
 
 import asyncio
@@ -21,6 +21,8 @@ ERROR_TEXT_LIMIT = 2000
 
 
 class Runner:
+    """Runs the tool calls of all bindings, with a deadline for each."""
+
     __slots__ = ("_clock", "_deadline", "_ending", "_stats", "_tasks")
 
     def __init__(self, *, deadline: float, clock: Callable[[], float], stats: Stats) -> None:
@@ -37,7 +39,7 @@ class Runner:
         self._stats.calls_running += 1
 
     def cancel(self, call: BoundCall) -> None:
-        # Taken out here and not by the task: one that is cancelled before its first step never runs a line.
+        # Removed here and not by the task: a task that is cancelled before its first step never runs.
         task = self._tasks.pop(call, None)
         if task is not None:
             self._stats.calls_running -= 1
@@ -47,7 +49,7 @@ class Runner:
             task.cancel()
 
     async def stop(self, patience: float) -> None:
-        """End everything. A tool that will not be cancelled is named and left behind."""
+        """Cancel all calls and wait `patience` seconds. Calls that ignore the cancellation are counted in the log."""
         for call in tuple(self._tasks):
             self.cancel(call)
         if self._ending:
@@ -73,8 +75,8 @@ class Runner:
         shown = ToolCall(call.name, call.arguments, call.call_id, call.context, reports.progress, reports.log)
         try:
             async with asyncio.timeout(None) as limit:
-                # In an empty context: a cancelled timer stays in the heap of the loop until its time has come, and for
-                # an hour it would hold the session that the call was made for.
+                # In an empty context: a cancelled timer stays in the loop's heap until it is due, and would keep the
+                # session of the call in memory for up to an hour.
                 Context().run(limit.reschedule, asyncio.get_running_loop().time() + self._deadline)
                 result: object = await call.dispatcher(shown)
         except TimeoutError as error:
@@ -84,7 +86,8 @@ class Runner:
         except asyncio.CancelledError as error:
             if call not in self._tasks:
                 raise
-            # Not by us: something that the tool waited for was cancelled. Its caller still waits.
+            # Not cancelled by the runner: a task that the tool awaited was cancelled. The caller still waits for an
+            # answer.
             return _failure(call, error)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool may raise anything; its caller is answered
             return _failure(call, error)

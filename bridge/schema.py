@@ -1,8 +1,8 @@
-"""From a Python signature to the JSON schema of a tool's arguments, and from valid arguments back to Python values.
+"""Builds the JSON schema of a tool's arguments from a Python signature, and converts valid arguments to Python values.
 
-Rules: everything is written out in place; there is no `$ref`, because not every agent resolves one. An annotation that
-has no schema, and one that contains itself, is refused when the tool is made, not when it is called. `load` is only
-given what the schema allows.
+Rules: every schema is written inline; there is no `$ref`, because not every agent resolves one. An annotation without a
+schema, or one that contains itself, is refused when the tool is created, not when it is called. `load` only gets values
+that the schema allows.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ Load = Callable[[Any], Any]
 
 
 class SignatureRefused(BridgeError):
-    """A function that cannot be a tool."""
+    """This function cannot be a tool."""
 
     def __init__(self, function: str, detail: str) -> None:
         self.function = function
@@ -32,12 +32,12 @@ class SignatureRefused(BridgeError):
 
 
 class NoSchema(Exception):
-    """An annotation that JSON has no word for; becomes a `SignatureRefused` with the parameter's name."""
+    """This annotation has no JSON schema; becomes a `SignatureRefused` with the parameter's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What may come in, and what the function gets for it."""
+    """The schema of one value, and the function that converts a valid JSON value to the Python value."""
 
     schema: JsonObject
     load: Load
@@ -45,7 +45,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters of a tool. `injected` names the one that gets the call's context, not an argument."""
+    """The parameters of a tool. `injected` names the one that gets the call's context instead of an argument."""
 
     schema: JsonObject
     loads: Mapping[str, Load]
@@ -57,7 +57,7 @@ class Signature:
 
 @dataclass(slots=True)
 class Members:
-    """The members of an object, as they are found."""
+    """Collects the members of an object schema."""
 
     properties: dict[str, JsonObject] = field(default_factory=dict)
     required: list[str] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Members:
 
 
 def signature_of(function: Callable[..., object], context: type) -> Signature:
-    """The parameters of `function`, of which the one annotated with `context` is injected."""
+    """The parameters of `function`; the one annotated with `context` is injected. Raises `SignatureRefused`."""
     name = function.__qualname__ if isinstance(function, FunctionType) else repr(function)
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -107,7 +107,7 @@ def signature_of(function: Callable[..., object], context: type) -> Signature:
 
 
 def shape_of(annotation: Any, inside: tuple[type, ...] = ()) -> Shape:
-    """`inside` holds the classes around this annotation, so that one that contains itself is seen."""
+    """The schema of an annotation; `inside` holds the classes around it, to detect recursion. Raises `NoSchema`."""
     if annotation is None or annotation is type(None):
         return Shape({"type": "null"}, _same)
     if annotation in (Any, object):
@@ -126,7 +126,7 @@ def shape_of(annotation: Any, inside: tuple[type, ...] = ()) -> Shape:
 
 
 def plain(value: object) -> Any:
-    """A Python value as JSON knows it: the way back, for defaults and results."""
+    """Convert a Python value to JSON values: the opposite of `load`, for defaults and results."""
     if isinstance(value, enum.Enum):
         return plain(value.value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -230,7 +230,7 @@ def _enum(kind: type[enum.Enum]) -> Shape:
 
 
 def _dataclass(kind: type, inside: tuple[type, ...]) -> Shape:
-    assert dataclasses.is_dataclass(kind)  # noqa: S101 - its one caller has asked; tells the type
+    assert dataclasses.is_dataclass(kind)  # noqa: S101 - its only caller has checked it; narrows the type
     hints = typing.get_type_hints(kind, include_extras=True)
     members = Members()
     for each in dataclasses.fields(kind):

@@ -1,8 +1,8 @@
-"""The bridge: a unix socket, the bindings behind it, and nothing that survives `stop`.
+"""The bridge: a unix socket and the bindings behind it. Nothing survives `stop`.
 
-Rules: connections are accepted one at a time, so a flood of them waits in its own queue while everybody else is
-served. A connection without a binding is a guest: there is room for a bounded number, and the oldest goes first. The
-connections that have a binding are bounded by the bindings themselves, one each.
+Rules: connections are accepted one at a time, so a flood of them waits in the socket's queue while other clients are
+served. A connection without a binding is a guest: their number is bounded, and the oldest is closed for a new one.
+Connections with a binding are bounded by the bindings, one each.
 """
 
 import asyncio
@@ -43,13 +43,15 @@ from ostler.wire.json import JsonObject
 
 logger = logging.getLogger(__name__)
 
-# The machine is short of something or the peer has already gone: wait a little and go on.
+# The system lacks a resource, or the peer has disconnected: wait a little and continue.
 PASSING: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED}
 BREATH: Final = 0.05
 FAREWELL: Final = 2.0
 
 
 class Bridge:
+    """Issues tokens, accepts relays on the socket, and connects each to the binding of its token."""
+
     def __init__(
         self,
         settings: BridgeSettings,
@@ -59,7 +61,7 @@ class Bridge:
         http: HttpChannelPort[SessionBinding] | None = None,
         loops: Loops | None = None,
     ) -> None:
-        """`http` is its owner's to start and stop; without one, no seat can be reached that way."""
+        """The caller starts and stops `http`; without it, no session can use the HTTP channel."""
         self._loops = Loops() if loops is None else loops
         self.settings = settings
         self.stats = Stats()
@@ -85,7 +87,7 @@ class Bridge:
         self._accepting.add_done_callback(_seen)
 
     async def stop(self) -> None:
-        """Every token is revoked, every call in flight answered, every connection closed, nothing kept."""
+        """Revoke every token, answer every running call, close every connection and remove the socket."""
         place, accepting = self._place, self._accepting
         if place is None or accepting is None:
             return
@@ -95,19 +97,19 @@ class Bridge:
             session.revoke()
         try:
             await asyncio.wait([accepting])
-            # Requests that have already arrived are read, and answered, before the connections close.
+            # Read and answer requests that have already arrived before the connections close.
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             await self._dismiss()
             await self._runner.stop(FAREWELL)
         finally:
-            # Also when we are cancelled: a socket and a lock that stay would keep the next start out.
+            # Also on cancellation: a remaining socket and lock would prevent the next start.
             for connection in tuple(self._connections):
                 connection.abort()
             place.close()
 
     def open(self, definitions: Sequence[JsonObject] = ()) -> SessionBinding:
-        """A new token. Its tools are known from now on; calls are errors until `publish`."""
+        """Issue a new token. Its tools can be listed from now on; calls are errors until `publish`."""
         place = self._running("open a binding")
         token = self._tokens()
         if not well_formed(token):
@@ -130,7 +132,7 @@ class Bridge:
         return session
 
     def offer(self, tools: Iterable[object]) -> Offer:
-        """Plain functions, or `Tool`s, as one session's own: their limits count that session's calls only.
+        """An offer of plain functions or `Tool`s for one session: their limits count that session's calls only.
 
         Raises `SignatureRefused` for a function that cannot be a tool, `DuplicateTool` for two of one name.
         """
@@ -192,9 +194,9 @@ class Bridge:
         self._runner = Runner(deadline=self.settings.call_deadline, clock=self._clock, stats=self.stats)
         self._connections: set[SocketConnection] = set()
         self._bound: dict[int, SocketConnection] = {}
-        # Relays of sessions that have ended, until they are sent home.
+        # Relays of sessions that have ended, until they are dismissed.
         self._pending_dismissals: dict[bytes, tuple[SocketConnection, asyncio.TimerHandle]] = {}
-        # Connections without a binding, in the order they came.
+        # Connections without a binding, in order of arrival.
         self._guests: dict[SocketConnection, None] = {}
         self._silent: dict[SocketConnection, asyncio.TimerHandle] = {}
         self._empty = asyncio.Event()
@@ -219,7 +221,7 @@ class Bridge:
 
     def _refuse(self, cause: RejectReason) -> None:
         self.stats.refused[cause.value] += 1
-        # Counted, and logged for those who look closely only: whoever knocks must not be able to fill the log.
+        # Counted, and logged at debug level only: unauthenticated clients must not be able to fill the log.
         logger.debug("bridge connection refused: %s", cause.value)
 
     def _forget(self, session: SessionBinding) -> None:
@@ -232,14 +234,14 @@ class Bridge:
             connection = self._bound.pop(serial)
             self._seat_guest(connection)
             if self._place is not None:
-                # Not at once: an agent that sees its tool server leave before it has closed the session may restart it.
-                # In a context of its own: that of whoever releases must not live on for it.
+                # Not immediately: an agent that sees its tool server exit before it has closed the session may restart
+                # it. In a context of its own, so that the caller's context does not stay alive for it.
                 loop = asyncio.get_running_loop()
                 alarm = loop.call_later(self.settings.farewell_after, self._dismiss_relay, ended, context=Context())
                 self._pending_dismissals[ended] = (connection, alarm)
 
     def _dismiss_relay(self, ended: bytes) -> None:
-        """The relay of an ended session may leave: it takes memory and a place in the process table for nothing."""
+        """Tell the relay of an ended session to exit: it would only take memory and an entry in the process table."""
         lingering = self._pending_dismissals.pop(ended, None)
         if lingering is not None:
             connection, alarm = lingering

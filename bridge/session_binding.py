@@ -1,8 +1,8 @@
-"""The tools of one session as their owner holds them: publish, wait until the agent has them, call, revoke.
+"""The tools of one session as their owner uses them: publish, wait until the agent has them, call, revoke.
 
-Rules: everything is decided by the `Binding`; here its decisions reach the relay, the native channels and the running
-tasks. A binding whose relay is gone for good is given up: no other process may take its place (see `bindings`), so its
-session needs a new one. A native channel (one that knows the session by itself) uses `definitions`, `call` and
+Rules: the `Binding` decides everything; this class passes its decisions to the relay, the native channels and the
+running tasks. A binding whose relay is gone for good is given up: no other process may take its place (see `bindings`),
+so its session needs a new one. A native channel (one that knows the session by itself) uses `definitions`, `call` and
 `on_definitions`, and ends in the same dispatcher, with the same context and the same limits, as a call through the
 relay.
 """
@@ -33,7 +33,7 @@ RELAY: Final = Path(__file__).with_name("relay_start.py").resolve()
 
 
 class Loss(StrEnum):
-    """Why the agent can reach its tools no more."""
+    """Why the agent can no longer reach its tools."""
 
     ENDED = "ended"
     """The relay's process has ended."""
@@ -45,7 +45,7 @@ class Loss(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RelayCommand:
-    """What an agent launches. The token is in the environment only: argv can be read by every user."""
+    """The command that an agent launches. The token is in the environment only: every user can read argv."""
 
     name: str
     argv: tuple[str, ...]
@@ -53,6 +53,8 @@ class RelayCommand:
 
 
 class BindingIdentity(Protocol):
+    """A process as the caller names it; satisfied by the pool's `ToolIdentity`."""
+
     @property
     def pid(self) -> int: ...
     @property
@@ -68,6 +70,8 @@ def relay_command(name: str, socket_path: Path, token: str) -> RelayCommand:
 
 
 class SessionBinding:
+    """The handle of one session's tools, from `Bridge.open` until `revoke` or `give_up`."""
+
     __slots__ = (
         "_attached",
         "_binding",
@@ -138,7 +142,7 @@ class SessionBinding:
         return self._binding.tools.documents
 
     def http(self) -> HttpServerEntry | None:
-        """Its place on the HTTP channel, made when it is asked for first; None when none runs."""
+        """Its entry on the HTTP channel, created at the first call; None if that channel does not run."""
         door = self._doors.http
         if self._entry is None and door is not None and door.running:
             self._entry = door.open(self)
@@ -150,25 +154,25 @@ class SessionBinding:
 
     @property
     def dispatcher(self) -> Dispatcher | None:
-        """Who answers the calls that begin now; nobody before the first publication and after the last."""
+        """The dispatcher of calls that begin now; None before the first publication and after the last."""
         return self._binding.dispatcher
 
     def owned_by(self, owner: BindingIdentity) -> None:
-        """From here on only this process and its descendants may connect with the token."""
+        """From now on only this process and its descendants may connect with the token."""
         self._binding.own(PeerIdentity(owner.pid, owner.start_time))
 
     def witnessed_by(self, agent_session: str) -> None:
-        """The agent's own id of the session. A call that states another one is refused: the token is not enough."""
+        """Set the agent's own id of the session. A call that states another id is refused in spite of the token."""
         self._binding.agent_session_id = agent_session
 
     async def attached(self) -> None:
-        """Returns when the agent has come, by any channel, and was told the tools. The caller adds the deadline."""
+        """Wait until the agent has listed the tools, by any channel; no deadline. Raises `BindingRevoked`."""
         await self._attached.wait()
         if self._binding.state is BindingState.REVOKED:
             raise BindingRevoked
 
     async def told(self) -> None:
-        """Returns when the agent has read the present list of tools to its end. The caller adds the deadline."""
+        """Wait until the agent has read the current tool list to its end; no deadline. Raises `BindingRevoked`."""
         while self._binding.seen_generation != self._binding.generation:
             if self._binding.state is BindingState.REVOKED:
                 raise BindingRevoked
@@ -186,7 +190,7 @@ class SessionBinding:
             self._announce()
 
     def revoke(self) -> None:
-        """The end: the token is worth nothing, the dispatcher and the context are let go. Idempotent."""
+        """End the binding for good: invalidate the token, release the dispatcher and the context. Idempotent."""
         self._end(CallWithdrawn())
 
     def _end(self, word: CallRefused) -> None:
@@ -205,28 +209,28 @@ class SessionBinding:
             farewell()
 
     def dismiss(self) -> None:
-        """After `revoke`: the agent has closed the session, or never will, so its relay need not wait for that."""
+        """Call after `revoke`, when the agent has closed the session or never will: its relay may exit immediately."""
         if self._binding.state is BindingState.REVOKED:
             self._on_dismissed(self)
 
     def on_definitions(self, listener: Callable[[], None]) -> None:
-        """Called after the definitions changed."""
+        """Call `listener` after each change of the definitions."""
         self._listeners.append(listener)
 
     @property
     def lost(self) -> Loss | None:
-        """Why the agent can reach these tools no more; None while it can, and after an ordinary `revoke`."""
+        """Why the agent can no longer reach these tools; None while it can, and after an ordinary `revoke`."""
         return self._lost
 
     def on_gone(self, listener: Callable[[], None]) -> None:
-        """Called once when the relay is gone for good and the binding was given up; at once when it already is."""
+        """Call `listener` once when the binding is given up (`give_up`); immediately if it already was."""
         if self._lost is not None:
             listener()
         elif self._binding.state is not BindingState.REVOKED:
             self._revoked_callbacks.append(listener)
 
     def give_up(self, loss: Loss) -> None:
-        """The agent can reach these tools no more. As `revoke`, and whoever asked by `on_gone` is told."""
+        """End the binding whose agent can no longer reach it: as `revoke`, then call the `on_gone` listeners."""
         if self._binding.state is BindingState.REVOKED:
             return
         self._lost = loss
@@ -237,7 +241,7 @@ class SessionBinding:
             listener()
 
     def on_revoked(self, farewell: Callable[[], None]) -> None:
-        """Called once, after the binding has ended; for channels that keep something for it."""
+        """Call `farewell` once after the binding has ended; for channels with state. Raises `BindingRevoked`."""
         if self._binding.state is BindingState.REVOKED:
             raise BindingRevoked
         self._disconnect_callbacks.append(farewell)
@@ -245,7 +249,7 @@ class SessionBinding:
     async def call(
         self, name: str, arguments: JsonObject, *, call_id: str, progress: CallProgress | None = None
     ) -> CallResult:
-        """A call by a channel without relay. A refusal is an error result: there is no other envelope here."""
+        """A call by a channel without a relay. A refusal is an error result: there is no protocol error here."""
         waiter = NativeCall(progress)
         try:
             call = self._binding.begin(name, arguments, call_id, waiter)
@@ -259,7 +263,7 @@ class SessionBinding:
                 self._runner.cancel(call)
 
     def connect(self, outlet: FrameSink, *, resumed: bool) -> McpClient:
-        """A relay is there. A channel over another carrier (HTTP, MCP over ACP) opens its own `conversation`."""
+        """Attach a relay. A channel with another carrier (HTTP, MCP over ACP) creates its own `conversation`."""
         self._stop_waiting()
         if self._conversation is None:
             self._conversation = self.conversation()
@@ -267,7 +271,7 @@ class SessionBinding:
         return self._conversation
 
     def disconnect(self, process: PeerIdentity | None) -> None:
-        """The relay lost its connection. It may come back while its process lives, and within the grace."""
+        """Note that the relay lost its connection. It may return while its process lives, within `reconnect_grace`."""
         if self._conversation is None:
             return
         self._conversation.disconnect()
@@ -307,7 +311,7 @@ class SessionBinding:
 
 
 class NativeCall:
-    """The origin of a call that came in by `SessionBinding.call`."""
+    """The origin of a call made with `SessionBinding.call`."""
 
     __slots__ = ("_progress", "outcome")
 
@@ -330,4 +334,4 @@ class NativeCall:
             self._progress(progress, total, message)
 
     def log(self, call: BoundCall, level: str, data: object, logger: str | None = None) -> None:
-        """Native channels have no place for log messages."""
+        """Dropped: native channels cannot carry log messages."""

@@ -1,6 +1,6 @@
-"""What a tool may say about the session it runs in.
+"""The facts that a tool may tell about its session.
 
-The gateway's session context offers it as `facts`; the bridge knows nothing else about sessions.
+The gateway's session context offers them as `facts`; the bridge knows nothing else about sessions.
 """
 
 from dataclasses import dataclass
@@ -9,6 +9,8 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFacts:
+    """Facts about one session; None: unknown."""
+
     session_id: str
     title: str | None = None
     cwd: str | None = None
@@ -18,5 +20,7 @@ class SessionFacts:
 
 @runtime_checkable
 class KnowsSession(Protocol):
+    """A session context that offers `SessionFacts`."""
+
     @property
     def facts(self) -> SessionFacts: ...

@@ -1,8 +1,8 @@
-"""The socket's place: a directory of ours alone (0700), a socket of ours alone (0600), a path that fits.
+"""The socket's path: a private directory (0700), a private socket (0600), and a path that is short enough.
 
-Rules: a symlink is never followed at the last step, and a directory of another user is never used. A lock file held
-for the life of the bridge says who serves; a socket file is replaced only by the holder of the lock, only when it is
-a socket, and only when nobody answers on it. What we remove at the end is what we made.
+Rules: a symlink is never followed at the last step, and a directory of another user is never used. A lock file, held
+while the bridge runs, marks the serving process. A socket file is replaced only by the holder of the lock, only when it
+is a socket, and only when no process answers on it. At the end only the bridge's own files are removed.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ def fits(path: Path) -> bool:
 
 @dataclass(slots=True)
 class SocketPlace:
-    """A listening socket and what is to be cleaned up with it."""
+    """A listening socket and the files to remove with it."""
 
     listener: socket.socket
     path: Path
@@ -68,7 +68,7 @@ def listen(data_directory: Path | None, runtime_directory: Path | None) -> Socke
 
 
 def _choose(data_directory: Path, runtime_directory: Path | None) -> tuple[Path, bool]:
-    """The first place whose path fits; the last one is temporary."""
+    """The first directory whose path fits; the last choice is temporary."""
     wanted = data_directory / "bridge"
     if fits(wanted / NAME):
         wanted.parent.mkdir(parents=True, exist_ok=True)
@@ -81,8 +81,8 @@ def _choose(data_directory: Path, runtime_directory: Path | None) -> tuple[Path,
 
 
 def _temporary() -> Path:
-    """Fresh, private, and gone with us."""
-    # A long TMPDIR is left for the one directory that every system has.
+    """A new private directory, removed with the socket."""
+    # If TMPDIR is too long, use the one directory that every system has.
     parent = tempfile.gettempdir() if fits(Path(tempfile.gettempdir()) / f"{PREFIX}{'x' * 8}" / NAME) else "/tmp"  # noqa: S108 - mkdtemp makes a private, unguessable directory
     fresh = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
     remove_leftovers(fresh, LOCK, NAME)
@@ -90,7 +90,9 @@ def _temporary() -> Path:
 
 
 def _claim(directory: Path) -> None:
-    """Make it ours and private. Opened without following a link, judged by the open file, so nobody can swap it."""
+    """Create the directory and make it private. It is opened without following a link, and the open descriptor is
+    checked, so that another process cannot exchange it in between.
+    """
     with contextlib.suppress(FileExistsError):
         directory.mkdir(mode=0o700)
     try:
@@ -125,7 +127,7 @@ def _remove_stale(path: Path) -> None:
         return
     if not stat.S_ISSOCK(found.st_mode):
         raise SocketRefused(path, "something that is not a socket lies there; remove it")
-    # The lock says nobody of ours serves it; somebody without the lock may.
+    # The lock shows that no bridge serves it; a process without the lock may.
     if _answers(path):
         raise SocketInUse(path)
     path.unlink()
@@ -139,7 +141,7 @@ def _answers(path: Path) -> bool:
         except ConnectionRefusedError:
             return False
         except BlockingIOError:
-            # Its queue is full: very much alive.
+            # Its queue is full, so a process serves it.
             return True
     return True
 
@@ -149,7 +151,7 @@ def _bind(path: Path) -> socket.socket:
     try:
         listener.setblocking(False)
         listener.bind(os.fspath(path))
-        # Nobody else can reach it in between: the directory is closed to them.
+        # No other user can connect in between: the directory is closed to them.
         path.chmod(0o600)
         listener.listen(BACKLOG)
     except BaseException:

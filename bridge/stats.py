@@ -1,4 +1,4 @@
-"""What the bridge counted, as plain integers: read by the metrics, never by a decision."""
+"""The counters of the bridge, as plain integers: read by the metrics, never by a decision."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Stats:
+    """Counters since the start of the bridge; `connected` and `calls_running` are current values."""
+
     connections: int = 0
     connected: int = 0
     reconnects: int = 0
@@ -13,7 +15,7 @@ class Stats:
     hello_timeouts: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)
-    """Bindings that were given up, by why their agents could reach them no more."""
+    """Bindings that were given up, by the reason (`Loss`)."""
     calls: int = 0
     calls_running: int = 0
     calls_failed: int = 0

@@ -1,10 +1,11 @@
-"""Threads for sync tools, shared by all sessions, so that none of them can use them up.
+"""Threads for sync tools, shared by all sessions, so that no session can use them up.
 
-Rules: a bounded number works at a time, and `share` says how many of them one session may have. A function that
-overran its time cannot be stopped, only left: its thread no longer counts as working, so that the next call gets one.
-How many may be left is bounded too; beyond that, calls wait. A call that was given up before its turn is never run:
-its caller has been told that it was stopped. The threads are daemons: one that never ends does not hold up our end
-(those of `concurrent.futures.ThreadPoolExecutor` are joined at exit, and a stuck one counts for ever).
+Rules: a bounded number of threads works at a time, and `share` limits how many one session may have. A function that
+overran its time cannot be stopped, only abandoned: its thread no longer counts as working, so that the next call gets
+one. The number of abandoned threads is bounded too; beyond that, calls wait. A call that was given up before it began
+never runs: its caller has been told that it was stopped. The threads are daemons, so that a stuck one does not delay
+the exit (those of `concurrent.futures.ThreadPoolExecutor` are joined at exit, and a stuck one keeps its place in the
+pool).
 """
 
 from collections import deque
@@ -22,13 +23,15 @@ T = TypeVar("T")
 
 @dataclass(eq=False, slots=True)
 class Job(Generic[T]):
-    """One call on its way to a thread, or in one."""
+    """One call that waits for a thread or runs in one."""
 
     work: Callable[[], T]
     outcome: "Future[T]" = field(default_factory=Future)
 
 
 class Threads:
+    """Runs jobs on at most `size` working threads; safe to call from any thread."""
+
     def __init__(self, size: int = SIZE, *, share: int | None = None, left_limit: int = LEFT_LIMIT) -> None:
         self.share = share or max(1, size // 4)
         self._size = size
@@ -40,7 +43,7 @@ class Threads:
 
     @property
     def abandoned(self) -> int:
-        """Threads that nobody waits for and that have not come back."""
+        """How many abandoned threads have not finished yet."""
         return len(self._left)
 
     def send(self, work: Callable[[], T]) -> Job[T]:
@@ -51,7 +54,7 @@ class Threads:
         return errand
 
     def give_up(self, errand: Job[Any]) -> None:
-        """Nobody waits for it any more. Not begun, it never will be; begun, its thread is left."""
+        """Give up a job that no caller awaits. If it has not begun, it never runs; else its thread is abandoned."""
         if errand.outcome.cancel():
             return
         with self._lock:
@@ -61,7 +64,7 @@ class Threads:
                 self._start_workers()
 
     def _start_workers(self) -> None:
-        """Called with the lock held."""
+        """Start waiting jobs on new threads while the limit allows. Call with the lock held."""
         while self._waiting and len(self._working) < self._size:
             errand = self._waiting.popleft()
             if errand.outcome.set_running_or_notify_cancel():
@@ -71,14 +74,14 @@ class Threads:
         self._working.add(errand)
         try:
             Thread(target=self._run, args=(errand,), name="ostler-tool", daemon=True).start()
-        except RuntimeError as error:  # the machine has no thread for us; whoever waits is told
+        except RuntimeError as error:  # the system has no free thread: the caller gets the error
             self._working.discard(errand)
             errand.outcome.set_exception(error)
 
     def _run(self, errand: Job[Any]) -> None:
         try:
             result = errand.work()
-        except BaseException as error:  # noqa: BLE001 - carried to whoever waits, as an executor does
+        except BaseException as error:  # noqa: BLE001 - passed to the awaiting caller, as an executor does
             self._return(errand)
             errand.outcome.set_exception(error)
         else:

@@ -1,8 +1,8 @@
 """Binding tokens: 128 random bits as 32 lowercase hex digits, compared exactly.
 
 The table never stores or compares a token itself. It is keyed by a BLAKE2 digest under a key drawn at start, so the
-dictionary's early exits depend on bits that a caller can neither predict nor steer: a lookup tells nothing about how
-close a guess was, and a memory dump of the table holds nothing that can be presented on the socket.
+dictionary's early exits depend on bits that a client can neither predict nor choose: the time of a lookup tells nothing
+about how close a guess was, and a memory dump of the table contains nothing that can be presented on the socket.
 """
 
 import hashlib

@@ -4,10 +4,10 @@
     async def weather(city: Annotated[str, "as on a map"], context: ToolContext) -> str:
         \"\"\"The weather in a city.\"\"\"
 
-Rules: arguments are checked before the function sees them. A sync function runs in a thread, in a copy of the caller's
-context. Whatever the function does, its caller gets an answer and nobody else notices: not an exception, not
-`sys.exit`, not a cancellation that it brought upon itself. `ToolError` is for words meant for the model; any other
-exception is named and redacted by the runner.
+Rules: arguments are checked before the function gets them. A sync function runs in a thread, in a copy of the caller's
+context. Every failure of the function is answered to its caller and affects no other call: an exception, `sys.exit`, or
+a cancellation that the function caused itself. `ToolError` carries text for the model; the runner reports any other
+exception by its type, redacted.
 """
 
 import asyncio
@@ -32,21 +32,23 @@ TIMEOUT: Final = 120.0
 OUTPUT_LIMIT: Final = 100_000
 CONCURRENCY: Final = 8
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")  # what every model API lets a function be called
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")  # the names that every model API allows for a function
 
 Function: TypeAlias = Callable[..., object]
 Service = TypeVar("Service")
 Services: TypeAlias = Mapping[type, object]
 ToolOutcome: TypeAlias = Callable[[], object]
 InThread: TypeAlias = Callable[[Callable[[], ToolOutcome]], Awaitable[ToolOutcome]]
-"""Runs something in a thread; the belt decides in which, and when."""
+"""Runs a function in a thread; the `Toolbelt` decides in which, and when."""
 
 
 class ToolError(Exception):
-    """The tool says no, in words for the model."""
+    """Raised by a tool to refuse a call, with text for the model."""
 
 
 class ServiceMissing(ToolError):
+    """The tool needs a service that this gateway does not offer."""
+
     def __init__(self, kind: type) -> None:
         self.kind = kind
         super().__init__(f"this gateway has no {kind.__name__}")
@@ -54,14 +56,14 @@ class ServiceMissing(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool may know about the call it serves."""
+    """The call that a tool serves, and the services of the gateway."""
 
     call: ToolCall
     services: Services
 
     @property
     def session(self) -> object:
-        """The session context given with the call; the ambient one only when none was given; never somebody else's."""
+        """The session context given with the call, or the ambient one if none was given. Raises `NoSessionContext`."""
         given = self.call.context if self.call.context is not None else session_context()
         if given is None:
             raise NoSessionContext
@@ -86,15 +88,17 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
+    """A function with its name, description, schema and limits, as a tool for sessions."""
+
     name: str
     description: str
     function: Function
     signature: Signature
     timeout: float = TIMEOUT
     output_limit: int = OUTPUT_LIMIT
-    """In characters of text."""
+    """In characters of text, all blocks together."""
     concurrency: int = CONCURRENCY
-    """Calls of this tool that one session may have running; more wait."""
+    """Calls of this tool that one session may have running; further calls wait."""
 
     @classmethod
     def of(
@@ -130,7 +134,7 @@ class Tool:
         return inspect.iscoroutinefunction(self.function)
 
     async def run(self, call: ToolCall, *, services: Services, in_thread: InThread) -> CallResult:
-        """The answer to one call. Raises what the function raises, and nothing that ends the loop or its task."""
+        """The answer to one call. Raises what the function raises, except what would end the loop or its task."""
         if found := problems(self.signature.schema, call.arguments):
             return CallResult.error(_advice(self.name, found))
         arguments = self.signature.arguments(call.arguments)
@@ -145,7 +149,7 @@ class Tool:
     async def _awaited(self, arguments: dict[str, Any]) -> object:
         try:
             returned = self.function(**arguments)
-            assert isinstance(returned, Awaitable)  # noqa: S101 - a coroutine function; tells the type
+            assert isinstance(returned, Awaitable)  # noqa: S101 - a coroutine function returns one; narrows the type
             return await returned
         except SystemExit as error:
             _refuse_exit(error)
@@ -153,8 +157,8 @@ class Tool:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            # Nobody asked for it: a task that the tool itself awaited was cancelled. Passed on it would end our task
-            # as if the caller had gone, and the caller would wait for ever.
+            # The caller did not cancel: a task that the tool awaited was cancelled. Raised further it would end this
+            # task as if the caller had gone, and the caller would wait without end.
             raise ToolError("the tool's own work was cancelled") from error
 
     async def _threaded(self, arguments: dict[str, Any], in_thread: InThread) -> object:
@@ -183,7 +187,7 @@ def tool(
     output_limit: int = OUTPUT_LIMIT,
     concurrency: int = CONCURRENCY,
 ) -> Tool | Callable[[Function], Tool]:
-    """Make a tool of a function."""
+    """Make a tool of a function; a decorator, with or without arguments."""
 
     def made(function: Function) -> Tool:
         return Tool.of(
@@ -199,7 +203,7 @@ def tool(
 
 
 def tool_of(given: object) -> Tool:
-    """The `Tool` itself, or the one that a function makes. Raises `SignatureRefused`."""
+    """The `Tool` itself, or one made of a function. Raises `SignatureRefused`."""
     if isinstance(given, Tool):
         return given
     if not callable(given):
@@ -216,15 +220,16 @@ def _advice(name: str, found: list[str]) -> str:
 
 
 def _outcome(function: Function, arguments: dict[str, Any]) -> ToolOutcome:
-    """Runs in the thread. An exception is carried, not raised: a future cannot hold a StopIteration, its waiter would
-    hang, and a SystemExit or a KeyboardInterrupt would reach the loop and end it."""
+    """Runs in the thread. An exception is returned, not raised: a future cannot hold a StopIteration, so its waiter
+    would hang, and a SystemExit or a KeyboardInterrupt would reach the loop and end it.
+    """
     try:
         value = function(**arguments)
     except SystemExit as error:
         return _raiser(ToolError(_exit_text(error)))
-    except Exception as error:  # noqa: BLE001 - a tool may raise anything; it is raised again at its caller
+    except Exception as error:  # noqa: BLE001 - a tool may raise any exception; its caller raises it again
         return _raiser(error)
-    except BaseException as error:  # noqa: BLE001 - in a thread these mean nothing; at the loop they would end it
+    except BaseException as error:  # noqa: BLE001 - these have no meaning in a thread, and would end the loop
         return _raiser(ToolError(f"the tool raised {type(error).__name__}"))
     return lambda: value
 

@@ -1,8 +1,9 @@
-"""The tools of one session: a dispatcher that holds each of them to its limits.
+"""The tools of one session: a dispatcher that enforces their limits.
 
-Rules: a belt belongs to one session, so its limits count that session's calls only; the tools, the services and the
+Rules: a toolbelt belongs to one session, so its limits count that session's calls only; the tools, the services and the
 threads are shared. The timeout covers waiting for a place and running, each. A sync function that overran its timeout
-cannot be stopped, only left: its place, and its part of the session's share of threads, stay taken until it is back.
+cannot be stopped, only abandoned: its place, and its part of the session's share of threads, stay taken until it
+returns.
 """
 
 import asyncio
@@ -20,6 +21,8 @@ NO_SERVICES: Final[Services] = MappingProxyType({})
 
 
 class Toolbelt:
+    """The dispatcher of one session's tools."""
+
     __slots__ = ("_left", "_places", "_services", "_share", "_threads", "_tools")
 
     def __init__(self, tools: Iterable[Tool], *, threads: Threads, services: Services = NO_SERVICES) -> None:
@@ -59,7 +62,7 @@ class Toolbelt:
         return await self._run(tool, call, release)
 
     async def _run(self, tool: Tool, call: ToolCall, release: Callable[[], None]) -> CallResult:
-        """In a task of its own, because a thread must be waited for even when its caller no longer does."""
+        """Run the tool in a task of its own, because a thread must be awaited even when its caller no longer waits."""
         errands: list[Job[ToolOutcome]] = []
 
         def in_thread(work: Callable[[], ToolOutcome]) -> Awaitable[ToolOutcome]:
@@ -80,7 +83,7 @@ class Toolbelt:
         return running.result()
 
     def _leave(self, running: "asyncio.Task[CallResult]", errands: list[Job[ToolOutcome]]) -> None:
-        """Nobody waits for it any more. The set keeps hold of the task until it is over."""
+        """Give up a run that its caller no longer awaits. The set keeps a reference to the task until it is done."""
         self._left.add(running)
         running.add_done_callback(self._left.discard)
         running.add_done_callback(_forgotten)
@@ -100,11 +103,11 @@ def by_name(tools: Iterable[Tool]) -> Mapping[str, Tool]:
 
 
 async def _taken(places: asyncio.Semaphore, patience: float) -> bool:
-    """A place, or False when none became free in time."""
+    """Acquire a place; False when none became free in time."""
     if not places.locked():
-        return await places.acquire()  # at once: there is no need of a timer
+        return await places.acquire()  # without a timer, as it does not wait
     try:
-        # Not `wait_for`: the one of Python 3.11 forgets a cancellation that comes together with the place.
+        # Not `wait_for`: in Python 3.11 it loses a cancellation that arrives together with the place.
         async with asyncio.timeout(patience):
             return await places.acquire()
     except TimeoutError:
@@ -116,6 +119,6 @@ def _crowded(tool: Tool, who: str) -> str:
 
 
 def _forgotten(task: "asyncio.Task[CallResult]") -> None:
-    """Its exception was nobody's to see: the caller has been told that the call was stopped."""
+    """Read the exception so that asyncio does not log it: the caller was told that the call was stopped."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""A list of tools as an agent is told it: plain MCP tool objects, checked and encoded once.
+"""A tool list as an agent gets it: plain MCP tool objects, checked and encoded once.
 
 Two lists are equal when an agent would read the same bytes. Equal lists are one object (`Toolboxes`), so a thousand
 sessions with the same tools hold the same few kilobytes.
@@ -14,6 +14,8 @@ from ostler.wire.json import JsonObject, Unencodable, encode_line
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Toolbox:
+    """One immutable tool list: documents, their encodings and names. Make it with `toolbox`."""
+
     documents: tuple[JsonObject, ...] = ()
     encoded: tuple[bytes, ...] = ()
     names: frozenset[str] = frozenset()
@@ -47,7 +49,7 @@ def toolbox(documents: Sequence[JsonObject]) -> Toolbox:
 
 @dataclass(slots=True)
 class Toolboxes:
-    """The lists in use, each once."""
+    """The tool lists in use, each stored once."""
 
     _known: WeakValueDictionary[tuple[bytes, ...], Toolbox] = field(default_factory=WeakValueDictionary)
 

@@ -1,9 +1,9 @@
-"""Checks JSON against the schemas that `schema.py` writes, and says what is wrong so that a model can put it right.
+"""Validates JSON against the schemas that `schema.py` writes, with messages from which a model can correct its call.
 
-Rules: every problem names its path, what was expected and what came. Only the words that we write ourselves are
-understood: the tools of upstreams and of API clients carry schemas of their own, and are checked by their owners.
-Measured beside `jsonschema`, the obvious library: the verdicts are the same (a property test holds them together), and
-it takes nine times as long for a small call (136 against 15 us), 0.11 s to import, and five dependencies.
+Rules: every problem names its path, what was expected and what came. Only the keywords that `schema.py` writes are
+supported: tools of upstreams and of API clients have schemas of their own, which their owners check. Compared with
+`jsonschema`, the obvious library: the verdicts are the same (a property test compares them), and it takes nine times as
+long for a small call (136 against 15 us), 0.11 s to import, and five dependencies.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ SHOWN: Final = 60
 
 
 def problems(schema: JsonObject, value: object, path: str = "") -> list[str]:
-    """What is wrong, at most `LIMIT` sentences; empty when all is well."""
+    """What is wrong, in at most `LIMIT` sentences; empty for a valid value."""
     found: list[str] = []
     for problem in _problems(schema, value, path):
         found.append(problem)
@@ -26,7 +26,7 @@ def problems(schema: JsonObject, value: object, path: str = "") -> list[str]:
 
 
 def shown(value: object) -> str:
-    """The value as JSON, short."""
+    """The value as JSON, shortened to `SHOWN` characters."""
     try:
         text = encode_line(value)[:-1].decode()
     except Unencodable:
@@ -35,7 +35,7 @@ def shown(value: object) -> str:
 
 
 def kind_of(value: object) -> str:
-    """What JSON calls it."""
+    """The JSON name of the value's type."""
     return _NAMES.get(type(value), type(value).__name__)
 
 
@@ -70,7 +70,7 @@ def _problems(schema: JsonObject, value: object, path: str) -> Iterator[str]:
 
 
 def _any_of(branches: list[JsonObject], value: object, path: str) -> Iterator[str]:
-    """When one branch is of the right kind, its own problem helps more than a list of the kinds."""
+    """Problems of a union: those of the only branch of the right kind, which help more than a list of the kinds."""
     found = [problems(branch, value, path) for branch in branches]
     if not all(found):
         return
@@ -139,7 +139,7 @@ def _equal(left: object, right: object) -> bool:
 
 
 def _key(value: object) -> object:
-    """Equal, and hashed alike, for what is equal as JSON sees it: true is not 1, at any depth; 1 is 1.0."""
+    """A key that is equal, with equal hash, for values equal in JSON: true is not 1, at any depth; 1 is 1.0."""
     match value:
         case bool():
             return "boolean", value

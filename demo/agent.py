@@ -1,8 +1,8 @@
 """The agent itself: requests in, answers out.
 
-Rules of this file: one thread reads stdin and answers what needs no waiting; a prompt, and a session that
-starts tool servers, get a thread of their own. A session is free again before its prompt's answer is
-written, so a client that prompts at once is never refused.
+Rules of this file: one thread reads stdin and answers requests that need no waiting; a prompt, and a session that
+starts tool servers, get a thread of their own. A session is free again before its prompt's answer is written, so a
+client that prompts immediately is never refused.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EOF_GRACE = 0.25
 
 
 class Later(Exception):
-    """Raised by a handler whose answer is under way."""
+    """Raised by a handler whose answer another thread sends."""
 
 
 class Agent:
@@ -48,7 +48,7 @@ class Agent:
         self._store = store
         self._recorder = recorder
         self._sessions: dict[str, DemoSession] = {}
-        # On their way in or out: nobody can use them, but their tool servers are ours to end.
+        # Sessions being opened or closed: no request can use them, but their tool servers must be ended with the agent.
         self._unlisted: list[DemoSession] = []
         self._sharing = threading.Lock()
         self._shared = DemoSession("shared", os.getcwd(), DemoConversation())
@@ -59,7 +59,7 @@ class Agent:
         self._methods = self._known_methods()
 
     def take(self, line: bytes) -> None:
-        """Handle one line of input. What is no JSON object is not answered: there is nobody to answer to."""
+        """Handle one line of input. A line that is no JSON object is ignored: it names no request to answer."""
         frame = frames.decode(line)
         if self._recorder is not None and line.strip():
             self._recorder.incoming(line, frame)
@@ -71,7 +71,7 @@ class Agent:
             reply(frame)
 
     def finish(self) -> None:
-        """Stdin has ended: let turns say what they have, end the tool servers."""
+        """Stdin has ended: let running turns send what they have, then end the tool servers."""
         for session in self._everyone():
             if session.turn is not None:
                 session.turn.leave()
@@ -149,7 +149,7 @@ class Agent:
         if self._flags.refuse_initialize:
             raise RpcError(frames.INTERNAL_ERROR, "told to refuse initialize")
         version = params.get("protocolVersion")
-        # The version as a string is wrong and widespread; what we answer is always the number of the schema.
+        # The version as a string is wrong and widespread; the answer is always the number that the schema requires.
         if isinstance(version, bool) or not str(version).isdecimal():
             raise RpcError(frames.INVALID_PARAMS, f"protocolVersion must be a number, got {version!r}")
         if self._flags.delay_initialize:
@@ -205,7 +205,7 @@ class Agent:
         return self._open(number, params, session, lambda: {"modes": session.modes()})
 
     def _recalled(self, params: Params) -> DemoSession:
-        """Return the session to go on with: the live one, or one made from what is stored."""
+        """Return the session to continue: the live one, or one restored from the store."""
         cwd = _cwd(params)
         name = frames.text_field(params, "sessionId")
         live = self._sessions.get(name)
@@ -219,7 +219,7 @@ class Agent:
         return DemoSession(name, cwd, DemoConversation(stored[1]))
 
     def _open(self, number: object, params: Params, session: DemoSession, reply: Callable[[], Params]) -> Params:
-        """Start the tool servers, then publish the session and answer: nobody sees it half open."""
+        """Start the tool servers, then register the session and answer, so that no request can use it half open."""
         entries = frames.list_field(params, "mcpServers")
         check_servers(entries, self._flags)
 

@@ -1,8 +1,7 @@
-"""What one session remembers.
+"""The messages that one session remembers.
 
-Rules of this file: pure. A message is remembered once, in the order it arrived, whatever way it came:
-typed, loaded or replayed. Nothing is de-duplicated: a gateway that hands a history over twice must be seen
-to have done so.
+Rules of this file: pure. A message is remembered once, in the order of arrival, whether it was typed, loaded or
+replayed. Nothing is de-duplicated: if a gateway passes a history twice, tests must be able to see it.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ class DemoConversation:
 
 
 class Prompt:
-    """A prompt taken apart: the history it brought along, its own text, and its images.
+    """A parsed prompt: the history that it contains, its own text, and its images.
 
-    What memory recalled is background: it is neither answered nor remembered as said.
+    Text recalled by a memory is background: it is neither answered nor remembered as said.
     """
 
     __slots__ = ("history", "images", "text")

@@ -1,7 +1,7 @@
-"""The orders that misbehave, each like something a real agent was seen to do.
+"""The orders that misbehave, each like behaviour seen in a real agent.
 
-Rules of this file: a fault is exactly as bad as its name. Whatever outlives the agent by design ends by
-itself within an hour, so that a failed test leaves no process for ever.
+Rules of this file: a fault does exactly what its name says. A process that outlives the agent by design ends by itself
+within an hour, so that a failed test leaves no process permanently.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ JUNK = b'this is no JSON\n\n["an","array"]\n42\n{"jsonrpc":"2.0","id":\n{"jsonrp
 
 
 def die(_turn: DemoTurn, order: DemoOrder) -> None:
-    """End the process at once, in mid-sentence."""
+    """End the process immediately, in the middle of a turn."""
     sys.stderr.write(f"demo agent: told to die with exit code {int(order.number)}\n")
     sys.stderr.flush()
     os._exit(int(order.number))
 
 
 def hang(turn: DemoTurn, order: DemoOrder) -> None:
-    """Never answer, not even a cancel. `all` takes the whole process along: nothing is read or written."""
+    """Never answer, not even a cancel. `all` stops the whole process: nothing is read or written."""
     if order.text == "all":
         turn.outlet.freeze()
     threading.Event().wait()
 
 
 def junk(turn: DemoTurn, _order: DemoOrder) -> None:
-    """Write lines that are no frames, and an answer nobody asked for."""
+    """Write lines that are no frames, and an answer to a request that was never sent."""
     turn.outlet.write(JUNK)
 
 
 def bigline(turn: DemoTurn, order: DemoOrder) -> None:
-    """Write one sound frame of the given size. Not remembered: a load would send it again."""
+    """Write one valid frame of the given size. Not remembered: a load would send it again."""
     turn.begin_answer()
     turn.outlet.write(encode(chunk(turn.session, "agent_message_chunk", "x" * int(order.number * MIB))))
 
 
 def badutf8(turn: DemoTurn, _order: DemoOrder) -> None:
-    """Write a frame whose text is no UTF-8."""
+    """Write a frame whose text is not valid UTF-8."""
     line = encode(chunk(turn.session, "agent_message_chunk", "bad \x00"))
     turn.outlet.write(line.replace(b"\\u0000", b"\xff\xfe\xc3\x28"))
 
 
 def stderr(_turn: DemoTurn, order: DemoOrder) -> None:
-    """Flood stderr."""
+    """Flood stderr with the given size."""
     line = b"demo agent: flood " + b"." * 109 + b"\n"
     left = int(order.number * MIB)
     while left > 0:
@@ -75,20 +75,20 @@ def daemon(_turn: DemoTurn, _order: DemoOrder) -> str:
 
 
 def late(turn: DemoTurn, _order: DemoOrder) -> None:
-    """Say so and wait for the cancel; the agent then goes on talking after it has answered."""
+    """Announce it and wait for the cancel; the agent then sends updates after its answer."""
     turn.late = True
     turn.say("waiting")
     turn.wait("never")
 
 
 def say_late_chunks(turn: DemoTurn) -> None:
-    """Send what `!late` promised: updates of a turn that is over."""
+    """Send the updates that `!late` announced, after the turn is over."""
     for index in range(3):
         turn.send(chunk(turn.session, "agent_message_chunk", f"late{index} "))
 
 
 def count_start(path: str) -> int:
-    """Count this start in a file and return how many there were. Starts at the same moment count apart."""
+    """Count this start in a file and return how many there were. Simultaneous starts are counted separately."""
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.write(fd, b".")

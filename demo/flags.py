@@ -1,4 +1,4 @@
-"""The command line of the demo agent: where it keeps its state, and the faults it is to show from the start.
+"""The command line of the demo agent: where it keeps its state, and the faults that it shows from the start.
 
 Rules of this file: pure. Parsed by hand, because argparse alone costs as much as the interpreter.
 """
@@ -36,7 +36,7 @@ class UsageError(ValueError):
 
 
 class Flags:
-    """A parsed command line."""
+    """A parsed command line. Raises `UsageError`."""
 
     def __init__(self, argv: list[str]) -> None:
         given = _scan(argv)

@@ -1,7 +1,7 @@
-"""JSON-RPC frames: building ours, reading theirs.
+"""JSON-RPC frames: building those of the agent, reading those of the client.
 
-Rules of this file: pure. Output is ASCII JSON, so it is valid UTF-8 whatever a prompt contained. What comes
-in is never trusted: every field is read through a function that names what was wrong.
+Rules of this file: pure. Output is ASCII JSON, so it is valid UTF-8 for any prompt. Input is never trusted: every field
+is read through a function that names what was wrong.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NOT_FOUND = -32002
 
 
 class RpcError(Exception):
-    """A request is answered with an error."""
+    """A request must be answered with an error."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ def encode(frame: dict[str, object]) -> bytes:
 
 
 def decode(line: bytes) -> dict[str, object] | None:
-    """Return the object on a line, or None. Bytes that are no UTF-8 are replaced, not fatal."""
+    """Return the object on a line, or None. Invalid UTF-8 is replaced, not fatal."""
     try:
         frame = json.loads(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -80,7 +80,7 @@ def list_field(params: dict[str, object], name: str) -> list[dict[str, object]]:
 
 
 def prompt_blocks(params: dict[str, object]) -> list[dict[str, object]]:
-    """Return the content blocks of a prompt, each one sound enough to be read."""
+    """Return the content blocks of a prompt after checking the fields that are read."""
     blocks = list_field(params, "prompt")
     for block in blocks:
         kind = text_field(block, "type")

@@ -1,4 +1,4 @@
-"""How the demo agent is started, for the provider that pools it and for `ostler agent demo`."""
+"""The command that starts the demo agent, for its provider in the pool and for `ostler agent demo`."""
 
 import os
 import sys
@@ -7,7 +7,8 @@ import sys
 def command_line(flags: list[str]) -> list[str]:
     """Return the argv of a demo agent: a bare interpreter, which needs no site-packages.
 
-    On the file and not on its folder: for a folder the interpreter imports `runpy` first, a tenth of the agent's start.
+    It names the file and not the folder: for a folder the interpreter imports `runpy` first, a tenth of the agent's
+    start.
     """
     return [
         sys.executable,

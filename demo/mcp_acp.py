@@ -1,7 +1,7 @@
-"""A tool server behind our own stdin and stdout: MCP over ACP, as the draft has it.
+"""A tool server behind the agent's own stdin and stdout: MCP over ACP, as the draft specifies it.
 
-Rules of this file: a connection is opened by the id that the client declared; what comes for an id that we did not
-open is dropped. The inner message has no id of its own: its answer is the answer to the outer request.
+Rules of this file: a connection is opened by the id that the client declared; messages for unknown connection ids are
+dropped. The inner message has no id of its own: its answer is the answer to the outer request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class AcpLines:
-    """All connections of one agent process."""
+    """All MCP-over-ACP connections of one agent process."""
 
     def __init__(self, outlet: StdoutWriter, asked: dict[object, McpReply]) -> None:
         self._outlet = outlet
@@ -29,7 +29,7 @@ class AcpLines:
         self._takers: dict[str, McpReply] = {}
 
     def ask(self, method: str, params: dict[str, object], reply: McpReply) -> int:
-        """Ask the client; its answer goes to `reply`, on the thread that reads stdin."""
+        """Send a request to the client; `reply` gets the answer, on the thread that reads stdin."""
         number = self._outlet.next_id()
 
         def once(frame: dict[str, object]) -> None:
@@ -44,7 +44,7 @@ class AcpLines:
         self._outlet.send(frames.notification("mcp/message", params))
 
     def hear(self, params: dict[str, object]) -> None:
-        """The client says something by itself."""
+        """Deliver a notification of the client to its connection."""
         take = self._takers.get(str(params.get("connectionId")))
         if take is not None:
             inner = params.get("params")
@@ -58,7 +58,7 @@ class AcpLines:
 
 
 class AcpCarrier:
-    """One connection."""
+    """One MCP connection over the agent's own stdin and stdout."""
 
     def __init__(self, entry: dict[str, object], lines: AcpLines) -> None:
         self._name = frames.text_field(entry, "name")
@@ -70,7 +70,7 @@ class AcpCarrier:
         self._lock = threading.Lock()
 
     def open(self, take: McpReply, _ended: Callable[[], None]) -> None:
-        """Connect. Raises McpError."""
+        """Connect to the declared server. Raises McpError."""
         answers: SimpleQueue[dict[str, object]] = SimpleQueue()
         self._lines.ask("mcp/connect", {"serverId": self._server}, answers.put)
         try:
@@ -98,7 +98,7 @@ class AcpCarrier:
             self._lines.tell({**message, "params": self._translated(message["params"])})
 
     def listen(self) -> None:
-        """It speaks on the pipe that is there."""
+        """Nothing to do: the server's notifications arrive on the agent's stdin."""
 
     def hang_up(self) -> None:
         """Disconnect. Does not wait for the answer."""
@@ -120,12 +120,12 @@ class AcpCarrier:
                 self._outer.pop(inner, None)
             self._take({**answer, "id": inner})
 
-        # Held over the sending: the answer must not be read before the number is known.
+        # Held while sending: the answer must not be handled before the number is stored.
         with self._lock:
             self._outer[inner] = self._lines.ask("mcp/message", message, settle)
 
     def _translated(self, params: object) -> object:
-        """A cancellation names the outer request."""
+        """Replace the id in a cancellation: it must name the outer request."""
         if not isinstance(params, dict) or "requestId" not in params:
             return params
         with self._lock:
@@ -133,4 +133,4 @@ class AcpCarrier:
 
 
 def _nobody(_frame: dict[str, object]) -> None:
-    """Nobody asked for it."""
+    """The default reply callback: the frame is not needed."""

@@ -1,6 +1,6 @@
-"""One MCP server of one session, whatever carries the frames.
+"""One MCP server of one session, independent of the carrier of its frames.
 
-Rules of this file: the carrier's thread brings them; answers are handed to whoever asked, by callback, exactly once,
+Rules of this file: the carrier's thread delivers the frames; each caller gets its answer by callback, exactly once,
 also when the server ends. Tools are listed as soon as the server is up and again at every list_changed; a listing that
 a newer one overtakes is dropped.
 """
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     ToolNames = Callable[[list[str]], None]
 
     class Carrier(Protocol):
-        """Brings frames to a server and back."""
+        """Carries frames to a server and back."""
 
         def open(self, take: McpReply, ended: Callable[[], None]) -> None:
-            """Raises McpError. From here on what the server says goes to `take`, on any thread."""
+            """Connect. Raises McpError. From now on `take` gets the server's messages, on any thread."""
 
         def send(self, frame: dict[str, object]) -> None:
-            """Raises OSError when nobody listens."""
+            """Send one frame. Raises OSError when the server no longer reads."""
 
         def listen(self) -> None:
-            """Hands were shaken: the server may speak by itself."""
+            """The handshake is complete: the server may send notifications from now on."""
 
         def hang_up(self) -> None:
-            """The polite way to end it. Does not wait."""
+            """Ask the server to end. Does not wait."""
 
         def close(self) -> None:
-            """End it."""
+            """End the connection, and its process if there is one."""
 
 
 PROTOCOL = "2025-06-18"
@@ -54,7 +54,7 @@ class McpError(Exception):
 
 
 class McpServer:
-    """A running tool server."""
+    """One MCP server: requests, answers and its tool list."""
 
     def __init__(self, name: str, carrier: Carrier, *, follow: bool, on_tools: ToolNames) -> None:
         self.name = name
@@ -70,14 +70,14 @@ class McpServer:
         self._ended = False
 
     def start(self) -> None:
-        """Reach the server, shake hands, ask for its tools. Raises McpError."""
+        """Connect to the server, do the handshake, ask for its tools. Raises McpError."""
         self._carrier.open(self._take, self._end)
         self._shake_hands()
         self._carrier.listen()
         self._list()
 
     def request(self, method: str, params: dict[str, object], reply: McpReply) -> int:
-        """Send a request; its answer, or an error if the server ends, goes to `reply` on another thread."""
+        """Send a request; `reply` gets its answer, or an error if the server ends, on another thread."""
         with self._lock:
             self._numbers += 1
             number = self._numbers
@@ -88,7 +88,7 @@ class McpServer:
         return number
 
     def give_up(self, number: int) -> None:
-        """Tell the server that nobody waits for this request any more."""
+        """Cancel a request at the server: its caller no longer waits."""
         with self._lock:
             waited = self._waiting.pop(number, None)
         if waited is not None:
@@ -96,7 +96,7 @@ class McpServer:
             self._send(frames.notification("notifications/cancelled", params))
 
     def when_listed(self, listener: ToolNames) -> None:
-        """Hand the tool names to `listener`: now, or as soon as a running listing is done."""
+        """Call `listener` with the tool names: now, or as soon as a running listing is done."""
         with self._lock:
             names = self._tools
             if names is None and not self._ended:
@@ -105,11 +105,11 @@ class McpServer:
         listener(names or [])
 
     def hang_up(self) -> None:
-        """The polite way to end it. Does not wait."""
+        """Ask the server to end. Does not wait."""
         self._carrier.hang_up()
 
     def close(self) -> None:
-        """End it."""
+        """End the connection, and its process if there is one."""
         self._carrier.close()
 
     def _shake_hands(self) -> None:

@@ -1,8 +1,8 @@
 """A tool server behind Streamable HTTP.
 
-Rules of this file: a request has a connection and a thread of its own, so that a slow call holds up nobody; a
-notification is delivered before `send` returns. A request always gets an answer: the server's, its refusal, or what
-went wrong on the way. News come on one stream, which lasts as long as the server holds it.
+Rules of this file: a request has a connection and a thread of its own, so that a slow call delays no other; a
+notification is delivered before `send` returns. A request always gets an answer: the server's, its refusal, or the
+transport error. Notifications arrive on one stream, which lasts as long as the server keeps it open.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GRACE = 1.0
 
 
 class HttpCarrier:
-    """One session at one URL."""
+    """One session with the server at one URL."""
 
     def __init__(self, entry: dict[str, object]) -> None:
         self._address, self._path = _place(frames.text_field(entry, "url"))
@@ -40,7 +40,7 @@ class HttpCarrier:
         self._closed = False
 
     def open(self, take: McpReply, _ended: Callable[[], None]) -> None:
-        """There is nothing to start: the first request will tell whether anybody is there."""
+        """Store the callback. Nothing is started: the first request shows whether the server is reachable."""
         self._take = take
 
     def send(self, frame: dict[str, object]) -> None:
@@ -50,24 +50,24 @@ class HttpCarrier:
             self._deliver("POST", frame)
 
     def listen(self) -> None:
-        """Wait for news on a stream of its own."""
+        """Read notifications from a stream of their own."""
         threading.Thread(target=self._hear, name=f"mcp news {self._address}", daemon=True).start()
 
     def hang_up(self) -> None:
-        """End the stream of news. Does not wait."""
+        """End the notification stream. Does not wait."""
         self._closed = True
         if self._news is not None:
             try:
                 self._news.shutdown(socket.SHUT_RDWR)
-            except OSError:  # the server was faster
+            except OSError:  # the server closed it first
                 return
 
     def close(self) -> None:
-        """Say goodbye: the server need not keep the session."""
+        """Tell the server that it need not keep the session."""
         self.hang_up()
         try:
             self._deliver("DELETE", timeout=GRACE)
-        except OSError:  # it is gone, which is what was wanted
+        except OSError:  # the server is gone, and the session with it
             return
 
     def _ask(self, frame: dict[str, object]) -> None:
@@ -91,7 +91,7 @@ class HttpCarrier:
             self._take(frames.failure(frame["id"], frames.RpcError(frames.INTERNAL_ERROR, why)))
 
     def _deliver(self, method: str, frame: dict[str, object] | None = None, timeout: float | None = None) -> None:
-        """An exchange whose answer says nothing. Raises OSError."""
+        """Send a request whose answer is not needed. Raises OSError."""
         import http.client  # noqa: PLC0415 - as above
 
         try:
@@ -109,7 +109,7 @@ class HttpCarrier:
             for frame in _frames_of(response) if response.status == 200 else ():
                 self._take(frame)
             connection.close()
-        except (OSError, http.client.HTTPException):  # no news is no fault: the tools are listed all the same
+        except (OSError, http.client.HTTPException):  # optional: the tools are listed without notifications too
             return
 
     def _exchange(
@@ -136,7 +136,7 @@ class HttpCarrier:
 
 
 def _nobody(_frame: dict[str, object]) -> None:
-    """Not opened yet."""
+    """The callback before `open`: no frame is expected."""
 
 
 def _place(url: str) -> tuple[str, str]:
@@ -148,7 +148,7 @@ def _place(url: str) -> tuple[str, str]:
 
 
 def _frames_of(response: HTTPResponse) -> Iterator[dict[str, object]]:
-    """The messages of a response: one document, or a stream of events with one each."""
+    """The messages of a response: one document, or an event stream with one message each."""
     if not str(response.headers.get("Content-Type", "")).startswith(EVENTS):
         found = _document(response.read())
         if found is not None:

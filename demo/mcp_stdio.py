@@ -1,8 +1,7 @@
-"""A tool server as a process we start, spoken to over its stdio.
+"""A tool server as a child process, spoken to over its stdio.
 
-Rules of this file: a thread per server reads. A server is ended by closing its stdin, then by signals, and is always
-reaped. The environment it gets is its own entry's and a handful of ours: an agent's keys are not its tool servers'
-business.
+Rules of this file: one thread per server reads. A server is ended by closing its stdin, then by signals, and is always
+reaped. Its environment is its own entry's plus a few variables of the agent: tool servers must not get an agent's keys.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ INHERITED = ("HOME", "LANG", "PATH", "TERM", "TMPDIR")
 
 
 class StdioCarrier:
-    """A running process."""
+    """One server process and its pipes."""
 
     def __init__(self, entry: dict[str, object], cwd: str) -> None:
         self._name = frames.text_field(entry, "name")
@@ -48,14 +47,14 @@ class StdioCarrier:
             self._outlet.send(frame)
 
     def listen(self) -> None:
-        """It has a pipe to speak on."""
+        """Nothing to do: the server's notifications arrive on its stdout."""
 
     def hang_up(self) -> None:
         """Close the server's stdin."""
         if self._process is not None and self._process.stdin is not None:
             try:
                 self._process.stdin.close()
-            except OSError:  # it was gone already; nothing of ours is buffered
+            except OSError:  # the server had exited already; nothing is buffered here
                 return
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """The language of the demo agent: prompt text -> orders.
 
-Rules of this file: pure. One order per line; a line that is no known order is echoed as it stands, a blank
-line is none. A known order with a wrong argument becomes a `refuse` order that answers why: the turn goes
-on, as a model's would.
+Rules of this file: pure. One order per line; a line that is no known order is echoed unchanged, a blank line is no
+order. A known order with a wrong argument becomes a `refuse` order that answers why: the turn continues, as a model's
+would.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_MIB = 1024.0
 
 
 class DemoOrder:
-    """One thing to do. `text`, `number` and `arguments` mean what the verb says."""
+    """One action of a turn. The verb defines what `text`, `number` and `arguments` mean."""
 
     __slots__ = ("arguments", "number", "text", "verb")
 
@@ -44,11 +44,11 @@ class DemoOrder:
 
 
 class WrongArgumentError(ValueError):
-    """An order was given something it cannot use; the text is the answer to the prompt."""
+    """An order got an argument that it cannot use; the text is the answer to the prompt."""
 
 
 def parse_orders(text: str) -> list[DemoOrder]:
-    """Return the orders of a prompt. An empty prompt is echoed too, so none goes unanswered."""
+    """Return the orders of a prompt. An empty prompt is echoed too, so every prompt is answered."""
     lines = [line.rstrip("\r") for line in text.split("\n")]
     return [_order(line) for line in lines if line.strip()] or [DemoOrder("echo")]
 

@@ -1,7 +1,7 @@
 """The agent as a process: command line, signals, stdin to its end.
 
-Rules of this file: it ends when stdin does, whatever its threads are waiting for. A bug in any thread ends
-the process with a traceback: a client must never wait for a thread that died.
+Rules of this file: the process ends when stdin does, also while its threads wait. A bug in any thread ends the process
+with a traceback: a client must never wait for a thread that died.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CRASHED = 70
 
 
 def run(argv: list[str]) -> int:
-    """Be the agent on this process's stdin and stdout until stdin ends."""
+    """Run the agent on this process's stdin and stdout until stdin ends."""
     if argv[:2] == ["agent", "demo"]:
         argv = argv[2:]
     if "--help" in argv or "-h" in argv:

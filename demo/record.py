@@ -1,8 +1,8 @@
-"""The record of everything the agent saw and said, for tests: JSON lines appended to one file.
+"""The record of every frame that the agent read and wrote, for tests: JSON lines appended to one file.
 
-Rules of this file: one write per line on an append-only descriptor, so the processes of a whole pool may
-share a file. Environment variables are recorded by name only. Frames are recorded as they are, tokens of
-tool servers included: the file is created with mode 0600.
+Rules of this file: one write per line on an append-only descriptor, so the processes of a whole pool may share a file.
+Environment variables are recorded by name only. Frames are recorded unchanged, tokens of tool servers included: the
+file is created with mode 0600.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import time
 
 
 class Recorder:
-    """Appends what happens to a file."""
+    """Appends events of this process to a file."""
 
     def __init__(self, path: str) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._pid = os.getpid()
 
     def started(self) -> None:
-        """Record who we are: the first line of every process."""
+        """Record the facts of this process; always its first line."""
         self._write(
             "start",
             ppid=os.getppid(),

@@ -24,7 +24,7 @@ MODES: dict[str, str] = {"default": "Default", "quiet": "Quiet"}
 
 
 class DemoSession:
-    """What the agent holds for one session id."""
+    """The state of one session id."""
 
     def __init__(self, number: str, cwd: str, conversation: DemoConversation) -> None:
         self.id = number
@@ -39,12 +39,12 @@ class DemoSession:
     def start_servers(
         self, entries: list[dict[str, object]], flags: Flags, lines: AcpLines, recorder: Recorder | None
     ) -> None:
-        """Start the tool servers. One that fails is missing, as with every real agent; the session is not."""
+        """Start the tool servers. A session is opened without a server that fails, as by every real agent."""
         for entry in entries:
             self._start_server(entry, flags, lines, recorder)
 
     def close_servers(self) -> None:
-        """End the tool servers, all at once. They stay ours until they are gone: stdin may end meanwhile."""
+        """End the tool servers in parallel. They stay listed until they are gone, because stdin may end meanwhile."""
         servers = list(self.servers)
         for server in servers:
             server.hang_up()
@@ -71,7 +71,7 @@ class DemoSession:
 
         carrier = self._carrier(entry, lines)
         server = McpServer(str(entry["name"]), carrier, follow=not flags.no_list_changed, on_tools=listed)
-        # Ours before it starts: if stdin ends during its handshake, it must end with us.
+        # Listed before it starts: if stdin ends during its handshake, it must be ended with the agent.
         self.servers.append(server)
         try:
             server.start()
@@ -93,7 +93,7 @@ class DemoSession:
 
 
 def check_servers(entries: list[dict[str, object]], flags: Flags) -> None:
-    """Refuse what we have not offered, or cannot read, before anything is started."""
+    """Refuse entries that were not offered, or that cannot be read, before any server is started."""
     offered = {"stdio": True, "http": flags.mcp_http, "acp": flags.mcp_acp}
     for entry in entries:
         frames.text_field(entry, "name")

@@ -1,8 +1,7 @@
 """Bytes in and out of a process that speaks one JSON document per line.
 
-Rules of this file: a frame is written whole, under one lock, so the frames of two turns never mix. A line
-longer than the limit is skipped up to its newline, so one bad sender costs one message. A reader that is
-gone ends the writing.
+Rules of this file: a frame is written whole, under one lock, so the frames of two turns never mix. A line longer than
+the limit is skipped up to its newline, so one bad sender costs one message. Writing fails once the reader is gone.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ MAX_LINE = 256 << 20
 
 
 class StdoutWriter:
-    """The writing end. Any thread may send."""
+    """The writing end of stdout. Any thread may send."""
 
     def __init__(self, fd: int, recorder: Recorder | None = None) -> None:
         self.frozen = False
@@ -36,7 +35,7 @@ class StdoutWriter:
         self.write(encode(frame))
 
     def write(self, data: bytes) -> None:
-        """Write whole lines. Raises BrokenPipeError when nobody reads any more."""
+        """Write whole lines. Raises BrokenPipeError when the reader is gone."""
         with self._lock:
             if self._recorder is not None:
                 self._recorder.outgoing(data)
@@ -45,12 +44,12 @@ class StdoutWriter:
                 rest = rest[os.write(self._fd, rest) :]
 
     def freeze(self) -> None:
-        """Let nothing out any more, ever: the fault of an agent whose one thread is stuck."""
+        """Block all output permanently: the fault of an agent whose only thread is stuck."""
         self._lock.acquire()
         self.frozen = True
 
     def next_id(self) -> int:
-        """Return a fresh id for a request of ours."""
+        """Return a new id for a request of the agent."""
         with self._lock:
             self._requests += 1
             return self._requests

@@ -1,10 +1,9 @@
-"""Conversations on disk, so that a new process can load what an older one answered.
+"""Conversations on disk, so that a new process can load the conversations of an older one.
 
-Rules of this file: one file per session, created by its first message (a session that never spoke leaves
-nothing), only ever appended to. The first line is the session's cwd, each further line one message. Files
-that nobody touched for a month are removed once per process. A disk that cannot be written costs the memory
-on it, never a turn: a conversation that cannot be kept whole is not kept, so that whoever asks for it learns
-that it is gone.
+Rules of this file: one file per session, created by its first message (a session without messages leaves no file), only
+ever appended to. The first line is the session's cwd, each further line one message. Files that were not modified for a
+month are removed once per process. An unwritable disk costs the stored conversation, never a turn: a conversation that
+cannot be stored completely is removed, so that a later load is told that it is gone.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ ID_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123
 
 
 def default_folder(environ: dict[str, str]) -> str:
-    """Return where conversations live unless a flag says otherwise."""
+    """Return the folder of the conversations when no flag names one."""
     if folder := environ.get("OSTLER_DEMO_STATE"):
         return folder
     home = environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
@@ -41,7 +40,7 @@ class DemoStore:
         """Sessions of which some message could not be written."""
 
     def append(self, session: str, cwd: str, messages: list[tuple[str, str]]) -> None:
-        """Add messages to a session's file."""
+        """Add messages to a session's file. Never raises OSError: on one, the session is no longer stored."""
         if session in self._unkept:
             return
         try:
@@ -54,7 +53,7 @@ class DemoStore:
             print(f"demo agent: {session} is not kept in {self._folder}: {error}", file=sys.stderr)
 
     def load(self, session: str) -> tuple[str, list[tuple[str, str]]] | None:
-        """Return the cwd and the messages of a session, or None when it is not here."""
+        """Return the cwd and the messages of a session, or None if it is not stored."""
         if not session or len(session) > 128 or not ID_LETTERS.issuperset(session) or session in self._unkept:
             return None
         try:
@@ -66,7 +65,7 @@ class DemoStore:
         return _cwd(head), [message for message in found if message is not None]
 
     def sessions(self) -> list[tuple[str, float]]:
-        """Return the ids of the stored sessions and when each was last touched, newest first."""
+        """Return the ids of the stored sessions and their modification times, newest first."""
         try:
             with os.scandir(self._folder) as entries:
                 found = [(entry.name, entry.stat().st_mtime) for entry in entries]
@@ -97,7 +96,8 @@ class DemoStore:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         self._opened = True
         for session, touched in self.sessions():
-            # Ours only: the folder may be somebody's own. And a twin process may clean up at the same time.
+            # Only files of the demo agent: the folder may hold files of the user. Another process may clean up at the
+            # same time.
             if session.startswith(OURS) and time.time() - touched > MONTH:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(self._path(session))

@@ -1,7 +1,7 @@
 """The tools of one session, over all its servers: their names, and a call by name.
 
-Rules of this file: it waits only through the turn, so a cancel ends it. A call that is given up is
-cancelled at the server too. The first server that has a name answers for it.
+Rules of this file: it waits only through the turn, so a cancel ends the wait. A call that is given up is cancelled at
+the server too. If several servers have a tool of one name, the first one answers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def list_tools(turn: DemoTurn) -> list[str]:
 
 
 def call_tool(turn: DemoTurn, name: str, arguments: dict[str, object]) -> str:
-    """Return the result text of a tool."""
+    """Return the result text of a tool. Raises `DemoToolError`."""
     server = next((server for server in turn.servers() if name in _names(turn, server)), None)
     if server is None:
         raise DemoToolError(f"unknown tool {name!r}")

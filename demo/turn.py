@@ -1,8 +1,7 @@
 """One prompt being answered: its orders, one after the other, on a thread of its own.
 
-Rules of this file: a turn waits in one place, `wait`, which a cancel always ends. Answers are joined by
-newlines; an order without an answer (a thought, a pause) adds none. What was said before a cancel is part
-of the conversation.
+Rules of this file: a turn waits in one place, `wait`, which a cancel always ends. Answers are joined by newlines; an
+order without an answer (a thought, a pause) adds none. Text sent before a cancel is part of the conversation.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class TurnCancelledError(Exception):
 
 
 class DemoTurn:
-    """A running prompt."""
+    """The running turn of one session."""
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class DemoTurn:
         call_timeout: float,
         stated: str | None,
     ) -> None:
-        """`stated`: the session that tool servers are told with each call; None: nothing is."""
+        """`stated`: the session id sent to tool servers with each call; None: none is sent."""
         self.session = session
         self.prompt = prompt
         self.earlier = earlier
@@ -71,7 +70,7 @@ class DemoTurn:
         self._calls = 0
 
     def perform(self) -> str:
-        """Obey every order of the prompt and return the stop reason."""
+        """Carry out every order of the prompt and return the stop reason."""
         try:
             for order in parse_orders(self.prompt.text):
                 self._obey(order)
@@ -80,21 +79,21 @@ class DemoTurn:
         return "cancelled" if self.cancelled else "end_turn"
 
     def cancel(self) -> None:
-        """End the turn at its next chance. Any thread."""
+        """End the turn at the next point where it waits or begins an order. Any thread."""
         self.cancelled = True
         self.deliver("wake", None)
 
     def leave(self) -> None:
-        """End whatever the turn waits for, but let it say what it can: the client has no more to ask."""
+        """End the turn's wait but let it send its answer: stdin has ended, so no more input can arrive."""
         self._leaving = True
         self.deliver("wake", None)
 
     def deliver(self, tag: str, value: object) -> None:
-        """Hand the turn something it may be waiting for. Any thread."""
+        """Give the turn a value that it may be waiting for. Any thread."""
         self._inbox.put((tag, value))
 
     def wait(self, tag: str, seconds: float | None = None) -> object | None:
-        """Return what was delivered under `tag`, or None when it did not come in time."""
+        """Return the value delivered under `tag`, or None if it did not come in time. Raises `TurnCancelledError`."""
         deadline = None if seconds is None else time.monotonic() + seconds
         while True:
             if self.cancelled or self._leaving:
@@ -113,7 +112,7 @@ class DemoTurn:
         self.outlet.send(frame)
 
     def say(self, text: str) -> None:
-        """Add one answer."""
+        """Send an answer, separated from the one before by a newline."""
         piece = "\n" + text if self.said else text
         self.said.append(text)
         if piece:
@@ -149,7 +148,7 @@ def recall(turn: DemoTurn, _order: DemoOrder) -> str:
 
 
 def stream(turn: DemoTurn, order: DemoOrder) -> None:
-    """Send N updates. The constant part of the frame is encoded once: this order is what benches lean on."""
+    """Send N updates. The constant part of the frame is encoded once, because benches use this order."""
     turn.begin_answer()
     head, tail = _frame_around_text(turn.session)
     for first in range(0, int(order.number), STREAM_BATCH):
@@ -227,7 +226,7 @@ def call(turn: DemoTurn, order: DemoOrder) -> str:
 
 
 def send_update(turn: DemoTurn, order: DemoOrder) -> None:
-    """Send a session update of any kind, also one that no protocol knows."""
+    """Send a session update of any kind, also one that no protocol defines."""
     turn.send(update(turn.session, order.text, **order.arguments))
 
 

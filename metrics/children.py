@@ -1,7 +1,7 @@
-"""The numbers behind one series each: plain attributes, no lock.
+"""The values behind one time series each: plain attributes, no lock.
 
-Rules: a child is written by one thread only, and read by any. What a scrape reads may be a moment old, never torn: a
-reading of an attribute is one step of the interpreter. (A locked counter of prometheus-client costs seven times as
+Rules: one thread writes a value, any thread may read it. A scrape may read a value that is a moment old, never a torn
+one: reading an attribute is one step of the interpreter. (A locked counter of prometheus-client costs seven times as
 much, and a turn would pay for a dozen of them.)
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 
 class CounterValue:
-    """Only grows."""
+    """A number that only grows."""
 
     __slots__ = ("value",)
 
@@ -18,16 +18,16 @@ class CounterValue:
         self.value: float = 0
 
     def add(self, amount: float = 1) -> None:
-        """So many more."""
+        """Increase the counter by `amount`."""
         self.value += amount
 
     def reach(self, total: float) -> None:
-        """Somebody else counts; this is how far they are."""
+        """Set the counter to a total that another component counts; it never goes down."""
         self.value = max(self.value, total)
 
 
 class GaugeValue:
-    """Goes up and down."""
+    """A number that goes up and down."""
 
     __slots__ = ("value",)
 
@@ -35,16 +35,16 @@ class GaugeValue:
         self.value: float = 0
 
     def set(self, value: float) -> None:
-        """It is this now."""
+        """Set the gauge to this value."""
         self.value = float(value)
 
     def add(self, amount: float = 1) -> None:
-        """So many more, or fewer."""
+        """Change the gauge by `amount`, which may be negative."""
         self.value += amount
 
 
 class Total:
-    """How many, and how much together: a histogram without its buckets."""
+    """A count and a sum: a histogram without its buckets."""
 
     __slots__ = ("count", "sum")
 
@@ -53,12 +53,12 @@ class Total:
         self.sum: float = 0.0
 
     def reach(self, count: float, total: float) -> None:
-        """Somebody else counts; this is how far they are."""
+        """Set both numbers to totals that another component counts."""
         self.count, self.sum = count, total
 
 
 class Spread:
-    """How often, by size. `examples` names one observation of each bucket, the latest."""
+    """A histogram: a count for each bucket and a sum. `examples` names the latest observation of each bucket."""
 
     __slots__ = ("bounds", "counts", "examples", "sum")
 
@@ -69,7 +69,7 @@ class Spread:
         self.sum = 0.0
 
     def observe(self, value: float, example: str | None = None) -> None:
-        """One more."""
+        """Count one observation; `example` names it in the exemplar of its bucket."""
         place = bisect_left(self.bounds, value)
         self.counts[place] += 1
         self.sum += value

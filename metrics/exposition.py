@@ -1,6 +1,7 @@
-"""Families as text: the Prometheus format 0.0.4 and OpenMetrics 1.0. Pure.
+"""Instruments as text: the Prometheus format 0.0.4 and OpenMetrics 1.0. Pure.
 
-Rules: the two differ in the name of a counter's family, in the unit line, and in exemplars, which only OpenMetrics has.
+Rules: the two formats differ in the name of a counter's family, in the unit line, and in exemplars, which only
+OpenMetrics has.
 """
 
 from collections.abc import Iterator
@@ -19,14 +20,14 @@ INFINITE = "+Inf"
 
 
 def head(family: AnyFamily, *, openmetrics: bool) -> str:
-    """What stands above the samples."""
+    """The HELP, TYPE and UNIT lines above the samples."""
     name = family.base if openmetrics else family.name
     unit = f"# UNIT {name} {family.unit}\n" if openmetrics and family.unit else ""
     return f"# HELP {name} {escaped(family.text, quotes=openmetrics)}\n# TYPE {name} {family.kind}\n{unit}"
 
 
 def lines(family: AnyFamily, values: tuple[str, ...], child: AnyChild, *, openmetrics: bool) -> list[str]:
-    """The samples of one child."""
+    """The sample lines of one child."""
     pairs = ",".join(
         f'{label.name}="{escaped(value, quotes=True)}"' for label, value in zip(family.labels, values, strict=True)
     )
@@ -41,7 +42,7 @@ def lines(family: AnyFamily, values: tuple[str, ...], child: AnyChild, *, openme
 
 
 def spread_lines(name: str, pairs: str, braces: str, child: Spread, *, openmetrics: bool) -> list[str]:
-    """Buckets, each with those below it, then sum and count."""
+    """The cumulative buckets, then sum and count."""
     comma = "," if pairs else ""
     found = []
     for bound, total, example in zip(bounds(child), accumulate(child.counts), child.examples, strict=True):
@@ -52,12 +53,12 @@ def spread_lines(name: str, pairs: str, braces: str, child: Spread, *, openmetri
 
 
 def bounds(child: Spread) -> list[str]:
-    """As they are written."""
+    """The upper bounds of the buckets as label values, `+Inf` last."""
     return [*map(str, child.bounds), INFINITE]
 
 
 def samples(family: AnyFamily) -> Iterator[Sample]:
-    """The same as values."""
+    """All samples of one instrument as values, for readers of the registry itself."""
     for values, child in family.children():
         labels = {label.name: value for label, value in zip(family.labels, values, strict=True)}
         match child:
@@ -74,6 +75,6 @@ def samples(family: AnyFamily) -> Iterator[Sample]:
 
 
 def escaped(text: str, *, quotes: bool) -> str:
-    """As the formats want it."""
+    """Text escaped as both formats require."""
     plain = text.replace("\\", "\\\\").replace("\n", "\\n")
     return plain.replace('"', '\\"') if quotes else plain

@@ -1,7 +1,7 @@
 """One instrument: a name, a help text, label names, and a child for each combination of label values.
 
-Rules: a child is looked up by its label values; a combination that is not known goes through the words of each label,
-so the number of children is bounded by them.
+Rules: a child is looked up by its label values. An unknown combination is first mapped through the `LabelWords` of each
+label, so the number of children is bounded by them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,18 +19,18 @@ UNITS = ("seconds", "bytes")
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A label name and what may stand there."""
+    """A label name and the values that it may have."""
 
     name: str
     words: LabelWords
 
 
 class Instrument(Generic[Child]):
-    """Made by a `Shelf`."""
+    """One metric with all its children. Created by `MetricRegistry`."""
 
     def __init__(self, name: str, text: str, labels: Sequence[Label], make: Callable[[], Child]) -> None:
         self.name = name
-        """In full, with `_total` where it counts."""
+        """The full name, with `_total` for a counter."""
         self.text = text
         self.labels = tuple(labels)
         self._make: Callable[[], Child] = make
@@ -41,31 +41,31 @@ class Instrument(Generic[Child]):
 
     @property
     def base(self) -> str:
-        """As OpenMetrics calls the family."""
+        """The family name in OpenMetrics: without `_total`."""
         return self.name.removesuffix("_total") if self.kind == "counter" else self.name
 
     @property
     def unit(self) -> str:
-        """By its name, which says it."""
+        """The unit that the name ends in; "" for none."""
         return next((unit for unit in UNITS if self.base.endswith(f"_{unit}")), "")
 
     def of(self, *values: str) -> Child:
-        """The child with these label values."""
+        """The child with these label values, created at first use."""
         child = self._children.get(values)
         return self._bounded(values) if child is None else child
 
     def children(self) -> list[tuple[tuple[str, ...], Child]]:
-        """All of them now; a copy, so that a slow reader disturbs nobody."""
+        """All children at this moment; a copy, so that a slow reader does not block a writer."""
         return list(self._children.items())
 
     def keep(self, wanted: Iterable[tuple[str, ...]]) -> None:
-        """Forget all children but these: what is no more has no level."""
+        """Remove all children but these: a thing that no longer exists must not report a level."""
         kept = set(wanted)
         for values in [values for values in self._children if values not in kept]:
             del self._children[values]
 
     def words(self, values: tuple[str, ...]) -> tuple[str, ...]:
-        """The label values that stand for these."""
+        """The label values that stand for these, `other` included."""
         if len(values) != len(self.labels):
             raise ValueError(f"{self.name} has the labels {[label.name for label in self.labels]}, not {len(values)}")
         return tuple(label.words.word(value) for label, value in zip(self.labels, values, strict=True))
@@ -79,7 +79,7 @@ class Instrument(Generic[Child]):
 
 
 def show(family: Instrument[GaugeValue], levels: Mapping[tuple[str, ...], float]) -> None:
-    """These levels and no others. Values that share a word are added up."""
+    """Show exactly these levels. Values that map to the same label value are added up."""
     sums: dict[tuple[str, ...], float] = {}
     for values, level in levels.items():
         words = family.words(values)

@@ -1,23 +1,23 @@
-"""Every instrument of ostler, declared once: name, help, labels. Grouped by who counts.
+"""Every instrument of ostler, declared once: name, help, labels. Grouped by the component that counts.
 
 Rules:
 - No label holds a session, a token, an id or a path; a directory only as the alias that an operator gave it (`place`).
-- What a number means is its help text; a timer says where it starts and where it stops, and never changes that.
+- The help text defines the number; a timer's help says where it starts and where it stops, and that never changes.
 """
 
 from ostler.metrics.shelf import MetricRegistry
 
 PATIENT = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Bounds for what agents do, in seconds."""
+"""Bucket bounds for work of agents, in seconds."""
 FINE = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
-"""Bounds for the disk and the loop."""
+"""Bucket bounds for the disk and the event loop, in seconds."""
 SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
 
 P, M = "provider", "model"
 
 
 class PoolInstruments:
-    """What the pool tells its observer, and what it holds."""
+    """The pool: claims, starts, opens, and what it holds now."""
 
     def __init__(self, shelf: MetricRegistry) -> None:
         self.claims = shelf.counter(
@@ -88,7 +88,7 @@ class PoolInstruments:
 
 
 class TurnInstruments:
-    """What became of turns, and where their time went."""
+    """Turns: their outcomes, and where their time went."""
 
     def __init__(self, shelf: MetricRegistry) -> None:
         self.turns = shelf.counter(
@@ -118,7 +118,7 @@ class TurnInstruments:
 
 
 class BridgeInstruments:
-    """Calls of tools."""
+    """The bridge: tool calls, and the connections of relays."""
 
     def __init__(self, shelf: MetricRegistry) -> None:
         self.calls = shelf.counter(
@@ -140,7 +140,7 @@ class BridgeInstruments:
 
 
 class GatewayInstruments:
-    """HTTP, the loop, the process."""
+    """The gateway: HTTP, the event loop, the process."""
 
     def __init__(self, shelf: MetricRegistry) -> None:
         self.requests = shelf.counter(
@@ -163,7 +163,7 @@ class GatewayInstruments:
 
 
 class StoreInstruments:
-    """Durable writes."""
+    """The store: durable writes and file sizes."""
 
     def __init__(self, shelf: MetricRegistry) -> None:
         self.seconds = shelf.histogram(
@@ -176,7 +176,7 @@ class StoreInstruments:
 
 
 class MemoryInstruments:
-    """What is remembered between conversations. `memory` is the provider of it, never a user or a session."""
+    """Memories between conversations. `memory` names the memory provider, never a user or a session."""
 
     def __init__(self, shelf: MetricRegistry) -> None:
         self.prefetch = shelf.histogram(
@@ -202,7 +202,7 @@ class MemoryInstruments:
 
 
 class Instruments:
-    """All of them."""
+    """All instrument groups of one gateway."""
 
     def __init__(self, shelf: MetricRegistry) -> None:
         self.shelf = shelf

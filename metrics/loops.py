@@ -1,13 +1,13 @@
-"""Long-lived loops: a round that fails costs that round, and a loop that ended or hangs can be seen from outside.
+"""Long-lived loops: an error costs one round, and a loop that ended or hangs is visible from outside.
 
 Rules:
 - Every task and thread that works for the life of its owner is a `Loop`: its body runs inside `running`, each round
-  inside `round`; `repeat` is both. An error of a round is logged and counted, and the loop goes on. Only its owner ends
-  it: by a cancellation, by leaving the `running` block, or, where there is no such block, by `stopped`.
-- A loop is broken when it has ended by anything else, when one round takes longer than `patience`, or, where nothing
-  can be served without it (`vital`), when `SEVERAL` rounds in a row have failed. `Loops.broken` says so in a sentence
+  inside `round`; `repeat` does both. An error of a round is logged and counted, and the loop goes on. Only its owner
+  ends it: by a cancellation, by leaving the `running` block, or, where there is no such block, by `stopped`.
+- A loop is broken when it has ended in any other way, when one round takes longer than `patience`, or, if the program
+  cannot serve without it (`vital`), when `SEVERAL` rounds in a row have failed. `Loops.broken` says so in a sentence
   without paths or error texts, because strangers may read it; the log has those.
-- A loop writes its own record, on its own thread; everybody else only reads it.
+- A loop writes its own record, on its own thread; all other components only read it.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 SEVERAL: Final = 3
 PATIENCE: Final = 300.0
-"""Seconds that one round may take where its owner does not say how many."""
+"""The default for the seconds that one round may take."""
 
 
 class Loop:
@@ -34,7 +34,7 @@ class Loop:
         self.failures = 0
         """Rounds in a row that failed."""
         self.dead = False
-        """It has ended although nobody ended it."""
+        """Whether the loop has ended although its owner did not end it."""
         self._patience = patience
         self._clock = clock
         self._vital = vital
@@ -42,11 +42,11 @@ class Loop:
         self._began: float | None = None
         self._told = ""
         self._judged = False
-        """This round was counted already, by the loop itself."""
+        """Whether the body has already counted this round as failed or succeeded."""
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Around the whole loop. Whatever leaves it, but for a cancellation by the owner, is logged and raised."""
+        """Wrap the whole loop. Any exception but a cancellation by the owner is logged; every exception is raised."""
         try:
             yield
         except BaseException as error:
@@ -59,14 +59,14 @@ class Loop:
 
     @contextmanager
     def round(self) -> Iterator[None]:
-        """Around one round. Swallows what it raises, after it was logged, but for a cancellation by the owner."""
+        """Wrap one round. Logs and suppresses its exceptions, except a cancellation by the owner."""
         self._began, self._judged = self._clock(), False
         try:
             yield
         except Exception as error:  # noqa: BLE001 - logged whole by `failed`; the loop must go on
             self.failed(error)
         except asyncio.CancelledError as error:
-            # Also raised by something that the round waited for and that was cancelled by others.
+            # A CancelledError also comes from a task that the round awaited and another component cancelled.
             if cancelled_by_owner(error):
                 raise
             self.failed(error)
@@ -77,7 +77,7 @@ class Loop:
             self._began = None
 
     async def repeat(self, every: Callable[[], float], work: Callable[[], Awaitable[object]]) -> None:
-        """A round each so many seconds, until it is cancelled."""
+        """Run a round every `every()` seconds until cancelled."""
         with self.running():
             while True:
                 await asyncio.sleep(every())
@@ -86,7 +86,7 @@ class Loop:
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        """Around work whose errors are its caller's, as of a worker thread: only how long it takes is watched."""
+        """Wrap work whose errors its caller gets, as in a worker thread: only its duration is watched."""
         self._began = self._clock()
         try:
             yield
@@ -95,22 +95,22 @@ class Loop:
 
     @property
     def stuck_for(self) -> float | None:
-        """Seconds that its round has taken, where these are more than its patience."""
+        """Seconds that the current round has taken, if more than `patience`; otherwise None."""
         began = self._began
         seconds = 0.0 if began is None else self._clock() - began
         return seconds if seconds > self._patience else None
 
     def stopped(self) -> None:
-        """Its owner has ended it. A second call does nothing."""
+        """Note that its owner has ended it. Idempotent."""
         self._forget(self)
 
     def died(self, error: BaseException) -> None:
-        """It ends, and should not."""
+        """Note that it ends although its owner did not end it."""
         self.dead = True
         log.critical("%s has ended: %s: %s", self.name, type(error).__name__, error, exc_info=error)
 
     def failed(self, error: BaseException) -> None:
-        """A round failed. The same failure again is logged in one line, and each hundredth time only."""
+        """Count and log a failed round. A repeated failure is logged in one line, and only each hundredth time."""
         self.count_failure()
         told = f"{type(error).__name__}: {error}"
         if told != self._told:
@@ -120,18 +120,18 @@ class Loop:
             log.error("%s goes on, its last %d rounds failed: %s", self.name, self.failures, told)
 
     def count_failure(self) -> None:
-        """A round failed, and who waits for its outcome was told."""
+        """Count a failed round without logging it: the caller that waits for its outcome has been told."""
         self.failures, self._judged = self.failures + 1, True
 
     def succeeded(self) -> None:
-        """A round went well."""
+        """Note that a round succeeded; log the recovery if rounds before it failed."""
         self._judged = True
         if self.failures:
             log.info("%s works again, after %d rounds that failed", self.name, self.failures)
         self.failures, self._told = 0, ""
 
     def broken(self) -> str | None:
-        """What is wrong with it, in a sentence."""
+        """A sentence that says what is wrong with it; None for a loop in order."""
         if self.dead:
             return f"{self.name} has ended; see the log, then restart the gateway"
         if (seconds := self.stuck_for) is not None:
@@ -142,24 +142,24 @@ class Loop:
 
 
 class Loops:
-    """The loops of one program. Made by its composition root and handed to each room."""
+    """The loops of one program. Made by its composition root and passed to each package."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._all: dict[int, Loop] = {}
 
     def add(self, name: str, *, patience: float = PATIENCE, vital: bool = False) -> Loop:
-        """A loop that is about to begin."""
+        """Register a loop that is about to begin."""
         loop = Loop(name, patience, self._clock, vital=vital, forget=self._forget)
         self._all[id(loop)] = loop
         return loop
 
     def names(self) -> list[str]:
-        """Every loop there is."""
+        """The names of all running or dead loops."""
         return sorted(loop.name for loop in list(self._all.values()))
 
     def broken(self) -> list[str]:
-        """What is wrong, a sentence for each loop with which something is."""
+        """One sentence for each broken loop."""
         return [said for loop in list(self._all.values()) if (said := loop.broken()) is not None]
 
     def _forget(self, loop: Loop) -> None:
@@ -167,7 +167,7 @@ class Loops:
 
 
 def cancelled_by_owner(error: BaseException) -> bool:
-    """Whether the running task was told to end, and not something that it waited for."""
+    """Whether the running task itself was cancelled, not something that it awaited."""
     if not isinstance(error, asyncio.CancelledError):
         return False
     try:

@@ -1,10 +1,12 @@
-"""The families of one registry, and the way they are written out.
+"""The instruments of one registry, and how they are written out.
 
 Rules:
-- The registry is the caller's: a shelf is one collector in it, so whoever has a registry of their own finds ours there.
-- `pieces` writes what a scrape gets, a bounded number of series at a time: its caller lets the loop breathe between
-  two pieces. `generate_latest` of prometheus-client holds the interpreter for the whole of it, in a thread as well.
-- What is read at the time of a scrape (levels of the pool, say) is brought by `before_scrape`.
+- The caller owns the registry: a `MetricRegistry` is one collector in it, so an embedder finds these instruments in its
+  own registry.
+- `pieces` writes the exposition a bounded number of series at a time, so that its caller can yield to the event loop
+  between two pieces. `generate_latest` of prometheus-client holds the interpreter for the whole of it, in a thread as
+  well.
+- Values that are read at the time of a scrape (levels of the pool, for instance) are set by `before_scrape` callbacks.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,20 +28,20 @@ END = "# EOF\n"
 
 
 class MetricRegistry(Collector):
-    """Made once for a gateway."""
+    """All instruments of a gateway, as one collector. Create one per gateway."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._families: dict[str, AnyFamily] = {}
         self._words: dict[str, LabelWords] = {}
         self._refreshers: list[Callable[[], None]] = []
         self.others = CollectorRegistry()
-        """For collectors that are not ours: of the interpreter, of the process."""
+        """Collectors of other libraries: of the interpreter, of the process."""
         registry.register(self)
 
     # --- declaring ---
 
     def counter(self, name: str, text: str, *labels: str) -> Instrument[CounterValue]:
-        """Its name ends in `_total`."""
+        """Declare a counter; its name must end in `_total`."""
         if not name.endswith("_total"):
             raise ValueError(f"{name} counts: its name must end in _total")
         family = Instrument(name, text, self._labels(labels), CounterValue)
@@ -47,45 +49,45 @@ class MetricRegistry(Collector):
         return family
 
     def gauge(self, name: str, text: str, *labels: str) -> Instrument[GaugeValue]:
-        """A level."""
+        """Declare a gauge: a level."""
         family = Instrument(name, text, self._labels(labels), GaugeValue)
         self._put(family)
         return family
 
     def summary(self, name: str, text: str, *labels: str) -> Instrument[Total]:
-        """Count and sum."""
+        """Declare a summary: count and sum."""
         family = Instrument(name, text, self._labels(labels), Total)
         self._put(family)
         return family
 
     def histogram(self, name: str, text: str, *labels: str, bounds: Sequence[float]) -> Instrument[Spread]:
-        """Count, sum and buckets."""
+        """Declare a histogram: count, sum and buckets."""
         family = Instrument(name, text, self._labels(labels), lambda: Spread(bounds))
         self._put(family)
         return family
 
     def words(self, label: str) -> LabelWords:
-        """What may stand in a label; the same everywhere."""
+        """The values that a label may have; shared by all instruments with a label of this name."""
         return self._words.setdefault(label, LabelWords(MOST))
 
     def before_scrape(self, refresh: Callable[[], None]) -> None:
-        """Called before anything is written out."""
+        """Register a callback that runs before the values are written out."""
         self._refreshers.append(refresh)
 
     @property
     def families(self) -> Sequence[AnyFamily]:
-        """All that were declared."""
+        """All declared instruments, in order of declaration."""
         return tuple(self._families.values())
 
     # --- writing out ---
 
     def refresh(self) -> None:
-        """Read what is read at the time of a scrape."""
+        """Run the `before_scrape` callbacks."""
         for refresh in self._refreshers:
             refresh()
 
     def pieces(self, *, openmetrics: bool) -> Iterator[str]:
-        """The whole exposition. Raises nothing of its own; refresh first."""
+        """The whole exposition in pieces. Call `refresh` first."""
         for family in self.families:
             piece = [head(family, openmetrics=openmetrics)]
             for values, child in family.children():
@@ -95,18 +97,18 @@ class MetricRegistry(Collector):
                     piece = []
             yield "".join(piece)
         if openmetrics:
-            text: bytes = generate_openmetrics(self.others)  # type: ignore[no-untyped-call] # it says nothing of types
+            text: bytes = generate_openmetrics(self.others)  # type: ignore[no-untyped-call] # it is not annotated
             yield text.decode().removesuffix(END)
             yield END
         else:
             yield generate_latest(self.others).decode()
 
     def describe(self) -> Iterable[Metric]:
-        """Asked when a registry takes us in, so that it collects nothing then."""
+        """Empty: prometheus-client calls it at registration, and would otherwise call `collect` then."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """For whoever reads the registry itself."""
+        """All metrics, for readers of the registry itself. Calls `refresh`."""
         self.refresh()
         for family in self.families:
             metric = Metric(family.base, family.text, family.kind)

@@ -1,7 +1,7 @@
-"""What may stand in a label: a bounded number of short words, whatever clients send.
+"""Label values: a bounded number of short words, independent of what clients send.
 
-Rules: words that were announced always have their place. Of the rest the first few get one; all others, and whatever is
-too long or not printable, are `other`. A word once given is given for ever, so a series never changes its name.
+Rules: announced words are always accepted. Of all others the first `most` are accepted; the rest, and any word that is
+too long or not printable, become `other`. An accepted word stays accepted, so a series never changes its name.
 """
 
 from collections.abc import Iterable
@@ -20,13 +20,13 @@ class LabelWords:
         self._most = most
 
     def announce(self, words: Iterable[str]) -> None:
-        """These are configured: they have their place before anybody comes."""
+        """Accept these configured words before any client can use up the limit."""
         fresh = {word for word in words if fit(word)} - self._known
         self._known |= fresh
         self._most += len(fresh)
 
     def word(self, given: str) -> str:
-        """The value to use."""
+        """The label value for this word: itself or `other`."""
         if given in self._known:
             return given
         if len(self._known) >= self._most or not fit(given):

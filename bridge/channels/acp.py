@@ -1,13 +1,13 @@
-"""MCP over ACP: an agent that advertises `mcpCapabilities.acp` reaches our tools through the pipe it has already.
+"""MCP over ACP: an agent that advertises `mcpCapabilities.acp` reaches the tools through the pipe it already has.
 
-Not part of ACP yet: a draft (RFD "MCP-over-ACP"), marked unstable in the schema of ACP 1.19. What is implemented is
-the shape of that schema: a server is declared in `session/new` as `{"type": "acp", "name", "serverId"}`; the agent
-opens connections with `mcp/connect`, talks in `mcp/message` (method and params of the inner message; its id is the
-outer one's), and closes with `mcp/disconnect`.
+Not part of ACP yet: a draft (RFD "MCP-over-ACP"), marked unstable in the schema of ACP 1.19. This module implements the
+shape of that schema: a server is declared in `session/new` as `{"type": "acp", "name", "serverId"}`; the agent opens
+connections with `mcp/connect`, sends `mcp/message` (method and params of the inner message; its id is the outer one's),
+and closes with `mcp/disconnect`.
 
-Rules: one `AcpChannel` belongs to one agent process. A server id opens something only on the channel that declared it,
-so an id that another process learned is worth nothing there, and each opens a bounded number of connections. Sans-io:
-requests come in with a way to answer them, notices leave by `tell`; there is no process, socket or task of its own.
+Rules: one `AcpChannel` belongs to one agent process. A server id is valid only on the channel that declared it, so an
+id that another process learned is useless there, and each opens a bounded number of connections. Sans-io: requests come
+with a callback for the answer, notifications leave by `tell`; the channel has no process, socket or task.
 """
 
 import itertools
@@ -25,15 +25,15 @@ from ostler.wire.rpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, R
 
 CONNECTION_LIMIT: Final = 16
 ASKED_LIMIT: Final = 1024
-REQUEST_CANCELLED: Final = -32800  # ACP's own
+REQUEST_CANCELLED: Final = -32800  # an error code of ACP
 
 AcpOutcome: TypeAlias = JsonObject | RpcFault
 AcpAnswer: TypeAlias = Callable[[AcpOutcome], None]
-"""Called once."""
+"""The callback for the outcome of one request; called exactly once."""
 
 
 class AcpConnection:
-    """One `mcp/connect`: an outlet that knows which answer belongs to which outer request."""
+    """One `mcp/connect`: a frame sink that knows which answer belongs to which outer request."""
 
     def __init__(self, name: str, binding: SessionBinding, tell: ChannelListener) -> None:
         self._name = name
@@ -46,7 +46,7 @@ class AcpConnection:
 
     @property
     def waiting(self) -> int:
-        """What we hand over is the transport's to bound."""
+        """Always 0: the transport bounds what is passed to it."""
         return 0
 
     def request(self, outer: object, method: str, params: object, answer: AcpAnswer) -> None:
@@ -75,7 +75,9 @@ class AcpConnection:
             self._settle(message["id"], RpcFault(error["code"], error["message"], error.get("data")))
 
     def _cancel(self, params: JsonObject) -> None:
-        """It names the outer request. MCP leaves a cancelled request without an answer, the outer protocol does not."""
+        """Cancel the request whose outer id `params` names, and answer it: MCP sends no answer to a cancelled request,
+        but the outer protocol requires one.
+        """
         named = params.get("requestId")
         inner = self._inner.get(named) if is_request_id(named) else None
         if inner is not None:
@@ -98,6 +100,8 @@ class AcpConnection:
 
 
 class AcpChannel:
+    """The MCP connections of one agent process, and the server ids that are declared to it."""
+
     def __init__(self, tell: ChannelListener, *, name: str = "ostler", ids: TokenSource = secret_token) -> None:
         self._tell = tell
         self._name = name
@@ -132,7 +136,7 @@ class AcpChannel:
             connection.notify(inner, params.get("params"))
 
     def close(self) -> None:
-        """The agent process is gone."""
+        """Close all connections: the agent process is gone."""
         for name in tuple(self._connections):
             self._disconnect({"connectionId": name})
         self._declared.clear()
@@ -146,7 +150,7 @@ class AcpChannel:
         return {"connectionId": name}
 
     def _open(self, binding: SessionBinding) -> int:
-        """Counted for each session: one that opens all it can takes nothing from the others."""
+        """How many connections this binding has. Counted per session: one must not use up another's limit."""
         return sum(owner is binding for owner, _ in self._connections.values())
 
     def _message(self, outer: object, params: JsonObject, answer: AcpAnswer) -> None:
@@ -182,5 +186,5 @@ class AcpChannel:
 
 
 def _not_bound() -> RpcFault:
-    """Unknown, closed and revoked: the same answer."""
+    """One answer for unknown, closed and revoked ids."""
     return RpcFault(REFUSAL_CODES[NotBound], str(NotBound()))

@@ -1,7 +1,7 @@
-"""The HTTP channel on the network: a loopback socket, uvicorn, and `HttpApp` behind it. Off unless it is configured.
+"""The HTTP channel on the network: a loopback socket, uvicorn, and `HttpApp` behind it. Off unless configured.
 
-Rules: it listens on loopback addresses and nowhere else, on a socket of its own, so that no setting of the gateway's
-public face can expose it. An agent is given the address and a bearer token, both worth nothing after the binding ends.
+Rules: it listens on loopback addresses only, on a socket of its own, so that no setting of the gateway's public address
+can expose it. An agent gets the address and a bearer token; both are useless after the binding has ended.
 """
 
 import asyncio
@@ -24,22 +24,26 @@ from ostler.metrics.loops import Loops
 
 FAREWELL: Final = 2
 HOSTS: Final = ("localhost", "127.0.0.1", "::1")
-"""The names by which a request may call this machine; a server at another loopback address would refuse them all."""
+"""The host names that a request may use for this machine; a server at another loopback address would refuse all."""
 
 
 class NotLoopback(BridgeError):
+    """The configured host is not a loopback address."""
+
     def __init__(self, host: str) -> None:
         self.host = host
         super().__init__(f"the HTTP tool channel listens on {', '.join(HOSTS)} only, not on {host}")
 
 
 class HttpNotRunning(BridgeError):
+    """A binding asked for an entry before `start` or after `stop`."""
+
     def __init__(self) -> None:
         super().__init__("the HTTP tool channel is not running; enable it, and call start() first")
 
 
 class _Server(uvicorn.Server):
-    """uvicorn inside somebody else's loop: signals are not its own, and its owner wants to know when it listens."""
+    """uvicorn inside the gateway's loop: it installs no signal handlers, and sets `listening` once it listens."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -55,6 +59,8 @@ class _Server(uvicorn.Server):
 
 
 class HttpChannel:
+    """Starts and stops the HTTP channel, and creates the server entry of a binding."""
+
     def __init__(
         self,
         settings: HttpSettings,
@@ -95,7 +101,7 @@ class HttpChannel:
             await server.serve(sockets=[listener])
 
     async def stop(self) -> None:
-        """Streams end, answers under way are written, the port is free afterwards."""
+        """End all streams, finish the answers in progress, and free the port."""
         server, serving = self._server, self._serving
         if server is None or serving is None:
             return
@@ -126,7 +132,7 @@ def _config(app: HttpApp, settings: HttpSettings) -> uvicorn.Config:
     )
     return uvicorn.Config(
         app,
-        http=cast("type[asyncio.Protocol]", door),  # it is called, never asked whether it is a class
+        http=cast("type[asyncio.Protocol]", door),  # uvicorn only calls it and never checks that it is a class
         ws="none",
         lifespan="off",
         log_config=None,

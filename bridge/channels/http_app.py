@@ -1,9 +1,10 @@
 """MCP over Streamable HTTP as an ASGI application, in front of the same bindings as the socket.
 
-Rules: Host and Origin first, then the token, then everything else. A client without a valid token learns nothing, not
-even whether a path or a session exists. An answer that is there at once is one JSON document; a call that reports or
-takes its time becomes a stream of events, so that headers are sent and no client gives up on us. In the revisions with
-a handshake a lost connection is not a cancellation; in the stateless one it is the only way to cancel.
+Rules: Host and Origin are checked first, then the token, then everything else. A client without a valid token learns
+nothing, not even whether a path or a session exists. An answer that is ready immediately is one JSON document; a call
+that reports progress or takes longer becomes an event stream, so that headers are sent and the client does not time
+out. In the revisions with a handshake a lost connection is not a cancellation; in the stateless one it is the only way
+to cancel.
 """
 
 import asyncio
@@ -43,17 +44,19 @@ HttpWork: TypeAlias = Coroutine[object, object, None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSettings:
+    """The settings of the HTTP channel; times in seconds, `body_limit` in bytes."""
+
     enabled: bool = False
     host: str = "127.0.0.1"
     port: int = 0
     path: str = "/mcp"
     body_limit: int = 32 * 1024 * 1024
     connection_limit: int = 512
-    """Of all bindings together; the oldest without a request under way makes room for the next."""
+    """For all bindings together; the oldest connection without a running request is closed for a new one."""
     head_deadline: float = 10.0
     body_deadline: float = 60.0
     sessions_per_binding: int = 16
-    """Also the streams of news that may be open in one of them."""
+    """Also the limit of the notification streams open in one session."""
     stream_after: float = 1.0
     """Seconds after which a call without an answer gets its headers and a stream."""
     heartbeat: float = 15.0
@@ -61,7 +64,7 @@ class HttpSettings:
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A body: the bytes for the core, and the messages in it, by which its way is chosen."""
+    """A request body: its bytes for `McpSession`, and its messages, which decide how it is handled."""
 
     frame: bytes
     messages: list[JsonObject]
@@ -82,6 +85,8 @@ class Posted:
 
 
 class HttpApp:
+    """The ASGI application. A binding gets a token with `admit`; the token ends with the binding."""
+
     def __init__(self, settings: HttpSettings, *, tokens: TokenSource = secret_token) -> None:
         self._settings = settings
         self._tokens = tokens
@@ -91,12 +96,11 @@ class HttpApp:
 
     @property
     def admitted(self) -> int:
-        """Tokens that open something."""
+        """The number of valid tokens."""
         return len(self._places)
 
     def admit(self, binding: SessionBinding) -> str:
-        """A token of its own for this channel: one that leaked here opens nothing on the socket, nor the reverse.
-        Raises `BindingRevoked`."""
+        """A token for this channel only: it opens nothing on the socket, nor the reverse. Raises `BindingRevoked`."""
         token = self._tokens()
         key = self._digest(token)
         place = HttpClientSlot(binding, self._settings.sessions_per_binding)
@@ -110,7 +114,7 @@ class HttpApp:
         return token
 
     def end(self) -> None:
-        """Every stream is closed; the tokens stay with their bindings."""
+        """Close every stream; the tokens stay valid as long as their bindings."""
         for place in self._places.values():
             place.end()
 
@@ -220,7 +224,9 @@ class HttpApp:
     async def _finish(
         self, exchange: HttpExchange, receive: Receive, send: AsgiSend, *, status: HttpStatus | None, lost: Lost
     ) -> None:
-        """`status` is that of a single answer; a batch has none, and always is a stream."""
+        """Answer with one document if the answer is ready, otherwise with a stream. `status` maps a single answer to
+        its HTTP status; None: a batch, which is always a stream.
+        """
         stream = exchange.stream
         await _watched(receive, stream.arrival(self._settings.stream_after), lost)
         if status is not None and stream.closed and len(stream) == 1:
@@ -235,7 +241,7 @@ class HttpApp:
         await send({"type": "http.response.body", "body": b""})
 
     async def _events(self, stream: Stream, send: AsgiSend) -> None:
-        # A comment first: some clients take an answer for lost until its first bytes are there.
+        # A comment first: some clients treat an answer as lost until its first bytes have arrived.
         news = b": here\n\n"
         while True:
             await send({"type": "http.response.body", "body": news, "more_body": True})
@@ -247,7 +253,7 @@ class HttpApp:
 
 
 async def _watched(receive: Receive, work: HttpWork, lost: Lost) -> None:
-    """`work`, while somebody looks whether the client is still there: a raw ASGI server tells nobody else."""
+    """Run `work` while a task watches for a disconnect: a raw ASGI server reports it only to a caller of `receive`."""
     async with asyncio.TaskGroup() as group:
         watch = group.create_task(_watch(receive, lost))
         try:

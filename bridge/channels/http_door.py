@@ -1,8 +1,9 @@
-"""A connection of the HTTP channel before anybody has looked at its token: soon, short, and one of a bounded number.
+"""A connection of the HTTP channel before its token is checked: with a deadline, a size limit and a limited number.
 
-Rules: uvicorn waits for ever for the rest of a head, and takes a head of any length. Here a connection that has no
-request under way is a guest: it brings the next head in time and within the limit, or it is closed, and when there are
-too many connections the oldest guest goes first. Who is served stays. Whoever knocks cannot fill the log.
+Rules: uvicorn waits without limit for the rest of a request head, and accepts a head of any length. Here a connection
+without a running request is a guest: it must send the next head in time and within the limit, or it is closed; when
+there are too many connections, the oldest guest is closed first. A connection with a running request stays.
+Unauthenticated clients cannot fill the log.
 """
 
 import asyncio
@@ -13,13 +14,15 @@ from ostler.bridge.channels.uvicorn_internals import HttpConnection
 
 HEAD_LIMIT = 64 * 1024
 
-# What a stranger does wrong is a warning of uvicorn, a line for each time; what goes wrong in the application is an
-# error, and stays.
+# uvicorn logs each mistake of a client as a warning, which any client could cause; an error of the application is
+# logged as an error and stays visible.
 logger = logging.getLogger(__name__)
 logger.setLevel(logging.ERROR)
 
 
 class UnauthenticatedConnections(HttpConnection):
+    """One HTTP connection that is closed when it stays idle or sends too large a head."""
+
     def __init__(self, *, connection_limit: int, head_deadline: float, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
         self.logger = logger
@@ -68,7 +71,7 @@ class UnauthenticatedConnections(HttpConnection):
         super().on_message_complete()
 
     def shut(self) -> None:
-        # No longer counted from now on: the transport tells its end a moment later.
+        # Not counted from now on: the transport calls `connection_lost` a moment later.
         self.connections.discard(self)
         self.transport.abort()
 

@@ -1,8 +1,8 @@
-"""What an HTTP request says before anybody looks into its body. Pure: a scope in, facts or a `Refusal` out.
+"""The checks of an HTTP request before its body is read. Pure: a scope in, facts or an `HttpRefusal` out.
 
-Rules: a page in a browser can make this machine's browser send us requests (DNS rebinding), so a Host or Origin that
-is not this machine is refused before anything else is read. A header that decides something may appear once only.
-Tokens that are missing, malformed, unknown or revoked get the same answer, byte for byte.
+Rules: a web page can make a browser on this machine send requests here (DNS rebinding), so a Host or Origin that is not
+this machine is refused before anything else is read. A header that a check depends on may appear only once. Missing,
+malformed, unknown and revoked tokens get the same answer, byte for byte.
 """
 
 import re
@@ -35,7 +35,7 @@ _DECIDING: Final = frozenset({"host", "origin", "authorization", SESSION, "mcp-p
 
 
 class HttpRefusal(Exception):
-    """The request ends here."""
+    """Ends the request with this status, body and headers."""
 
     def __init__(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
         self.status = status
@@ -61,6 +61,8 @@ def not_bound() -> HttpRefusal:
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
+    """Method, path and headers of a request. The `require_` methods raise `HttpRefusal`."""
+
     method: str
     path: str
     headers: Mapping[str, str]
@@ -84,7 +86,7 @@ class HttpRequest:
 
     @property
     def bearer(self) -> str:
-        """The token, or what stands in its place; whoever looks it up finds nothing then."""
+        """The bearer token; "" if the header is missing or has another scheme, and no lookup finds that."""
         scheme, _, token = self.headers.get("authorization", "").partition(" ")
         return token.strip() if scheme.lower() == "bearer" else ""
 
@@ -108,7 +110,7 @@ class HttpRequest:
             raise refusal(406, f"accept both {JSON} and {EVENTS}")
 
     def require_known_version(self, ident: RpcId = None) -> None:
-        """Which of the known ones is not compared with the session's: clients are not careful about it."""
+        """Refuse an unknown protocol version. A known one need not be the session's: clients do not take care of it."""
         supported = [STATELESS_VERSION, *HANDSHAKE_VERSIONS]
         if self.version is not None and self.version not in supported:
             data = {"supported": supported, "requested": self.version}

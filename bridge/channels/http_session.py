@@ -1,8 +1,8 @@
 """The HTTP clients of one binding: sessions with a handshake, and exchanges that need none.
 
-Rules: a session id is worth something only together with the token of the binding it was opened under. All of them
-end with the binding. Every request has a conversation of its own that begins with what the session has agreed, so
-whatever a call says leaves on the response of the request that began it.
+Rules: a session id is valid only together with the token of the binding it was opened under. All sessions end with the
+binding. Every request has an `McpClient` of its own that starts from what the session has negotiated, so all messages
+of a call leave on the response of the request that began it.
 """
 
 from ostler.bridge.channels.http_stream import Exchanges, HttpExchange, Mailbox
@@ -10,7 +10,7 @@ from ostler.bridge.session_binding import SessionBinding
 
 
 class HttpSession:
-    """One client that shook hands."""
+    """One client that completed the handshake."""
 
     __slots__ = ("_binding", "exchanges", "mailbox", "main")
 
@@ -22,11 +22,11 @@ class HttpSession:
         self.exchanges = Exchanges(limit)
 
     def answers(self, frame: bytes) -> list[bytes]:
-        """To what concerns the session itself: the handshake, the log level."""
+        """The answers to a frame about the session itself: the handshake, the log level."""
         return self.mailbox.answers(self.main, frame)
 
     def notify(self, frame: bytes) -> None:
-        """A cancellation is for one of the exchanges; which of them, they know themselves."""
+        """Pass a notification to every exchange: a cancellation is for one of them, which knows the id."""
         self.answers(frame)
         for exchange in self.exchanges:
             exchange.receive(frame)
@@ -55,7 +55,7 @@ class HttpClientSlot:
         binding.on_definitions(self._tools_changed)
 
     def open(self, name: str) -> HttpSession:
-        """A client that comes again and again without ever leaving pushes out its own oldest session."""
+        """Open a session. Above the limit the oldest one is closed: some clients return without ever closing."""
         if len(self._sessions) >= self._limit:
             self.close(next(iter(self._sessions)))
         self._sessions[name] = session = HttpSession(self.binding, self._limit)
@@ -72,7 +72,7 @@ class HttpClientSlot:
         return True
 
     def exchange(self, frame: bytes) -> HttpExchange:
-        """One request that brings its own protocol version, and leaves nothing behind."""
+        """One request that names its own protocol version; no state remains after it."""
         return self._stateless.begin(self.binding.conversation(), frame)
 
     def end(self) -> None:

@@ -1,6 +1,6 @@
-"""What the revision without a handshake asks of an HTTP request: everything a session would have known comes with it.
+"""The checks of a request in the stateless revision: every request carries what a session would have stored.
 
-Pure. Errors carry the request's id, and their codes decide the HTTP status, so that whoever stands between can tell.
+Pure. Errors carry the request's id, and their codes decide the HTTP status, so that proxies can interpret them.
 """
 
 import base64
@@ -23,14 +23,14 @@ STATUS: Final = {
 
 
 def is_stateless(request: HttpRequest, message: JsonObject) -> bool:
-    """A session id means a handshake; without one, the message or the header names this revision, or an unknown one."""
+    """Whether it has no session id, and the message names any revision or the header names this one."""
     if request.session is not None:
         return False
     return VERSION_KEY in _meta(message) or request.version == STATELESS_VERSION
 
 
 def check(request: HttpRequest, message: JsonObject) -> None:
-    """Raises `Refusal`."""
+    """Raise `HttpRefusal` for a request that the stateless revision does not allow."""
     ident = message.get("id")
     if "method" not in message or not is_request_id(ident):
         raise refusal(400, "this revision has requests from clients, and nothing else")
@@ -53,7 +53,7 @@ def _require_meta(message: JsonObject, ident: RpcId) -> None:
 
 
 def _require_agreement(request: HttpRequest, message: JsonObject, ident: RpcId) -> None:
-    """Method, name and version are repeated in headers, for whoever routes by them."""
+    """Method, name and version must be repeated in headers, because proxies route by them."""
     said = {"mcp-protocol-version": _meta(message)[VERSION_KEY], "mcp-method": message["method"]}
     if message["method"] == "tools/call":
         said["mcp-name"] = message["params"].get("name")
@@ -73,7 +73,7 @@ def _fault(code: int, text: str, ident: RpcId) -> HttpRefusal:
 
 
 def _decoded(value: str | None) -> str | None:
-    """What a header cannot hold travels as `=?base64?...?=`."""
+    """Decode a header value; text that a header cannot hold is sent as `=?base64?...?=`."""
     if value is None or not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
     try:

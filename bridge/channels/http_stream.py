@@ -1,7 +1,7 @@
-"""Where the frames of an HTTP exchange wait until the client has taken them.
+"""Queues for the frames of an HTTP exchange until the client has taken them.
 
-Rules: a stream is closed once and takes nothing after that. How much may wait is the conversation's affair: it asks
-for `waiting` before it sends.
+Rules: a stream is closed once and accepts no frame after that. The `McpClient` limits how much may wait: it reads
+`waiting` before it sends.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from ostler.bridge.conversation import McpClient
 
 
 class Stream:
-    """An outlet with somebody waiting at its other end."""
+    """A frame sink whose frames one consumer awaits and takes."""
 
     __slots__ = ("_arrived", "_frames", "closed", "waiting")
 
@@ -32,18 +32,18 @@ class Stream:
             self._arrived.set()
 
     def close(self) -> None:
-        """What waits is still taken."""
+        """Accept no more frames; waiting frames can still be taken."""
         self.closed = True
         self._arrived.set()
 
     def drop(self) -> None:
-        """The client is gone."""
+        """Close and discard all frames: the client is gone."""
         self._frames.clear()
         self.waiting = 0
         self.close()
 
     async def arrival(self, patience: float) -> None:
-        """Returns when there is something to take, when nothing will come any more, or when patience ends."""
+        """Wait until there is a frame to take, the stream is closed, or `patience` seconds have passed."""
         try:
             async with asyncio.timeout(patience):
                 await self._arrived.wait()
@@ -60,7 +60,7 @@ class Stream:
 
 
 class HttpExchange:
-    """One POST with requests: their answers, and what their calls have to say, on this response and no other."""
+    """One POST with requests: their answers and the notifications of their calls, on this response only."""
 
     __slots__ = ("_on_ended", "conversation", "stream")
 
@@ -87,7 +87,7 @@ class HttpExchange:
         self.settle()
 
     def settle(self) -> None:
-        """Ended when nothing is owed any more. A call that the client cancelled is not: it gets no answer."""
+        """Close when no answer is owed. A call that the client cancelled counts as settled: it gets no answer."""
         if not self.conversation.session.calls and not self.listening:
             self.close()
 
@@ -97,20 +97,20 @@ class HttpExchange:
         self._on_ended(self)
 
     def drop(self) -> None:
-        """Nobody hears it any more. Its calls go on; when the last one is over, nothing is left of it."""
+        """Discard all output: the client no longer reads. The calls go on; the exchange ends with the last one."""
         self.stream.drop()
         self.conversation.session.listening = None
         self.settle()
 
     def abandon(self) -> None:
-        """Its client is gone for good, and its calls with it."""
+        """Discard all output and cancel the calls: the client is gone for good."""
         self.stream.drop()
         self.conversation.discard()
         self._on_ended(self)
 
 
 class Exchanges:
-    """Those under way, oldest first. Listeners have no end of their own, so the newest push out the oldest."""
+    """The running exchanges, oldest first. Listening exchanges never end, so new ones replace the oldest."""
 
     __slots__ = ("_limit", "_under_way")
 
@@ -141,9 +141,9 @@ class Exchanges:
 
 
 class Mailbox:
-    """The outlet of what a session says outside of any exchange: on the stream of its GET, if there is one.
+    """The sink for messages of a session outside any exchange: sent on the stream of its GET, if there is one.
 
-    All it ever gets there is `list_changed`. One that nobody was there to hear is told when somebody comes.
+    Only `list_changed` is ever sent there. One that arrives without an open stream is sent when the next stream opens.
     """
 
     __slots__ = ("_answers", "_missed", "_stream")
@@ -166,7 +166,7 @@ class Mailbox:
             self._missed = frame
 
     def answers(self, conversation: McpClient, frame: bytes) -> list[bytes]:
-        """What a request that needs no call is answered."""
+        """The answers to a frame that starts no call."""
         answers: list[bytes] = []
         self._answers = answers
         try:
@@ -176,7 +176,7 @@ class Mailbox:
         return answers
 
     def open(self) -> Stream:
-        """A GET has come. Only the newest is told: the same news must not be told twice."""
+        """Open the stream of a GET. It replaces an older one, so that a notification is not sent twice."""
         self.close()
         self._stream = Stream()
         if self._missed is not None:

@@ -1,8 +1,9 @@
-"""What we use of uvicorn beyond `Config` and `Server`: in this one file, so that a new release is judged in one place.
+"""The members of uvicorn that are used beyond `Config` and `Server`, in one file, so that a new release is checked
+once.
 
-Rules: nothing else imports from inside uvicorn. `PROTOCOL` and `CYCLE` name every member that our connections use of
-its classes; `tests/unit/test_uvicorn_internals.py` compares them with the installed release, and with what is used. The
-upper bound in `pyproject.toml` is the next release, which nobody has looked at: raise it when the tests pass with it.
+Rules: no other file imports from inside uvicorn. `PROTOCOL` and `CYCLE` name every member of its classes that these
+connections use; `tests/unit/test_uvicorn_internals.py` compares them with the installed release, and with the actual
+use. The upper bound in `pyproject.toml` is the next release, which is untested: raise it when the tests pass with it.
 """
 
 from typing import Final
@@ -48,7 +49,7 @@ PROTOCOL: Final = frozenset(
         "transport",
     }
 )
-"""Of a connection: used, or overridden and thus expected to be called."""
+"""Members of a connection: used, or overridden and thus expected to be called."""
 CYCLE: Final = frozenset(
     {
         "chunked_encoding",
@@ -61,17 +62,17 @@ CYCLE: Final = frozenset(
         "transport",
     }
 )
-"""Of a request and its answer."""
+"""Members of a request and its answer."""
 
 
 class HttpConnection(HttpToolsProtocol):
-    """One connection, whose requests are told of when their turn has come."""
+    """One connection that calls `request_begins` before each request, also for pipelined ones."""
 
     def request_begins(self, cycle: RequestResponseCycle) -> None:
-        """The application is about to be called."""
+        """A hook for subclasses: the application is about to be called."""
 
     def stop_keep_alive_timer(self) -> None:
-        """The one that closes an idle connection."""
+        """Stop the timer that closes an idle connection."""
         self._unset_keepalive_if_required()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
@@ -87,5 +88,5 @@ def takes_chunks(cycle: RequestResponseCycle) -> bool:
 
 
 def write_chunk(cycle: RequestResponseCycle, data: bytes) -> None:
-    """Past the layers of the application."""
+    """Write one chunk directly to the transport, without the layers of the application."""
     cycle.transport.write(b"%x\r\n%b\r\n" % (len(data), data))

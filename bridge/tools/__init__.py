@@ -1,7 +1,7 @@
 """Built-in tools, one module each with a `TOOL`, and tools of other packages by the entry point group `ostler.tools`.
 
-Rules: nothing is found by being imported; `load` looks when it is called, and the composition root calls it once. A
-plug-in that cannot be loaded is named and stops the start: a tool that is silently absent is worse.
+Rules: importing this package loads no tool; the composition root calls `load` once. A plug-in that cannot be loaded is
+named and stops the start: a tool that is silently absent is worse.
 """
 
 import importlib
@@ -17,6 +17,8 @@ GROUP = "ostler.tools"
 
 
 class ToolNotLoaded(BridgeError):
+    """A module or entry point defines no `Tool`, or fails to import."""
+
     def __init__(self, source: str, detail: str) -> None:
         self.source = source
         self.detail = detail
@@ -24,7 +26,7 @@ class ToolNotLoaded(BridgeError):
 
 
 def load(plugins: Iterable[EntryPoint] | None = None) -> tuple[Tool, ...]:
-    """The built-in tools, then those of plug-ins (by default all that are installed)."""
+    """The built-in tools, then those of plug-ins (default: all installed). Raises `ToolNotLoaded`, `DuplicateTool`."""
     found = [_built_in(name) for _, name, _ in pkgutil.iter_modules(__path__)]
     found += [_plugged_in(entry) for entry in (entry_points(group=GROUP) if plugins is None else plugins)]
     return tuple(by_name(found).values())

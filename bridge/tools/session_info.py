@@ -1,4 +1,4 @@
-"""`session_info`: which conversation am I in?"""
+"""The tool `session_info`: tells the model which session it runs in."""
 
 from ostler.bridge.schema import plain
 from ostler.bridge.session_facts import KnowsSession, SessionFacts

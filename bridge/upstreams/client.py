@@ -1,7 +1,7 @@
-"""The official MCP client library, behind `Remote`. The only file that imports it.
+"""The official MCP client library, behind the `Remote` protocol. The only file that imports it.
 
-Rules: a client lives and dies in one task, its supervisor's; calls come from other tasks, and that is fine. A stdio
-server is started by `process.py`, and the library gets the two streams it wants.
+Rules: a client is opened and closed in one task, its supervisor's; calls may come from other tasks. `process.py` starts
+a stdio server, and the library gets two streams.
 """
 
 import asyncio
@@ -34,6 +34,8 @@ Streams: TypeAlias = tuple[ReadStream[SessionMessage | Exception], WriteStream[S
 
 
 class McpRemote:
+    """A connected server; implements `Remote` with the library's client."""
+
     def __init__(self, client: Client, settings: UpstreamSettings, gone: "asyncio.Future[str]") -> None:
         self._client = client
         self._settings = settings
@@ -76,7 +78,7 @@ class McpRemote:
         return await asyncio.shield(self._gone)
 
     async def _verify(self) -> None:
-        """Over HTTP nobody tells that a server forgot us: when a call fails, it is asked for something harmless."""
+        """Check after a failed call whether the server still knows this client: over HTTP it does not tell."""
         if self._settings.url is None or self._gone.done():
             return
         try:
@@ -130,7 +132,7 @@ async def _stdio(settings: UpstreamSettings, gone: "asyncio.Future[str]") -> Asy
             try:
                 yield from_server, to_server
             except Exception as error:
-                # What the library has to say is that the connection closed; the process may have said why.
+                # The library reports only that the connection closed; the process's stderr may say why.
                 raise RemoteLost(await process.farewell()) from error
             finally:
                 pumps.cancel_scope.cancel()
@@ -152,7 +154,7 @@ async def _write(process: UpstreamProcess, from_client: ReadStream[SessionMessag
             try:
                 await process.stdin.write(line)
             except BrokenPipeError:
-                return  # its stdout tells the end
+                return  # the end of its stdout is reported instead
 
 
 def _parsed(line: bytes) -> SessionMessage | Exception:
@@ -163,7 +165,7 @@ def _parsed(line: bytes) -> SessionMessage | Exception:
 
 
 async def _watch(client: Client, changed: Callable[[], None], gone: "asyncio.Future[str]") -> None:
-    """The news of a server of the stateless revision come on a stream that has to be asked for."""
+    """Subscribe to list changes of a server of the stateless revision, which sends them only on request."""
     if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return
     tools = client.server_capabilities.tools
@@ -173,7 +175,7 @@ async def _watch(client: Client, changed: Callable[[], None], gone: "asyncio.Fut
         async with client.listen(tools_list_changed=True) as events:
             async for _ in events:
                 changed()
-    except Exception as error:  # noqa: BLE001 - whatever ends the stream, the connection is over and is made anew
+    except Exception as error:  # noqa: BLE001 - after any error the supervisor must connect again
         _settle(gone, f"its event stream was lost ({type(error).__name__})")
 
 

@@ -1,10 +1,10 @@
-"""Runs one tool server and ends it with everything it started: `python -I -S -E leash.py FD PROGRAM ARGUMENT...`
+"""Runs one tool server and ends it with all its descendants: `python -I -S -E leash.py FD PROGRAM ARGUMENT...`
 
-Standard library only, and nothing of ours. FD is the reading end of a pipe whose other end only the gateway holds. When
-it closes, because the gateway wants that or because it is dead (even by SIGKILL: the kernel closes it), the server's
-process group is asked to end, and made to a moment later. So a server can be stopped and cannot be orphaned. It
-inherits our stdin, stdout and stderr; we keep no copy of them, so that their ends mean what they say. Its zombie is
-collected last, because until then no stranger can get its number.
+Standard library only, nothing of ostler. FD is the reading end of a pipe whose other end only the gateway holds. When
+it closes, because the gateway closes it or is dead (even by SIGKILL: the kernel closes it), this process sends SIGTERM
+to the server's process group, and SIGKILL after `GRACE` seconds. So a server can be stopped and cannot be orphaned. The
+server inherits stdin, stdout and stderr; this process keeps no copy of them, so that their ends reach the other side.
+The server's zombie is reaped last, because until then no other process can get its pid.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ GRACE = 2.0
 
 
 def wait_for(*descriptors: int, seconds: float | None = None) -> None:
-    """Until one of them has ended. `select` takes no descriptor above 1,023, and FD is a number of the gateway's."""
+    """Wait until one of them is readable or closed. Not `select`: FD may be above its limit of 1,023."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)

@@ -1,9 +1,9 @@
-"""A tool server's process. The only file of the bridge that starts one.
+"""The process of a tool server. The only file of the bridge that starts one.
 
-The MCP library starts servers with anyio, that is with the loop's own `create_subprocess_exec`; on uvloop that forks,
-and a gateway of 2 GB stands still for 77 ms. `subprocess.Popen` uses vfork and takes 0.2 ms on either loop. So the
-process is started here, and the library gets streams. The pool's keeper of processes is out of reach from this room;
-a leash (`leash.py`) does for a handful of servers what it does for many agents.
+The MCP library starts servers with anyio, which uses the loop's own `create_subprocess_exec`; on uvloop that forks, and
+a gateway of 2 GB stands still for 77 ms. `subprocess.Popen` uses vfork and takes 0.2 ms on either loop. So the process
+is started here, and the library gets streams. The bridge does not use the reaper of `ostler.process`; `leash.py` does
+for a few servers what the reaper does for many agents.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR
 
 
 class Stdin(asyncio.Protocol):
-    """The writing end of the server's stdin, at the server's pace."""
+    """The writing end of the server's stdin; `write` waits while the server does not read."""
 
     def __init__(self) -> None:
         self._writable = asyncio.Event()
@@ -37,7 +37,7 @@ class Stdin(asyncio.Protocol):
         self._transport: asyncio.WriteTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # What a pipe gives; uvloop's is not a subclass, so it cannot be asserted.
+        # A write transport of a pipe; uvloop's is not a subclass, so `isinstance` cannot check it.
         self._transport = cast("asyncio.WriteTransport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why it was lost changes nothing
@@ -72,7 +72,7 @@ class UpstreamProcess:
         self._silent = asyncio.Event()
 
     async def farewell(self) -> str:
-        """The end of its stderr, for whoever wants to know why it died. A helper may hold stderr open: not for long."""
+        """The last lines of stderr, which may explain the end. Waits one second: a helper may hold it open."""
         try:
             async with asyncio.timeout(1):
                 await self._silent.wait()
@@ -81,11 +81,11 @@ class UpstreamProcess:
         return " | ".join(self._words) or "it said nothing"
 
     async def hear(self, stderr: asyncio.StreamReader) -> None:
-        """Somebody must read stderr, or a server that says much stops."""
+        """Read stderr until its end: a server whose stderr is not read stops when the pipe is full."""
         while True:
             try:
                 line = await stderr.readline()
-            except ValueError:  # a line beyond the limit: the reader has dropped it
+            except ValueError:  # a line above the limit: the reader has dropped it
                 continue
             if not line:
                 self._silent.set()
@@ -98,7 +98,7 @@ class UpstreamProcess:
 async def running(
     command: tuple[str, ...], *, env: Mapping[str, str], cwd: str | None
 ) -> AsyncIterator[UpstreamProcess]:
-    """The server for as long as the block lasts, and not a moment longer. Raises `OSError`."""
+    """Run the server for the duration of the block. Raises `OSError`."""
     popen, control = _start(command, env, cwd)
     try:
         async with contextlib.AsyncExitStack() as pipes:
@@ -111,8 +111,9 @@ async def running(
                 stdin.close()
                 os.close(control)
                 control = -1
-                # The leash needs its grace at most; a thread waits for it, whatever cancels us. A helper that left the
-                # group may hold stderr open for ever: nobody listens to it any longer.
+                # Exit of the leash process takes at most its grace; a thread waits for it, also when this task is
+                # cancelled. A helper that left the process group may hold stderr open without limit, so reading stops
+                # here.
                 try:
                     await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, popen.wait))
                 finally:
@@ -124,7 +125,7 @@ async def running(
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """What any program needs, and what this one was configured to get; none of the gateway's secrets."""
+    """The variables that any program needs, and the configured ones; none of the gateway's secrets."""
     return {name: os.environ[name] for name in INHERITED if name in os.environ} | dict(extra)
 
 
@@ -148,17 +149,17 @@ def _start(command: tuple[str, ...], env: Mapping[str, str], cwd: str | None) ->
     finally:
         os.close(theirs)
     with contextlib.suppress(ProcessLookupError):
-        restore_open_files(popen.pid)  # the leash is still starting: the server begins with it
+        restore_open_files(popen.pid)  # the leash process is still starting: the server inherits the limit from it
     return popen, ours
 
 
 async def _connected(
     popen: "subprocess.Popen[bytes]", pipes: contextlib.AsyncExitStack
 ) -> tuple[Stdin, asyncio.StreamReader, asyncio.StreamReader]:
-    assert popen.stdin is not None  # noqa: S101 - asked for above; tells the type
-    assert popen.stdout is not None  # noqa: S101 - as above
-    assert popen.stderr is not None  # noqa: S101 - as above
-    # Below the transports, so that a loop that refuses one of them closes those it has taken first.
+    assert popen.stdin is not None  # noqa: S101 - requested above; narrows the type
+    assert popen.stdout is not None  # noqa: S101 - see above
+    assert popen.stderr is not None  # noqa: S101 - see above
+    # Registered before the transports, so that the raw pipes are closed when a transport cannot be created.
     raw = pipes.enter_context(contextlib.ExitStack())
     for end in (popen.stdin, popen.stdout, popen.stderr):
         raw.callback(end.close)

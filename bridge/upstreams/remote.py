@@ -1,4 +1,4 @@
-"""What the supervisor needs of a connection to a tool server, in words that know no library."""
+"""The interface between the supervisor and a connection to a tool server, independent of any library."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -11,11 +11,11 @@ from ostler.wire.json import JsonObject
 
 
 class RemoteLost(Exception):
-    """The connection ended under a call."""
+    """The connection ended during a call."""
 
 
 class RemoteRefused(Exception):
-    """The server answered with a protocol error: its own words."""
+    """The server answered with a protocol error; the text is the server's."""
 
 
 class Remote(Protocol):
@@ -24,30 +24,32 @@ class Remote(Protocol):
     async def tools(self) -> Sequence[JsonObject]: ...
 
     async def call(self, name: str, call: ToolCall) -> CallResult:
-        """Raises `RemoteLost` and `RemoteRefused`."""
+        """Call a tool by the server's own name. Raises `RemoteLost` and `RemoteRefused`."""
         ...
 
     async def gone(self) -> str:
-        """Returns when there is nobody there any more, with what is known about why."""
+        """Wait until the server is gone; return the reason as far as it is known."""
         ...
 
 
 Connect: TypeAlias = Callable[[UpstreamSettings, Callable[[], None]], AbstractAsyncContextManager[Remote]]
-"""The second argument is called when the server says that its tools changed."""
+"""Opens a connection; the second argument is called when the server reports that its tools changed."""
 
 
 PACKAGE = "mcp>=2.3,<3"
-"""As the extra `mcp` has it."""
+"""The requirement of the extra `mcp`."""
 
 
 class ExtraMissing(BridgeError):
+    """A tool server is configured, but the extra `mcp` is not installed."""
+
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"[tools.mcp.{name}] needs a library that is not installed: pip install '{PACKAGE}'")
 
 
 def default_connect(name: str) -> Connect:
-    """The official library, when it is installed; asked for only when a server is configured."""
+    """The `connect` of the official library. Raises `ExtraMissing`; called only if a server is configured."""
     try:
         from ostler.bridge.upstreams.client import connect  # noqa: PLC0415 - an extra, and half a second of import
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""`[tools.mcp.<name>]`, typed. A mistake is an error that names the server and the key, and shows no secret."""
+"""`[tools.mcp.<name>]`, typed. A configuration error names the server and the key, and shows no secret."""
 
 import re
 from collections.abc import Mapping
@@ -17,10 +17,12 @@ ALL: Final = ("*",)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}\Z")
 _TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _TELLING = re.compile(r"(?:command|env|headers|url)\b")
-"""Keys whose values may hold a secret."""
+"""Keys whose values may contain a secret."""
 
 
 class UpstreamMisconfigured(BridgeError):
+    """The table of a tool server has an error."""
+
     def __init__(self, name: str, detail: str) -> None:
         self.name = name
         self.detail = detail
@@ -29,33 +31,35 @@ class UpstreamMisconfigured(BridgeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamSettings:
+    """One external tool server as configured: either `command` (stdio) or `url` (HTTP)."""
+
     name: str
     command: tuple[str, ...] = ()
     url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Beside PATH, HOME and the like; nothing else of the gateway's own environment is passed on."""
+    """Added to PATH, HOME and the like; nothing else of the gateway's own environment is passed on."""
     cwd: str | None = None
     prefix: str | None = None
-    """In front of every tool's name; by default the server's name and an underscore."""
+    """Put in front of every tool's name; by default the server's name and an underscore."""
     allow: tuple[str, ...] = ALL
-    """Patterns for the server's own tool names."""
+    """Patterns for the server's own tool names that are shown."""
     deny: tuple[str, ...] = ()
     providers: tuple[str, ...] = ALL
-    """Patterns for the agents whose sessions see these tools."""
+    """Patterns for the providers whose sessions see these tools."""
     sessions: tuple[str, ...] = ALL
     """Patterns for the keys of the sessions that see these tools."""
     per_session: bool = False
-    """The server keeps state of its client: one for each session, ended with it."""
+    """Start one server for each session, ended with it; for servers that keep state about their client."""
     handshake: bool = False
-    """Begin with `initialize` instead of asking for the newest revision first; for servers that choke on it."""
+    """Begin with `initialize` instead of trying the newest revision first; for servers that fail on the latter."""
     timeout: float = 120.0
     start_deadline: float = 30.0
     output_limit: int = 100_000
 
     @classmethod
     def of(cls, name: str, table: JsonObject) -> "UpstreamSettings":
-        """From a table of a configuration file."""
+        """Read a table of a configuration file. Raises `UpstreamMisconfigured`."""
         if found := problems(_SHAPE.schema, {**table, "name": name}):
             raise UpstreamMisconfigured(name, "; ".join(map(_unsaid, found)))
         settings: UpstreamSettings = _SHAPE.load({**table, "name": name})
@@ -90,7 +94,7 @@ def _any(patterns: tuple[str, ...], name: str) -> bool:
 
 
 def _unsaid(problem: str) -> str:
-    """Of a value that may be a secret, only its kind."""
+    """The problem without the value, which may be a secret; its kind stays."""
     if _TELLING.match(problem) is None:
         return problem
     wanted, got, value = problem.partition(", got ")

@@ -1,8 +1,8 @@
-"""All configured tool servers, and what one session sees of them.
+"""All configured tool servers, and the ones that one session sees.
 
-Rules: a server is started once per gateway, however many sessions use it, unless it says `per_session`: then it starts
-with the session and ends with it. A session sees the servers that its provider and its key are allowed to see, and
-nothing of the others. A server's tools never push aside a tool that the session has already.
+Rules: a server is started once per gateway, however many sessions use it, unless it is `per_session`: then it starts
+with the session and ends with it. A session sees only the servers that its provider and its key are allowed to see. A
+server's tools never replace a tool that the session already has.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class SessionUpstreams:
         self._publishing: dict[SessionBinding, Callable[[], None]] = {}
 
     def offers(self, taken: Iterable[str] = ()) -> list[Offer]:
-        """What they have to offer now; names that are taken stay with whoever has them."""
+        """The current tools of these servers, without names in `taken`: those belong to other tools of the session."""
         names = set(taken)
         offers: list[Offer] = []
         for upstream in self._all:
@@ -48,9 +48,9 @@ class SessionUpstreams:
         return offers
 
     def keep_published(self, binding: SessionBinding, offers: Sequence[Offer], context: object = None) -> None:
-        """Publish `offers` and ours on the binding, now and again whenever a server's tools change.
+        """Publish `offers` and the servers' tools on the binding, now and whenever a server's tools change.
 
-        For as long as it is the last publication there: what its owner published since, or withdrew, stays so.
+        This ends when the owner of the binding publishes or withdraws something else there.
         """
         base = combined(offers)
         taken = [each["name"] for each in base.definitions]
@@ -87,6 +87,8 @@ class SessionUpstreams:
 
 
 class Upstreams:
+    """Starts the shared servers, and creates the servers of single sessions."""
+
     def __init__(
         self,
         settings: Sequence[UpstreamSettings],
@@ -112,11 +114,11 @@ class Upstreams:
 
     @property
     def own(self) -> Sequence[Upstream]:
-        """Those of single sessions."""
+        """The running servers of single sessions."""
         return tuple(self._own)
 
     async def start(self) -> None:
-        """Starts them all and waits until each has been tried once. One that fails is tried again in the background."""
+        """Start all shared servers and wait for the first attempt of each. A failed one is retried in background."""
         for upstream in self._shared:
             upstream.start()
         await _all(upstream.tried() for upstream in self._shared)
@@ -126,7 +128,7 @@ class Upstreams:
         self._own.clear()
 
     async def open(self, *, provider: str, session: str) -> SessionUpstreams:
-        """What this session may see. Servers of its own are started, and tried once, before it is given."""
+        """The servers this session may see. Those of its own are started and tried once before this returns."""
         allowed = [each for each in self._settings if each.serves(provider=provider, session=session)]
         own = [self._made(each) for each in allowed if each.per_session]
         shared = [each for each in self._shared if each.settings in allowed]
@@ -144,7 +146,7 @@ class Upstreams:
         return SessionUpstreams(shared, own, closed=lambda: self._own.difference_update(own))
 
     def _made(self, settings: UpstreamSettings) -> Upstream:
-        assert self._hands is not None  # noqa: S101 - there are settings, so there are hands; tells the type
+        assert self._hands is not None  # noqa: S101 - with settings there are dependencies; narrows the type
         return Upstream(settings, self._hands)
 
 

@@ -1,8 +1,8 @@
-"""One tool server and its supervisor: connected, watched, tried again.
+"""One tool server and its supervisor, which connects, watches and retries.
 
-Rules: the tools that were listed last stay listed while the server is away, and answer errors that say so: a list that
-came and went with every restart would cost each agent a new list, and some of them their session. One task owns the
-connection from beginning to end. A call never outlives the connection it was made on, and is never made twice.
+Rules: the tools listed last stay listed while the server is away, and their calls return errors that say so: a list
+that changed with every restart would make each agent read a new list, and some lose their session. One task owns the
+connection from opening to close. A call never outlives the connection it was made on, and is never made twice.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ logger = logging.getLogger(__name__)
 SHOWN: Final = 500
 FAREWELL: Final = 2.0
 CALM: Final = 0.5
-"""At least so long between two lists of one server: each change is published on every session that shows its tools."""
+"""Minimum seconds between two listings of a server: each change is published on every session with its tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamDeps:
-    """What a supervisor needs of the world."""
+    """What a supervisor needs from outside: the connection, time, randomness, loop records."""
 
     connect: Connect
     clock: Callable[[], float]
@@ -40,6 +40,8 @@ class UpstreamDeps:
 
 
 class Upstream:
+    """One tool server: its current tools, and calls to it."""
+
     def __init__(self, settings: UpstreamSettings, hands: UpstreamDeps, restarts: Restarts | None = None) -> None:
         self.settings = settings
         self.definitions: tuple[JsonObject, ...] = ()
@@ -69,7 +71,7 @@ class Upstream:
             self._supervision.add_done_callback(self._seen)
 
     async def tried(self) -> None:
-        """Returns when the first attempt has succeeded or failed."""
+        """Wait until the first attempt has succeeded or failed."""
         await self._tried.wait()
 
     async def stop(self) -> None:
@@ -77,10 +79,10 @@ class Upstream:
         if supervision is not None:
             supervision.cancel()
             await asyncio.wait([supervision])
-        self._tried.set()  # one that was cancelled before its first step has told nobody
+        self._tried.set()  # a task that is cancelled before its first step has set nothing
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Called after the definitions changed."""
+        """Call `listener` after each change of the definitions."""
         self._listeners[listener] = None
 
     def unlisten(self, listener: Callable[[], None]) -> None:
@@ -98,7 +100,7 @@ class Upstream:
                 return self._ended()
             return asking.result()
         except RemoteLost:
-            # Whoever asks again right now is told why: the supervisor knows it no later than this.
+            # A caller that retries immediately must get the reason: the supervisor knows it no later than this.
             await asyncio.wait([ending], timeout=FAREWELL)
             return self._ended()
         except RemoteRefused as refusal:
@@ -124,11 +126,11 @@ class Upstream:
             while True:
                 begun = self._hands.clock()
                 ran = 0.0
-                # A cancellation that is not ours, of a library's own scope, is swallowed by the round as well.
+                # The round also suppresses a cancellation that a library's own scope raised, not the owner.
                 with rounds.round():
                     try:
                         ran = await self._serve(begun)
-                    except Exception as error:  # noqa: BLE001 - whatever a foreign server does, we try again
+                    except Exception as error:  # noqa: BLE001 - after any error of an external server it is tried again
                         self._trouble = _told(error)
                     finally:
                         self._remote = None
@@ -138,7 +140,7 @@ class Upstream:
                 await asyncio.sleep(pause)
 
     async def _serve(self, begun: float) -> float:
-        """One connection. Returns how long it held."""
+        """Serve one connection. Returns how many seconds it lasted."""
         self.starts += 1
         opening = self._hands.connect(self.settings, self._stale.set)
         async with asyncio.timeout(self.settings.start_deadline) as deadline, opening as remote:
@@ -151,7 +153,7 @@ class Upstream:
             return self._hands.clock() - begun
 
     async def _attend(self, remote: Remote) -> str:
-        """Lists the tools again whenever they changed, until the server is gone."""
+        """List the tools again whenever they changed, until the server is gone; return the reason."""
         ending = asyncio.get_running_loop().create_task(remote.gone())
         try:
             while True:
@@ -184,7 +186,7 @@ class Upstream:
 
 
 def _told(error: BaseException) -> str:
-    """Groups of groups, as task groups make them, say nothing: their first leaf does."""
+    """The first leaf of nested exception groups, which carries the message that the groups lack."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return excerpt(f"{type(error).__name__}: {error}", SHOWN)

@@ -1,10 +1,10 @@
-"""What a codec is: the translator between one agent dialect and the pool's vocabulary. Sans-io.
+"""The codec protocol: translates between one agent dialect and the pool's vocabulary. Sans-io.
 
 Rules:
-- A codec decides what to say and what was said; it sends nothing, waits for nothing, knows no clock. One per transport,
-  because a dialect may need to remember things about its sessions (codex: which turn runs).
-- What it cannot read is `Other` in a known session and None without one; it never raises on what an agent sends,
-  except `BadReply` for an answer that lacks what we cannot go on without (a session id).
+- A codec builds messages and reads them; it sends nothing, waits for nothing and reads no clock. There is one per
+  transport, because a dialect may need state about its sessions (codex: which turn runs).
+- A message of a known session that the codec cannot read becomes `Other`; without a session it becomes None. A codec
+  never raises on what an agent sends, except `BadReply` for an answer that lacks what the pool needs (a session id).
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from ostler.wire.rpc import RpcFault
 
 
 class BadReply(ValueError):
-    """An answer without what we asked for."""
+    """An answer of the agent lacks a value that the pool cannot do without."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentCall:
-    """A request to the agent."""
+    """A request that the pool sends to the agent."""
 
     method: str
     params: JsonObject
@@ -34,7 +34,7 @@ class AgentCall:
 
 @dataclass(frozen=True, slots=True)
 class AgentNotification:
-    """A notification to the agent."""
+    """A notification that the pool sends to the agent."""
 
     method: str
     params: JsonObject
@@ -49,13 +49,13 @@ class AgentInfo:
     prompt: PromptCapabilities = field(default_factory=PromptCapabilities)
     loads: bool = False
     channels: frozenset[ToolChannel] = frozenset({ToolChannel.RELAY})
-    """The ways it takes tools."""
+    """The tool channels that the agent supports."""
     closes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The agent has made a session."""
+    """The agent's answer that it has made, or loaded, a session."""
 
     session_id: str
     model: str | None = None
@@ -64,7 +64,7 @@ class Opened:
 
 @dataclass(slots=True)
 class PermissionWanted:
-    """A server request that our policy decides. `dialect` is the codec's own note on how to answer."""
+    """A request of the agent that the permission policy decides. `dialect` is the codec's own note on how to answer."""
 
     session_id: str
     asked: PermissionAsked
@@ -73,7 +73,7 @@ class PermissionWanted:
 
 @dataclass(slots=True)
 class ToolWanted:
-    """A server request that is a tool call."""
+    """A request of the agent that calls a tool without MCP (codex: `item/tool/call`)."""
 
     session_id: str
     call_id: str
@@ -83,18 +83,18 @@ class ToolWanted:
 
 @dataclass(slots=True)
 class RefusedRequest:
-    """A server request that gets an error."""
+    """A request of the agent that is answered with an error."""
 
     fault: RpcFault
 
 
 AgentRequest: TypeAlias = PermissionWanted | ToolWanted | RefusedRequest
 SessionUpdate: TypeAlias = tuple[str, AgentEvent]
-"""Which session, and what happened there."""
+"""The session id and the event that happened in that session."""
 
 
 class Codec(Protocol):
-    """One dialect."""
+    """Builds the requests of one agent dialect and reads its messages; one instance per transport."""
 
     @property
     def versioned(self) -> bool:
@@ -102,58 +102,58 @@ class Codec(Protocol):
 
     @property
     def stale(self) -> int:
-        """Events that named an earlier turn and were dropped; 0 for ever in a dialect whose events name no turn."""
+        """Events that named an earlier turn and were dropped; always 0 in a dialect whose events name no turn."""
 
     def hello(self) -> AgentCall:
-        """The first request."""
+        """The first request on a new connection."""
 
     def welcomed(self, result: Any) -> AgentInfo:
-        """Read its answer; `BadReply` when this is not an agent of this dialect."""
+        """Read the answer to `hello`. Raises `BadReply` when this is not an agent of this dialect."""
 
     def greetings(self) -> Sequence[AgentNotification]:
-        """What is sent after the first answer."""
+        """The notifications to send after the answer to `hello`."""
 
     def open(self, order: SeatOrder) -> AgentCall:
-        """Make a session."""
+        """The request that makes a new session."""
 
     def unearth(self, session_id: str) -> Sequence[AgentCall]:
-        """What may have to come before a load; an error in answer means that it did not have to."""
+        """Requests to send before a load (unarchive); an error in answer means that none was needed."""
 
     def load(self, session_id: str, order: SeatOrder) -> AgentCall:
-        """Bring a session of an earlier process back."""
+        """The request that restores a session which an earlier process made."""
 
     def opened(self, result: Any, session_id: str | None = None) -> Opened:
-        """Read the answer to `open`, or to `load` of that session."""
+        """Read the answer to `open`, or to `load` of that session. Raises `BadReply`."""
 
     def recent_turns(self, session_id: str, turns: int) -> Sequence[AgentCall]:
-        """What to ask for the last turns of a loaded session; empty where the load itself repeats the conversation."""
+        """Requests for the last turns of a loaded session; empty where the load itself repeats the conversation."""
 
     def recited(self, result: Any) -> Sequence[AgentEvent]:
-        """Read the answer: what was said in them, the oldest first."""
+        """Read the answer to `recent_turns`: the events of those turns, the oldest first. Raises `BadReply`."""
 
     def set_mode(self, session_id: str, mode: str) -> Sequence[AgentCall]:
-        """Put a session into a mode; empty where the dialect has none."""
+        """Requests that put a session into a mode; empty where the dialect has no modes."""
 
     def prompt(self, session_id: str, parts: Sequence[PromptPart], level: Level | None = None) -> AgentCall:
-        """Start a turn. `level`: what the agent may do in it, for dialects that say so with each turn."""
+        """The request that starts a turn. `level`: what the agent may do, for dialects that send it per turn."""
 
     def replied(self, session_id: str, result: Any) -> Finished | None:
-        """Read the answer to `prompt`; None when the turn's end comes as an event of its own."""
+        """Read the answer to `prompt`; None when the end of the turn arrives as an event of its own."""
 
     def failed(self, session_id: str, fault: RpcFault) -> None:
-        """The prompt was answered with an error: no turn runs."""
+        """Record that the prompt was answered with an error, so that no turn runs."""
 
     def cancel(self, session_id: str) -> AgentCall | AgentNotification | None:
-        """End the running turn; None while the agent's turn is not yet to be cancelled: asked again at each event."""
+        """Cancel the running turn. None while the agent cannot cancel it yet; the session asks again at each event."""
 
     def close(self, session_id: str, *, offered: bool) -> Sequence[AgentCall]:
-        """End the session for good; empty when the agent has no way to."""
+        """Requests that end the session; empty when the agent has none. `offered`: the handshake announced it."""
 
     def forget(self, session_id: str) -> None:
-        """Remember nothing of it."""
+        """Drop all state about this session."""
 
     def probe(self) -> AgentCall:
-        """A question that costs the agent nothing; any answer proves that it lives."""
+        """A request that costs the agent nothing; any answer, also an error, proves that the agent is alive."""
 
     def session_update(self, method: str, params: JsonObject) -> SessionUpdate | None:
         """Read a notification; None when it concerns no session."""
@@ -162,10 +162,10 @@ class Codec(Protocol):
         """Read a request of the agent."""
 
     def carries(self, method: str) -> bool:
-        """Whether a request or notification is for the tools of this process, and no business of the codec's."""
+        """Whether a message belongs to the process's tool channel (MCP over ACP) and is no business of the codec."""
 
     def permission_answer(self, wanted: PermissionWanted, option: str | None) -> JsonObject:
-        """The result for a permission request; None cancels it."""
+        """The result for a permission request; `option` None cancels it."""
 
     def tool_answer(self, result: ToolResult) -> JsonObject:
         """The result for a tool call."""

@@ -1,11 +1,11 @@
-"""A process and the JSON-RPC spoken with it: requests with deadlines, messages in the order of the wire, one death.
+"""A process and the JSON-RPC spoken with it: requests with deadlines, messages in wire order, one notice of its death.
 
 Rules:
-- The reader never stops: whoever is slow has its own backlog. What a line means is decided while it is read, so a
-  session is registered before the next line is looked at.
-- Everything that waits for an answer learns the death, each with an error of its own, exactly once.
-- A write never blocks. Prompts and opens first wait for a free road, with a deadline; answers and cancels go at once. A
-  process that lets more than `HELD_LIMIT` pile up does not read any more and is ended.
+- The reader never stops: a slow consumer has a backlog of its own. A line is interpreted while it is read, so a session
+  is registered before the next line is parsed.
+- Every caller that waits for an answer is told of the process's death exactly once, with an error object of its own.
+- A write never blocks. Prompts and opens first wait until the pipe takes bytes, with a deadline; answers and cancels
+  are written immediately. A process that lets more than `HELD_LIMIT` bytes pile up no longer reads, and is killed.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ log = logging.getLogger(__name__)
 HELD_LIMIT = 64 * 1024 * 1024
 STDERR_LINES = 5
 DESCRIBED = 2_000
-"""Characters of an agent's error that are told on."""
+"""Characters of an agent's error that are passed on."""
 SAMPLED = 200
-"""Characters of a line that was no message that are told on."""
+"""Characters of a line without a message that are logged or passed on."""
 
 
 class Receiver(Protocol):
-    """What the connection delivers to."""
+    """What the connection delivers to: the transport."""
 
     def notified(self, method: str, params: JsonObject) -> None: ...
     def requested(self, request_id: RpcId, method: str, params: JsonObject) -> None: ...
@@ -47,7 +47,7 @@ class Receiver(Protocol):
 
 
 class Pending:
-    """One request in flight: who is told, and what it was for."""
+    """One request in flight: its callbacks for the answer and for the death, and the phase it belongs to."""
 
     __slots__ = ("fail", "method", "phase", "settle")
 
@@ -65,7 +65,7 @@ class Pending:
 
 
 class AgentConnection:
-    """Made unconnected; `start` gives it its process. Is the process's listener."""
+    """Created without a process; `start` starts it. Implements the process's listener."""
 
     def __init__(self, launch: Launch, receiver: Receiver, *, versioned: bool) -> None:
         self._launch = launch
@@ -77,10 +77,10 @@ class AgentConnection:
         self._exit: Exit | None = None
         self._process: AgentProcess | None = None
         self._early: list[bytes] = []
-        """Said before `start` has come back: a process may speak, and even end, in the moment in between."""
+        """Frames written before `start` has returned: a process may speak, and even exit, in between."""
         self._redact = Redaction((*launch.command.secrets, *secret_values(launch.command.env)))
         self.sample = ""
-        """The first thing on stdout that was no message; what a wrong program has to say for itself."""
+        """The first line on stdout that was no message; for a wrong program often its error message."""
 
     async def start(self, keeper: ProcessSupervisor, folders: BlockingProbe[Descriptor]) -> None:
         """Start the process. Raises `StartError`."""
@@ -93,7 +93,7 @@ class AgentConnection:
             self._write(frame)
 
     def rename(self, launch: Launch) -> None:
-        """The same process under another key."""
+        """Name another key in errors and logs; the process stays the same."""
         self._launch = launch
 
     @property
@@ -102,24 +102,24 @@ class AgentConnection:
 
     @property
     def process(self) -> AgentProcess:
-        """The process; only after `start`."""
+        """The process. Raises `RuntimeError` before `start`."""
         if self._process is None:
             raise RuntimeError("the connection has no process yet")
         return self._process
 
     @property
     def pid(self) -> int:
-        """The process's, also when it ended before `start` had come back."""
+        """The pid, also of a process that exited before `start` had returned."""
         return self.process.pid if self._exit is None else self._exit.pid
 
     @property
     def junk(self) -> int:
-        """Lines that were no message."""
+        """Lines on stdout that were no message."""
         return self._peer.junk.total()
 
     @property
     def pending(self) -> int:
-        """Requests in flight."""
+        """How many requests wait for an answer."""
         return self._peer.pending
 
     @property
@@ -128,15 +128,15 @@ class AgentConnection:
 
     @property
     def stopping(self) -> bool:
-        """Its stop is under way: nothing more can be said to it."""
+        """Whether its stop has begun: nothing more can be sent."""
         return self._process is not None and self._process.stopping
 
     def gone(self) -> bool:
-        """Whether the process has ended, be it that nobody was told yet."""
+        """Whether the process has exited, also when the listener has not been called yet."""
         return self.ended or (self._process is not None and self._process.has_ended())
 
     def lost(self, phase: Phase) -> TransportLost:
-        """The death as an error; a new one for everybody who raises it."""
+        """The death as an error; a new object for each caller, because each raises its own."""
         ended = self._exit
         code, stderr = (None, ()) if ended is None else (exit_code(ended), ended.stderr[-STDERR_LINES:])
         return TransportLost(
@@ -151,7 +151,7 @@ class AgentConnection:
     def failure(
         self, phase: Phase, why: str, waited: float, lost: TransportLost | None = None, *, shortage: bool = False
     ) -> AgentStartFailed:
-        """What went wrong on the way to a usable process or session, with all that is known."""
+        """The error for a start, open or load that failed, with everything that is known about the process."""
         stderr: Sequence[str] = () if lost is None else lost.stderr
         if lost is None and self._process is not None:
             stderr = self._process.stderr_tail(STDERR_LINES)
@@ -169,7 +169,7 @@ class AgentConnection:
         )
 
     def call(self, call: AgentCall, pending: Pending) -> int:
-        """Send a request. The answer, or the death, is told to `pending`; the id serves `forget`."""
+        """Send a request. `pending` is called with the answer or the death; pass the returned id to `forget`."""
         if self.ended:
             raise self.lost(pending.phase)
         call_id, frame = self._peer.call(call.method, call.params, pending)
@@ -177,7 +177,7 @@ class AgentConnection:
         return call_id
 
     def forget(self, call_id: int) -> None:
-        """Nobody waits for this answer any more."""
+        """Drop the pending request: its caller no longer waits for the answer."""
         self._peer.forget(call_id)
 
     async def ask(
@@ -188,7 +188,7 @@ class AgentConnection:
         phase: Phase,
         at_once: Callable[[Any], None] | None = None,
     ) -> Any:
-        """Send a request and wait for the result. `at_once` sees it before any later message is read.
+        """Send a request and wait for the result. `at_once` is called with it before any later message is read.
 
         Raises `AgentFault`, `AgentSilent`, `TransportLost`.
         """
@@ -223,7 +223,7 @@ class AgentConnection:
             self._peer.forget(call_id)
 
     def tell(self, said: AgentCall | AgentNotification) -> None:
-        """Send something whose answer nobody needs. Nothing happens when the process is gone."""
+        """Send a message whose answer is not needed. No-op when the process is gone."""
         if self.ended:
             return
         if isinstance(said, AgentNotification):
@@ -254,7 +254,7 @@ class AgentConnection:
             raise self.lost(phase)
 
     def stdout_received(self, data: bytes) -> None:
-        """Bytes from the process."""
+        """Parse bytes from the process and deliver each message to the receiver or to its pending request."""
         for message in self._peer.receive(data):
             kind = type(message)
             if kind is Notification:
@@ -267,7 +267,7 @@ class AgentConnection:
                 self._see_junk(message)  # type: ignore[arg-type] # narrowed by kind
 
     def writable(self, ok: bool) -> None:
-        """Whether the process takes more."""
+        """Note whether the pipe takes more bytes."""
         if ok:
             self._held = 0
             self._road.set()
@@ -275,11 +275,11 @@ class AgentConnection:
             self._road.clear()
 
     def process_exited(self, exit: Exit) -> None:  # noqa: A002 (the process's listener has it so)
-        """The end. Everybody who waits learns it now."""
+        """The process has exited: fail every pending request, then tell the receiver."""
         self._exit = exit
         self._road.set()
         if self._process is None:
-            return  # it died under a start that was called off: whoever called it off knows
+            return  # the start was called off and the process ended with it; the caller of `start` knows
         for pending in self._peer.close(str(exit)):
             pending.fail(self.lost(pending.phase))
         self._receiver.died(exit_code(exit), exit.stderr[-STDERR_LINES:])
@@ -297,8 +297,9 @@ class AgentConnection:
         try:
             self._process.write(frame)
         except StdinClosed:
-            # It closed its stdin and may live on, deaf: of no use to anybody. Its end is told as any other. While it is
-            # being stopped it was we who closed it, and it has its grace: what we still owe it goes unsaid.
+            # The agent closed its stdin and may live on, but can no longer be prompted: kill it, and its exit is
+            # reported as any other. While the process is being stopped, the pool closed that pipe itself and the agent
+            # has its grace period; remaining frames are dropped.
             if not self._process.stopping:
                 self._process.kill()
 
@@ -308,7 +309,7 @@ class AgentConnection:
         if junk.reason:
             self._receiver.message_dropped(junk.sample, junk.reason)
         if self.sample and not log.isEnabledFor(logging.DEBUG):
-            return  # to blot secrets out costs more than to read the line, and nobody looks
+            return  # redacting costs more than reading the line, and at this level the result is not used
         said = self._redact.excerpt(junk.sample.decode(errors="replace"), SAMPLED)
         if not self.sample:
             self.sample = said
@@ -320,25 +321,25 @@ class AgentConnection:
         )
 
     def described(self, fault: RpcFault) -> str:
-        """An agent's error in its own words, without the secrets that it was started with."""
+        """An agent's error message without the secrets that the process was started with."""
         return self._redact.excerpt(described(fault), DESCRIBED)
 
 
 def exit_code(exit: Exit) -> int | None:  # noqa: A002 (the process's word for it)
-    """The exit code; minus the signal's number for a signal."""
+    """The exit code, or the negative signal number."""
     return exit.code if exit.signal is None else -exit.signal
 
 
 def described(fault: RpcFault) -> str:
-    """An agent's error in its own words; several say only "Internal error" and put the reason into `data`."""
+    """An agent's error message; several agents say only "Internal error" and put the reason into `data`."""
     data = fault.data
     details = data.get("details") or data.get("message") or data.get("error") if type(data) is dict else data
     return f"{fault.message}: {details}" if type(details) is str and details != fault.message else fault.message
 
 
 def _ignore_answer(_result: Any, _fault: RpcFault | None) -> None:
-    """Nobody asked."""
+    """The request was sent with `tell`: its answer is not used."""
 
 
 def _ignore_death(_lost: TransportLost) -> None:
-    """Everybody else is told."""
+    """The request was sent with `tell`: the receiver reports the death."""

@@ -1,9 +1,10 @@
-"""How many sessions may be opened at once on one HOME, and who may start there first, over all processes that share it.
+"""Limits on concurrent opens and first starts per HOME, over all processes that share it.
 
-gemini locks a registry file in its HOME and retries with doubling waits: 8 opens at once took 12.8 s, one after another
-0.2 s. opencode makes its database at its first start on a HOME, and of two first starts at once one ends with "database
-is locked". The gates are the pool's, because two processes of one HOME fight as well as two sessions of one process.
-Its core orders no start that would wait here: that of the starts is for whoever makes transports without one.
+gemini locks a registry file in its HOME and retries with doubling waits: 8 concurrent opens took 12.8 s, one after
+another 0.2 s. opencode creates its database at its first start on a HOME; of two concurrent first starts one ends with
+"database is locked". The pool owns the gates, because two processes on one HOME conflict just as two sessions of one
+process do. The pool's core orders no start that would wait here; `StartGate` serves callers that create transports
+without a core.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from types import TracebackType
 
 
 class OpenGate:
-    """First come, first served. `async with gate:` around one open."""
+    """First come, first served. Use `async with gate:` around one open."""
 
     def __init__(self, width: int) -> None:
         self._places = asyncio.Semaphore(width)
@@ -33,7 +34,7 @@ class OpenGate:
 
 
 class StartGate:
-    """One start at a time until one has succeeded, as often as that takes; from then on nobody waits."""
+    """Lets one start through at a time until one has succeeded; from then on starts do not wait."""
 
     def __init__(self, *, used: bool) -> None:
         self._used = used
@@ -46,7 +47,7 @@ class StartGate:
 
     @asynccontextmanager
     async def passed(self) -> AsyncIterator[None]:
-        """Around one start, up to its handshake."""
+        """Wrap one start, up to its handshake. A start that raises does not count as the first success."""
         if not self._used:
             async with self._first:
                 if not self._used:

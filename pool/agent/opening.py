@@ -1,13 +1,13 @@
-"""How a session comes to be: asked for, registered, put into its mode, its tools attached.
+"""Opening and loading of a session: request it, register it, set its mode, wait until its tools are attached.
 
 Rules:
-- A new session is registered while its answer is read, a loaded one before it is asked for: updates that come in the
-  same breath find it.
-- An open that its caller has given up is carried through and its session ended: an agent has no way to take back a
-  session that nobody knows of. Where even that is impossible, it is counted as leaked.
-- Ready means: the agent has made the session *and* has come for this session's tools, by whichever channel.
-- A load is asked for only where it is safe: never with another cwd, never before the agent's record is whole. It is
-  believed only if the agent repeats what was said last.
+- A new session is registered while its answer is read, a loaded one before the request is sent, so that updates which
+  follow immediately find it.
+- An open whose caller has given up is completed and its session then closed: an agent has no way to take back a session
+  whose id the client never learned. Where even that is impossible, the session is counted as leaked.
+- Ready means: the agent has made the session *and* has connected to this session's tools, by any channel.
+- A load is requested only where it is safe: never with another cwd, never before the agent's record is complete. It is
+  trusted only if the agent repeats what was said last.
 """
 
 import asyncio
@@ -49,14 +49,14 @@ class OpeningHost(Host, Protocol):
 
 
 def nothing() -> None:
-    """Nobody waits to hear of it."""
+    """The default callback: the caller needs no notice."""
 
 
 class Opening:
-    """One session on its way."""
+    """The opening or loading of one session. Use an instance once."""
 
     def __init__(self, host: OpeningHost, gate: OpenGate, order: SeatOrder, made: Callable[[], None] = nothing) -> None:
-        """`made` is called when the agent has answered: the end of a replay keeps no other session waiting."""
+        """`made` is called when the agent has answered, so that other opens do not wait for the end of a replay."""
         self._host = host
         self._gate = gate
         self._order = order
@@ -66,7 +66,7 @@ class Opening:
         self._loop = asyncio.get_running_loop()
 
     async def new(self) -> AgentSession:
-        """A session that never was."""
+        """Open a new session. Raises as `Transport.open`."""
         self._order = self._host.equip(self._order)
         made: list[AgentSession] = []
 
@@ -83,8 +83,9 @@ class Opening:
         return await self._make_ready(made[0])
 
     async def load(self, memo: SessionMemo) -> AgentSession:
-        """A session of an earlier process."""
-        # Asked again, now that nothing comes between the look and the entry: two loads may have been let in at once.
+        """Restore a session that an earlier process made. Raises as `Transport.load`."""
+        # Check again, because now no await lies between the check and `enter`: two loads may both have passed the first
+        # check.
         check_apart(self._host, memo)
         self._order = self._host.equip(self._order)
         session = AgentSession(self._host, memo.session_id, self._order, memo=memo)
@@ -115,12 +116,12 @@ class Opening:
             try:
                 await self._host.connection.ask(call, deadline=self._deadlines.session_load, phase=Phase.SESSION_LOAD)
             except AgentFault:
-                continue  # it was not buried
+                continue  # it was not archived
             except AgentSilent as error:
                 raise self._host.connection.failure(Phase.SESSION_LOAD, str(error), error.waited) from error
 
     async def _hear_out(self, session: AgentSession, memo: SessionMemo) -> None:
-        """Everything that the agent repeats."""
+        """Wait until the agent has repeated the conversation."""
         codec, connection, began = self._host.codec, self._host.connection, self._loop.time()
 
         def tell(result: Any) -> None:
@@ -138,11 +139,12 @@ class Opening:
 
     def _require_told(self, session: AgentSession) -> None:
         if self._host.connection.ended:
-            raise self._host.connection.lost(Phase.SESSION_LOAD)  # what it would have told, nobody knows
+            # the replay cannot be judged: the process died during it
+            raise self._host.connection.lost(Phase.SESSION_LOAD)
         if not self._provider.load.repeats or session.remembers:
             return
         if not session.recalled:
-            # Some agents make a new session of an id that they do not know.
+            # Some agents make a new session for an id that they do not know.
             raise UnknownSession(provider=self._provider.name, session_id=session.id)
         raise RecordIncomplete(provider=self._provider.name, session_id=session.id)
 
@@ -159,7 +161,7 @@ class Opening:
             except AgentFault as fault:
                 raise self._refused(phase, fault, self._loop.time() - began, call) from fault
             except (AgentSilent, BadReply) as error:
-                # The agent may have made a session that we know nothing of.
+                # The agent may have made a session whose id was never received.
                 self._host.leaked += 1
                 raise connection.failure(phase, str(error), self._loop.time() - began) from error
         self._made()
@@ -226,14 +228,14 @@ class Opening:
 
 
 def check_apart(host: OpeningHost, memo: SessionMemo) -> None:
-    """Raise `LoadRefused` for a session that is on this process already: two of one id would get one's events."""
+    """Raise `LoadRefused` when the session is open on this process: with two of one id, one would get all events."""
     if host.holds(memo.session_id):
         why = "it is open on this very process"
         raise LoadRefused(provider=host.launch.provider.name, session_id=memo.session_id, why=why)
 
 
 def check_load(host: OpeningHost, memo: SessionMemo, order: SeatOrder, *, offered: bool, now: float) -> None:
-    """Raise `LoadRefused` for a load that would be answered wrongly."""
+    """Raise `LoadRefused` for a load that the agent would answer wrongly."""
     provider = host.launch.provider
     ready = provider.load.ready_at(memo)
     check_apart(host, memo)

@@ -1,8 +1,7 @@
-"""What all processes of one provider have in common on one HOME: the gates before their opens and starts, and the shelf
-for their records.
+"""What all processes of one provider share on one HOME: the gates for opens and starts, and the archive for records.
 
-Owned by the pool and handed to every transport, because two processes of one HOME get in each other's way as well as
-two sessions of one process.
+Owned by the pool and passed to every transport, because two processes on one HOME conflict just as two sessions of one
+process do.
 """
 
 from ostler.pool.agent.gate import OpenGate, StartGate
@@ -13,23 +12,23 @@ from ostler.process.probe import BlockingProbe
 
 
 class PerHome:
-    """One of each for each (provider, HOME)."""
+    """Holds one gate of each kind and one archive for each (provider, HOME)."""
 
     def __init__(self) -> None:
         self.folders: BlockingProbe[Descriptor] = BlockingProbe()
-        """The opening of working directories, for all of them: a dead disk takes only so many threads."""
+        """Opens working directories for all transports: a dead disk blocks a bounded number of threads."""
         self._opens: dict[tuple[str, str], OpenGate] = {}
         self._starts: dict[tuple[str, str], StartGate] = {}
         self._shelves: dict[tuple[str, str], RecordArchive] = {}
 
     def opens(self, provider: Provider, home: str) -> OpenGate:
-        """The gate of this provider's sessions on this HOME."""
+        """The gate for opening sessions of this provider on this HOME."""
         return self._opens.setdefault((provider.name, home), OpenGate(provider.parallel_opens))
 
     def starts(self, provider: Provider, home: str) -> StartGate:
-        """The gate of its processes."""
+        """The gate for starting processes of this provider on this HOME."""
         return self._starts.setdefault((provider.name, home), StartGate(used=not provider.first_start_alone))
 
     def archive(self, provider: Provider, home: str) -> RecordArchive:
-        """Where the records go that nobody needs now."""
+        """The archive for session records that are not in use."""
         return self._shelves.setdefault((provider.name, home), RecordArchive(provider.records, home))

@@ -1,16 +1,17 @@
-"""Records of sessions that nobody has open: put away when they are over, taken back before a load.
+"""Records of sessions that are not open: moved away when a session is over, moved back before a load.
 
-Why: an agent may read every record of a directory to find the one that it is to load, and nobody removes any. What a
-session costs that comes back would grow with each one that ever was.
+Why: an agent may read every record of a directory to find the one to load, and no component removes records. Without
+this module the cost of a load would grow with every session that ever existed.
 
 Rules:
-- Only where the agent's declaration says so (`Provider.records`). A record keeps its name and goes into a folder beside
-  the agent's own. Nothing is deleted, and nothing is overwritten.
-- Only a record that names the session itself is moved: its file's name holds no more than the beginning of the id.
-- Whoever took a session's record back last has it: an earlier holder that ends later, or a rename that a slow disk
-  held up, leaves it where it is. A record that is put away under an agent would be begun anew, without its beginning.
-- A rename each, so a record is always in one of two places, and both are looked into. What could not be moved is told
-  in the log: it costs time, or a load that is refused and told instead.
+- Only where the agent's declaration says so (`Provider.records`). A record keeps its name and goes into a folder next
+  to the agent's own. Nothing is deleted, and nothing is overwritten.
+- Only a record that contains the session's id is moved: the file's name holds only the beginning of the id.
+- The holder that took a session's record back last owns it. An earlier holder that ends later, or a rename that a slow
+  disk delayed, leaves the record in place: if it were put away under a running agent, the agent would start a new file
+  without the beginning.
+- Each move is one rename, so a record is always in one of two places, and both are searched. A record that cannot be
+  moved is logged; it costs time, or a load that is refused and a conversation that is told to a new session instead.
 """
 
 import logging
@@ -30,22 +31,22 @@ from ostler.process.probe import BlockingProbe, ProbeFailed
 log = logging.getLogger(__name__)
 
 BESIDE = ".put-away"
-"""What the folder beside is called, behind the name of the agent's own."""
+"""The suffix of the archive folder's name; the folder lies next to the agent's own."""
 HEAD = 4096
-"""Bytes of a record in which it says whose it is."""
+"""Bytes at the start of a record that contain the session id."""
 
 Folders = tuple[Path, Path]
-"""From where to where."""
+"""The source folder and the destination folder."""
 
 
 class Holder(Protocol):
-    """A session on one process."""
+    """A session on one process; identity decides who owns the record."""
 
     id: str
 
 
 class RecordArchive:
-    """Of one provider on one HOME."""
+    """Moves the records of one provider on one HOME."""
 
     def __init__(self, records: Records | None, home: str) -> None:
         self._records = records
@@ -55,13 +56,13 @@ class RecordArchive:
         self._looks: BlockingProbe[list[str]] = BlockingProbe()
 
     async def put_away(self, holder: Holder, patience: float) -> None:
-        """Out of the agent's sight. It must not write to it any more."""
+        """Move the session's record to the archive, unless another holder owns it. The agent must be done with it."""
         if self._records is not None and self._has(holder):
             work = partial(put_away, Path(self._home), self._records, holder.id, partial(self._has, holder))
             await self._move(holder.id, work, patience)
 
     async def take_back(self, holder: Holder, patience: float) -> None:
-        """To where the agent looks for it."""
+        """Move the session's record to where the agent looks for it, and make this holder its owner."""
         if self._records is not None:
             self._holders[holder.id] = holder
             await self._move(holder.id, partial(take_back, Path(self._home), self._records, holder.id), patience)
@@ -73,22 +74,23 @@ class RecordArchive:
         await self._moving.settled(session_id, patience)
         with self._moving.under_way(session_id):
             try:
-                # Named by the holder's own work, for nobody joins another one's.
+                # The key is this holder's own work: a second move must not join the first one's result.
                 left = await self._looks.find(work, work, patience, place=self._home)
-            except (ProbeFailed, OSError) as error:  # HOME itself, for instance: no reason to end the open of a session
+            # HOME itself may be unreadable: no reason to fail the open of a session
+            except (ProbeFailed, OSError) as error:
                 left = [str(error)]
         for why in left:
             log.warning("a record of session %s below %s was not moved: %s", session_id, self._home, why)
 
 
 def put_away(home: Path, records: Records, session_id: str, wanted: Callable[[], bool]) -> list[str]:
-    """Move all that is this session's; what was left, and why."""
+    """Move this session's records to the archive; return one sentence for each record that stays, and why."""
     ways = [(desk, desk.with_name(desk.name + BESIDE)) for desk in home.glob(records.folders)]
     return list(_moved(ways, records, session_id, wanted))
 
 
 def take_back(home: Path, records: Records, session_id: str) -> list[str]:
-    """Move all that is this session's; what was left, and why."""
+    """Move this session's records back; return one sentence for each record that stays, and why."""
     shelves = home.glob(records.folders + BESIDE)
     ways = [(shelf, shelf.with_name(shelf.name.removesuffix(BESIDE))) for shelf in shelves]
     return list(_moved(ways, records, session_id, lambda: True))
@@ -106,18 +108,18 @@ def _moved(ways: list[Folders], records: Records, session_id: str, wanted: Calla
                     continue
                 end.mkdir(mode=0o700, exist_ok=True)
                 (start / name).rename(end / name)
-        except OSError as error:  # of one project: the others have theirs
+        except OSError as error:  # of one project's folder: go on with the others
             yield str(error)
 
 
 def _called(folder: Path, pattern: str) -> list[str]:
-    """Names only: there may be thousands on the shelf."""
+    """The names that match, without opening files: the archive may hold thousands."""
     with os.scandir(folder) as entries:
         return [entry.name for entry in entries if fnmatchcase(entry.name, pattern)]
 
 
 def _names(path: Path, session_id: str) -> bool:
-    """Whether the file says that it is this session's. It is somebody else's folder: what is no file is not opened."""
+    """Whether the file contains this session id. The folder belongs to the agent: only regular files are opened."""
     if path.is_symlink() or not path.is_file():
         return False
     with path.open("rb") as file:

@@ -1,16 +1,16 @@
-"""What an agent repeats of a conversation while it loads it, and whether what was said last is among it.
+"""Checks whether a conversation that an agent replays during a load contains what was said last.
 
-Why: an agent whose record could not be written - a full disk, a kill in between - loads what it has and says nothing of
-what it lacks. Nobody but the user would notice that the last turns are forgotten.
+Why: an agent whose record could not be written (a full disk, a kill in between) loads what it has and does not report
+what is missing. Only the user would notice that the last turns are forgotten.
 
 Rules: pure, and of bounded memory.
-- Looked for is the end of the last prompt that had words and came to a good end, in the last thing that the user is
-  said to have said; and behind it a word or a tool call, if there was one. Prompts without words and those that were
-  cancelled or failed may stand behind it: some agents keep them, and some add a note of their own.
-- Agents repeat word for word, block by block, joined or in pieces, with blanks of their own: blanks do not count. A
-  short text must be a whole piece, a whole question or the last line of a piece: "ok" is found in every other sentence.
-  Beside an image or a document it may stand anywhere: what agents make of those is theirs.
-- Behind what may be a command of the agent's own (`/compact`) nothing can be looked for: it rewrites what it repeats.
+- The check looks for the end of the last prompt that contained text and ended well, in the last thing that the replay
+  attributes to the user; and after it for a text or a tool call, if there was one. Prompts without text and prompts
+  that were cancelled or failed may follow it: some agents keep them, and some add a note of their own.
+- Agents repeat word for word, block by block, joined or in pieces, with whitespace of their own: whitespace is ignored.
+  A short text must be a whole piece, a whole prompt or the last line of a piece, because "ok" occurs in every other
+  sentence. Next to an image or a document it may occur anywhere: agents render those in their own way.
+- After a possible command of the agent's own (`/compact`) nothing is checked: the agent rewrites what it repeats.
 """
 
 import re
@@ -23,22 +23,22 @@ from ostler.pool.order import LastTexts
 from ostler.pool.prompt import PromptPart, TextPart
 
 WORDS = frozenset({Text, ToolStarted})
-"""What every agent repeats of an answer."""
+"""The events of an answer that every agent repeats."""
 END = 256
-"""Characters of a prompt that are looked for."""
+"""Characters at the end of a prompt that are searched for."""
 SHORT = 32
 REACH = 256 * 1024
-"""Characters of a piece that are looked at, from its end: it may have ten megabytes, and this runs on the loop."""
+"""Characters at the end of a piece that are examined: it may have ten megabytes, and this runs on the event loop."""
 COMMAND = re.compile(r"\s*/[\w:.-]+(\s|$)")
 NOTES = 2
-"""Things that an agent may have the user say for a prompt that came to no good end: the prompt, and a note."""
+"""User messages that an agent may replay for a prompt that did not end well: the prompt, and a note."""
 
 
 def end_of(parts: Sequence[PromptPart]) -> str:
-    """What an agent that repeats this prompt says last of it; nothing where it has no words."""
+    """The last characters an agent repeats of this prompt, without whitespace; "" for a prompt without text."""
     texts = [part.text for part in parts if type(part) is TextPart]
     if len(texts) < len(parts):
-        # What stands between two texts, an agent tells in its own way.
+        # Agents render the parts between two texts in their own way, so only the last text counts.
         texts = [text for text in texts if text.strip()][-1:]
     text, reach = "".join(text[-REACH:] for text in texts), END
     while len(end := squeezed(text, reach)) < END and reach < min(len(text), REACH):
@@ -47,29 +47,29 @@ def end_of(parts: Sequence[PromptPart]) -> str:
 
 
 def is_command(parts: Sequence[PromptPart]) -> bool:
-    """Whether a part of it may be a command of the agent's own; a path of several parts is none."""
+    """Whether a part may be a command of the agent's own; a path of several segments is not."""
     return any(type(part) is TextPart and COMMAND.match(part.text) for part in parts)
 
 
 def squeezed(text: str, most: int) -> str:
-    """Its last characters, without blanks."""
+    """Its last `most` characters, without whitespace."""
     return "".join(text[-most:].split())
 
 
 class LastPrompt:
-    """What was said last in a session that is in use."""
+    """Tracks, for a session in use, what a later load must find in the replay."""
 
     __slots__ = ("_asked", "said", "wordless")
 
     def __init__(self, said: LastTexts) -> None:
         self.said = said
         self._asked: LastTexts | None = None
-        """What is to be looked for from the end of this turn on; None: what was to be looked for before."""
+        """The texts to search for if this turn ends well; None: keep the previous ones."""
         self.wordless = True
-        """No word of an answer has come yet."""
+        """Whether no text or tool call of the answer has arrived yet."""
 
     def ask(self, parts: Sequence[PromptPart]) -> None:
-        """A prompt was sent."""
+        """Note that this prompt was sent."""
         self.wordless, self._asked = True, None
         if is_command(parts):
             self._asked = LastTexts()
@@ -77,7 +77,7 @@ class LastPrompt:
             self._asked = LastTexts(end, all(type(part) is TextPart for part in parts))
 
     def end(self, *, well: bool) -> None:
-        """Its turn is over."""
+        """Note that its turn is over; `well`: the agent has the prompt and its answer on record."""
         if well and self._asked is not None:
             self.said = replace(self._asked, answered=not self.wordless)
         else:
@@ -85,26 +85,26 @@ class LastPrompt:
 
 
 class ReplayCheck:
-    """One load's."""
+    """Examines the events of one load. Read `holds` when the replay is over."""
 
     __slots__ = ("_answered", "_asking", "_behind", "_noise", "_run", "_said", "recalled")
 
     def __init__(self, said: LastTexts, noise: Pattern[str] | None) -> None:
-        """`noise` matches what the agent says in the user's name."""
+        """`noise` matches texts that the agent writes in the user's name."""
         self.recalled = 0
-        """Events of the conversation."""
+        """Events of the conversation that the agent has repeated."""
         self._said = said
         self._noise = noise
         self._asking = False
         self._run = ""
-        """The end of what the user says at present."""
+        """The end of the run of user texts that is being read."""
         self._behind: int | None = None
-        """How often the user speaks behind what is looked for; None before it was found."""
+        """How many user messages follow the one searched for; None before it was found."""
         self._answered = False
 
     @property
     def holds(self) -> bool:
-        """Whether what was said last is there. Where nothing at all was repeated, nothing was found."""
+        """Whether the replay contains what was said last. False for an empty replay."""
         said = self._said
         if not self.recalled or not said.end:
             return self.recalled > 0
@@ -112,7 +112,7 @@ class ReplayCheck:
         return found and (self._answered or not said.answered)
 
     def record(self, event: AgentEvent) -> None:
-        """The next event."""
+        """Examine the next event of the replay."""
         if type(event) is UserText:
             if self._noise is None or not self._noise.match(event.text):
                 self.recalled += 1

@@ -1,11 +1,11 @@
-"""What the agent asks of one session and has not been answered yet: decisions, and calls of tools without a relay.
+"""Requests of the agent in one session that wait for answers: permission requests, and tool calls without a relay.
 
 Rules:
-- Every request is answered exactly once, whatever happens to the turn, the policy or the tool: an agent that waits for
-  an answer that never comes holds its session for ever.
-- At most `limit` of them wait at once; one more is refused with an error that says so. An agent that asks without
-  waiting for answers would otherwise make a task and a question for each of its lines.
-- A permission that is dropped is answered "cancelled", as the protocol wants it; a call that is dropped gets an error.
+- Every request is answered exactly once, whether the turn, the policy or the tool ends well or not: an agent that never
+  gets its answer keeps its session busy until the process ends.
+- At most `limit` requests wait at once; one more is refused with an error that says so. Otherwise an agent that does
+  not wait for answers could create a task and a question for each of its lines.
+- A permission request that is dropped is answered "cancelled", as the protocol requires; a dropped call gets an error.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from ostler.pool.ports import PermissionChoice
 from ostler.wire.rpc import INTERNAL_ERROR, INVALID_REQUEST, RpcFault, RpcId
 
 TOO_MANY_REQUESTS = -32005
-"""-32000 to -32099 are the implementation's own."""
+"""An own code: JSON-RPC leaves -32000 to -32099 to implementations."""
 
 
 class PendingAgentRequest(Protocol):
@@ -33,7 +33,7 @@ class PendingAgentRequest(Protocol):
 
 
 class OpenRequests:
-    """One session's."""
+    """The unanswered requests of one session."""
 
     def __init__(
         self,
@@ -54,30 +54,30 @@ class OpenRequests:
 
     @property
     def waiting(self) -> bool:
-        """Whether it is our move and not the agent's."""
+        """Whether the agent waits for the client, so that its silence is not a fault."""
         return bool(self._permissions or self._calls)
 
     @property
     def full(self) -> bool:
-        """Whether one more would be too many."""
+        """Whether one more request would exceed the limit."""
         return len(self._permissions) + len(self._calls) >= self._limit
 
     def refuse(self, request_id: RpcId) -> None:
-        """One too many."""
+        """Answer a request over the limit with an error."""
         why = f"{self._limit} requests of this session wait for their answers already; wait for one before the next"
         self._host.connection.refuse(request_id, RpcFault(TOO_MANY_REQUESTS, why))
 
     def decide(self, request_id: RpcId, wanted: PermissionWanted) -> None:
-        """Ask the policy."""
+        """Start a task that asks the permission policy and answers the request."""
         task = self._host.hold(self._decide(request_id, wanted))
         self._permissions[wanted.asked.id] = (request_id, wanted, task)
 
     def decline(self, request_id: RpcId, wanted: PermissionWanted) -> None:
-        """There is no turn that could want it."""
+        """Answer "cancelled" without asking the policy: no turn runs that could want it."""
         self._host.connection.answer(request_id, self._host.codec.permission_answer(wanted, None))
 
     def call(self, request_id: RpcId, wanted: ToolWanted) -> None:
-        """Run a tool."""
+        """Start a task that runs the tool and answers the request."""
         if self.full:
             self.refuse(request_id)
             return
@@ -87,14 +87,16 @@ class OpenRequests:
         self._calls[request_id] = (wanted, self._host.hold(self._call(request_id, wanted)))
 
     def drop_permissions(self) -> None:
-        """The turn is cancelled or over."""
+        """Answer all permission requests "cancelled": the turn is cancelled or over."""
         pending, self._permissions = self._permissions, {}
         for request_id, wanted, task in pending.values():
             task.cancel()
             self._answer(request_id, wanted, PermissionChoice(None, "cancel"))
 
     def drop_calls(self) -> None:
-        """Nobody waits for their results. Answered here: a task that is cancelled before its first step runs never."""
+        """Answer all tool calls with an error: their results are not needed. Not left to the tasks: a task that is
+        cancelled before its first step never runs.
+        """
         pending, self._calls = self._calls, {}
         for request_id, (wanted, task) in pending.items():
             task.cancel()
@@ -105,7 +107,7 @@ class OpenRequests:
         try:
             choice = await self._order.policy(self._session_id, wanted.asked)
         finally:
-            # Not there any more: `drop_permissions` has answered already.
+            # If it is not there any more, `drop_permissions` has answered it already.
             if self._permissions.pop(wanted.asked.id, None) is not None:
                 self._answer(request_id, wanted, choice)
 
@@ -127,7 +129,7 @@ class OpenRequests:
             if self._calls.pop(request_id, None) is not None:
                 connection.answer(request_id, answer)
         finally:
-            # Not there any more: it was answered, or `drop_calls` has given it up.
+            # If it is not there any more, it was answered, or `drop_calls` has given it up.
             if self._calls.pop(request_id, None) is not None:
                 self._give_up(request_id, wanted)
 

@@ -1,14 +1,14 @@
 """One agent-side session: one turn at a time, and nothing of one turn in the next.
 
 Rules:
-- The turn is claimed before anything is awaited: a second prompt is `SessionBusy` and never sent. Real agents have six
-  ways to get a second prompt wrong.
+- The turn is claimed before the first await: a second prompt raises `SessionBusy` and is never sent. Real agents have
+  six ways of mishandling a second prompt.
 - A consumer's turn may end before the agent's does (too slow, silent, gone). The session stays busy until the agent has
-  settled too; if it does not within the cancel grace, the session is sealed: nobody prompts it again.
-- What comes between turns is counted (`late`), not kept, and never enters a turn; what an agent repeats while it loads
-  is heard for one thing only: whether it has what was said last (`recital`). The transcript is ours.
-- After a cancelled turn the next prompt waits for a moment of quiet: late pieces carry no mark of their turn.
-- A permission that is pending when the turn is cancelled is answered "cancelled" at once.
+  settled too; if it does not within the cancel grace, the session is sealed and accepts no further prompt.
+- Events between turns are counted (`late`), not kept, and never enter a turn. Events that an agent repeats while it
+  loads serve one purpose: to check that it has what was said last (`ReplayCheck`). The transcript is the gateway's.
+- After a cancelled turn the next prompt waits for a short quiet period: late events do not name their turn.
+- A permission request that is pending when the turn is cancelled is answered "cancelled" immediately.
 """
 
 import asyncio
@@ -46,15 +46,16 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SILENCE_TICKS = 4
-"""A turn's silence is looked at this many times within its limit, so it is noticed at most a quarter late."""
+"""A turn's silence is checked this many times within its limit, so it is noticed at most a quarter late."""
 QUIET_AT_MOST = 1.0
 MORE_QUIET = 5
-"""Times the quiet after which a replay is over, as long as what was said last was not among it: on a busy machine an
-agent may pause, or begin late."""
+"""Factor on the quiet period that ends a replay, while what was said last has not been found in it: on a busy machine
+an agent may pause, or begin late.
+"""
 WELL = frozenset({StopReason.DONE, StopReason.LIMIT})
-"""Ends after which an agent has the prompt and its answer on record."""
+"""Stop reasons after which an agent has the prompt and its answer on record."""
 ANSWERS = frozenset({Text, Thought, ToolStarted, PermissionAsked})
-"""With these an answer begins; agents say other things before they have asked their model."""
+"""Events that begin an answer; agents send other events before they have asked their model."""
 
 
 class Host(Protocol):
@@ -75,7 +76,7 @@ class Host(Protocol):
 
 
 class AgentSession:
-    """Opened by `Transport.open` or `Transport.load`."""
+    """One session of an agent process. Opened by `Transport.open` or `Transport.load`."""
 
     def __init__(self, host: Host, session_id: str, order: SeatOrder, *, memo: SessionMemo | None = None) -> None:
         self.id = session_id
@@ -83,9 +84,9 @@ class AgentSession:
         self.mode: str | None = None
         self.model: str | None = None
         self.late = 0
-        """Events that belonged to no running turn."""
+        """Events that arrived while no turn ran."""
         self.abandoned_mid_turn = False
-        """Its agent was still in a turn when it was given up, and may go on with it unseen."""
+        """The agent was still in a turn when the session was given up, and may go on with it unseen."""
         self._host = host
         self._loop = asyncio.get_running_loop()
         self._provider = host.launch.provider
@@ -94,7 +95,7 @@ class AgentSession:
         said = memo.said if memo else LastTexts()
         self._recital = ReplayCheck(said, self._provider.replays_noise)
         self._told_at = 0.0
-        """When it last repeated something."""
+        """When the agent last repeated something."""
         self._turn: AgentTurn | None = None
         self._sent = False
         self._cancel_said = False
@@ -109,16 +110,16 @@ class AgentSession:
         self._last_turn_at = memo.last_turn_at if memo else self._opened_at
         self._last = LastPrompt(said)
         self._replay_unchecked = False
-        """Whether there is still something to be noted of the beginning of an answer."""
+        """Whether the beginning of the answer is still to be noted (`_note_beginning`)."""
 
     @property
     def cwd(self) -> str:
-        """Where it works."""
+        """The directory that the session works in."""
         return self.order.cwd
 
     @property
     def sealed(self) -> str | None:
-        """Why no prompt may be sent any more; None while the session is good."""
+        """Why no further prompt is accepted; None while the session is good."""
         return self._sealed
 
     @property
@@ -128,7 +129,7 @@ class AgentSession:
 
     @property
     def memo(self) -> SessionMemo:
-        """What to remember so that it can be loaded elsewhere."""
+        """The facts that another process needs to load this session."""
         return SessionMemo(self.id, self.cwd, self._opened_at, self._last_turn_at, self._last.said)
 
     @property
@@ -138,19 +139,20 @@ class AgentSession:
 
     @property
     def remembers(self) -> bool:
-        """Whether what the agent repeated while it loaded has what was said last."""
+        """Whether the replay of the load contains what was said last."""
         return self._recital.holds
 
     def on_answer(self, listener: Callable[[], None]) -> None:
-        """Called once, soon after the next answer has begun or its turn is over without one."""
+        """Call `listener` once, soon after the next answer has begun or its turn has ended without one."""
         self._unanswered, self._replay_unchecked = listener, True
 
     async def prompt(self, parts: Sequence[PromptPart], level: Level | None = None) -> AgentTurn:
         """Send a prompt.
 
         Raises `SessionBusy`, `SessionEnded`, `PromptTooLarge`, `PromptUnsupported` (nothing was sent), `BadDirectory`
-        (the session's directory leads elsewhere now), `AgentSilent` (the agent takes no more bytes) or `TransportLost`:
-        of phase idle if the process had ended before anything was sent. What goes wrong later is the turn's `Finished`.
+        (the session's directory leads elsewhere now), `AgentSilent` (the agent takes no more bytes) or `TransportLost`
+        (phase idle if the process had ended before anything was sent). Later failures are reported in the turn's
+        `Finished`.
         """
         self._require_free()
         parts = self._host.launch.plain.all(parts)
@@ -180,17 +182,16 @@ class AgentSession:
             await turn.ended()
 
     async def close(self) -> bool:
-        """End the session. True: the agent really ended it. False: it is forgotten and counted as leaked.
-        Idempotent."""
+        """End the session. True: the agent ended it. False: it is given up and counted as leaked. Idempotent."""
         if self._closing is None:
-            # The host's task: neither a caller that gives up nor the end of the transport cuts it.
+            # A task of the transport: neither a caller that gives up nor the transport's end cancels it.
             self._closing = self._host.run_closing_task(self._close())
         return await asyncio.shield(self._closing)
 
-    # What the transport delivers.
+    # The transport calls these.
 
     def receive(self, event: AgentEvent) -> None:
-        """An event of this session, in the order of the wire."""
+        """Handle an event of this session; called in wire order."""
         turn = self._turn
         if turn is None or not self._sent:
             self._file(event)
@@ -202,13 +203,13 @@ class AgentSession:
             why = "the consumer is too slow: more waits for it than may be held; the turn was cancelled"
             self._give_up(turn, Finished(StopReason.FAILED, why))
         elif turn.cancelling and not self._cancel_said:
-            # The cancel came before the agent's turn could be cancelled; it may be so from this event on.
+            # The cancel came before the agent could cancel its turn; it may be able to from this event on.
             self._tell_cancel()
         elif self._replay_unchecked:
             self._note_beginning(type(event))
 
     def permission(self, request_id: RpcId, wanted: PermissionWanted) -> None:
-        """The agent asks for a decision; without a turn that wants one, the answer is no."""
+        """Ask the policy for a decision; without a turn that can want one, decline."""
         turn = self._turn
         if turn is None or turn.cancelling or not self._sent:
             self._requests.decline(request_id, wanted)
@@ -220,11 +221,11 @@ class AgentSession:
         self._requests.decide(request_id, wanted)
 
     def tool(self, request_id: RpcId, wanted: ToolWanted) -> None:
-        """The agent calls a tool of ours without a relay."""
+        """Run a tool that the agent calls without a relay."""
         self._requests.call(request_id, wanted)
 
     async def replayed(self) -> None:
-        """Wait until the agent has told what it remembers; from then on nothing is replay any more."""
+        """Wait until the agent has repeated the conversation; later events no longer count as replay."""
         quiet, began = self._provider.replay_quiet, self._loop.time()
         self._told_at = began
         while quiet and not self._host.connection.ended and self._loop.time() < began + REPLAY_AT_MOST:
@@ -232,16 +233,16 @@ class AgentSession:
             left = self._told_at + silent - self._loop.time()
             if left <= 0:
                 break
-            # In pieces: what is told meanwhile may be what was looked for, and an agent may die.
+            # Sleep in steps: an event in between may be the one searched for, and the agent may die.
             await asyncio.sleep(min(left, quiet))
         self._loading = False
 
     def die(self, lost: TransportLost) -> None:
-        """The process is gone."""
+        """End the session with its process; the error is the end of a running turn."""
         self.seal(str(lost), Finished(StopReason.FAILED, str(lost), cause=lost))
 
     def seal(self, why: str, end: Finished | None = None) -> None:
-        """No prompt any more. A running turn ends now."""
+        """Accept no further prompt and end a running turn now. The first reason given stays."""
         if self._sealed is None:
             self._sealed = why
         turn = self._turn
@@ -253,7 +254,7 @@ class AgentSession:
     # The turn.
 
     def _announce(self, event: AgentEvent) -> None:
-        """What we did ourselves in the running turn."""
+        """Put an event of the pool, not of the agent, into the running turn."""
         if self._turn is not None:
             self._turn.put(event)
 
@@ -265,8 +266,9 @@ class AgentSession:
             raise SessionBusy(self.id)
 
     async def _require_living(self) -> None:
-        """A process may have ended without our having heard of it: what is sent now would be lost, and nobody could
-        tell whether it was heard."""
+        """Raise `TransportLost` if the process has exited unnoticed: a prompt sent now would be lost, and its caller
+        could not tell whether the agent had read it.
+        """
         if self._host.connection.gone():
             await self._host.wait_lost()
             raise self._host.connection.lost(Phase.IDLE)
@@ -278,7 +280,7 @@ class AgentSession:
 
     async def _quiet(self) -> None:
         latest = self._loop.time() + QUIET_AT_MOST
-        # Not an event: quiet is the absence of one, and each late piece moves the moment.
+        # No event can be awaited: quiet is the absence of events, and each late event moves the deadline.
         while (wait := min(self._quiet_until, latest) - self._loop.time()) > 0:  # noqa: ASYNC110 (see above)
             await asyncio.sleep(wait)
 
@@ -288,7 +290,7 @@ class AgentSession:
                 self._answered(turn, result, fault)
 
         def fail(_lost: TransportLost) -> None:
-            """The transport tells every session of the death, turns included."""
+            """Nothing to do: the transport tells every session of the death, and the session its turn."""
 
         self._last.ask(parts)
         self._replay_unchecked = True
@@ -322,7 +324,7 @@ class AgentSession:
         return Finished(StopReason.FAILED, str(cause), cause=cause)
 
     def _settle(self, turn: AgentTurn, finished: Finished) -> None:
-        """The agent's turn is over; some agents send its last updates a little later."""
+        """Release the session when the agent's turn is over; some agents send the last updates a little later."""
         late = self._provider.late_updates
         if late and finished.cause is None:
             self._timers.append(self._loop.call_later(late, self._release, turn, finished))
@@ -330,7 +332,7 @@ class AgentSession:
             self._release(turn, finished)
 
     def _release(self, turn: AgentTurn, finished: Finished) -> None:
-        """The session is free again; the consumer gets its end."""
+        """Make the session free for the next prompt and give the consumer the end."""
         if self._turn is not turn:
             return
         self._requests.drop_permissions()
@@ -357,18 +359,20 @@ class AgentSession:
         self._replay_unchecked = self._last.wordless or self._unanswered is not None
 
     def _tell_answered(self, listener: Callable[[], None]) -> None:
-        """Behind whoever takes these words: they are not to wait for what follows. In a context of nobody."""
+        """Call the listener after the consumer of this event has run, so that the consumer need not wait for it. The
+        context is empty: the listener belongs to no request.
+        """
         self._unanswered = None
         self._loop.call_soon(listener, context=Context())
 
     def _stop(self, turn: AgentTurn) -> None:
-        """`Turn.cancel` was called, or its consumer left."""
+        """Called by `AgentTurn.cancel`, also when the consumer has left."""
         if self._turn is not turn:
             return
         if self._sent:
             self._tell_cancel()
             self._timers.append(self._loop.call_later(self._deadlines.cancel_grace, self._lose_patience, turn))
-        # After the cancel: an agent that hears "cancelled" for its question first may end the turn as if it were done.
+        # After the cancel: an agent that gets "cancelled" for its question first may end the turn as if it were done.
         self._requests.drop_permissions()
 
     def _tell_cancel(self) -> None:
@@ -383,7 +387,7 @@ class AgentSession:
             self.seal(f"the agent did not end the turn within {grace:.1f} s after it was cancelled")
 
     def _give_up(self, turn: AgentTurn, finished: Finished) -> None:
-        """The consumer's end now; the agent's when it has stopped."""
+        """End the turn for the consumer now; the session stays busy until the agent has stopped."""
         turn.end(finished)
         if not turn.cancelling:
             turn.cancelling = True
@@ -409,7 +413,7 @@ class AgentSession:
         return pattern is not None and pattern.fullmatch(text) is not None
 
     def _file(self, event: AgentEvent) -> None:
-        """What belongs to no turn."""
+        """Handle an event outside any turn: replay while loading, otherwise late."""
         if not self._loading:
             self.late += 1
             self._host.late += 1
@@ -431,10 +435,10 @@ class AgentSession:
 
 
 async def require_in_place(order: SeatOrder) -> None:
-    """Agents know a directory by its name only, so nothing is asked of them once it leads elsewhere.
+    """Raise `BadDirectory` if the session's path leads to another directory than at its opening.
 
-    A directory that is gone leads nowhere, and is the agent's to complain of. Raises `BadDirectory`. Does not suspend
-    while nothing has changed.
+    Agents know a directory by its name only, so no prompt is sent after such a change. A directory that does not exist
+    leads nowhere else; the agent reports that itself. Does not suspend while nothing has changed.
     """
     if order.folder is None:
         return

@@ -1,10 +1,10 @@
-"""How tools reach the sessions of one process, and what the agent says to them over its own pipe.
+"""How tools reach the sessions of one process, and MCP messages over the agent's own pipe.
 
 Rules:
-- The channel is the process's: the configured one, else the provider's. An agent that does not offer it is told from
-  one that forgot to connect, before anything is asked of it.
-- What the agent says over its pipe (MCP over ACP) is handed on as it came. Which session it is for is decided by the
-  ids that were declared on this very process; the pool knows none of them.
+- The channel belongs to the process: the configured one, otherwise the provider's. An agent that does not offer it is
+  detected before any request, so it is not mistaken for an agent that failed to connect.
+- A message over the agent's pipe (MCP over ACP) is passed on unchanged. The ids declared on this very process decide
+  which session it is for; the pool does not know them.
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ from ostler.wire.rpc import INVALID_PARAMS, RpcFault, RpcId
 
 
 class ToolChannelRouter:
-    """One process's."""
+    """Connects the sessions of one process to their tools."""
 
     def __init__(self, launch: Launch, connection: AgentConnection) -> None:
         self._launch = launch
@@ -29,7 +29,7 @@ class ToolChannelRouter:
         self._pipe: McpPipe | None = None
 
     def equip(self, order: SeatOrder, info: AgentInfo) -> SeatOrder:
-        """The order, ready for the codec. Raises `ToolChannelMissing`."""
+        """The order, completed for the codec. Raises `ToolChannelMissing`."""
         ticket, channel = order.ticket, self._launch.channel
         if ticket is None:
             return order
@@ -45,7 +45,7 @@ class ToolChannelRouter:
         return replace(order, declared=self._pipe.declare(ticket))
 
     def request(self, request_id: RpcId, method: str, params: JsonObject) -> None:
-        """The agent asks something of a session's tools."""
+        """Pass on a request that the agent sends to a session's tools, and answer it."""
 
         def answer(outcome: JsonObject | RpcFault) -> None:
             if isinstance(outcome, RpcFault):
@@ -59,12 +59,12 @@ class ToolChannelRouter:
             self._pipe.request(request_id, method, params, answer)
 
     def notice(self, method: str, params: JsonObject) -> None:
-        """The agent has something to say to a session's tools."""
+        """Pass on a notification that the agent sends to a session's tools."""
         if self._pipe is not None:
             self._pipe.notice(method, params)
 
     def close(self) -> None:
-        """The process is gone."""
+        """Close the pipe: the process is gone."""
         if self._pipe is not None:
             self._pipe.close()
 

@@ -1,14 +1,14 @@
 """One live agent process that has answered its handshake, and the sessions on it.
 
 Rules:
-- A transport dies once. Every open, load and turn learns it with key, pid, exit code and the last stderr lines; then
-  the listeners of `on_lost` do. Exit code 0 is no clean end.
-- Updates of sessions that we have not opened reach nobody, and are counted (`strays`).
-- A polite end is said in the order in which agents save: the closes that were ordered first, while stdin is open and
-  for the time of one close at most, then EOF. Some write a session to disk only when it is closed or when they end by
-  themselves (a SIGKILL cost one its last turn and another the whole session), so only an agent that ignores EOF is
-  signalled. What nobody ordered closed is not closed now: for it the end of the process is its end.
-- Tasks run in an empty context: nothing of the request that happened to start a process lives on in it.
+- A transport dies once. Every open, load and turn is told with key, pid, exit code and the last stderr lines; then the
+  listeners of `on_lost` are called. Exit code 0 is no clean end.
+- Updates of sessions that were not opened here are dropped and counted (`strays`).
+- A polite end follows the order in which agents save: first the closes that were ordered, while stdin is open and for
+  the time of one close at most, then EOF. Some agents write a session to disk only when it is closed or when they exit
+  by themselves (a SIGKILL cost one its last turn and another the whole session), so only an agent that ignores EOF is
+  signalled. A session whose close was not ordered is not closed here: the end of the process ends it.
+- Tasks run in an empty context: nothing of the request that started a process stays in it.
 """
 
 import asyncio
@@ -54,12 +54,12 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 NAMED = re.compile(rb'"(?:sessionId|threadId)"\s*:\s*"([^"\\]+)"')
-"""The session of a message of which nothing but the beginning is known."""
+"""The session id in a message of which only the beginning is known."""
 HARD = StopDeadlines(eof=0, terminate=0)
 
 
 class Transport:
-    """Made by `start`."""
+    """One agent process with its sessions. Create it with `start`."""
 
     def __init__(self, launch: Launch, *, commons: PerHome, wall: Callable[[], float] = time.time) -> None:
         self.launch = launch
@@ -67,12 +67,12 @@ class Transport:
         self.connection = AgentConnection(launch, self, versioned=self.codec.versioned)
         self.info = AgentInfo("", "")
         self.opened = 0
-        """Sessions opened or loaded so far; what `recycle_after` counts."""
+        """Sessions opened or loaded on this process so far."""
         self.leaked = 0
-        """Sessions forgotten because the agent cannot end them, or did not."""
+        """Sessions that were given up because the agent cannot end them, or did not."""
         self.strays = 0
+        """Updates and requests for sessions that are not open here."""
         self._told_of_drop = False
-        """Updates and requests for sessions that we do not hold."""
         self.late = 0
         """Updates of sessions that had no running turn."""
         self._archive = commons.archive(launch.provider, launch.command.env.get("HOME", launch.home))
@@ -94,10 +94,13 @@ class Transport:
     async def start(
         cls, launch: Launch, *, keeper: ProcessSupervisor, commons: PerHome, wall: Callable[[], float] = time.time
     ) -> "Transport":
-        """Start the process and shake hands, or raise `AgentStartFailed` within `deadlines.start` of its turn,
-        with nothing left."""
+        """Start the process and perform the handshake.
+
+        Raises `AgentStartFailed`, at the latest `deadlines.start` after the start gate let it through; no process is
+        left then.
+        """
         transport = cls(launch, commons=commons, wall=wall)
-        # What failed is gone before the next one is let in: it may have locked what all of them make.
+        # A failed process is gone before the gate lets the next one in: it may hold a lock on what all of them create.
         async with commons.starts(launch.provider, launch.home).passed():
             began = asyncio.get_running_loop().time()
             try:
@@ -130,7 +133,7 @@ class Transport:
 
     @property
     def identity(self) -> ToolIdentity:
-        """The process, so that it cannot be mistaken for a later one of the same pid."""
+        """The pid with its start time, so that the process is not mistaken for a later one with the same pid."""
         found = self.connection.process.identity
         return ToolIdentity(found.pid, found.start)
 
@@ -150,50 +153,52 @@ class Transport:
 
     @property
     def dropped(self) -> Mapping[str, int]:
-        """What it said that reached no turn, by kind."""
+        """Messages of the agent that reached no turn, by kind."""
         return {"stray": self.strays, "late": self.late, "stale": self.codec.stale, "junk": self.connection.junk}
 
     @property
     def closing(self) -> bool:
-        """Its end is our doing."""
+        """Whether the pool is ending the process, so that its exit is expected."""
         return self._closing
 
     @property
     def lost(self) -> TransportLost | None:
-        """How it died; None while it lives."""
+        """How the process died; None while it lives."""
         return self._lost
 
     def adopt(self, key: TransportKey) -> None:
-        """A spare serves this key from here on, and names it in errors and log: the one it was started for is another's
-        directory."""
+        """Make a spare serve this key, and name it in errors and logs instead of the one the launch was copied from."""
         self.launch = replace(self.launch, key=key)
         self.connection.rename(self.launch)
 
     def on_lost(self, listener: Callable[[TransportLost], None]) -> None:
-        """Called once when the process is gone; at once when it already is."""
+        """Call `listener` once when the process is gone; immediately if it already is."""
         if self._lost is None:
             self._listeners.append(listener)
         else:
             listener(self._lost)
 
     async def wait_lost(self) -> TransportLost:
-        """Wait for its end."""
+        """Wait for the process's end and return it."""
         await self._gone.wait()
         return self._lost or self.connection.lost(Phase.IDLE)
 
     async def open(self, order: SeatOrder) -> AgentSession:
-        """A session with its tools attached. Raises `AgentStartFailed` (phase session_open or tools),
-        `ToolChannelMissing`, `TransportLost`."""
+        """Open a session and attach its tools. Raises `AgentStartFailed` (phase session_open or tools),
+        `ToolChannelMissing`, `TransportLost`.
+        """
         return await self._carried_through(Opening(self, self._gate, order).new())
 
     async def load(self, memo: SessionMemo, order: SeatOrder, made: Callable[[], None] = nothing) -> AgentSession:
-        """A session of an earlier process; `made` is called when the agent has answered, before its replay is over.
-        Raises `LoadRefused` (nothing was asked), `UnknownSession`, `RecordIncomplete`, or as `open`."""
+        """Restore a session of an earlier process; `made` is called on the agent's answer, before the replay ends.
+
+        Raises `LoadRefused` (nothing was sent), `UnknownSession`, `RecordIncomplete`, or as `open`.
+        """
         check_load(self, memo, order, offered=self.info.loads, now=self._wall())
         return await self._carried_through(Opening(self, self._gate, order, made).load(memo))
 
     async def probe(self, timeout: float | None = None) -> bool:
-        """True when the agent answers anything at all in time, also that it does not know the question."""
+        """Whether the agent answers anything in time; an error, such as "method not found", counts as an answer."""
         try:
             await self.connection.ask(
                 self.codec.probe(), deadline=timeout or self.launch.settings.deadlines.probe, phase=Phase.IDLE
@@ -205,17 +210,19 @@ class Transport:
         return True
 
     async def memory(self) -> TreeMemory:
-        """Of the whole process tree."""
+        """Memory of the whole process tree, read on a thread."""
         return await asyncio.get_running_loop().run_in_executor(None, self.connection.process.memory)
 
     def take_ownership(self) -> Callable[[bool], Awaitable[None]]:
-        """Share the process: from here on only the returned call ends it (True: hard), and `close` is refused."""
+        """Share the process: from now on only the returned call ends it (True: hard), and `close` raises."""
         self._shared = True
         return self._end
 
     async def close(self, *, hard: bool = False) -> None:
-        """End the process and everything below it; `hard` without waiting for politeness. Idempotent. Raises
-        `SharedProcess` when it is not the caller's to end."""
+        """End the process and all its descendants; `hard`: without waiting for it to exit by itself. Idempotent.
+
+        Raises `SharedProcess` after `take_ownership`.
+        """
         if self._shared:
             raise SharedProcess(key=str(self.key), pid=self.pid)
         await self._end(hard)
@@ -225,12 +232,12 @@ class Transport:
         try:
             if self.connection.started:
                 if not hard and self._closing_tasks:
-                    # A close that comes in the same step as the stop is in here already: the pool orders it first.
+                    # A close ordered in the same step as the stop is already in the set: the pool orders closes first.
                     await asyncio.wait(self._closing_tasks, timeout=self.launch.settings.deadlines.close)
                 process = self.connection.process
                 await (process.stop(HARD) if hard else process.stop())
                 if self._closing_tasks:
-                    # What it left behind is being put away.
+                    # The records of its sessions are being put away.
                     await asyncio.wait(self._closing_tasks, timeout=self.launch.settings.deadlines.close)
         finally:
             tasks = [task for task in self._tasks if task is not asyncio.current_task()]
@@ -238,10 +245,10 @@ class Transport:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    # What the connection delivers.
+    # The connection calls these.
 
     def notified(self, method: str, params: JsonObject) -> None:
-        """The hot path: one event to one session."""
+        """Deliver one event to one session. The hot path."""
         told = self.codec.session_update(method, params)
         if told is None:
             if self.codec.carries(method):
@@ -254,7 +261,7 @@ class Transport:
             session.receive(told[1])
 
     def requested(self, request_id: RpcId, method: str, params: JsonObject) -> None:
-        """The agent asks something of us."""
+        """Answer a request of the agent, or pass it to its session or tool channel."""
         if self.codec.carries(method):
             self._toolway.request(request_id, method, params)
             return
@@ -272,7 +279,7 @@ class Transport:
             self.connection.refuse(request_id, wanted.fault)
 
     def message_dropped(self, head: bytes, why: str) -> None:
-        """A message was over a limit. Told to the turn that it names, else to the only one that runs."""
+        """Report a message over a size limit to the turn that it names, otherwise to the only one that runs."""
         level = logging.DEBUG if self._told_of_drop else logging.WARNING
         self._told_of_drop = True
         log.log(level, "%s: pid %d: %s", self.key, self.pid, why)
@@ -285,10 +292,10 @@ class Transport:
             session.receive(MessageDropped(why))
 
     def died(self, exit_code: int | None, stderr: tuple[str, ...]) -> None:
-        """The process is gone; everybody learns it, sessions first."""
+        """Record the death; fail the sessions first, then call the listeners of `on_lost`."""
         lost = self._lost = self.connection.lost(Phase.IDLE)
         log.log(
-            # A start that fails is told by its error.
+            # The caller of a failed start gets an error; the log need not warn as well.
             logging.DEBUG if self._closing or not self._ready else logging.WARNING,
             "%s: pid %d is gone, exit code %s, %d sessions on it, stderr: %s",
             *(self.key, self.pid, exit_code, len(self._sessions), " | ".join(stderr)),
@@ -303,51 +310,51 @@ class Transport:
         for listener in listeners:
             listener(lost)
 
-    # What sessions need.
+    # Sessions and openings call these.
 
     def wall(self) -> float:
-        """Wall-clock seconds."""
+        """The injected wall clock, in seconds."""
         return self._wall()
 
     def hold(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        """Own a task until it is done; a failure that nobody awaits is logged."""
+        """Own a task until it is done; log a failure that its awaiter does not see."""
         task = asyncio.get_running_loop().create_task(work, context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._drop)
         return task
 
     def run_closing_task(self, goodbye: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        """Own the end of a session. It is waited for when the process is ended, not cut like what `hold` owns."""
+        """Own a task that ends a session. `close` waits for it, but cancels the tasks of `hold`."""
         task = asyncio.get_running_loop().create_task(goodbye, context=Context())
         self._closing_tasks.add(task)
         task.add_done_callback(self._closing_tasks.discard)
         return task
 
     def enter(self, session: AgentSession) -> None:
-        """From here on its updates find it."""
+        """Register a session: its updates are delivered to it from now on."""
         self._sessions[session.id] = session
 
     def leave(self, session_id: str) -> None:
-        """Its updates are strays from here on."""
+        """Unregister a session: its updates count as strays from now on."""
         self._sessions.pop(session_id, None)
         self.codec.forget(session_id)
 
     def holds(self, session_id: str) -> bool:
-        """Whether it is open here."""
+        """Whether the session is open on this process."""
         return session_id in self._sessions
 
     def own(self, ticket: ToolTicket) -> None:
-        """Only descendants of this process may use the ticket."""
+        """Allow the ticket's use to descendants of this process only."""
         ticket.owned_by(self.identity)
 
     def equip(self, order: SeatOrder) -> SeatOrder:
-        """The order, with what its tools' channel has to say. Raises `ToolChannelMissing`."""
+        """The order, with the declaration that its tool channel needs. Raises `ToolChannelMissing`."""
         return self._toolway.equip(order, self.info)
 
     async def end_session(self, session: AgentSession) -> bool:
-        """By the strongest verb that the agent really has."""
+        """End a session by the strongest request that this agent has; returns whether the agent ended it."""
         if self._sessions.pop(session.id, None) is None:
-            return True  # it went with its process
+            return True  # it ended with its process
         self.codec.forget(session.id)
         ended = await self._let_go(session)
         if not session.abandoned_mid_turn:
@@ -355,16 +362,16 @@ class Transport:
         return ended
 
     async def put_away(self, session: AgentSession) -> None:
-        """The record of a session that this process will write nothing to any more."""
+        """Archive the record of a session to which this process writes nothing any more."""
         await self._archive.put_away(session, self.launch.settings.deadlines.close)
 
     async def take_back(self, session: AgentSession) -> None:
-        """The record of a session that is to be loaded."""
+        """Bring the record of a session back before it is loaded."""
         await self._archive.take_back(session, self.launch.settings.deadlines.close)
 
     async def _let_go(self, session: AgentSession) -> bool:
         if self.connection.stopping:
-            return True  # it goes with its process
+            return True  # it ends with its process
         ended = False
         try:
             ended = await self._say_goodbye(session.id)
@@ -379,7 +386,7 @@ class Transport:
     async def _say_goodbye(self, session_id: str) -> bool:
         verb = self.provider.close
         if verb is CloseVerb.KILL:
-            # Not `close`: it would cancel the tasks we hold, and an open that fails for want of tools is one of them.
+            # Not `close`: it cancels the tasks of `hold`, and an open that fails for lack of tools is one of them.
             self._closing = True
             await self.connection.process.stop()
             return True
@@ -390,7 +397,7 @@ class Transport:
             await self.connection.ask(call, deadline=self.launch.settings.deadlines.close, phase=Phase.IDLE)
         return bool(calls)
 
-    # Start, open and load.
+    # The start, and the shell around open and load.
 
     async def _shake_hands(self) -> None:
         deadline = self.launch.settings.deadlines.start
@@ -424,7 +431,7 @@ class Transport:
         except asyncio.CancelledError:
             caller = asyncio.current_task()
             if task.cancelled() and caller is not None and not caller.cancelling():
-                # The end of the process cut the open, nobody its caller, who must not be told that he was cancelled.
+                # The process's end cancelled the open. The caller was not cancelled and must not see a CancelledError.
                 raise self.connection.lost(Phase.SESSION_OPEN) from None
             task.add_done_callback(self._end_orphan)
             raise
@@ -433,7 +440,7 @@ class Transport:
         self._opening -= 1
 
     def _end_orphan(self, task: "asyncio.Task[AgentSession]") -> None:
-        """Its caller is gone, so nobody would ever close it."""
+        """Close the session of an open whose caller is gone: no other component knows of it."""
         if not task.cancelled() and task.exception() is None and not self._closing:
             self.hold(task.result().close())
 

@@ -1,14 +1,15 @@
-"""One prompt and everything that comes of it: a bounded stream with exactly one end.
+"""One prompt and all its events: a bounded stream with exactly one end.
 
 Rules:
-- `async for event in turn`: events in order; the last one is `Finished`, exactly once, however the turn ends.
-- A turn is iterated once, by one consumer. Leaving the loop early cancels the turn: at once with `async with turn:`,
-  else when the iterator is dropped.
-- Who need not wait for anything between two events takes them with `hear` instead: no task is woken for each of them,
-  which was a good part of what a piece of text costs. They come from the loop, never out of the reader's own call, so
-  what one consumer does wrong or slowly stays between it and its turn, and what comes together still joins.
-- A slow consumer stops nobody: text piles up in joined pieces, and past the budget the turn is failed and cancelled.
-- However much has piled up, a consumer gets `AT_ONCE` events in one round of the loop, so that others have theirs.
+- `async for event in turn` yields events in order; the last one is `Finished`, exactly once, however the turn ends.
+- A turn is iterated once, by one consumer. Leaving the loop early cancels the turn: immediately with `async with
+  turn:`, otherwise when the iterator is dropped.
+- A consumer that awaits nothing between two events uses `deliver_to` instead: no task is woken for each event, which
+  was a large part of the cost of a piece of text. The callback runs from the event loop, never inside the reader's
+  call, so an error or slowness of one consumer affects only its turn, and texts that arrive together are still joined.
+- A slow consumer stops no other component: text piles up in joined pieces, and past the budget the turn fails and is
+  cancelled.
+- A consumer gets at most `AT_ONCE` events in one iteration of the event loop, so that other tasks run in between.
 """
 
 import asyncio
@@ -36,11 +37,11 @@ BUDGET = 64 * 1024 * 1024
 """Twice the longest line: a single event is never refused for its size."""
 AT_ONCE = 64
 SMALL = 256
-"""What an event without a long text costs."""
+"""The weight of an event without a long text."""
 
 
 class EventCallback:
-    """A consumer that is told of events where it waits for the one that it does not take."""
+    """Delivers events to a callback until it returns False; that event resolves `last`."""
 
     __slots__ = ("_context", "_loop", "called", "last", "take")
 
@@ -50,17 +51,17 @@ class EventCallback:
         self._context = copy_context()
         self.last: asyncio.Future[TurnEvent] = self._loop.create_future()
         self.called = False
-        """Whether it is going to be told."""
+        """Whether a delivery is scheduled already."""
 
     def call(self, tell: Callable[[], None]) -> None:
-        """Soon, and once for all that has come by then; in the context in which it waits."""
+        """Schedule one delivery for all events that arrive until then, in the context of the waiting consumer."""
         if not self.called:
             self.called = True
             self._loop.call_soon(tell, context=self._context)
 
 
 class AgentTurn:
-    """Made by `AgentSession.prompt`. `put` and `end` are its session's side, the rest is the consumer's."""
+    """The event stream of one prompt. `put` and `end` are for its session, all other methods for the consumer."""
 
     __slots__ = ("_backlog", "_cancel", "_ear", "_end", "_iterated", "_left", "_over", "_waiter", "cancelling", "count")
 
@@ -74,9 +75,9 @@ class AgentTurn:
         self._iterated = False
         self._left = False
         self.cancelling = False
-        """The agent was asked to stop, or will be as soon as it can be."""
+        """The agent was told to stop, or will be as soon as it can be."""
         self.count = 0
-        """Events so far; also what tells a silent agent from a working one without reading a clock."""
+        """Events so far; also tells a silent agent from a working one without reading a clock."""
 
     @property
     def finished(self) -> Finished | None:
@@ -102,7 +103,7 @@ class AgentTurn:
         return self._end
 
     def put(self, event: TurnEvent) -> bool:
-        """One more event; False when the consumer is too far behind."""
+        """Add an event; False when the consumer is too far behind."""
         self.count += 1
         if self._left or self._end is not None:
             return True
@@ -112,7 +113,7 @@ class AgentTurn:
         return True
 
     def end(self, finished: Finished) -> None:
-        """The end. Later ones are ignored: the first cause is the cause."""
+        """Set the end. Later calls are ignored: the first cause counts."""
         if self._end is not None:
             return
         self._end = finished
@@ -120,9 +121,9 @@ class AgentTurn:
         self._wake()
 
     async def deliver_to(self, take: Callable[[TurnEvent], bool]) -> TurnEvent:
-        """Give `take` the events as they come, until it answers False to one, or the end has come: that is returned.
+        """Call `take` with each event until it returns False or the turn ends; return that event, or the `Finished`.
 
-        Nothing is lost between two calls. What `take` raises is raised here.
+        No event is lost between two calls. An exception of `take` is raised here.
         """
         if self._iterated or self._ear is not None:
             raise RuntimeError("a turn has one consumer")
@@ -148,14 +149,14 @@ class AgentTurn:
         self.leave()
 
     def _wake(self) -> None:
-        """There is something to be taken."""
+        """Notify the consumer that there is an event to take."""
         if self._ear is not None:
             self._ear.call(self._tell)
         elif self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def _tell(self) -> None:
-        """All that waits, to whoever hears."""
+        """Deliver the waiting events to the callback of `deliver_to`."""
         ear, backlog = self._ear, self._backlog
         if ear is None or ear.last.done():
             return
@@ -195,7 +196,7 @@ class AgentTurn:
             self.leave()
 
     def leave(self) -> None:
-        """The consumer is gone: the turn is cancelled, and what still comes is dropped. Idempotent."""
+        """Note that the consumer is gone: cancel the turn and drop what still arrives. Idempotent."""
         self._left = True
         self._waiter = None
         self._backlog.clear()
@@ -213,7 +214,7 @@ def weigh(event: TurnEvent) -> int:
 
 
 def rare_weight(event: TurnEvent) -> int:
-    """What the kinds hold that come once in a while."""
+    """The weight of events of the less frequent kinds."""
     match event:
         case ToolStarted(title=title, arguments=arguments):
             return len(title) + bulk(arguments)
@@ -228,7 +229,7 @@ def rare_weight(event: TurnEvent) -> int:
 
 
 def bulk(value: Any) -> int:
-    """The size of a JSON value, roughly. Without recursion: the nesting is the agent's choice."""
+    """The rough size of a JSON value. Without recursion: the agent decides how deep it is nested."""
     total, waiting = 0, [value]
     while waiting:
         item = waiting.pop()

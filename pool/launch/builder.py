@@ -1,9 +1,10 @@
-"""The one builder of what is started. The warm path and the claim path both come through here, so they cannot differ.
+"""The only builder of launches. The warm path and the claim path both use it, so they cannot differ.
 
-Every input that shapes a process has a class, and there are only three:
-- in the key: provider, model, cwd. A process starts in its key's directory, as it would if a person typed the command
-  there; a spare, which has no key yet, starts in its HOME, and so does an agent that declares `starts_in_home`.
-- in the fingerprint: everything else that reaches the process, and the model. A changed one is a new generation.
+Every input that shapes a process belongs to one of three classes:
+- in the key: provider, model, cwd. A process starts in its key's directory, as if a user typed the command there. A
+  spare, which has no key yet, starts in its HOME, and so does an agent that declares `starts_in_home`.
+- in the fingerprint: everything else that reaches the process, and the model. A changed fingerprint starts a new
+  generation.
 - per call: deadlines, tools, permission policy, prompt. They never reach the spawn.
 
 Secret values are hashed before they enter the fingerprint, so that it may be logged.
@@ -42,22 +43,22 @@ class Launch:
     fingerprint: str
     home: str
     unkeyed: str = ""
-    """What its agent lacks to log in, as far as its declaration tells; "" for nothing."""
+    """Why the agent cannot log in, as far as its declaration tells; "" if it can."""
 
     @property
     def channel(self) -> ToolChannel:
-        """How tools reach the sessions of this process."""
+        """The channel by which tools reach the sessions of this process."""
         return self.settings.tool_channel or self.provider.tool_channel
 
     @property
     def plain(self) -> PlainText:
-        """How texts are kept from being obeyed as commands of its agent."""
+        """How texts are escaped so that the agent does not obey them as its own commands."""
         return PlainText() if self.settings.commands else PlainText(self.provider.commands, self.provider.mentions)
 
 
 def spare_of(known: Launch) -> Launch:
-    """The same process for any key that may adopt it: nothing is read, and the directory is in no fingerprint."""
-    # Whose directory it will be, nobody knows yet; it must not be told of anybody else's.
+    """The same process for any key that may adopt it. Reads nothing; the directory is in no fingerprint."""
+    # Which key will adopt it is not known yet, and its label must not name another key's directory.
     label = f"{known.key.provider}/{known.key.model}, spare"
     return replace(known, command=replace(known.command, cwd=Path(known.home), label=label, exact_cwd=False))
 
@@ -116,8 +117,10 @@ def fingerprint(
     channel: ToolChannel,
     credentials: Mapping[str, str],
 ) -> str:
-    """A name for everything that shapes a process, but its directory. The model is in the key too, but where it is said
-    with each session nothing else tells a process of one model from that of another, and a spare serves whom it fits.
+    """A digest of everything that shapes a process, except its directory.
+
+    The model is part of the key too. It is included here because an agent may get the model with each session: only the
+    fingerprint then tells processes of different models apart, and a spare may be adopted only by a key of its model.
     """
     document = {
         "model": model,

@@ -1,6 +1,6 @@
-"""What an operator decides about the pool. Values only; the numbers of the decisions are `core.settings.Limits`.
+"""The operator's settings of the pool. Values only; the numbers that decisions use are in `core.settings.Limits`.
 
-Rules: a key to keep warm is named with the tools its seats shall have, because a seat is opened with its tools.
+Rules: a key to keep warm names the tools of its seats, because a seat is opened with its tools.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from ostler.pool.ports import ToolSet
 
 @dataclass(frozen=True, slots=True)
 class WarmKey:
-    """A key whose seats are kept ready from the start on."""
+    """A key whose seats are kept ready from the start of the gateway on."""
 
     key: TransportKey
     tools: ToolSet | None = None
@@ -28,16 +28,18 @@ class WarmKey:
 
 
 class Share(StrEnum):
-    """Whose sessions may be in one process."""
+    """Which sessions may share one process."""
 
     ALL = "all"
     OWNER = "owner"
-    """Those of one owner. What is kept warm for a key is nobody's until an owner takes it, with its process."""
+    """Only sessions of one owner. A warm process of a key has no owner until one of its seats is claimed; then the
+    whole process belongs to that owner.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
-    """The pool as configured. `enabled` False: one process per session, through the same calls."""
+    """The pool as configured. `enabled` False: one process per session, with the same API."""
 
     enabled: bool = True
     limits: Limits = field(default_factory=Limits)
@@ -45,11 +47,12 @@ class PoolSettings:
     warm: tuple[WarmKey, ...] = ()
     roots: tuple[str, ...] = ()
     spares: Mapping[str, int] = field(default_factory=dict)
-    """Provider to the number of started processes that wait for a directory, of each model that is in use; for keys
-    that nobody can foresee."""
+    """Number of spares per provider, for each model in use: started processes that wait for a directory. For keys that
+    cannot be foreseen.
+    """
     claim_deadline: float = 120.0
     watch_every: float = 10.0
-    """Seconds between looks at the memory of the processes and at the files that shape them."""
+    """Seconds between checks of the processes' memory and of the files that shape them."""
     share: Share = Share.ALL
     fallback: bool = True
     """After a failed start, try once more with a process of the session's own."""

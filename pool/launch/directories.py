@@ -1,10 +1,10 @@
-"""Which directory a path really is, asked of the disk without making the loop wait for the disk.
+"""The canonical directory of a path, looked up on the disk without blocking the event loop.
 
 Rules:
-- Each look is made as `looks` says: on a thread, one per path at a time, waited for with `PATIENCE` at most.
-- What was found is believed at once, so a claim costs no hop to a thread; when it is older than `FRESH` seconds it is
-  asked for anew, beside the claim. Of a directory that has gone, one claim too many hears the old name: it meets the
-  agent's own error, as it would had the directory gone a moment later. `check` does not believe an old answer.
+- Each lookup is a `BlockingProbe`: on a thread, one per path at a time, awaited for at most `PATIENCE`.
+- A known answer is used immediately, so a claim needs no thread; if it is older than `FRESH` seconds, it is looked up
+  again in parallel with the claim. For a directory that was removed, one claim too many gets the old name: it meets the
+  agent's own error, as if the directory had been removed a moment later. `check` does not use an old answer.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ Look = Callable[[str], str]
 
 
 class Directories:
-    """On one loop. `look` resolves and judges a path, on any thread; it raises `BadDirectory`."""
+    """Looks up directories for one event loop. `look` resolves a path on a thread, or raises `BadDirectory`."""
 
     def __init__(self, look: Look, clock: Callable[[], float]) -> None:
         self._look = look
@@ -39,27 +39,27 @@ class Directories:
 
     @property
     def idle(self) -> bool:
-        """Whether no look is under way."""
+        """Whether no lookup is running."""
         return self._looks.idle
 
     def recall(self, path: str) -> str | None:
-        """What is known already, at once."""
+        """The known answer, or None; starts a lookup in the background when the answer is old."""
         known = self._known.get(path)
         if known is None:
             return None
         found, since = known
         if self._clock() - since >= FRESH and not self._looks.looking(path):
-            with suppress(ProbeFailed):  # no thread to be had: the old answer stands, and the next claim tries again
+            with suppress(ProbeFailed):  # no thread is free: the old answer stands, and the next claim tries again
                 self._looks.begin(path, partial(self._look, path), partial(self._learn, path))
         return found
 
     async def find(self, path: str, patience: float = PATIENCE) -> str:
-        """The directory's one name. Raises `BadDirectory`."""
+        """The directory's canonical name, from memory if known. Raises `BadDirectory`."""
         known = self.recall(path)
         return await self._ask(path, patience) if known is None else known
 
     async def check(self, path: str) -> str:
-        """As `find`, but an answer older than `FRESH` is not believed: a link may have been put there since."""
+        """As `find`, but an answer older than `FRESH` is looked up again: the path may have become a link since."""
         known = self._known.get(path)
         if known is not None and self._clock() - known[1] < FRESH:
             return known[0]
@@ -71,7 +71,8 @@ class Directories:
         except ProbeFailed as error:
             raise BadDirectory(path, error.why) from error
         except BadDirectory as error:
-            raise error.again() from error  # one of each waiter's own
+            # several callers may await this lookup: each raises an error object of its own
+            raise error.again() from error
 
     def _learn(self, path: str, look: asyncio.Future[str]) -> None:
         self._known.pop(path, None)

@@ -1,9 +1,9 @@
-"""Finds an agent's program on the PATH of the child, and goes past launchers where it can.
+"""Finds an agent's program on the PATH of the child, and bypasses launchers where it can.
 
 Rules:
-- A Node launcher costs a process, seconds of start, and swallows signals: the script or the native binary behind it is
-  started directly whenever it can be recognised. What is not recognised is started as it is found.
-- Nothing is run to find out: only the PATH, symlinks and files beside the package are looked at.
+- A Node launcher costs a process and seconds of start, and swallows signals: the script or the native binary behind it
+  is started directly if it is recognised. An unrecognised command is started as found.
+- No program is run to find out: only the PATH, symlinks and files next to the package are read.
 """
 
 import os
@@ -18,7 +18,7 @@ UP = 8
 
 
 class PathFinder:
-    """Looks along one PATH."""
+    """Searches one PATH. Every method raises `AgentMissing`."""
 
     def __init__(self, path: str) -> None:
         self._path = path

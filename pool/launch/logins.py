@@ -1,5 +1,6 @@
-"""Whether an agent has anything to log in with, said before it is asked: many answer the handshake without a key and
-then say nothing at all, or nothing for a minute."""
+"""Finds out before a start whether an agent can log in: without a key, many agents answer the handshake and then stay
+silent, or are silent for a minute.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,19 +14,19 @@ class Login:
     """A file that an agent may keep a login in."""
 
     folder: str
-    """The variable that says where it is: HOME, or one of the agent's own."""
+    """The environment variable of the folder: HOME, or one of the agent's own."""
     name: str
-    """Below that."""
+    """The path of the file below that folder."""
     path: Path
 
 
 def logins(provider: Provider, env: Mapping[str, str], home: str) -> list[Login]:
-    """Where the agent looks, with this environment."""
+    """The files where the agent looks for a login, with this environment."""
     return [login_at(name, provider, env, home) for name in provider.credential_files]
 
 
 def login_at(name: str, provider: Provider, env: Mapping[str, str], home: str) -> Login:
-    """One of them, by its name below HOME."""
+    """The login file of this name below HOME, or where the agent's own variable moves it."""
     for variable, folder in provider.moved_by.items():
         if env.get(variable) and name.startswith(f"{folder}/"):
             inner = name.removeprefix(f"{folder}/")
@@ -34,7 +35,7 @@ def login_at(name: str, provider: Provider, env: Mapping[str, str], home: str) -
 
 
 def missing_login(provider: Provider, env: Mapping[str, str], home: str) -> str:
-    """What is missing where neither a key nor a login is there; "" where one is, or where none is needed."""
+    """A sentence that names the missing keys and files; "" if a key or login exists, or if none is needed."""
     places = logins(provider, env, home)
     if not (provider.credentials or places):
         return ""
@@ -49,5 +50,5 @@ def missing_login(provider: Provider, env: Mapping[str, str], home: str) -> str:
 def _is_there(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # in somebody else's folder, for instance: it is no login for the agent either
+    except OSError:  # e.g. a folder of another user: the agent cannot read it either
         return False

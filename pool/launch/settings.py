@@ -1,8 +1,8 @@
-"""What an operator may say about a provider. Validated where it is made, so that no start fails for a typo.
+"""The operator's settings of one provider. Validated at creation, so that no start fails because of a typo.
 
 Rules:
-- A deadline is above zero and below a day; there is no "no deadline", because a malformed request is simply never
-  answered by five of seven agents.
+- A deadline is above zero and at most a day. "No deadline" cannot be set, because five of seven agents never answer a
+  malformed request.
 - Values are frozen; a changed setting is a new value and, where it shapes the process, a new fingerprint.
 """
 
@@ -17,7 +17,7 @@ DAY = 86_400.0
 
 
 class BadSetting(PoolError, ValueError):
-    """A provider's settings contradict themselves or the world. `field` names the culprit."""
+    """A provider's settings contradict each other, the provider or the system. `field` names the setting."""
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"{field}: {why}")
@@ -25,33 +25,33 @@ class BadSetting(PoolError, ValueError):
 
 
 REPLAY_AT_MOST = 10.0
-"""Seconds for what a loaded session's agent repeats after it has answered."""
+"""Seconds within which the agent of a loaded session must have repeated the conversation after its answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """Seconds. How long each thing may take before it is called failed."""
+    """How long each operation may take before it fails. All values in seconds."""
 
     start: float = 60.0
     """From spawn to the answered handshake."""
     session_open: float = 60.0
     session_load: float = 60.0
     tools: float = 30.0
-    """From an opened session to its agent having come for the tools."""
+    """From an opened session until its agent has connected to the tools."""
     prompt_inactivity: float = 900.0
     """Without any sign from the agent during a turn."""
     cancel_grace: float = 10.0
     """From a cancel to the end of the turn; then the session is sealed."""
     close: float = 5.0
     write: float = 60.0
-    """For a prompt to leave our hands."""
+    """Until the agent's pipe takes bytes again, before a prompt or an open is sent."""
     probe: float = 10.0
 
     @property
     def seat(self) -> float:
-        """The longest way to a seat of which these are the limits: the end of the session elsewhere, its record taken
-        back in two, a load in three steps and what it repeats, its end in two because it is not believed, its record
-        put away in two, an open with a mode, its tools.
+        """The longest time that a seat can take: the end of the session elsewhere, its record taken back in two steps,
+        a load in three and its replay, its end in two because the replay is not believed, its record put away in two,
+        an open with a mode, its tools.
         """
         return 3 * self.session_load + REPLAY_AT_MOST + 7 * self.close + 2 * self.session_open + self.tools
 
@@ -67,26 +67,26 @@ class ProviderSettings:
     """One provider as this gateway uses it."""
 
     command: tuple[str, ...] | None = None
-    """Instead of the provider's own way to find its agent."""
+    """The command that starts the agent, instead of the provider's own search."""
     args: tuple[str, ...] = ()
-    """Behind the provider's own arguments."""
+    """Arguments appended to the provider's own."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """On top of the provider's own; wins."""
+    """Environment variables on top of the provider's own; these win."""
     pass_env: tuple[str, ...] = ()
-    """More names let through from the gateway's environment."""
+    """More variables to pass on from the gateway's environment."""
     prefix: tuple[str, ...] = ()
     rlimits: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     open_requests: int = 64
-    """Questions and tool calls of one session that may wait for their answers; one more is refused."""
+    """Permission requests and tool calls of one session that may wait for answers; one more is refused."""
     home: str | None = None
     """HOME of the process; None: the gateway's own."""
     approval: Approval = Approval.AUTO
     commands: bool = False
-    """Whether a text that begins like a command of the agent is one. False: it is sent as plain text."""
+    """Whether a text that begins like a command of the agent is obeyed as one. False: it is sent as plain text."""
     tool_channel: ToolChannel | None = None
-    """One of the provider's `tool_channels`; None: its own."""
+    """One of the provider's `tool_channels`; None: its default."""
     cache: str | None = None
-    """A private directory where agents may keep compiled code; None: no such cache."""
+    """A private directory where agents may cache compiled code; None: no such cache."""
     deadlines: Deadlines = field(default_factory=Deadlines)
 
     def __post_init__(self) -> None:

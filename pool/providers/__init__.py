@@ -1,10 +1,12 @@
-"""One file for each kind of agent, each with a `PROVIDER`. Adding one is adding a file here, or an entry point outside.
+"""Providers: one file per kind of agent, each with a `PROVIDER`. To add one, add a file here or an entry point outside.
 
 Rules:
-- `load()` is for whoever composes a gateway. Nothing is registered by importing. It looks once in a process: the files
-  of every installed package are read for it, and what is installed does not change under a running program.
+- May import the modules at the top of `pool` and `ostler.demo`; never `pool.agent`, `pool.launch` or `pool.runner`
+  (import-linter).
+- The composition root calls `load()`. Importing registers nothing. `load` searches once per process: it reads the
+  metadata of every installed package, and installed packages do not change under a running program.
 - A package from outside offers providers through the entry point group `ostler.providers`; the object it names is a
-  `Provider`. One that does not load is an error with its name in it, not a provider less.
+  `Provider`. One that fails to load raises; it is not silently left out.
 """
 
 import importlib
@@ -19,12 +21,12 @@ GROUP = "ostler.providers"
 
 
 class BadProvider(TypeError):
-    """A module or an entry point that should name a provider and does not."""
+    """A module or an entry point that should define a provider does not."""
 
 
 @cache
 def load() -> Mapping[str, Provider]:
-    """Every provider there is, by name."""
+    """All providers by name, built-in and installed. Raises `BadProvider`."""
     modules = [importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
     ours = [_checked(module.__name__, module.PROVIDER) for module in modules]
     theirs = [_checked(point.value, point.load()) for point in entry_points(group=GROUP)]

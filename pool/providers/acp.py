@@ -1,7 +1,7 @@
-"""Any agent that speaks ACP over stdio: needs a command and nothing else.
+"""Any agent that speaks ACP over stdio: needs only a command.
 
-Nothing was measured, so nothing is trusted: one session for each process, no load, one open at a time. Tools may be
-given by any channel that the agent says it offers: what it says is checked when a seat opens.
+This agent was not measured, so it is not trusted: one session per process, no load, one open at a time. Tools may use
+any channel that the agent offers: its handshake is checked when a seat opens.
 """
 
 from ostler.pool.provider import Approval, CloseVerb, CodecName, Provider, Sharing, ToolChannel

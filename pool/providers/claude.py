@@ -2,13 +2,13 @@
 
 - Each session is a child process of ~110 MB and costs 273 ms of CPU to open: budgeted like a process, opened two at a
   time.
-- It hands its whole environment, key included, to its tool servers: only our relay is trusted.
-- Tools over HTTP work and stay apart, but it puts the header with the token into the arguments of a child, for every
-  user of the machine to read, and HTTP has no peer to check: by relay only.
-- A session needs two seconds of calm before its file is whole.
-- A word that begins with @ is the name of a file or of one of its agents: it puts the file into the prompt unasked,
-  from anywhere on the disk. Texts say such words with a character in front that has no width.
-- A SIGKILL of the parent leaves children behind: ended by group.
+- It passes its whole environment, key included, to its tool servers: only the relay of ostler is trusted.
+- Tools over HTTP work and stay separate, but the agent puts the header with the token into the arguments of a child,
+  where every user of the machine can read it, and HTTP has no peer to check: by relay only.
+- A session's file is complete only after two quiet seconds.
+- A word that begins with @ names a file or one of its agents: it puts the file into the prompt unasked, from anywhere
+  on the disk. Texts are sent with a zero-width character in front of such words.
+- A SIGKILL of the parent leaves children behind: ended by process group.
 """
 
 import re
@@ -32,12 +32,12 @@ INSTALL = "npm install -g @agentclientprotocol/claude-agent-acp"
 
 
 def find(finder: CommandFinder) -> tuple[str, ...]:
-    """The script itself."""
+    """Start the script without the npm launcher."""
     return finder.node_script("claude-agent-acp", install=INSTALL)
 
 
 def arguments(wanted: ProviderNeeds) -> Recipe:
-    """The model goes by environment."""
+    """The model is set by an environment variable."""
     return Recipe(env={} if wanted.model is None else {"ANTHROPIC_MODEL": wanted.model})
 
 

@@ -1,10 +1,10 @@
 """codex-acp, measured at 0.16.0.
 
 - The npm command is a Node wrapper that orphans the real process on any signal: the native binary is started.
-- It repeats a warning about a model name it does not know in the text of every answer: stripped.
-- A second prompt on a busy session is never answered; one bad UTF-8 byte ends it.
-- Tools over HTTP stay apart like those by relay. It states `mcpCapabilities.acp`: false.
-- It takes a missing or relative cwd without a word: cwd is checked before it is asked.
+- It repeats a warning about an unknown model name in the text of every answer: stripped.
+- A second prompt on a busy session is never answered; one bad UTF-8 byte ends the process.
+- Tools over HTTP stay separate like those by relay. It states `mcpCapabilities.acp`: false.
+- It accepts a missing or relative cwd without an error: cwd is checked before the request.
 """
 
 import json
@@ -36,12 +36,12 @@ BINARY = "@zed-industries/codex-acp-*/bin/codex-acp"
 
 
 def find(finder: CommandFinder) -> tuple[str, ...]:
-    """The binary itself."""
+    """Start the native binary without the Node wrapper."""
     return (finder.native("codex-acp", pattern=BINARY, install=INSTALL),)
 
 
 def arguments(wanted: ProviderNeeds) -> Recipe:
-    """Configuration overrides, as codex itself takes them."""
+    """Model and approval as codex's own configuration overrides."""
     model = () if wanted.model is None else ("-c", f"model={json.dumps(wanted.model, ensure_ascii=False)}")
     return Recipe((*model, *MODES[wanted.approval]))
 

@@ -1,13 +1,13 @@
 """codex app-server, measured at 0.169.0.
 
-- The native binary behind the Node launcher: one process less, and signals reach it.
+- The native binary behind the Node launcher is started: one process less, and signals reach it.
 - One bad UTF-8 byte ends it with exit code 0: code 0 is no clean end.
 - Tools are native (`dynamicTools`): no relay process, no token.
-- unsubscribe + archive keeps it flat for hundreds of threads; either alone does not.
+- unsubscribe + archive keeps its memory flat for hundreds of threads; either alone does not.
 - 1,048,576 characters is its limit for a prompt.
-- With shell snapshots on, each thread that is started or resumed runs a login shell and then looks for the record of
-  every snapshot that is left there, through the whole tree of sessions. Twenty sessions that moved at once waited three
-  to six seconds for that. Without them a command gets its login shell when it runs.
+- With shell snapshots on, each thread that is started or resumed runs a login shell and then searches the whole tree of
+  sessions for the record of every snapshot that is left there. Twenty sessions that moved at once waited three to six
+  seconds for that. Without snapshots a command gets its login shell when it runs.
 """
 
 from ostler.pool.provider import (
@@ -32,11 +32,11 @@ from ostler.pool.provider import (
 INSTALL = "npm install -g @openai/codex"
 BINARY = "@openai/codex-*/vendor/*/bin/codex"
 CONFIGURED = ("check_for_update_on_startup=false", "features.shell_snapshot=false")
-"""Said on its command line; `args` of the configuration come behind it, and the last word counts."""
+"""Overrides on its command line; the configured `args` follow them, and the last value counts."""
 
 
 def find(finder: CommandFinder) -> tuple[str, ...]:
-    """The binary itself."""
+    """Start the native binary without the Node launcher."""
     return (finder.native("codex", pattern=BINARY, install=INSTALL),)
 
 

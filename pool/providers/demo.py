@@ -1,4 +1,4 @@
-"""Our own demo agent: a real ACP process without a model, shipped with the package."""
+"""The demo agent: a real ACP process without a model, shipped with the package."""
 
 from ostler.demo.launch import command_line
 from ostler.pool.provider import (
@@ -16,7 +16,7 @@ from ostler.pool.provider import (
 
 
 def find(_finder: CommandFinder) -> tuple[str, ...]:
-    """The agent of this very installation, in a bare interpreter."""
+    """The agent of this installation, in a bare interpreter."""
     return tuple(command_line([]))
 
 

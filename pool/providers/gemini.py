@@ -1,19 +1,20 @@
 """gemini-cli, measured at 0.61.0.
 
-- Without NO_RELAUNCH it is two processes, the first of which ignores signals. Without TRUST_WORKSPACE it drops tool
-  servers without a word.
-- Parallel opens on one HOME fight for a file lock with exponential retries: 8 took 12.8 s, one after another 23 ms
+- Without NO_RELAUNCH it is two processes, the first of which ignores signals. Without TRUST_WORKSPACE it silently drops
+  tool servers.
+- Parallel opens on one HOME compete for a file lock with exponential retries: 8 took 12.8 s, one after another 23 ms
   each.
-- No verb ends a session; each one left behind makes the next slower and the process bigger: see the numbers below.
-- A load within the minute of the open wipes the saved turns: the record's file name holds the minute.
+- No request ends a session; each one left behind makes the next slower and the process bigger: see the numbers below.
+- A load within the minute of the open wipes the saved turns: the record's file name contains the minute.
 - A load reads all records of the directory: 0.03 s with one, 0.3 s with six hundred of 7 KB, and it leaves one more.
-- It answers a load before it has told the conversation: what comes then would be the first piece of the next answer.
+- It answers a load before it has repeated the conversation: later pieces would be taken for the start of the next
+  answer.
 - About 4.2 million characters (a million tokens at four ASCII characters each) end a turn as "max_tokens" before the
   model is called: refused before sending. Text of other alphabets reaches that cap earlier, and ends as a limit.
-- Tools over HTTP stay apart like those by relay, and save the relay process of each session.
+- Tools over HTTP stay separate like those by relay, and save the relay process of each session.
 - Started in a session's directory it keeps a record of itself there, and a load finds "no previous sessions": it starts
-  in HOME, sessions name their directories themselves.
-- `--model` always: its automatic choice costs a call to a second model before each turn.
+  in HOME, and sessions name their directories themselves.
+- `--model` is always given: its automatic choice costs a call to a second model before each turn.
 """
 
 import re
@@ -42,25 +43,29 @@ from ostler.pool.provider import (
 INSTALL = "npm install -g @google/gemini-cli"
 DEFAULT_MODEL = "gemini-2.5-flash"
 
-# The numbers of a process without an end of sessions. A fresh one is 200 MB; a session adds 2 to 3.5 MB to it and 3 MB
-# of relay, the relay until the session is released, the rest for ever; `session/new` grows from 23 ms by about 1 ms per
-# session that was ever opened. `bench/pool` measures what they lead to.
+# The numbers of a process whose sessions cannot be ended. A fresh one is 200 MB; a session adds 2 to 3.5 MB to it and 3
+# MB of relay, the relay until the session is released, the rest until the process ends; `session/new` grows from 23 ms
+# by about 1 ms per session ever opened. `bench/pool` measures the effects.
 
 SEATS = 40
-"""Alive at once, parked ones included: twenty sessions and a full reserve of sixteen fit into one process at about
-twice its fresh size. More would save little (a second process costs as much as 35 seats), make every open slower, and
-leave one thread to too many turns; a crowd of fifty and its reserve still need two processes only."""
+"""Live sessions at once, parked ones included: twenty sessions and a full reserve of sixteen fit into one process at
+about twice its fresh size. More would save little (a second process costs as much as 35 seats), make every open slower,
+and leave one thread to too many turns; fifty sessions and their reserve still need only two processes.
+"""
 LEAKS = 20
-"""Dead ones. Recycling brings the successor up first, so for a moment there are two: a fresh process, and one that has
-grown by 20 dead sessions and the 15 that came while the successor started, together 2.1 times a fresh one (10: 2.0, 40:
-2.4). Ten would start a process (0.65 s of CPU) for every twenty-five sessions, forty would make opens half as slow
-again. Live sessions do not count: forty of them are no reason to move forty conversations. The relays of dead sessions
-are sent home at once: a second later (the bridge's own patience) there were twenty of them, 0.3 times a fresh process,
-and the old one took a third of a second to leave with them beside its successor."""
+"""Dead sessions until the process is recycled. Recycling starts the successor first, so for a moment there are two
+processes: a fresh one, and one that has grown by 20 dead sessions and the 15 that came while the successor started,
+together 2.1 times a fresh one (limit 10: 2.0, limit 40: 2.4). A limit of ten would start a process (0.65 s of CPU) for
+every twenty-five sessions, forty would make opens half as slow again. Live sessions do not count: forty of them are no
+reason to move forty conversations. The relays of dead sessions are dismissed immediately: after a delay of one second
+(the bridge's own default) there were twenty of them, 0.3 times a fresh process, and the old process took a third of a
+second to exit with them beside its successor.
+"""
 REFILL_PAUSE = 0.25
-"""The claimer's first words take 20 to 40 ms of the only thread; opening the next seat at once takes 40 ms out of that
+"""The claimer's first output takes 20 to 40 ms of the only thread; opening the next seat immediately takes 40 ms of the
 same thread and made the first text of a parked seat 2.3 times that of the bare agent. A real model thinks for longer
-than this pause, so the refill falls into time that nobody feels."""
+than this pause, so the refill happens while the user waits for the model anyway.
+"""
 
 
 KEEPS_INSIDE = {
@@ -68,11 +73,11 @@ KEEPS_INSIDE = {
     Level.WORKSPACE: Deeds(Deed.DONE, Deed.REFUSED, Deed.ASKED, Deed.ASKED),
     Level.ASK: Deeds(Deed.ASKED, Deed.REFUSED, Deed.ASKED, Deed.ASKED),
 }
-"""Its tool for edits refuses a file outside the session's directory by itself, whatever it is allowed."""
+"""Its edit tool always refuses a file outside the session's directory, at every level."""
 
 
 def find(finder: CommandFinder) -> tuple[str, ...]:
-    """The bundled script, without the launcher."""
+    """Start the bundled script without the launcher."""
     return finder.node_script("gemini", install=INSTALL)
 
 

@@ -2,9 +2,9 @@
 
 - One tool server per name for the whole process: the first session's token answers for all. Never shared.
 - Its `session/close` replies {} and the session goes on answering: only the end of the process ends a session.
-- It asks before a command that it thinks dangerous, and before no tool of a server: it cannot be made to ask.
-- A prompt cancelled before it reached the model is answered with error -32603, and the turn
-  goes on: the next prompt would be queued behind it.
+- It asks before a command that it considers dangerous, and before no tool of a server: it has no ask mode.
+- A prompt cancelled before it reached the model is answered with error -32603, and the turn goes on: the next prompt
+  would be queued behind it.
 - A second prompt is queued behind a chatty answer; cancel takes 200 ms.
 """
 
@@ -25,12 +25,12 @@ INSTALL = "pip install 'hermes-agent[acp,mcp]'"
 
 
 def find(finder: CommandFinder) -> tuple[str, ...]:
-    """The command."""
+    """The `hermes` command, started as it is found."""
     return (finder.program("hermes", install=INSTALL),)
 
 
 def arguments(_wanted: ProviderNeeds) -> Recipe:
-    """Its model is in its own configuration."""
+    """The model is in the agent's own configuration."""
     return Recipe(("acp",))
 
 

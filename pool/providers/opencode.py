@@ -2,9 +2,10 @@
 
 - Tool servers belong to (cwd, name): two sessions in one cwd see each other's tools, and the first one's calls arrive
   with the second one's token. Only a cwd of its own isolates a session, also over HTTP.
-- `session/close` ends the session, not its tool server, and gives no memory back: replaced by memory, not by count.
+- `session/close` ends the session, not its tool server, and frees no memory: the process is recycled by memory, not by
+  count.
 - The heaviest of all: 340 MB empty.
-- Its first start on a HOME makes a database. Of two at once, one may end with "database is locked".
+- Its first start on a HOME creates a database. Of two concurrent first starts, one may end with "database is locked".
 """
 
 import json
@@ -28,38 +29,38 @@ from ostler.pool.provider import (
 
 INSTALL = "npm install -g opencode-ai"
 READS = dict.fromkeys(("read", "glob", "grep", "list", "todowrite", "todoread"), "allow")
-"""What only looks is not asked for, as at every other agent."""
+"""Tools that only read need no permission, as at every other agent."""
 BINARY = "opencode-*/bin/opencode"
 
 
 def find(finder: CommandFinder) -> tuple[str, ...]:
-    """The binary itself."""
+    """Start the native binary without the launcher."""
     return (finder.native("opencode", pattern=BINARY, install=INSTALL),)
 
 
 def arguments(wanted: ProviderNeeds) -> Recipe:
-    """The model goes by configuration text in the environment, laid over the files.
+    """The model is set by configuration text in the environment, which overrides the files.
 
-    opencode replaces `{env:NAME}` and `{file:PATH}` in that text before it reads it as JSON, and the model is what a
-    client says: its braces are written as JSON escapes, which are no braces yet at that moment.
+    opencode replaces `{env:NAME}` and `{file:PATH}` in that text before it parses it as JSON, and a client chooses the
+    model name: its braces are written as JSON escapes, which are not yet braces at that moment.
     """
     overlay: dict[str, object] = {}
     if wanted.model is not None:
         overlay["model"] = wanted.model
     if wanted.approval is not Approval.AGENT:
-        # By itself it asks for nothing, tools of servers included.
+        # By default it asks for nothing, not even for tools of servers.
         overlay["permission"] = {"*": "allow"} if wanted.approval is Approval.AUTO else {"*": "ask", **READS}
     return Recipe(("acp",), {"OPENCODE_CONFIG_CONTENT": as_text(overlay)} if overlay else {})
 
 
 def as_text(overlay: Mapping[str, object]) -> str:
-    """JSON in which braces stand for objects only."""
+    """JSON in which braces occur only as object delimiters."""
     members = (f"{json.dumps(name)}: {escaped(value)}" for name, value in overlay.items())
     return f"{{{', '.join(members)}}}"
 
 
 def escaped(value: object) -> str:
-    """A value of the overlay; of a text every brace is escaped."""
+    """A value of the overlay as JSON; in a text every brace is escaped."""
     text = json.dumps(value)
     return text.replace("{", "\\u007b").replace("}", "\\u007d") if isinstance(value, str) else text
 

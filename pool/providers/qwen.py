@@ -1,11 +1,11 @@
 """qwen-code, measured at 0.15.10.
 
 - Without NO_RELAUNCH it is two processes, and the first orphans the second.
-- Tools of servers are hidden behind a search tool unless that is excluded.
+- Tools of servers are hidden behind a search tool unless that tool is excluded.
 - A cancelled prompt is answered with error -32603 instead of a stop reason.
-- A load of an id that it does not know is answered with a fresh, empty session.
-- Tools over HTTP stay apart like those by relay; there is then no process that is handed the keys of its environment.
-- No verb ends a session; `resume` is advertised and does not exist. A SIGKILL right after a turn loses it.
+- A load of an unknown id is answered with a fresh, empty session.
+- Tools over HTTP stay separate like those by relay; then no tool process inherits the keys of its environment.
+- No request ends a session; `resume` is advertised and does not exist. A SIGKILL right after a turn loses it.
 """
 
 from ostler.pool.provider import (
@@ -27,7 +27,7 @@ INSTALL = "npm install -g @qwen-code/qwen-code"
 
 
 def find(finder: CommandFinder) -> tuple[str, ...]:
-    """The script itself."""
+    """Start the script without the npm launcher."""
     return finder.node_script("qwen", install=INSTALL)
 
 

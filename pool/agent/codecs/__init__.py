@@ -1,5 +1,4 @@
-"""Agent dialects and the pool's vocabulary, two-way. Sans-io; `codec_for` is the one place that knows which codec is
-which."""
+"""Codecs: agent dialects to and from the pool's vocabulary. Sans-io; only `codec_for` knows which codec is which."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -21,6 +20,6 @@ CODECS: Mapping[CodecName, Make] = MappingProxyType({CodecName.ACP: _acp, CodecN
 
 
 def codec_for(launch: Launch) -> Codec:
-    """A fresh codec for one process."""
+    """Return a new codec for one process."""
     settings, provider = launch.settings, launch.provider
     return CODECS[provider.codec](model_of(launch.key), settings.approval, launch.channel)

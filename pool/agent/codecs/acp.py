@@ -1,11 +1,12 @@
 """The Agent Client Protocol, version 1.
 
 Rules:
-- We offer no file system and no terminal: an agent that asks for one all the same gets "method not found".
-- `mcpServers` is always present; leaving it out is an error at three agents. Its one entry says by which channel the
-  session's tools are reached; a token stands in an environment or a header there, nowhere else.
-- One update, one event. Text is the hot path: one dictionary lookup by kind, no chain of comparisons.
-- A tool call that is born finished is a `ToolStarted` that says so; a consumer reads the status there too.
+- The client offers no file system and no terminal: an agent that requests one gets "method not found".
+- `mcpServers` is always present; three agents answer with an error when it is missing. Its one entry names the channel
+  of the session's tools; the token is in an environment variable or a header of that entry, nowhere else.
+- One update gives one event. Text is the hot path: one dictionary lookup by kind, no chain of comparisons.
+- A tool call that has already finished when it is announced is a `ToolStarted` with that status; consumers read it
+  there.
 """
 
 import itertools
@@ -79,7 +80,7 @@ ENDED = (ToolStatus.COMPLETED, ToolStatus.FAILED)
 
 
 class AcpCodec:
-    """One connection's translator."""
+    """`Codec` for ACP. It keeps no state about sessions."""
 
     versioned = True
     stale = 0
@@ -158,7 +159,7 @@ class AcpCodec:
         return Finished(reason, "", usage)
 
     def failed(self, session_id: str, fault: RpcFault) -> None:
-        """Nothing is remembered of a turn."""
+        """Nothing to record: this codec keeps no state about turns."""
 
     def cancel(self, session_id: str) -> AgentCall | AgentNotification | None:
         return AgentNotification("session/cancel", {"sessionId": session_id})
@@ -167,10 +168,10 @@ class AcpCodec:
         return (AgentCall("session/close", {"sessionId": session_id}),) if offered else ()
 
     def forget(self, session_id: str) -> None:
-        """Nothing is remembered of a session."""
+        """Nothing to drop: this codec keeps no state about sessions."""
 
     def probe(self) -> AgentCall:
-        # No agent knows it, every agent answers it, none does any work for it.
+        # Agents do not know this method; all of them answer with an error and do no work for it.
         return AgentCall("_ostler/ping", {})
 
     def session_update(self, method: str, params: JsonObject) -> SessionUpdate | None:
@@ -181,9 +182,9 @@ class AcpCodec:
             return None
         update = params.get("update")
         try:
-            return session_id, READERS[update["sessionUpdate"]](update)  # type: ignore[index,arg-type] # a TypeError tells
+            return session_id, READERS[update["sessionUpdate"]](update)  # type: ignore[index,arg-type] # TypeError is caught
         except (KeyError, TypeError, AttributeError, ValueError):
-            # A kind of tomorrow, or a known one in a shape of tomorrow: the same to us.
+            # A newer protocol version may send an unknown kind, or a known kind in another shape; both become `Other`.
             return session_id, _other(update)
 
     def wanted(self, method: str, params: JsonObject) -> AgentRequest:
@@ -208,7 +209,7 @@ class AcpCodec:
         raise NotImplementedError("this dialect has no tool calls of its own: tools are reached by MCP")
 
     def _placed(self, order: SeatOrder) -> JsonObject:
-        """Where a session lives and what tools it has."""
+        """The directory and the MCP servers of a session."""
         server = None if order.ticket is None else self._server(order, order.ticket)
         placed: JsonObject = {"cwd": order.cwd, "mcpServers": [] if server is None else [server]}
         if order.meta:
@@ -270,7 +271,7 @@ def _text_of(update: JsonObject) -> str | None:
 
 
 def _message(update: JsonObject) -> AgentEvent:
-    # Empty pieces are what some agents send before a tool call: no answer has begun with them.
+    # Some agents send empty chunks before a tool call; these do not begin an answer.
     text = _text_of(update)
     return Text(text) if text else _other(update)
 

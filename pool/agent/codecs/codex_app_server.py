@@ -1,13 +1,15 @@
 """The codex app-server protocol: threads, turns and items.
 
 Rules:
-- A thread is our session. Its turn has an id, so a late event of an earlier turn is told apart from the running one and
-  dropped here (`stale` counts them): no other dialect can do that.
-- Tools go in as `dynamicTools` and come back as `item/tool/call`, named by thread: no process, no token. Without them
-  the relay is configured per thread with `required: true`: otherwise a slow tool server is silently left out.
-- never + read-only would hide every tool from the model without a word, so that pair is never sent.
-- A process that asks is told with each turn what the agent may do in it: its sandbox holds commands in the session's
-  directory at the level `workspace`; below that it asks before every command that is not known to only read.
+- A codex thread is a session here. Each turn has an id, so a late event of an earlier turn is recognised and dropped
+  (`stale` counts them). No other dialect can do that.
+- Tools are declared as `dynamicTools` and called back as `item/tool/call` with the thread's id: no relay process, no
+  token. Without `dynamicTools` the relay is configured per thread with `required: true`; otherwise codex silently
+  leaves out a tool server that starts slowly.
+- `never` with `read-only` hides every tool from the model without a message, so that pair is never sent.
+- A process that was started to ask is told with each turn what the agent may do in it. At the level `workspace` its
+  sandbox confines commands to the session's directory; below that it asks before every command that is not known to
+  only read.
 """
 
 import itertools
@@ -63,7 +65,7 @@ ASK_FIRST: JsonObject = {"approvalPolicy": "untrusted", "sandboxPolicy": {"type"
 TURNS: Mapping[Level, JsonObject] = {
     Level.DENY: ASK_FIRST,
     Level.ASK: ASK_FIRST,
-    # Without the exclusions every session could write the folder for temporary files that all of them share.
+    # Without the exclusions every session could write to the temporary directory that all sessions share.
     Level.WORKSPACE: {
         "approvalPolicy": "on-request",
         "sandboxPolicy": {
@@ -96,7 +98,7 @@ ASKING: Mapping[str, tuple[str, Sequence[PermissionOption]]] = {
 
 
 class CodexCodec:
-    """One connection's translator."""
+    """`Codec` for the codex app-server. Remembers each thread's turn ids and running file changes."""
 
     versioned = False
 
@@ -116,9 +118,9 @@ class CodexCodec:
         agent = result.get("userAgent") if type(result) is dict else None
         if type(agent) is not str:
             raise BadReply("its answer to initialize names no user agent: this is no codex app-server")
-        # Its user agent begins with our own name, so only the version behind it is its own.
+        # The user agent begins with the client's name (`ostler`); only the version after it is codex's own.
         version = agent.partition(" ")[0].partition("/")[2]
-        # Documents go in as text; a sound would need a file.
+        # Documents are sent as text; audio would need a file.
         takes = PromptCapabilities(image=True, embedded=True)
         channels = frozenset({ToolChannel.RELAY, ToolChannel.DYNAMIC_TOOLS})
         return AgentInfo("codex", version, prompt=takes, loads=True, channels=channels, closes=True)
@@ -133,7 +135,7 @@ class CodexCodec:
         return AgentCall("thread/start", params)
 
     def unearth(self, session_id: str) -> Sequence[AgentCall]:
-        # Closing archives a thread, and an archived one cannot be resumed.
+        # Closing a session archives its thread, and an archived thread cannot be resumed.
         return (AgentCall("thread/unarchive", {"threadId": session_id}),)
 
     def load(self, session_id: str, order: SeatOrder) -> AgentCall:
@@ -150,7 +152,7 @@ class CodexCodec:
         return Opened(found, model=model if type(model) is str else None)
 
     def recent_turns(self, session_id: str, turns: int) -> Sequence[AgentCall]:
-        # The last ones only: a resume that brings turns brings all of them.
+        # Only the last turns: a resume that includes turns includes all of them.
         newest = {"limit": turns, "sortDirection": "desc", "itemsView": "full"}
         return (AgentCall("thread/turns/list", {"threadId": session_id, **newest}),)
 
@@ -191,7 +193,7 @@ class CodexCodec:
         return AgentCall("turn/interrupt", {"threadId": session_id, "turnId": thread.turn})
 
     def close(self, session_id: str, *, offered: bool) -> Sequence[AgentCall]:  # noqa: ARG002 (every version has them)
-        # Unsubscribing alone keeps tool servers for a minute; archiving alone keeps the thread loaded.
+        # Unsubscribing alone keeps the tool servers for a minute; archiving alone keeps the thread loaded.
         return (
             AgentCall("thread/unsubscribe", {"threadId": session_id}),
             AgentCall("thread/archive", {"threadId": session_id}),
@@ -279,7 +281,7 @@ def _tool_wanted(thread_id: str, params: JsonObject) -> AgentRequest:
 
 
 def _title(params: JsonObject, changes: Sequence[JsonObject]) -> str:
-    # The command before the reason that the model gives for it: what is decided is the deed.
+    # The command comes before the model's reason for it: the decision is about what runs.
     for name in ("command", "message", "reason"):
         said = params.get(name)
         if type(said) is str and said:
@@ -289,7 +291,7 @@ def _title(params: JsonObject, changes: Sequence[JsonObject]) -> str:
 
 
 def _described(method: str, params: JsonObject, changes: Sequence[JsonObject]) -> JsonObject:
-    """What is asked for in the words of ACP, so that a policy and a person read one language."""
+    """The request in ACP's vocabulary, so that a policy and a user read one format for all agents."""
     if method == COMMAND:
         given = {name: params[name] for name in ("command", "cwd", "reason") if params.get(name) is not None}
         return {"kind": "execute", "rawInput": given}
@@ -316,7 +318,7 @@ def _input(part: PromptPart) -> JsonObject:
 
 
 def _content(block: JsonObject) -> JsonObject:
-    """One MCP content block as codex takes it."""
+    """Convert one MCP content block to codex's format."""
     match block:
         case {"type": "text", "text": str(text)}:
             return {"type": "inputText", "text": text}

@@ -1,7 +1,7 @@
-"""What a codex app-server tells of a thread, as the events of its turn. One reader for each kind of news.
+"""Notifications of a codex app-server as events of a turn. One reader for each method.
 
-Rules: a reader takes what it needs and raises on anything else (`KeyError`, `TypeError`, `AttributeError`,
-`ValueError`), which makes that news an `Other`. What must be remembered from one to the next is in the `Thread`.
+Rules: a reader takes the fields it needs and raises on anything else (`KeyError`, `TypeError`, `AttributeError`,
+`ValueError`); the codec then turns that notification into `Other`. State between notifications is kept in `Thread`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,21 +41,21 @@ STATUSES: Mapping[Any, ToolStatus] = {
 
 
 CHANGES_AT_MOST = 64
-"""Changes of files that run at once in one thread and are remembered for a request for permission."""
+"""File changes that may run at once in one thread and are remembered for a permission request."""
 
 
 @dataclass(slots=True)
 class Thread:
-    """What must be remembered of one thread."""
+    """The state of one codex thread that its readers need."""
 
     turn: str | None = None
     running: bool = False
-    """The agent has said that the turn runs. Named in an answer, but not yet running, it cannot be interrupted."""
+    """The agent has announced that the turn runs; before that, a turn named in an answer cannot be interrupted."""
     past: str | None = None
     spoken: set[str] = field(default_factory=set)
-    """Answers of the running turn that came in pieces: their whole text is not repeated."""
+    """Item ids of messages that arrived in pieces in this turn: their full text at the end is not repeated."""
     changes: dict[str, list[JsonObject]] = field(default_factory=dict)
-    """What the running changes of files are about, by item: a request for permission only names the item."""
+    """The running file changes by item id: a permission request names only the item."""
 
 
 def _delta(thread: Thread, params: JsonObject) -> AgentEvent:
@@ -128,7 +128,7 @@ def _item_completed(thread: Thread, params: JsonObject) -> AgentEvent:
     if type(item.get("id")) is str:
         thread.changes.pop(item["id"], None)
     if item["type"] == "agentMessage":
-        # Some answers come whole: without pieces before it, this is the only time the text is said.
+        # Some messages arrive whole: without deltas before it, this is the only time their text is sent.
         if item["id"] in thread.spoken or not item["text"]:
             return Other("item/completed", params)
         return Text(_needed(item["text"]))
@@ -141,7 +141,7 @@ def _item_completed(thread: Thread, params: JsonObject) -> AgentEvent:
 
 OUTPUTS = ("aggregatedOutput", "result", "error", "contentItems", "changes", "results")
 Described = tuple[str, str, Any]
-"""Kind, title and arguments of a call."""
+"""Kind, title and arguments of a tool call."""
 
 TOOLS: Mapping[str, Callable[[JsonObject], Described]] = {
     "commandExecution": lambda item: ("execute", item["command"], {"command": item["command"], "cwd": item.get("cwd")}),
@@ -154,7 +154,7 @@ TOOLS: Mapping[str, Callable[[JsonObject], Described]] = {
 
 
 def retold(item: Any) -> Sequence[AgentEvent]:
-    """An item of a turn that is over, as what was said in it; nothing for one of another kind or shape."""
+    """An item of a finished turn as events; empty for an item of another kind or shape."""
     try:
         kind = item["type"]
         if kind == "userMessage":
