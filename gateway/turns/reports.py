@@ -44,7 +44,7 @@ class TurnObserver(Protocol):
 
 
 class NoTurnObserver:
-    """Ignores every report."""
+    """Ignores the report of every turn."""
 
     def turn_ended(self, report: TurnReport) -> None:
         del report
