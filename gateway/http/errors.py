@@ -35,7 +35,7 @@ CODED = {
     "conversation_moved": (400, "conversation_moved"),
     "call_answered": (409, "call_answered"),
 }
-"""HTTP status and code of a failed turn whose agent did not get the prompt."""
+"""HTTP status and code of a failed turn whose agent sent no event."""
 
 
 def missing(what: str, param: str | None = None) -> ApiError:
@@ -89,8 +89,7 @@ def invalid(error: msgspec.ValidationError) -> ApiError:
 
 
 def of_outcome(outcome: TurnOutcome) -> ApiError:
-    """Return the error of a turn that failed before its agent got the prompt, or whose answer has no other way to
-    report failure."""
+    """Return the error of a failed turn whose agent sent no event, or whose API has no other way to report failure."""
     status, code = CODED.get(outcome.code, (502, outcome.code or "agent_error"))
     retry = max(SECONDS_TO_RETRY, math.ceil(outcome.retry_after)) if status in (429, 503) else None
     return ApiError(status, redacted(outcome.message) or outcome.reason, code=code, retry_after=retry)

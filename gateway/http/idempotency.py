@@ -1,10 +1,10 @@
 """`Idempotency-Key`: a request that is sent again gets the first answer again, and prompts no agent a second time.
 
 Rules:
-- The answer is stored in the same step as its turn. If the turn ended before its agent got the prompt (a full pool, a
-  failed start, a stop in the queue), nothing is stored and a repeated request starts a new turn. Once an agent got it,
-  the agent may have acted, so the result is the answer, even if it was cut off. The answer of a background response is
-  its receipt, stored when the receipt is given.
+- The answer is stored in the same step as its turn. If the turn failed or stopped before its agent sent an event (a
+  full pool, a failed start, a stop in the queue), nothing is stored and a repeated request starts a new turn. Once the
+  agent has sent an event it may have acted, so the result is the answer, even if it was cut off. The answer of a
+  background response is its receipt, stored when the receipt is given.
 - The same key with another request (another body, path or session) is an error of the client and gets 422.
 - If two requests with one key run at once, the second waits for the first, or reads its stream too. The turn goes on
   while either client is connected.

@@ -1,11 +1,11 @@
-"""The keys in force, and how they are read again while the gateway serves.
+"""The API keys in force, and how they are read again while the gateway serves.
 
 Rules:
-- A reading that fails changes nothing: the old keys hold, and the log says why. So does one that finds no keys where
-  there were some: a gateway does not become everybody's because a file was emptied.
-- Readings are made on a thread, one after another, so that the last one to begin is the one that counts.
-- Each reading says what it took, and which changed settings it left as they were.
-- Who came in before keeps what runs; a key that is gone opens nothing any more, nor does the cookie that stood for it.
+- A failed read changes nothing: the old keys stay in force, and the log says why. A read that finds no keys where there
+  were some fails too: emptying a file must not open the gateway to every client.
+- Reads run on a thread, one after another, so that the last one to begin decides.
+- Each read logs its result, and which changed settings it ignored.
+- Running requests continue. A removed key is refused from then on, and so is a cookie that stood for it.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from ostler.metrics.loops import Loops
 from ostler.pool.tasks import TaskOwner
 
 READS_WITHIN = 60.0
-"""Seconds after which a file of keys that is not read counts as stuck: a key that was taken away may still open."""
+"""Seconds after which an unfinished read of the key file counts as stuck: a removed key may still be accepted."""
 log = logging.getLogger(__name__)
 
 
 class Keys:
-    """A `Ring`. `read` makes a fresh one, on any thread; `changed` is called when one is in force."""
+    """A `KeySource` whose keys can be read again. `read` makes a new key ring, and may run on any thread."""
 
     def __init__(
         self,
@@ -35,8 +35,8 @@ class Keys:
         ignored: Callable[[], list[str]] = list,
         loops: Loops | None = None,
     ) -> None:
-        """`changed` is called when a fresh one is in force; `ignored` names what else has changed and wants a restart,
-        on any thread."""
+        """`changed` is called when a new key ring is in force. `ignored` returns the other changed settings, which need
+        a restart; it may run on any thread."""
         self._rounds = (loops or Loops()).add("the reading of keys", patience=READS_WITHIN)
         self._ignored = ignored
         self._ring = ring
@@ -47,29 +47,29 @@ class Keys:
 
     @property
     def open(self) -> bool:
-        """Whether no key is asked for."""
+        """Whether requests need no key."""
         return self._ring.open
 
     @property
     def anyone(self) -> Caller:
-        """Who it is that needs no key."""
+        """The caller of requests that need no key."""
         return self._ring.anyone
 
     def caller(self, key: str) -> Caller | None:
-        """Whose key this is."""
+        """Return the owner of this key, or None."""
         return self._ring.caller(key)
 
     def holder(self, given: bytes) -> Caller | None:
-        """By a key's digest."""
+        """Return the owner of the key with this digest, or None."""
         return self._ring.holder(given)
 
     def reload_soon(self) -> None:
-        """Read them again, beside what is under way; not any more once the gateway ends."""
+        """Read the keys again in a task of its own. No-op once the gateway ends."""
         if not self._crew.disbanded:
             self._crew.start(self.reload(), "the keys are read again")
 
     async def reload(self) -> None:
-        """Read them again, and say what came of it."""
+        """Read the keys again, and log the result."""
         async with self._one_by_one:
             with self._rounds.round():
                 await self._reload()
