@@ -1,8 +1,8 @@
 """What an operator configures: `ostler.toml`, the key file and the environment, as typed values.
 
 Rules:
-- This package imports `gateway/model` and the settings types of the pool; it knows no other floor of the gateway.
+- This floor imports `model`, and from the rooms below it only settings, keys and names. It knows no other floor.
 - It reads everything once, at the start, except the key file, which SIGHUP reads again. Nothing else in the gateway
-  reads the environment or a settings file.
+  reads settings from the environment or from a file.
 - An unknown key stops the start, and the error names the nearest known key.
 """

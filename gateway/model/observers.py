@@ -24,6 +24,8 @@ class SwitchReason(StrEnum):
 
 
 class ConversationObserver(Protocol):
+    """What code outside a conversation implements to follow it: memory is the one observer of the gateway."""
+
     async def recall(self, session_id: str, question: str) -> str:
         """Return what to tell the agent before this question, "" for nothing. Never raises, and limits its own time."""
 

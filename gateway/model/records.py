@@ -26,6 +26,8 @@ CONTINUATION = re.compile(r"(.+) #([1-9][0-9]{0,8})")
 
 
 class Role(StrEnum):
+    """Who said a message of the transcript."""
+
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"
@@ -57,6 +59,8 @@ class SessionOrigin(StrEnum):
 
 
 class ParkState(StrEnum):
+    """The state of a function call that an API client is to execute."""
+
     WAITING = "waiting"
     ANSWERED = "answered"
     EXPIRED = "expired"
@@ -100,6 +104,8 @@ class SessionChange:
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
+    """A session as it is stored."""
+
     id: str
     key: str | None
     platform: str | None
@@ -152,6 +158,8 @@ class NewMessage:
 
 @dataclass(frozen=True, slots=True)
 class MessageRecord:
+    """A message as it is stored; inactive ones are kept too."""
+
     id: int
     session_id: str
     role: str
@@ -171,6 +179,8 @@ class MessageRecord:
 
 @dataclass(frozen=True, slots=True)
 class MessageCounts:
+    """How many messages of a session are in each state."""
+
     active: int
     users: int
     """Active messages of the user: the turns that `/undo` can take back."""
@@ -223,6 +233,8 @@ class ConversationRecord:
 
 @dataclass(frozen=True, slots=True)
 class ResponseRecord:
+    """A response of the OpenAI API as it is stored."""
+
     id: str
     session_id: str
     owner: str
@@ -309,6 +321,8 @@ class TurnCommit:
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
+    """A message that a search found."""
+
     session_id: str
     title: str | None
     message_id: int

@@ -38,6 +38,8 @@ ANY = SessionQuery()
 
 
 class SessionStore(Protocol):
+    """Sessions: creating, changing, ending, listing and deriving them."""
+
     async def create_session(self, session: NewSession) -> SessionRecord:
         """Create the session, or fill the fields that are not set in the existing one. Fields that are set stay."""
 
@@ -91,6 +93,8 @@ class SessionStore(Protocol):
 
 
 class Titles(Protocol):
+    """Titles of sessions, and the lineages that titles name."""
+
     async def set_title(self, session_id: str, title: str) -> SessionRecord:
         """Set the title. Raises `TitleTaken` (by another session of the same owner), `BadTitle` or `NoSuchSession`."""
 
@@ -102,6 +106,8 @@ class Titles(Protocol):
 
 
 class Routes(Protocol):
+    """Session keys of chat surfaces, and the sessions that they lead to."""
+
     async def route(self, key: str) -> RoutingRecord | None: ...
 
     async def set_route(self, key: str, session_id: str, *, platform: str | None = None) -> None:
@@ -122,6 +128,8 @@ class Routes(Protocol):
 
 
 class Transcripts(Protocol):
+    """Messages of sessions: the transcript, its changes, and search."""
+
     async def append(self, session_id: str, messages: Sequence[NewMessage]) -> list[int]:
         """Store messages at the end and return their ids, which increase. Raises `NoSuchSession`."""
 
@@ -179,6 +187,8 @@ class Transcripts(Protocol):
 
 
 class ResponseStore(Protocol):
+    """Responses of the OpenAI API, and what a turn stores in one step."""
+
     async def begin_turn(self, turn: TurnBegin) -> list[int]:
         """Store how a turn begins, in one step; return the ids of its messages.
 
@@ -217,6 +227,8 @@ class ResponseStore(Protocol):
 
 
 class ConversationStore(Protocol):
+    """Conversations of the OpenAI API: slugs, and the sessions that they lead to."""
+
     async def get_conversation(self, slug: str, *, owner: str = "") -> ConversationRecord | None: ...
 
     async def set_conversation(
@@ -251,6 +263,8 @@ class ConversationStore(Protocol):
 
 
 class ParkedCalls(Protocol):
+    """Function calls and permission requests that wait for an API client."""
+
     async def park(self, calls: Sequence[ParkedCall]) -> None: ...
 
     async def answer(self, call_id: str, output: object) -> ParkedCall | None:
@@ -270,6 +284,8 @@ class ParkedCalls(Protocol):
 
 
 class Idempotency(Protocol):
+    """Answers by idempotency key."""
+
     async def remember(self, record: IdempotencyRecord) -> IdempotencyRecord:
         """Store the record. Return the record in force: this one, or an earlier one that has not expired."""
 
@@ -287,6 +303,8 @@ class Marks(Protocol):
 
 
 class Upkeep(Protocol):
+    """Deletion of what is no longer needed, facts for operators, and closing."""
+
     async def prune(self, *, before: float, limit: int = 1000) -> list[str]:
         """Delete ended sessions that were last active before a time, and that no key, slug or child leads to. Return
         their ids."""
