@@ -1,7 +1,8 @@
 """The `ostler` command: a table of commands, one module each in `gateway/cli/`.
 
-Rules of this file: imports a command's code only when that command runs, because start-up time is a
-feature. Exit codes: 0 done, 1 failed, 2 called wrongly, 130 ended by Ctrl-C.
+Rules of this file:
+- It imports a command's code only when that command runs, because start-up time is a feature.
+- Exit codes: 0 done, 1 failed, 2 called wrongly, 130 ended by Ctrl-C.
 """
 
 import os
@@ -14,11 +15,11 @@ from ostler.gateway.interrupts import fatal
 
 CLI = "ostler.gateway.cli"
 NEARBY = {"status": "pool show", "show": "pool show", "why": "pool why", "watch": "pool watch", "run": "serve"}
-"""What people type for a command that has another name."""
+"""Words that users type instead of a command's real name, for the hint "did you mean"."""
 
 
 def command_names() -> list[str]:
-    """Return the names of all commands. Reads the folder: a command is added by adding a file."""
+    """Return the names of all commands. Reads the folder, so adding a file adds a command."""
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cli")
     return sorted(name[:-3] for name in os.listdir(folder) if name.endswith(".py") and name != "__init__.py")
 
@@ -50,12 +51,12 @@ def obey(words: list[str]) -> int:
 
 
 def command(name: str) -> ModuleType:
-    """Import one command."""
+    """Import the module of one command; it has `run(words)` and `SUMMARY`."""
     return import_module(f"{CLI}.{name}")
 
 
 def usage() -> str:
-    """Return the table of commands. Imports them all: only who asks for help pays for that."""
+    """Return the table of commands. Imports all of them; only a request for help pays for that."""
     rows = [(name, str(command(name).SUMMARY)) for name in command_names()]
     width = max(len(name) for name, _ in rows)
     return "\n".join(["usage: ostler COMMAND [ARGUMENTS]", "", *(f"  {name:<{width}}  {text}" for name, text in rows)])

@@ -1,10 +1,12 @@
-"""How a command ends: what it raises becomes an exit code and at most one sentence.
+"""Turns what a command raises into an exit code and at most one sentence on stderr.
 
 Rules:
-- What was foreseen (errors of our rooms, and what the system says no to) is a sentence on stderr and `FAILED`; its
-  trace is in the log at level debug. Anything else is a bug of ours, and is seen with its trace.
-- Whoever read our output and has seen enough (head, less) is no failure: nothing more is written, not even at the exit.
-- Imports nothing but the standard library before something has gone wrong: every command pays for this file.
+- An expected error (the error roots of our rooms, and `OSError`) is printed as one sentence on stderr and gives
+  `FAILED`; its traceback is logged at level debug. Any other exception is a bug of ours and is shown with its
+  traceback.
+- A reader that closes our output early (head, less) is not a failure: the command writes nothing more, not even at the
+  exit, and returns `DONE`.
+- This module imports only the standard library until something has gone wrong: every command pays for this file.
 """
 
 import os
@@ -15,7 +17,7 @@ DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
 
 
 def carried_out(name: str, work: Callable[[], int]) -> int:
-    """The exit code of `work`, whatever comes of it."""
+    """Return the exit code of `work`, whether it returns, loses its reader or is interrupted."""
     try:
         try:
             return spoken(name, work)
@@ -29,7 +31,7 @@ def carried_out(name: str, work: Callable[[], int]) -> int:
 
 
 def spoken(name: str, work: Callable[[], int]) -> int:
-    """What was foreseen, in a sentence."""
+    """Run `work`; print an expected error as one sentence and return `FAILED`."""
     try:
         return work()
     except BrokenPipeError:
@@ -41,7 +43,7 @@ def spoken(name: str, work: Callable[[], int]) -> int:
 
 
 def foreseen() -> tuple[type[Exception], ...]:
-    """The roots of what our rooms raise. Asked for only when something was raised."""
+    """Return the error roots of our rooms. Imports them only now, after something was raised."""
     from ostler.bridge.errors import BridgeError  # noqa: PLC0415 - see the rules
     from ostler.gateway.model.errors import GatewayError  # noqa: PLC0415 - see the rules
     from ostler.pool.errors import PoolError  # noqa: PLC0415 - see the rules
@@ -51,14 +53,14 @@ def foreseen() -> tuple[type[Exception], ...]:
 
 
 def note(error: Exception) -> None:
-    """For whoever looks for the place."""
+    """Log the traceback at level debug, for a user who wants to find the cause."""
     import logging  # noqa: PLC0415 - see the rules
 
     logging.getLogger(__name__).debug("the command failed", exc_info=error)
 
 
 def sentence(error: Exception) -> str:
-    """In words, without a number that only programs know."""
+    """Return the error as text. An `OSError` is shown without its errno, which means nothing to a user."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)

@@ -1,6 +1,8 @@
-"""What an operator decides: `ostler.toml` and the environment, as typed values.
+"""What an operator configures: `ostler.toml`, the key file and the environment, as typed values.
 
-Rules: everything here is read once, at the start, but for the key file, which SIGHUP reads again; nothing else in the
-gateway looks at the environment or at a file of settings. An unknown key stops the start and names its nearest
-neighbour.
+Rules:
+- This floor imports `model`, and from the rooms below it only settings, keys and names. It knows no other floor.
+- It reads everything once, at the start, except the key file, which SIGHUP reads again. Nothing else in the gateway
+  reads settings from the environment or from a file.
+- An unknown key stops the start, and the error names the nearest known key.
 """

@@ -1,10 +1,11 @@
-"""Which agents ask before they act, what they may do, and which of them are refused because they cannot be held to it.
+"""Which agents run in ask mode, what they may do, and which are refused because no permission level can be enforced on
+them.
 
 Rules:
-- Every agent that can be made to ask is, whatever the level: the answers make the level, so that a key or a session may
-  narrow it on the same process.
-- `providers.<name>.approval` beats that. Of an agent that then acts without asking, no level but `auto` can be kept.
-- An agent of which no level below `auto` was measured is held to nothing, unless its operator says that it asks
+- Every agent that has an ask mode runs in it, at every level. The gateway's answers implement the level, so a key or a
+  session can narrow it on the same process.
+- `providers.<name>.approval` overrides that. For an agent that then acts without asking, only `auto` can be enforced.
+- An agent for which no level below `auto` was measured is limited to `auto`, unless its operator states that it asks
   (`approval = "ask"`).
 - A default model whose agent cannot be held to its level stops the start: every request would be refused.
 """
@@ -25,7 +26,8 @@ from ostler.pool.provider import Approval, Provider
 def made_to_ask(
     wanted: PoolSettings, settings: Settings, models: Models, providers: Mapping[str, Provider]
 ) -> PoolSettings:
-    """The pool's settings, with every agent asking that can."""
+    """Return the pool's settings with every agent in ask mode that has one and whose operator did not choose
+    otherwise."""
     said = said_by_operator(settings, models)
     asking = {
         name: replace(each, approval=Approval.ASK)
@@ -36,7 +38,7 @@ def made_to_ask(
 
 
 def said_by_operator(settings: Settings, models: Models) -> frozenset[str]:
-    """The providers whose `approval` is set."""
+    """Return the providers whose `approval` the operator set."""
     sections = sections_by_name(settings, models)
     return frozenset(name for name, section in sections.items() if section.approval is not None)
 
@@ -44,7 +46,7 @@ def said_by_operator(settings: Settings, models: Models) -> frozenset[str]:
 def permits_of(
     settings: Settings, models: Models, wanted: PoolSettings, providers: Mapping[str, Provider]
 ) -> PermissionRules:
-    """What agents may do. A provider may be called as people call it."""
+    """Return the permission rules in force. `pool.model_permissions` may name a provider by its name or by an alias."""
     rules: dict[str, PermissionRule] = {}
     for pattern, word in settings.pool.model_permissions.items():
         called, slash, model = models.aliases.get(pattern, pattern).partition("/")
@@ -61,7 +63,7 @@ def permits_of(
 
 
 def check_levels(settings: Settings, models: Models, permits: PermissionRules) -> None:
-    """Refuse a default model that nobody could use."""
+    """Raise `ConfigError` if no key may use the default model at its permission level."""
     found = models.resolve(models.default)
     if found is None or any(rule_of(key.permissions) is PermissionRule.AUTO for key in settings.auth.keys):
         return
@@ -72,7 +74,7 @@ def check_levels(settings: Settings, models: Models, permits: PermissionRules) -
 
 
 def notes(settings: Settings, models: Models, permits: PermissionRules) -> list[str]:
-    """What an operator should know of the levels in force, a line each."""
+    """Return what an operator should know about the levels in force, one line per fact."""
     said = {"permissions": permits.house.value, **{name: rule.value for name, rule in permits.models.items()}}
     lines = [", ".join(f"{name}: {word}" for name, word in said.items()) + f" ({MEANINGS[permits.house]})"]
     keys = [key.permissions for key in settings.auth.keys]

@@ -1,6 +1,6 @@
-"""Where everything of ours is kept: what the command line says, else `OSTLER_DATA_DIR`, else the XDG state folder.
+"""The data folder: what the command line says, else `OSTLER_DATA_DIR`, else the XDG state folder.
 
-Rule: what the system says no to there is said with a way out, by `usable`.
+Rule: code that makes or reads something there does it inside `usable`, so that the error names a way out.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,11 +12,11 @@ from ostler.gateway.model.errors import GatewayError
 DATABASE = "ostler.db"
 MIRRORS = "mirrors"
 COMPILED = "compiled"
-"""Made by the agents that use it; whoever deletes it makes their next start slower and nothing else."""
+"""Compiled code of the agents, which they create themselves. Deleting it only makes their next start slower."""
 
 
 class FolderUnusable(GatewayError):
-    """The data folder, or something in it, is not what it must be."""
+    """The data folder, or something in it, cannot be used."""
 
     def __init__(self, folder: Path, path: str, why: str) -> None:
         super().__init__(
@@ -29,7 +29,7 @@ class FolderUnusable(GatewayError):
 
 
 class NoHome(GatewayError):
-    """A user without a home, as in many containers; and what we were to find there."""
+    """The user has no home directory, as in many containers; `wanted` is the path that needed one."""
 
     def __init__(self, wanted: str) -> None:
         super().__init__(
@@ -40,18 +40,18 @@ class NoHome(GatewayError):
 
 
 def data_folder(given: str | None, environ: Mapping[str, str]) -> Path:
-    """The folder, whether it is there or not."""
+    """Return the folder; it need not exist."""
     named = given or environ.get("OSTLER_DATA_DIR")
     if named:
         return spelled_out(named)
     state = environ.get("XDG_STATE_HOME", "")
-    # The standard says that a relative path there is to be ignored.
+    # The XDG standard says that a relative path here is ignored.
     root = Path(state) if state.startswith("/") else spelled_out(environ.get("HOME") or "~") / ".local" / "state"
     return root / "ostler"
 
 
 def spelled_out(path: str) -> Path:
-    """A path as a person types it, absolute."""
+    """Return a path as a person types it (`~`, relative) in absolute form. Raises `NoHome`."""
     try:
         return Path(path).expanduser().absolute()
     except RuntimeError as error:
@@ -60,7 +60,7 @@ def spelled_out(path: str) -> Path:
 
 @contextmanager
 def usable(folder: Path) -> Iterator[None]:
-    """Around what is made or read in the data folder."""
+    """Translate an `OSError` raised in the block into `FolderUnusable`."""
     try:
         yield
     except OSError as error:

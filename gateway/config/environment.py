@@ -1,12 +1,11 @@
-"""The variables of the environment that are settings.
+"""The environment variables that are settings.
 
 Rules:
 - `OSTLER_<SECTION>__<KEY>=value`; a further `__` goes one level deeper (`OSTLER_PROVIDERS__DEMO__HOME`). Lists and
   tables are JSON. Short forms: `OSTLER_API_KEY`, `OSTLER_DATA_DIR`, `OSTLER_TRANSPORT_POOL_ENABLED`.
 - An empty variable counts as not set.
-- Any other `OSTLER_...` that nothing reads is an error: a mistyped `OSTLER_API_KEY` would leave a gateway open. Known
-  beside the settings are the names that other parts of ostler read, and those that Kubernetes sets for a service that
-  is called ostler.
+- Any other `OSTLER_...` variable is an error: a mistyped `OSTLER_API_KEY` would leave a gateway open. Exempt are the
+  variables that other parts of ostler read, and those that Kubernetes sets for a service named ostler.
 """
 
 import contextlib
@@ -28,22 +27,23 @@ API_KEY, CONFIG, DATA_DIR = "OSTLER_API_KEY", "OSTLER_CONFIG", "OSTLER_DATA_DIR"
 RELAY = ("OSTLER_BRIDGE_SOCKET", "OSTLER_ACP_SESSION_BINDING")
 NAMES = frozenset({API_KEY, CONFIG, DATA_DIR, POOL_FLAG, MARKER, *RELAY})
 DEMO = "OSTLER_DEMO_"
-"""The demo agent's own; where a gateway runs below one, its environment has them."""
+"""Variables of the demo agent. A gateway that runs below a demo agent has them in its environment."""
 SERVICE = re.compile(r"OSTLER_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
 SERVICE_PORT = re.compile(r"(tcp|udp|sctp)://")
 
 
 class Given(NamedTuple):
-    """A setting, and who says so."""
+    """One setting, and where it was given."""
 
     key: str
-    """Dotted."""
+    """Dotted, as in `auth.api_key`."""
     value: Any
     place: str
 
 
 def from_environment(environ: Mapping[str, str]) -> list[Given]:
-    """Every variable that is a setting."""
+    """Return every variable that is a setting. Raises `UnknownVariable` for an `OSTLER_...` variable that nothing
+    reads."""
     found: list[Given] = []
     for name, text in sorted(environ.items()):
         if not name.startswith(PREFIX) or not text:
@@ -62,14 +62,14 @@ def from_environment(environ: Mapping[str, str]) -> list[Given]:
 
 
 def known(name: str, text: str) -> bool:
-    """Whether somebody reads it, or nobody of ours has set it."""
+    """Whether a part of ostler reads this variable, or Kubernetes set it."""
     if name in NAMES or name.startswith(DEMO) or SERVICE.fullmatch(name):
         return True
     return name.endswith("_PORT") and SERVICE_PORT.match(text) is not None
 
 
 def setting_names() -> list[str]:
-    """The variables of all settings with a fixed name."""
+    """Return the variables of all settings whose name is fixed."""
     sections = {field.name: field.type for field in msgspec.structs.fields(Settings)}
     return [
         f"{PREFIX}{section}__{field.name}".upper()
@@ -80,7 +80,7 @@ def setting_names() -> list[str]:
 
 
 def check_text(name: str, text: str) -> None:
-    """The system hands over any bytes; those that are no text cannot be a setting."""
+    """Raise `ConfigError` for a value that is not UTF-8: the system passes any bytes."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -88,7 +88,7 @@ def check_text(name: str, text: str) -> None:
 
 
 def kind_of(words: Sequence[str], place: str) -> Any:
-    """The type at a dotted key; `UnknownKey` where there is none."""
+    """Return the type at a dotted key; raises `UnknownSettingKey` if there is none."""
     kind: Any = Settings
     for depth, word in enumerate(words):
         if is_table(kind):
@@ -104,7 +104,8 @@ def kind_of(words: Sequence[str], place: str) -> Any:
 
 
 def parsed(text: str, kind: Any, place: str) -> Any:
-    """JSON for what has parts, the bare text for the rest; whichever it is where any value may stand."""
+    """Parse JSON where the setting is a list or a table, and return the bare text otherwise. A setting that takes any
+    value is parsed as JSON if possible."""
     if kind is Any:
         with contextlib.suppress(ValueError, RecursionError):
             return json.loads(text)
@@ -122,14 +123,14 @@ def parsed(text: str, kind: Any, place: str) -> Any:
 
 
 def shaped(value: Any, kind: Any) -> bool:
-    """Whether lists and tables are where they belong; what they hold is checked with the file's."""
+    """Whether lists and tables are in the right places; their contents are checked together with those of the file."""
     if get_origin(kind) is list:
         return isinstance(value, list) and all(shaped(part, get_args(kind)[0]) for part in value)
     return isinstance(value, dict) or not (get_origin(kind) is dict or is_table(kind))
 
 
 def example_of(kind: Any) -> Any:
-    """A value as it is written: of a table what it must have."""
+    """Return an example value for an error message; a table has its required keys only."""
     if get_origin(kind) is list:
         return [example_of(get_args(kind)[0])]
     if get_origin(kind) is dict:
@@ -140,5 +141,5 @@ def example_of(kind: Any) -> Any:
 
 
 def is_table(kind: Any) -> bool:
-    """Whether it has keys of its own."""
+    """Whether the type is a section with keys of its own."""
     return isinstance(kind, type) and issubclass(kind, Struct)

@@ -1,4 +1,4 @@
-"""What can be wrong with a configuration. Each names the place (file or variable), the key, and what to do."""
+"""Errors of a configuration. Each names the place (file or variable), the key, and what to do."""
 
 from difflib import get_close_matches
 
@@ -6,7 +6,7 @@ from ostler.gateway.model.errors import GatewayError
 
 
 class ConfigError(GatewayError):
-    """The gateway does not start with this configuration."""
+    """The gateway cannot start with this configuration."""
 
     def __init__(self, place: str, why: str) -> None:
         super().__init__(f"{place}: {why}")
@@ -15,7 +15,8 @@ class ConfigError(GatewayError):
 
 
 class UnknownSettingKey(ConfigError):
-    """A key nobody reads is a typo, and a typo that is accepted is a setting that silently does not hold."""
+    """A key that nothing reads. It is an error because an accepted typo would be a setting that silently has no
+    effect."""
 
     def __init__(self, place: str, key: str, known: list[str]) -> None:
         near = get_close_matches(key.rpartition(".")[2], known, n=1)
@@ -26,7 +27,7 @@ class UnknownSettingKey(ConfigError):
 
 
 class UnknownVariable(ConfigError):
-    """The same in the environment."""
+    """An `OSTLER_...` variable that nothing reads; see `UnknownSettingKey`."""
 
     def __init__(self, name: str, known: list[str]) -> None:
         near = get_close_matches(name, sorted(known), n=1, cutoff=0.75)

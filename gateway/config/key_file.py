@@ -1,7 +1,10 @@
-"""The file of API keys, beside the configuration: `keys.toml` in the data folder, or `auth.key_file`.
+"""The file of API keys, separate from the configuration: `keys.toml` in the data folder, or `auth.key_file`.
 
-Rules: it holds digests, never a key; it belongs to its owner alone (0600), or the gateway does not start: whoever could
-write there could let themselves in. An absent file holds no keys, unless it was named.
+Rules:
+- It holds digests, never a key.
+- It must belong to its owner alone (0600), or the gateway does not start: a user who can write to it can grant
+  themselves access.
+- An absent file holds no keys, unless the configuration names it; then it is an error.
 """
 
 import hashlib
@@ -24,12 +27,12 @@ PREFIX = "ostler_"
 
 
 def key_file(auth: AuthSettings, folder: Path) -> Path:
-    """Where it is."""
+    """Return the path of the file, whether or not it exists."""
     return folder / FILE if auth.key_file is None else spelled_out(auth.key_file)
 
 
 def read_document(path: Path, *, named: bool) -> list[Any]:
-    """The tables of the file; an absent one has none, unless it was named."""
+    """Return the tables of the file. An absent file has none; if it is `named`, that is a `ConfigError`."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -41,7 +44,7 @@ def read_document(path: Path, *, named: bool) -> list[Any]:
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read: {error.strerror}") from error
     try:
-        # Of the file that is open, not of the name: the name may lead elsewhere a moment later.
+        # Check the open file, not its name: the name may point elsewhere a moment later.
         check_private(path, os.fstat(file))
     except ConfigError:
         os.close(file)
@@ -58,7 +61,7 @@ def read_document(path: Path, *, named: bool) -> list[Any]:
 
 
 def keys_of(tables: list[Any], path: Path) -> list[KeySettings]:
-    """Typed."""
+    """Convert the tables to settings. Raises `ConfigError` that names the file and the key."""
     try:
         return msgspec.convert(tables, list[KeySettings])
     except msgspec.ValidationError as error:
@@ -66,7 +69,7 @@ def keys_of(tables: list[Any], path: Path) -> list[KeySettings]:
 
 
 def check_private(path: Path, facts: os.stat_result) -> None:
-    """A regular file of ours that nobody else can read or write."""
+    """Raise `ConfigError` unless this is a regular file of this user or root that no other user can read or write."""
     if not stat.S_ISREG(facts.st_mode):
         raise ConfigError(str(path), "is no regular file")
     if facts.st_uid not in (os.geteuid(), 0):
@@ -76,12 +79,13 @@ def check_private(path: Path, facts: os.stat_result) -> None:
 
 
 def table_of(name: str, key: str) -> str:
-    """What stands for a key in the file or in `[auth]`; its digest only."""
+    """Return the TOML for one key, for the file or for `[auth]`. It contains the digest only."""
     return f'name = "{name}"\nsha256 = "{hashlib.sha256(key.encode()).hexdigest()}"\n'
 
 
 def append(path: Path, table: str) -> None:
-    """One more key. Made with the mode it must have: no moment in which others could look in."""
+    """Add one key. The file is created with mode 0600 from the start, so there is no moment in which others can read
+    it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     with os.fdopen(file, "ab") as target:

@@ -1,4 +1,5 @@
-"""Who asks. Keys are kept as digests and compared in constant time; what a key may do is part of it. Values only."""
+"""API keys and their callers. A key is kept as a digest and compared in constant time; its `Caller` says what it may
+do. Values only."""
 
 import hashlib
 import hmac
@@ -14,7 +15,7 @@ from ostler.gateway.model.permits import PermissionRule
 
 SHORTEST = 16
 DEFAULT = "default"
-"""Whom `auth.api_key` belongs to."""
+"""The owner name of `auth.api_key`."""
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -25,46 +26,47 @@ class Caller:
     name: str = ""
     models: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
-    """Canonical: nobody looks at the disk again when a request comes."""
+    """Canonical paths, so that a request needs no disk access to check them."""
     concurrency: int = 64
     per_minute: int = 6000
     admin: bool = False
-    """Whether it may see and take up every session on chat faces, and see and steer the pool."""
+    """Whether the caller may see and take up every session on chat surfaces, and see and control the pool."""
     rule: PermissionRule | None = None
-    """What an agent hears that asks for permission; None: what is said for the model."""
+    """The permission level of this key; None: the level of the model applies."""
 
     def may_use(self, model: str) -> bool:
         """Whether the key allows this `provider/model`."""
         return not self.models or any(fnmatchcase(model, pattern) for pattern in self.models)
 
     def may_enter(self, cwd: str) -> bool:
-        """Whether the key allows this directory, which is canonical."""
+        """Whether the key allows this directory, which must be canonical."""
         return not self.roots or any(Path(cwd).is_relative_to(root) for root in self.roots)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """All keys of a gateway; an empty one is open."""
+    """All keys of a gateway. With no keys the gateway is open: every caller is `anyone`."""
 
     entries: tuple[tuple[bytes, Caller], ...] = ()
     anyone: Caller = field(default_factory=Caller)
 
     @property
     def open(self) -> bool:
-        """Whether no key is asked for."""
+        """Whether requests need no key."""
         return not self.entries
 
     @property
     def owners(self) -> int:
-        """How many different people or programs have a key."""
+        """The number of different owners of keys."""
         return len({caller.name for _, caller in self.entries})
 
     def caller(self, key: str) -> Caller | None:
-        """Whose key this is."""
+        """Return the owner of this key, or None."""
         return self.holder(digest(key))
 
     def holder(self, given: bytes) -> Caller | None:
-        """By a key's digest. Looks at every entry, so that the time says nothing about which one it was."""
+        """Return the owner of the key with this digest, or None. Compares every entry, so the time does not reveal
+        which matched."""
         found = None
         for known, caller in self.entries:
             if hmac.compare_digest(known, given):
@@ -73,7 +75,7 @@ class KeyRing:
 
 
 class KeySource(Protocol):
-    """The keys in force."""
+    """The keys in force; the key file may change them at run time."""
 
     @property
     def open(self) -> bool: ...
@@ -84,12 +86,13 @@ class KeySource(Protocol):
 
 
 def digest(key: str) -> bytes:
-    """What is kept of a key. A key is long and random, so a plain digest cannot be reversed."""
+    """Return the digest that is stored instead of the key. A key is long and random, so a plain digest cannot be
+    reversed."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
 def key_ring(settings: AuthSettings) -> KeyRing:
-    """The keys of a configuration."""
+    """Build the key ring of a configuration. Raises `ConfigError`."""
     entries: list[tuple[bytes, Caller]] = []
     if settings.api_key:
         entries.append((digest(settings.api_key), Caller(DEFAULT, (), (), settings.concurrency, settings.per_minute)))
@@ -105,13 +108,15 @@ def key_ring(settings: AuthSettings) -> KeyRing:
             None if key.permissions is None else PermissionRule(key.permissions),
         )
         entries.append((bytes.fromhex(key.sha256), caller))
-    # Without keys whoever gets in may run agents already; to steer them is no more than that.
+    # Without keys every client that can connect may run agents already; controlling the pool gives it no more than
+    # that.
     anyone = Caller(concurrency=settings.concurrency, per_minute=settings.per_minute, admin=not entries)
     return KeyRing(tuple(entries), anyone)
 
 
 def check_name(name: str, settings: AuthSettings) -> None:
-    """Sessions belong to the name of a key: two keys of one name are one owner, which is for their operator to say."""
+    """Raise `ConfigError` for an unusable name. Sessions belong to the key's name, so two keys of one name are one
+    owner; only the operator may decide that."""
     if not name.strip() or not name.isprintable():
         text = "needs a name that can be read: without one its sessions are those of a gateway without keys"
         raise ConfigError(f"auth.keys {name!r}", text)
@@ -121,7 +126,7 @@ def check_name(name: str, settings: AuthSettings) -> None:
 
 
 def canonical(root: str, name: str) -> str:
-    """Where a root really is; it need not be there yet."""
+    """Return the resolved path of a root; it need not exist yet."""
     try:
         return str(Path(root).resolve())
     except (OSError, RuntimeError, ValueError) as error:
@@ -146,5 +151,6 @@ def loopback(host: str, uds: str | None) -> bool:
 
 
 def host_names(extra: Sequence[str]) -> frozenset[str]:
-    """The names a gateway without keys answers to: a page on another name that resolves to us is refused."""
+    """Return the host names that a gateway without keys answers to. A page on any other name that resolves to this
+    machine (DNS rebinding) is refused."""
     return LOOPBACK | {name.lower() for name in extra}

@@ -1,6 +1,6 @@
-"""From file and environment to `Settings`: the environment beats the file, the command line beats both.
+"""Builds `Settings` from file and environment: the environment overrides the file, the command line overrides both.
 
-Rule: whatever is wrong is said of who said it: the file, the variable, or the command line.
+Rule: an error names the place that set the wrong value: the file, the variable, or the command line.
 """
 
 import re
@@ -28,22 +28,22 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 HASH = 64
 COMMAND_LINE = "the command line"
 PATH = re.compile(r"`\$\.?([^`]*)`")
-"""How msgspec names a key."""
+"""How msgspec names a key in its error messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Settings, and where they came from."""
+    """The settings in force, and where they came from."""
 
     settings: Settings
     data_dir: Path
     file: Path | None
     configured: AuthSettings
-    """Who may ask, without the key file."""
+    """The `[auth]` section without the keys of the key file."""
     document: Mapping[str, Any] = field(default_factory=dict)
-    """What the file said."""
+    """The content of the file, before the environment and the command line changed it."""
     again: "Callable[[], Loaded] | None" = field(default=None, repr=False, compare=False)
-    """Read file, environment and command line once more, on any thread. Raises `ConfigError`."""
+    """Loads file, environment and command line once more, on any thread. Raises `ConfigError`."""
 
 
 def load(
@@ -54,8 +54,11 @@ def load(
     overrides: Sequence[tuple[str, Any]] = (),
     new_key_file: bool = False,
 ) -> Loaded:
-    """The configuration in force. `overrides` are (dotted key, value) from a command line; `new_key_file`: for whoever
-    makes the key file that is named."""
+    """Return the configuration in force. Raises `ConfigError`.
+
+    `overrides` are (dotted key, value) from a command line. `new_key_file` allows a named key file to be absent, for
+    the command that creates it.
+    """
     folder = data_folder(data_dir, environ)
     file = find_file(environ, config, folder)
     document = {} if file is None else read_file(file)
@@ -81,13 +84,13 @@ def load(
 
 
 def changed_keys(before: Loaded, now: Loaded) -> list[str]:
-    """The keys of the file that say something else now."""
+    """Return the keys whose value in the file differs."""
     old, new = dict(flat(before.document)), dict(flat(now.document))
     return sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value with its dotted key."""
+    """Yield every value with its dotted key."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from flat(value, f"{prefix}{name}.")
@@ -96,7 +99,8 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 
 
 def find_file(environ: Mapping[str, str], given: str | None, folder: Path) -> Path | None:
-    """The named file, which must exist, or `ostler.toml` here or in the data folder, which need not."""
+    """Return the named file, which must exist, or `ostler.toml` in the working directory or the data folder, which need
+    not."""
     named = given or environ.get(CONFIG)
     if named:
         if not Path(named).is_file():
@@ -107,7 +111,7 @@ def find_file(environ: Mapping[str, str], given: str | None, folder: Path) -> Pa
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """The file as nested tables."""
+    """Return the file as nested tables. Raises `ConfigError` if it cannot be read or is not TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -117,7 +121,7 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def put(document: dict[str, Any], words: Sequence[str], value: Any, place: str) -> None:
-    """Set a value in nested tables."""
+    """Set a value in nested tables, creating tables on the way."""
     *way, last = words
     for depth, word in enumerate(way):
         document = document.setdefault(word, {})
@@ -127,7 +131,8 @@ def put(document: dict[str, Any], words: Sequence[str], value: Any, place: str) 
 
 
 def check_keys(value: Any, kind: Any, place: str, prefix: str) -> None:
-    """Every key must be read by somebody; msgspec says "unknown field" and not which one was meant."""
+    """Raise `UnknownSettingKey` for a key that nothing reads. msgspec also rejects it but cannot name the nearest known
+    key."""
     if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Struct):
         fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
         for name, part in value.items():
@@ -143,7 +148,7 @@ def check_keys(value: Any, kind: Any, place: str, prefix: str) -> None:
 
 
 def convert(document: dict[str, Any], place: str, origins: Mapping[str, str]) -> Settings:
-    """Typed, or an error that names the key."""
+    """Convert to typed settings. Raises `ConfigError` that names the key and the place that set it."""
     try:
         return msgspec.convert(document, Settings, strict=False)
     except msgspec.ValidationError as error:
@@ -153,12 +158,12 @@ def convert(document: dict[str, Any], place: str, origins: Mapping[str, str]) ->
 
 
 def origin(key: str, place: str, origins: Mapping[str, str]) -> str:
-    """Who set it: a variable or the command line, for this key or for a table around it; else the file."""
+    """Return the place that set a key, or a table around it: a variable or the command line; else the file."""
     return next((by for given, by in origins.items() if re.match(rf"{re.escape(given)}(?![^.\[])", key)), place)
 
 
 def check_choices(settings: Settings, place: str, origins: Mapping[str, str] = NOTHING) -> None:
-    """Words of which only a few mean something."""
+    """Raise `ConfigError` for a value outside the fixed choices of its key."""
     for key, choices in CHOICES.items():
         section, name = key.split(".")
         value = msgspec.structs.asdict(msgspec.structs.asdict(settings)[section])[name]
@@ -173,7 +178,7 @@ def check_choices(settings: Settings, place: str, origins: Mapping[str, str] = N
 
 
 def with_key_file(settings: Settings, folder: Path, *, may_lack: bool = False) -> Settings:
-    """The keys of the configuration and those of the key file."""
+    """Add the keys of the key file to those of the configuration."""
     path = key_file(settings.auth, folder)
     tables = read_document(path, named=settings.auth.key_file is not None and not may_lack)
     check_keys(tables, list[KeySettings], str(path), "keys.")
@@ -182,7 +187,7 @@ def with_key_file(settings: Settings, folder: Path, *, may_lack: bool = False) -
 
 
 def check_keys_of_auth(settings: Settings, place: str) -> None:
-    """A digest that is no digest would lock its owner out without a word."""
+    """Check digests and names. A malformed digest would lock its owner out without any message."""
     for key in settings.auth.keys:
         if len(key.sha256) != HASH or any(char not in "0123456789abcdef" for char in key.sha256):
             raise ConfigError(place, f"auth.keys {key.name!r}: sha256 must be 64 lowercase hex digits")

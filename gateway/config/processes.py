@@ -1,4 +1,4 @@
-"""The pool's settings, from the gateway's."""
+"""Builds the pool's settings from the gateway's."""
 
 import resource
 from collections.abc import Mapping
@@ -17,14 +17,16 @@ from ostler.pool.launch.settings import BadSetting, Deadlines, ProviderSettings
 from ostler.pool.provider import Approval, ToolChannel
 
 BEHIND = 5.0
-"""Seconds."""
+"""Seconds by which the pool's own timeouts exceed the deadlines of the work they cover."""
 LIMIT = "RLIMIT_"
 AUTO = "auto"
 
 
 def pool_settings(settings: Settings, models: Models, default_cwd: Path, compiled: Path | None) -> PoolSettings:
-    """Checked here, so that a mistake stops the start and not the first turn. `compiled`: where agents keep what they
-    have compiled, if anywhere."""
+    """Return the pool's settings. Raises `ConfigError` here, so that a mistake stops the start and not the first turn.
+
+    `compiled` is the folder where agents keep their compiled code, or None.
+    """
     pool, sections = settings.pool, sections_by_name(settings, models)
     try:
         providers = {
@@ -41,7 +43,7 @@ def pool_settings(settings: Settings, models: Models, default_cwd: Path, compile
                 idle_after=pool.idle_after,
                 max_age=pool.max_age,
                 memory_budget=pool.memory_budget,
-                # Behind the deadlines of the work itself, whose errors know what the agent said last.
+                # Later than the deadlines of the work itself, whose errors contain what the agent said last.
                 start_timeout=BEHIND + max(each.start for each in deadlines),
                 open_timeout=BEHIND + max(each.seat for each in deadlines),
             ),
@@ -58,13 +60,14 @@ def pool_settings(settings: Settings, models: Models, default_cwd: Path, compile
 
 
 def share_of(settings: Settings, owners: int) -> Share:
-    """Who may share a process, with so many owners of keys."""
+    """Return which callers may share a process; `owners` is the number of different key owners."""
     word = settings.pool.share
     return Share(word) if word != AUTO else Share.OWNER if owners > 1 else Share.ALL
 
 
 def sections_by_name(settings: Settings, models: Models) -> dict[str, ProviderSection]:
-    """The sections of the configuration, each by its provider's name however it was called."""
+    """Return the `[providers]` sections by canonical provider name. Raises `ConfigError` if two sections name one
+    provider."""
     found: dict[str, ProviderSection] = {}
     for called, section in settings.providers.items():
         name = models.providers.get(called)
@@ -78,7 +81,7 @@ def sections_by_name(settings: Settings, models: Models) -> dict[str, ProviderSe
 
 
 def provider_settings(settings: Settings, given: ProviderSection, name: str, compiled: Path | None) -> ProviderSettings:
-    """One provider."""
+    """Return the settings of one provider; what its section leaves out keeps the pool's default."""
     deadlines = Deadlines(prompt_inactivity=settings.gateway.turn_inactivity)
     if given.start_deadline is not None:
         deadlines = replace(deadlines, start=given.start_deadline)
@@ -103,7 +106,8 @@ def provider_settings(settings: Settings, given: ProviderSection, name: str, com
 
 
 def rlimits(given: Mapping[str, int], name: str) -> Mapping[int, tuple[int, int]]:
-    """By the numbers of this system. The soft limit is the hard one too: who may raise it has none."""
+    """Map limit names to this system's numbers. The soft limit is also the hard one: a process that may raise its limit
+    has none."""
     known = {
         word.removeprefix(LIMIT).lower(): number for word, number in vars(resource).items() if word.startswith(LIMIT)
     }
@@ -114,7 +118,7 @@ def rlimits(given: Mapping[str, int], name: str) -> Mapping[int, tuple[int, int]
 
 
 def channel(word: str, name: str) -> ToolChannel:
-    """How tools reach the agent."""
+    """Return the channel by which tools reach the agent. Raises `ConfigError` for an unknown word."""
     try:
         return ToolChannel(word)
     except ValueError as error:
@@ -123,7 +127,7 @@ def channel(word: str, name: str) -> ToolChannel:
 
 
 def approval(word: str, name: str) -> Approval:
-    """Who is asked before the agent acts."""
+    """Return the approval mode of this name. Raises `ConfigError` for an unknown word."""
     try:
         return Approval(word)
     except ValueError as error:
@@ -132,7 +136,7 @@ def approval(word: str, name: str) -> Approval:
 
 
 def warm_keys(settings: Settings, models: Models, default_cwd: Path) -> tuple[WarmKey, ...]:
-    """The keys that are kept ready."""
+    """Return the keys of `[[pool.warm]]`, and that of the default model if `pool.prewarm` is set."""
     wanted = [(warm.model, warm.cwd, warm.seats) for warm in settings.pool.warm]
     if settings.pool.prewarm:
         wanted.append((settings.gateway.default_model, None, 1))

@@ -1,1 +1,7 @@
-"""The OpenAI-style HTTP face. Parses, asks the sessions, writes answers down; decides nothing about agents."""
+"""The OpenAI-style HTTP surface: parses requests, passes them to the sessions, and writes the answers.
+
+Rules:
+- This floor imports `chat`, `turns`, `config` and `model`, and the rooms below the gateway.
+- It decides nothing about agents or processes: a request becomes an `Ask`, and a sink writes the answer in one dialect.
+- Every error is answered with the envelope of the OpenAI API.
+"""

@@ -1,4 +1,4 @@
-"""What the routes have in common: who asks, JSON answers, pages, and what becomes of a turn whose client leaves."""
+"""Helpers that all routes share: caller and slot of a request, JSON answers, pages, and the disconnect policy."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ SSE = {"content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": 
 
 
 def caller_of(request: Request) -> Caller:
-    """Who asks: the door has found out."""
+    """Return the caller of a request, which `AuthMiddleware` has set."""
     caller = request.state.caller
     if not isinstance(caller, Caller):
         raise TypeError("a request came in without passing the door")
@@ -26,7 +26,7 @@ def caller_of(request: Request) -> Caller:
 
 
 def place_of(request: Request) -> RequestSlot:
-    """Its place among those that its key may have at work."""
+    """Return the request's slot in the concurrency limit of its key, which `AuthMiddleware` has set."""
     place = request.state.place
     if not isinstance(place, RequestSlot):
         raise TypeError("a request came in without passing the door")
@@ -34,13 +34,13 @@ def place_of(request: Request) -> RequestSlot:
 
 
 def document(body: JsonObject, session_id: str | None = None, status: int = 200) -> Response:
-    """A JSON answer."""
+    """Return a JSON answer, with the session's id in a header."""
     headers = {} if session_id is None else {SESSION_HEADER: session_id}
     return Response(orjson.dumps(body), status, headers, "application/json")
 
 
 def stays(request: Request, default: str) -> bool:
-    """Whether the turn goes on when the client of this request leaves."""
+    """Whether the turn goes on when the client of this request disconnects. Raises a 400 for an unknown policy."""
     policy = request.headers.get(POLICY_HEADER, default)
     if policy not in ("cancel", "continue"):
         raise bad(f"{POLICY_HEADER} must be cancel or continue", POLICY_HEADER)
@@ -48,22 +48,22 @@ def stays(request: Request, default: str) -> bool:
 
 
 def number(text: str) -> int | None:
-    """A count in a query; None for anything else, and for more digits than any count has."""
+    """Return a count given in a query; None for any other text, and for more than `DIGITS` digits."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS else None
 
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """Which part of a list is asked for."""
+    """Which part of a list a request asks for."""
 
     limit: int
     newest: bool
-    """Whether the newest comes first."""
+    """Whether the newest entry comes first."""
     after: str | None
 
 
 def page_of(request: Request) -> ListPage:
-    """As the API pages: `order`, `after`, `limit`."""
+    """Return the page that `order`, `after` and `limit` name. Raises a 400."""
     query = request.query_params
     limit = number(query.get("limit", "20"))
     if limit is None or not 1 <= limit <= 100:
@@ -75,7 +75,7 @@ def page_of(request: Request) -> ListPage:
 
 
 def paged(listed: list[JsonObject], wanted: ListPage) -> JsonObject:
-    """A page, of what begins with it: one entry more than it holds says that there is more."""
+    """Return a page. `listed` is one entry longer than the page if there is more."""
     data = listed[: wanted.limit]
     return {
         "object": "list",
@@ -87,10 +87,10 @@ def paged(listed: list[JsonObject], wanted: ListPage) -> JsonObject:
 
 
 def no_such_item(after: str) -> ApiError:
-    """A page cannot begin behind what is not there."""
+    """Return the error for a page that should begin after an entry that does not exist."""
     return bad(f"there is no item {after[:100]!r} here", "after")
 
 
 def wants_erasing(request: Request) -> bool:
-    """Whether a DELETE asks that the text goes as well, and not only the name of it."""
+    """Whether a DELETE asks to erase the text too, and not only its name."""
     return request.query_params.get("erase", "").lower() in ("true", "1")

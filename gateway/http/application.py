@@ -1,4 +1,4 @@
-"""The routes, and the one place where an error of ours becomes an HTTP answer."""
+"""The table of routes, and the one place where an error becomes an HTTP answer."""
 
 import logging
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def table(
     models: ModelList,
     health: HealthRoutes,
 ) -> list[RouteSpec]:
-    """Every route."""
+    """Return every route of the API, for serving and for its documentation."""
     one = "/v1/responses/{id}"
     return [
         RouteSpec("POST", "/v1/responses", responses.create, "Ask an agent", ResponseBody),
@@ -90,8 +90,8 @@ def table(
 
 
 class EncodedRoute(Route):
-    """Matches the path as it was sent, before it is decoded: `x%2Fcancel` is a name with a slash in it, and what stands
-    behind a bare slash is a part of the route."""
+    """Matches the path as it was sent, before it is decoded: `x%2Fcancel` is a name with a slash in it, while a bare
+    slash begins the next part of the route."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         raw = scope.get("raw_path")
@@ -105,18 +105,19 @@ class EncodedRoute(Route):
 
 
 def application(rows: Sequence[RouteSpec], version: str) -> Starlette:
-    """The routes, and their documents."""
+    """Return the ASGI application: the routes, and their documents."""
     register_url_convertor("any", AnyText())
     documents = Documents(rows, version)
     routes: list[Route] = [EncodedRoute(row.path, guarded(row.endpoint), methods=[row.method]) for row in rows]
     routes += [Route("/openapi.json", documents.openapi), Route("/docs", documents.docs)]
     served = Starlette(routes=routes, exception_handlers={HTTPException: on_http_exception})
-    served.router.redirect_slashes = False  # a path that is not ours is a 404 with a reason, not a bare redirect
+    served.router.redirect_slashes = False  # An unknown path is a 404 with a reason, not a bare redirect.
     return served
 
 
 def guarded(endpoint: Endpoint) -> Endpoint:
-    """The endpoint, with every error an envelope. What is not ours is logged whole and answered without a detail."""
+    """Wrap the endpoint so that every error is answered with an envelope. An error that is not ours is logged with its
+    traceback and answered without details."""
 
     async def guard(request: Request) -> Response:
         try:
@@ -129,7 +130,7 @@ def guarded(endpoint: Endpoint) -> Endpoint:
             return reply(error)
         except GatewayError as error:
             answer = translated(error)
-            # What a client did wrong is told to the client: junk does not fill the log.
+            # Errors of clients are told to the client only: bad requests must not fill the log.
             level = logging.WARNING if answer.status >= INTERNAL else logging.DEBUG
             log.log(level, "%s %r: %s", request.method, request.url.path, error)
             return reply(answer)

@@ -1,16 +1,17 @@
-"""The door: everything is checked here before any route sees a request. Plain ASGI, because a wrapper per request
-that hides the disconnect would cost us the cancel.
+"""Checks every request before a route sees it. Plain ASGI: a wrapper per request that hides the disconnect would
+prevent cancelling a turn when its client leaves.
 
 Rules:
-- Without keys only loopback names are answered: a browser can be made to resolve any name to 127.0.0.1. No page of
-  another origin may ask, another port of this machine included, unless it is one of `cors_origins`; and what a body
-  is declared as is JSON, which a browser sends for no foreign page before it has asked.
-- A body is bounded in size and in time (`bounded.py`). Health routes need no key, and tell nothing that a key protects.
-- A browser that signed in on a page is known by its cookie; what it changes must come from a page of ours. Who is not
-  known and asks for a page is shown where to sign in.
-- What asks an agent or stores something is counted by `per_minute`, all else against a budget of its own: a client that
-  polls is not kept from asking, and none is unmetered but health and metrics.
-- Every answer has the security headers. A 401 says the same whatever was wrong.
+- Without keys the gateway answers to loopback names only: a browser can be made to resolve any name to 127.0.0.1. No
+  page of another origin may send requests, another port of this machine included, unless the origin is in
+  `cors_origins`. A body must be declared as JSON, which a browser never sends for a foreign page without a preflight.
+- A body is bounded in size and in time (`bounded.py`). Health routes need no key, and reveal nothing that a key
+  protects.
+- A browser that signed in on a page is known by its cookie; a request of it that changes something must come from a
+  page of ours. An unknown client that asks for a page gets the sign-in page.
+- `per_minute` counts requests that prompt an agent or store something. All others have a budget of their own, so that
+  polling does not use up the first one. Only health and metrics are not metered.
+- Every answer has the security headers. A 401 does not tell what was wrong.
 """
 
 import hmac
@@ -34,9 +35,9 @@ WRONG_KEY = "send a valid key as 'Authorization: Bearer KEY'"
 JSON = re.compile(r"application/(?:json|[\w.-]+\+json)\s*(?:;.*)?", re.IGNORECASE)
 METERED = frozenset({"POST"})
 CANCEL = re.compile(r"/v1/responses/[^/]+/cancel")
-"""Who has as many turns running as they may must be able to stop one."""
+"""`/cancel` is exempt from the concurrency limit: a key at its limit must be able to stop one of its turns."""
 LOOKS_PER_MINUTE = 6000
-"""At least so many requests that ask no agent may come in a minute, however few may that do."""
+"""The least number of requests per minute that prompt no agent, for every key, however low its `per_minute` is."""
 FACE = re.compile(r"/v1/sessions/[\s\S]*/messages")
 OPENAI = frozenset({"/v1/responses", "/v1/chat/completions"})
 ASKED = (
@@ -51,7 +52,7 @@ ASKED = (
 )
 NAME = re.compile(r"[a-z0-9-]{1,64}")
 THEIRS = ("openai-", "x-stainless-")
-"""What OpenAI's own clients send of themselves; we read none of it."""
+"""Prefixes of headers that OpenAI's own clients send; the gateway reads none of them."""
 ANSWERED = ("retry-after", "x-ostler-session-id", "x-request-id")
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -63,17 +64,18 @@ Headers = dict[bytes, bytes]
 
 
 class LoginCheck(Protocol):
-    """Where people without a key in their hand come in."""
+    """The sign-in of people who send no key."""
 
     def guest(self, scope: Scope, headers: Headers) -> Caller | None:
-        """Who this is by a cookie; None where it is nobody, or the request is not our own page's."""
+        """Return the caller that a cookie names; None if it names none, or the request does not come from a page of
+        ours."""
 
     def turned_away(self, scope: Scope, error: ApiError) -> ASGIApp:
-        """What they are shown who may not come in."""
+        """Return the answer for a request without access: the sign-in page or the error."""
 
 
 class AuthMiddleware:
-    """Wraps the application."""
+    """Wraps the application: authenticates, checks the origin, meters and bounds every request."""
 
     def __init__(
         self,
@@ -91,9 +93,9 @@ class AuthMiddleware:
         commanded: bool = False,
         forms: Collection[str] | None = None,
     ) -> None:
-        """`scrape_token`: what opens /metrics, and only that; without one it is opened like any other route.
-        `commanded`: whether commands are obeyed on the OpenAI API. `forms`: paths that take a form of our own pages;
-        None: no browser gets here, and a body need not say what it is."""
+        """`scrape_token` gives access to /metrics and nothing else; without one, /metrics is checked like any other
+        route. `commanded`: whether slash commands work on the OpenAI API. `forms`: paths that accept a form of our own
+        pages; None: no browser can reach this listener, and a body need not declare its type."""
         self._app = app
         self._entrance = entrance
         self._scraper = None if scrape_token is None else digest(scrape_token)
@@ -151,7 +153,7 @@ class AuthMiddleware:
             place.give_back()
 
     async def _look(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
-        """What asks no agent."""
+        """Pass on a request that prompts no agent, metered by its own budget."""
         try:
             if scope["path"] not in UNMETERED:
                 self._looks.spend(caller, self._clock())
@@ -161,8 +163,8 @@ class AuthMiddleware:
         await self._app(scope, receive, send)
 
     def _may_command(self, path: str) -> bool:
-        """Where only the route knows whether an agent is asked: it takes the place itself. A command that stops a turn
-        or answers its question is needed most when there is no place left."""
+        """Whether only the route knows if an agent is prompted; the route then takes the slot itself. A command that
+        stops a turn or answers its question is needed most when no slot is left."""
         return (self._commanded and path in OPENAI) or FACE.fullmatch(path) is not None
 
     def _admit(self, scope: Scope, headers: Headers, origin: str) -> Caller:
@@ -200,8 +202,8 @@ class AuthMiddleware:
         self._check_type(scope, headers)
 
     def _check_type(self, scope: Scope, headers: Headers) -> None:
-        """A page may send plain text and forms anywhere, and old browsers do not always say whose page it is. A program
-        that declares nothing is taken at its word."""
+        """Refuse a body that is not declared as JSON: a page may send plain text and forms to any origin, and old
+        browsers do not always state the page. A request of a program that declares no type is accepted."""
         sized = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
         if self._forms is None or scope["method"] in SAFE or not sized or scope["path"] in self._forms:
             return
@@ -230,26 +232,27 @@ class AuthMiddleware:
 
 
 def key_in(headers: Headers) -> str:
-    """The bearer token of a request; empty where there is none."""
+    """Return the bearer token of a request, "" if there is none."""
     scheme, _, key = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else ""
 
 
 def name_of(host: str) -> str:
-    """The host without its port."""
+    """Return the host of a `Host` header without its port, in lower case."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()
 
 
 def allowed_headers(wanted: str) -> list[str]:
-    """What a page may send: all that we read, and of what it wants whatever OpenAI's clients are known to send."""
+    """Return the headers that a page may send: all that the gateway reads, and those requested ones that OpenAI's
+    clients send."""
     names = (name.strip().lower() for name in wanted.split(","))
     return [*ASKED, *(name for name in names if name.startswith(THEIRS) and NAME.fullmatch(name))]
 
 
 def cors(origin: str) -> tuple[tuple[bytes, bytes], ...]:
-    """What a browser wants to read before it lets a page of this origin have the answer."""
+    """Return the headers that let a page of this origin read the answer."""
     return (
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),

@@ -1,7 +1,9 @@
-"""What a request may say, as typed values. A wrong shape is a 400 that names the field; an unknown field is ignored.
+"""The body of POST /v1/responses as typed values, and how JSON bodies are read.
 
-Rules: what is taken in can be written down again. The JSON library reads deeper nesting than it writes, so a body that
-could be neither stored nor echoed is refused here, before anything depends on it.
+Rules:
+- A wrong shape is a 400 that names the field; an unknown field is ignored.
+- Every accepted body can be serialised again. The JSON library reads deeper nesting than it writes, so a body that
+  could be neither stored nor echoed is refused here, before anything depends on it.
 """
 
 from collections.abc import Iterable
@@ -25,7 +27,7 @@ Metadata = Annotated[dict[MetadataKey, MetadataValue], Meta(max_length=16)]
 
 
 class FunctionTool(Struct, kw_only=True):
-    """A function of the client; also what other kinds of tools are told apart by."""
+    """A tool that the client declares. Only type `function` is supported."""
 
     type: str
     name: str | None = None
@@ -35,7 +37,7 @@ class FunctionTool(Struct, kw_only=True):
 
 
 class ResponseBody(Struct, kw_only=True):
-    """POST /v1/responses."""
+    """The body of POST /v1/responses."""
 
     model: str | None = None
     input: str | list[dict[str, Any]] | None = None
@@ -66,7 +68,7 @@ class ResponseBody(Struct, kw_only=True):
 
 
 async def read_json(request: Request) -> Any:
-    """The body as JSON."""
+    """Return the body as JSON. Raises a 400."""
     content = await request.body()
     try:
         document = orjson.loads(content)
@@ -77,7 +79,7 @@ async def read_json(request: Request) -> Any:
 
 
 def check_depth(document: Any, content: bytes) -> None:
-    """Refuse what is nested too deeply. One that has not so many brackets at all need not be walked."""
+    """Refuse a document that is nested too deeply. One with at most `DEEPEST` brackets need not be walked."""
     if content.count(b"[") + content.count(b"{") <= DEEPEST:
         return
     level = [document]
@@ -89,14 +91,14 @@ def check_depth(document: Any, content: bytes) -> None:
 
 
 def parts(value: Any) -> Iterable[Any]:
-    """What a JSON value holds."""
+    """Return the values that a JSON value contains."""
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
 
 
 async def read_object(request: Request) -> dict[str, Any]:
-    """The body as a JSON object; an absent one is empty."""
+    """Return the body as a JSON object; an absent body is empty. Raises a 400."""
     document = await read_json(request) if await request.body() else {}
     if not isinstance(document, dict):
         raise bad("the body must be a JSON object")
@@ -104,7 +106,7 @@ async def read_object(request: Request) -> dict[str, Any]:
 
 
 def response_body(document: Any) -> ResponseBody:
-    """The typed request."""
+    """Return the typed request. Raises a 400 that names the wrong field."""
     try:
         return msgspec.convert(document, ResponseBody)
     except msgspec.ValidationError as error:

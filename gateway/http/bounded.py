@@ -1,11 +1,13 @@
-"""A request's body on its way in: how much of it there may be, and how slowly it may come.
+"""Bounds a request's body while it arrives: its size, its number of JSON values, and its pace.
 
-Rules: a body over the limit is 413, announced or not; so is one with too many JSON values, which are counted as they
-come and before anything is built from them. One that stays away is 408: a client has a while for the first of
-it, and what it sends buys it the time that the slowest line worth a word needs for so much, but never more than that
-while from then on. So neither silence, nor a byte now and then, nor much at once and then silence holds a request open.
-What is raised comes out of `receive`, before any route has acted. When the body is whole there is no limit of time: who
-receives then waits for the client to go.
+Rules:
+- A body over the limit is a 413, announced or not; so is one with too many JSON values, which are counted as they
+  arrive and before anything is built from them.
+- A body that does not arrive is a 408. A client has `patience` seconds for the first bytes; each byte then buys the
+  time that it takes at `SLOWEST`, but never more than `patience` from its arrival. So neither silence, nor a byte now
+  and then, nor much at once and then silence keeps a request open.
+- The errors are raised from `receive`, before any route has acted.
+- Once the body is complete there is no time limit: `receive` then waits for the disconnect.
 """
 
 import asyncio
@@ -16,20 +18,20 @@ from ostler.gateway.model.api_error import ApiError
 from ostler.wire.tally import ValueTally
 
 VALUES = 100_000
-"""What `gateway.body_values` is where nobody says anything."""
+"""The default of `gateway.body_values`."""
 SLOWEST = 1024
-"""Bytes in a second."""
+"""Bytes per second below which a body is too slow."""
 
 
 class BodyTooLarge(ApiError):
-    """It is, or says that it will be, bigger than what is taken."""
+    """The body is, or announces that it will be, larger than the limit."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(413, f"the body is larger than {limit} bytes; send less, or raise gateway.body_limit")
 
 
 class TooManyValues(ApiError):
-    """It has more JSON values than are taken."""
+    """The body has more JSON values than the limit."""
 
     def __init__(self, limit: int) -> None:
         text = f"the body holds more than {limit} JSON values; send less, or raise gateway.body_values"
@@ -37,7 +39,7 @@ class TooManyValues(ApiError):
 
 
 class BodyTooSlow(ApiError):
-    """The rest of it did not come."""
+    """The rest of the body did not arrive in time."""
 
     def __init__(self, seen: int) -> None:
         text = f"only {seen} bytes of the body came in time; send the request again, all of it at once"
@@ -45,19 +47,19 @@ class BodyTooSlow(ApiError):
 
 
 class Pace:
-    """Until when the next of it may come. Pure: times are handed in."""
+    """The deadline for the next bytes of a body. Pure: times are passed in."""
 
     def __init__(self, patience: float, now: float) -> None:
         self._patience = patience
         self.until = now + patience
 
     def came(self, size: int, now: float) -> None:
-        """So much more of it is there."""
+        """Extend the deadline for bytes that arrived."""
         self.until = min(now + self._patience, self.until + size / SLOWEST)
 
 
 class Measure:
-    """How large a body is, in bytes and values."""
+    """Measures a body in bytes and JSON values."""
 
     def __init__(self, limit: int, values: int) -> None:
         self.seen = 0
@@ -65,10 +67,11 @@ class Measure:
         self._values = values
         self._tally = ValueTally(values)
         self._uncounted: list[bytes] = []
-        """As long as the whole has fewer bytes than values are allowed."""
+        """Pieces whose values are not counted: as long as the body has fewer bytes than values are allowed, it needs no
+        count."""
 
     def came(self, body: bytes) -> None:
-        """More of it. Raises `BodyTooLarge`, `TooManyValues`."""
+        """Measure more of the body. Raises `BodyTooLarge`, `TooManyValues`."""
         self.seen += len(body)
         if self.seen > self._limit:
             raise BodyTooLarge(self._limit)
@@ -81,7 +84,7 @@ class Measure:
 
 
 def bounded(receive: Receive, limit: int, patience: float, values: int = VALUES) -> Receive:
-    """The same messages, within these bounds."""
+    """Return a `receive` that gives the same messages and raises when a bound is broken."""
     measure, whole = Measure(limit, values), False
     pace: Pace | None = None
 

@@ -1,4 +1,4 @@
-"""POST /v1/chat/completions: the same turns, for clients that bring the whole conversation along each time."""
+"""POST /v1/chat/completions: the same turns, for clients that send the whole conversation each time."""
 
 from functools import partial
 
@@ -23,7 +23,7 @@ from ostler.gateway.turns.turn import Turn
 
 
 class ChatCompletions:
-    """One per gateway."""
+    """The route of /v1/chat/completions. One per gateway."""
 
     def __init__(self, sessions: Sessions, intake: RequestPreparer, repeats: IdempotentAnswers) -> None:
         self._sessions = sessions
@@ -32,7 +32,7 @@ class ChatCompletions:
         self._settings = sessions.house.settings
 
     async def create(self, request: Request) -> Response:
-        """POST /v1/chat/completions"""
+        """Serve POST /v1/chat/completions: answer one turn, whole or as a stream."""
         body = chat_body(await read_json(request))
         check_count(body.messages, self._settings.items_max, "messages")
         caller = caller_of(request)
@@ -60,7 +60,7 @@ class ChatCompletions:
         return document(writer.document(), prepared.session_id)
 
     def _again(self, known: IdempotencyRecord | Held, body: ChatBody) -> Response:
-        """What was answered first: its stream as it is written, or the whole of it."""
+        """Return the first answer again: its stream while it is written, or the stored answer."""
         if isinstance(known, Held):
             return self._stream(known.feed, known.session_id, None)
         if not body.stream:
@@ -91,5 +91,5 @@ class ChatCompletions:
 
 
 def wants_usage(body: ChatBody) -> bool:
-    """Whether a stream is to tell what it cost."""
+    """Whether a stream must report token usage."""
     return body.stream_options is not None and body.stream_options.include_usage

@@ -1,4 +1,5 @@
-"""POST /v1/chat/completions as typed values, and its messages as items of the Responses API: one path from here on."""
+"""The body of POST /v1/chat/completions as typed values, and its messages as items of the Responses API. After this
+module both dialects take the same path."""
 
 from typing import Annotated, Any
 
@@ -21,20 +22,20 @@ class ChatFunction(Struct, kw_only=True):
 
 
 class ChatTool(Struct, kw_only=True):
-    """Its wrapping."""
+    """A tool of the client in the form of chat completions, with the function in a field of its own."""
 
     type: str
     function: ChatFunction | None = None
 
 
 class StreamOptions(Struct, kw_only=True):
-    """What a stream shall tell besides."""
+    """What a stream reports in addition to the answer."""
 
     include_usage: bool = False
 
 
 class ChatBody(Struct, kw_only=True):
-    """The request."""
+    """The body of POST /v1/chat/completions."""
 
     messages: Annotated[list[dict[str, Any]], Meta(min_length=1)]
     model: str | None = None
@@ -53,7 +54,7 @@ class ChatBody(Struct, kw_only=True):
 
 
 def chat_body(document: Any) -> ChatBody:
-    """The typed request."""
+    """Return the typed request. Raises a 400 that names the wrong field."""
     try:
         body = msgspec.convert(document, ChatBody)
     except msgspec.ValidationError as error:
@@ -64,7 +65,7 @@ def chat_body(document: Any) -> ChatBody:
 
 
 def as_response_body(body: ChatBody, session: str | None) -> ResponseBody:
-    """The same request in the words of the Responses API."""
+    """Return the same request in the terms of the Responses API."""
     return ResponseBody(
         model=body.model,
         input=[item for place, message in enumerate(body.messages) for item in items_of(message, f"messages[{place}]")],
@@ -78,7 +79,7 @@ def as_response_body(body: ChatBody, session: str | None) -> ResponseBody:
 
 
 def items_of(message: dict[str, Any], param: str) -> list[JsonObject]:
-    """One message as items: an assistant's message may hold text and calls."""
+    """Return one message as items: an assistant's message may contain text and calls."""
     role, content = message.get("role"), message.get("content")
     if role == "tool":
         output = "" if content is None else content
@@ -93,7 +94,7 @@ def items_of(message: dict[str, Any], param: str) -> list[JsonObject]:
 
 
 def call_item(call: Any, param: str) -> JsonObject:
-    """A call the assistant made."""
+    """Return a call of the assistant as an item. Raises a 400."""
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict):
         raise bad(f"{param}.tool_calls must name functions", f"{param}.tool_calls")
@@ -106,7 +107,7 @@ def call_item(call: Any, param: str) -> JsonObject:
 
 
 def function_tool(tool: ChatTool) -> FunctionTool:
-    """A tool without its wrapping."""
+    """Return a tool in the form of the Responses API, where the function's fields are its own."""
     inner = tool.function
     if inner is None:
         return FunctionTool(type=tool.type)
@@ -116,6 +117,6 @@ def function_tool(tool: ChatTool) -> FunctionTool:
 
 
 def response_format(given: dict[str, Any]) -> JsonObject:
-    """The form of the answer, without its wrapping."""
+    """Return the format of the answer in the form of the Responses API."""
     inner = given.get("json_schema")
     return {**inner, "type": "json_schema"} if isinstance(inner, dict) else given

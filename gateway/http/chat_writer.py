@@ -1,4 +1,5 @@
-"""The scribe of chat completions: one message, whole or in chunks. Nothing of it is stored but the conversation."""
+"""The sink of chat completions: writes one message, whole or in chunks. Only the conversation is stored, no
+completion."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 class ChatWriter:
-    """One completion."""
+    """Writes one chat completion, as a document or as a stream."""
 
     def __init__(
         self,
@@ -35,7 +36,8 @@ class ChatWriter:
         answer: Callable[[int, JsonObject], IdempotencyRecord] | None = None,
         ended: Callable[[], None] | None = None,
     ) -> None:
-        """`answer` makes what a repeated request gets from a status and a body; `ended` hears of the end."""
+        """`answer` makes the record for a repeated request from a status and a body; `ended` is called after the
+        end."""
         self.id = completion_id
         self.session_id = session_id
         self.feed = feed
@@ -52,18 +54,18 @@ class ChatWriter:
         self._calls: list[JsonObject] = []
         self._usage: Usage | None = None
         self._moulds: dict[str, FrameTemplate] = {}
-        """By the field of the message that the text is."""
+        """Templates by the field of the message that the text belongs to."""
 
     def begin(self) -> ResponseRecord | None:
-        """Nothing is stored of a completion but the conversation."""
+        """Return None: only the conversation of a completion is stored."""
         return None
 
     def started(self) -> None:
-        """The turn runs."""
+        """Send the first chunk: the question is durable and is being answered."""
         self._chunk({"role": "assistant", "content": ""})
 
     def take(self, event: TurnEvent) -> None:
-        """One event of the agent."""
+        """Write one event of the agent as a chunk."""
         self._heard = True
         match event:
             case Text(text=text):
@@ -77,13 +79,13 @@ class ChatWriter:
                 return
 
     def close(self, outcome: TurnOutcome, calls: Sequence[AskedCall]) -> StoredAnswer:
-        """The message is whole."""
+        """Finish the message; return its items, and the record for a repeated request."""
         self.outcome = outcome
         self._calls = [call_entry(call) for call in calls]
         return StoredAnswer(items_of("".join(self._texts), calls), answer=self._kept(outcome))
 
     def publish(self) -> None:
-        """Tell the client."""
+        """Write the end of the stream, or the error, and wake the route."""
         outcome = self.outcome or TurnOutcome(TurnStatus.FAILED)
         if outcome.status is TurnStatus.FAILED:
             self._write(chunk(envelope(of_outcome(outcome))))
@@ -98,7 +100,7 @@ class ChatWriter:
             self._ended()
 
     def document(self) -> JsonObject:
-        """The completion."""
+        """Return the completion as a document."""
         message: JsonObject = {"role": "assistant", "content": "".join(self._texts) or None, "refusal": None}
         if self._calls:
             message["tool_calls"] = self._calls
@@ -161,7 +163,7 @@ class ChatWriter:
 
 
 def told_again(status: int, document: JsonObject, *, include_usage: bool) -> Feed:
-    """The stream of a completion that is over, from what is kept of it: the same words in fewer chunks."""
+    """Return the stream of a stored completion: the same text in fewer chunks."""
     feed = Feed()
     if status != 200:
         feed.write(chunk(document))
@@ -183,12 +185,12 @@ def told_again(status: int, document: JsonObject, *, include_usage: bool) -> Fee
 
 
 def delta_of(delta: JsonObject, reason: str | None = None) -> JsonObject:
-    """The field of a chunk in which a message grows."""
+    """Return the fields of a chunk that adds `delta` to the message."""
     return {"choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}]}
 
 
 def call_entry(call: AskedCall) -> JsonObject:
-    """A call as a chat message holds it."""
+    """Return a call in the form of a chat message."""
     return {
         "id": call.call_id,
         "type": "function",
@@ -197,7 +199,7 @@ def call_entry(call: AskedCall) -> JsonObject:
 
 
 def items_of(text: str, calls: Sequence[AskedCall]) -> list[JsonObject]:
-    """The message as it is stored: the same items as those of a response."""
+    """Return the message as it is stored: the same items as those of a response."""
     part = {"type": "output_text", "text": text, "annotations": []}
     said: list[JsonObject] = [{"type": "message", "role": "assistant", "content": [part]}] if text or not calls else []
     called: list[JsonObject] = [

@@ -1,8 +1,9 @@
-"""Whether anybody is still there for an answer that is given whole.
+"""Whether a client still waits for an answer that is given as a whole.
 
-Rules: whoever asks with the key of a request that has no answer yet waits for the same one. A turn goes on while any of
-them is there; whether it does without them is the policy of the request that began it. Streams count their own readers
-(`Feed.attended`).
+Rules:
+- A request with the same idempotency key waits for the answer of the first one. The turn goes on while any of these
+  clients is connected; the policy of the first request decides whether it goes on without them.
+- Streams count their own readers (`Feed.attended`).
 """
 
 import asyncio
@@ -13,19 +14,19 @@ from ostler.gateway.model.outcome import StopCause
 from ostler.gateway.turns.turn import Turn
 
 WATCH = "a client that waits for an answer"
-"""The name of the task that looks after one."""
+"""The name of the task that watches one client."""
 
 
 class Audience:
-    """Those who wait for one answer."""
+    """The clients that wait for one answer."""
 
     def __init__(self) -> None:
         self._there = 0
         self._turn: Turn | None = None
 
     async def attend(self, request: Request, done: asyncio.Event, turn: Turn | None = None) -> bool:
-        """Wait for `done`, with the client or without it; whether it is still there. `turn` is what the last one to
-        leave stops."""
+        """Wait for `done`, with or without the client; return whether it is still connected. The last client to
+        disconnect stops `turn`."""
         self._turn = turn or self._turn
         self._there += 1
         async with asyncio.TaskGroup() as group:
@@ -34,7 +35,7 @@ class Audience:
             return watch.cancel()
 
     async def _until_gone(self, request: Request) -> None:
-        """The body was read before, so all that can come is the disconnect."""
+        """Wait for the disconnect: the body was read before, so no other message can come."""
         while (await request.receive())["type"] != "http.disconnect":
             continue
         self._there -= 1

@@ -1,10 +1,10 @@
-"""Which connections a listener has open, and which of them makes room for a new one. A value machine.
+"""Which connections a listener has open, and which of them is closed for a new one. A value machine.
 
 Rules:
-- There are never more than `limit`. For one more, the one is given up that was idle longest; where none is idle, the
-  one whose request is awaited longest. One that is being answered is never given up.
-- It is one of the address that has most open: who opens a thousand makes room by losing his own.
-- Where nobody can be given up, the new one is turned away.
+- There are never more than `limit`. For one more, the connection that was idle longest is closed; if none is idle, the
+  one that has waited longest for the rest of its request. A connection that is being answered is never closed.
+- The closed one belongs to the address with the most connections: a client that opens a thousand loses its own.
+- If none can be closed, the new one is refused.
 """
 
 from collections import Counter
@@ -18,21 +18,21 @@ Connection = TypeVar("Connection", bound=Hashable)
 
 
 class ConnectionPhase(Enum):
-    """What a connection is about."""
+    """What a connection is doing."""
 
     IDLE = "idle"
-    """Between two requests, or before the first one is whole up to its body."""
+    """Between two requests, or before the head of the first one is complete."""
     RECEIVING = "receiving"
-    """Its request's body is not there yet."""
+    """The body of its request is not complete yet."""
     ANSWERED = "answered"
 
 
 GIVEN_UP = (ConnectionPhase.IDLE, ConnectionPhase.RECEIVING)
-"""In this order."""
+"""The phases whose connections may be closed for a new one, in this order."""
 
 
 class TooManyConnections(ApiError):
-    """All of them are being answered."""
+    """The limit is reached, and all connections are being answered."""
 
     def __init__(self, limit: int) -> None:
         text = f"all {limit} connections of this gateway are in use; try again, or raise gateway.connections_max"
@@ -40,7 +40,7 @@ class TooManyConnections(ApiError):
 
 
 class Connections(Generic[Connection]):
-    """Of one listener."""
+    """The open connections of one listener."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -51,13 +51,13 @@ class Connections(Generic[Connection]):
         self._in_phase: dict[ConnectionPhase, dict[str, dict[Connection, None]]] = {
             phase: {} for phase in ConnectionPhase
         }
-        """By address, in the order in which they came into the phase."""
+        """By address, in the order in which they entered the phase."""
 
     def __len__(self) -> int:
         return len(self._places)
 
     def admit(self, connection: Connection, peer: str) -> Connection | None:
-        """One more. Returned is the one to be closed for it. Raises `TooManyConnections`."""
+        """Count a new connection. Return the one to close for it, or None. Raises `TooManyConnections`."""
         victim = self._victim() if len(self._places) >= self.limit else None
         if victim is not None:
             self.evicted += 1
@@ -70,14 +70,14 @@ class Connections(Generic[Connection]):
         return victim
 
     def turn(self, connection: Connection, phase: ConnectionPhase) -> None:
-        """It is about something else now. Nothing happens for one that is not counted any more."""
+        """Move a connection to another phase. No-op for one that is not counted any more."""
         place = self._places.get(connection)
         if place is not None and place[1] is not phase:
             self._take_out(connection, *place)
             self._enter(connection, place[0], phase)
 
     def leave(self, connection: Connection) -> None:
-        """It is closed. Idempotent."""
+        """Stop counting a connection that was closed. Idempotent."""
         place = self._places.pop(connection, None)
         if place is not None:
             self._take_out(connection, *place)

@@ -1,8 +1,10 @@
-"""The routes of /v1/conversations: slugs as objects, and what was said in them.
+"""The routes of /v1/conversations: slugs as objects, and their items.
 
-Rules: a conversation that was never made is 404. What is listed are the stored items, oldest message last by default,
-as the API pages them. Deleting a conversation forgets the name; its responses stay readable. With `erase=true` its
-text, its responses and what was branched from it go as well.
+Rules:
+- A conversation that does not exist is a 404.
+- Lists show the stored items, newest first by default, paged as in the API.
+- Deleting a conversation removes its name; its responses stay readable. With `erase=true` its text, its responses and
+  the sessions that were branched from it are deleted too.
 """
 
 from collections.abc import Iterable
@@ -29,26 +31,26 @@ ITEMS_AT_ONCE = 20
 
 
 class NewConversation(Struct, kw_only=True):
-    """POST /v1/conversations"""
+    """The body of POST /v1/conversations."""
 
     items: Annotated[list[dict[str, Any]], Meta(max_length=ITEMS_AT_ONCE)] | None = None
     metadata: Metadata | None = None
 
 
 class Change(Struct, kw_only=True):
-    """POST /v1/conversations/{slug}"""
+    """The body of POST /v1/conversations/{slug}."""
 
     metadata: Metadata
 
 
 class NewItems(Struct, kw_only=True):
-    """POST /v1/conversations/{slug}/items"""
+    """The body of POST /v1/conversations/{slug}/items."""
 
     items: Annotated[list[dict[str, Any]], Meta(min_length=1, max_length=ITEMS_AT_ONCE)]
 
 
 class ConversationRoutes:
-    """One per gateway."""
+    """The routes of /v1/conversations. One per gateway."""
 
     def __init__(self, store: Store, ids: Ids, eraser: Eraser) -> None:
         self._store = store
@@ -56,7 +58,7 @@ class ConversationRoutes:
         self._ids = ids
 
     async def create(self, request: Request) -> Response:
-        """POST /v1/conversations"""
+        """Serve POST /v1/conversations: create a conversation with a new slug."""
         body = typed(await read_object(request), NewConversation)
         messages = self._messages(body.items or [], ())
         owner, slug = caller_of(request).name, self._ids.make("conv")
@@ -69,18 +71,18 @@ class ConversationRoutes:
         return document(entry(row))
 
     async def retrieve(self, request: Request) -> Response:
-        """GET /v1/conversations/{slug}"""
+        """Serve GET /v1/conversations/{slug}: its metadata."""
         return document(entry(await self._row(request)))
 
     async def update(self, request: Request) -> Response:
-        """POST /v1/conversations/{slug}"""
+        """Serve POST /v1/conversations/{slug}: replace the metadata."""
         body = typed(await read_object(request), Change)
         row = await self._row(request)
         changed = await self._store.update_conversation(row.slug, dict(body.metadata), owner=row.owner)
         return document(entry(changed or row))
 
     async def delete(self, request: Request) -> Response:
-        """DELETE /v1/conversations/{slug}"""
+        """Serve DELETE /v1/conversations/{slug}: remove the name, and erase the text on request."""
         row = await self._row(request)
         await self._store.delete_conversation(row.slug, owner=row.owner)
         if wants_erasing(request) and row.session_id is not None:
@@ -88,7 +90,7 @@ class ConversationRoutes:
         return document({"id": row.slug, "object": "conversation.deleted", "deleted": True})
 
     async def items(self, request: Request) -> Response:
-        """GET /v1/conversations/{slug}/items"""
+        """Serve GET /v1/conversations/{slug}/items: one page."""
         wanted, session_id = page_of(request), await self._live(await self._row(request))
         found: list[JsonObject] | None = []
         if session_id is not None:
@@ -98,7 +100,7 @@ class ConversationRoutes:
         return document(paged(found, wanted))
 
     async def add_items(self, request: Request) -> Response:
-        """POST /v1/conversations/{slug}/items"""
+        """Serve POST /v1/conversations/{slug}/items: append to the transcript."""
         given = typed(await read_object(request), NewItems).items
         row = await self._row(request)
         if row.session_id is None:
@@ -111,7 +113,7 @@ class ConversationRoutes:
         return document({"object": "list", "data": data, "has_more": False, **ends})
 
     async def item(self, request: Request) -> Response:
-        """GET /v1/conversations/{slug}/items/{item}"""
+        """Serve GET /v1/conversations/{slug}/items/{item}: one stored item."""
         wanted, session_id = request.path_params["item"], await self._live(await self._row(request))
         item = None if session_id is None else await self._store.item(session_id, wanted)
         if item is None:
@@ -126,14 +128,14 @@ class ConversationRoutes:
         return row
 
     async def _live(self, row: ConversationRecord) -> str | None:
-        """The session where the conversation is now."""
+        """Return the id of the session in which the conversation continues now."""
         if row.session_id is None:
             return None
         live = await self._store.live_end(row.session_id)
         return live.id if live else row.session_id
 
     def _messages(self, items: list[dict[str, Any]], taken: Iterable[str]) -> list[NewMessage]:
-        """Items as messages of a transcript, in order."""
+        """Return items as messages of a transcript, in order. Raises a 400 for instructions."""
         said = read_input(items, self._ids.make, taken)
         if said.instructions:
             raise bad("items of a conversation are messages and results; send instructions with a response", "items")
@@ -141,12 +143,12 @@ class ConversationRoutes:
 
 
 def entry(row: ConversationRecord) -> JsonObject:
-    """A conversation as the API shows it."""
+    """Return a conversation as the API shows it."""
     return {"id": row.slug, "object": "conversation", "created_at": int(row.created_at), "metadata": row.metadata}
 
 
 def typed(given: dict[str, Any], kind: type[Any]) -> Any:
-    """The typed request."""
+    """Return the typed request. Raises a 400 that names the wrong field."""
     try:
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:

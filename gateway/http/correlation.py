@@ -1,7 +1,8 @@
-"""Every request has a name: the client's (`X-Request-Id`) or ours. It stands in every log line and goes back with the
-answer. Plain ASGI: see `door`.
+"""Gives every request a name: the client's (`X-Request-Id`) or a new one. The name is in every log line and in the
+answer.
 
-It is the outermost, so what nobody else has answered is answered here: a fault of ours, and still an envelope.
+Plain ASGI, for the reason given in `auth_middleware`. This is the outermost layer, so an error that no inner layer has
+answered is answered here: it is a bug of ours, and the answer is still an envelope.
 """
 
 import logging
@@ -17,7 +18,7 @@ HEADER = b"x-request-id"
 
 
 class Correlated:
-    """Wraps the application."""
+    """Wraps the application: names the request, and answers errors that no other layer has answered."""
 
     def __init__(self, app: ASGIApp, new_id: Callable[[], str]) -> None:
         self._app = app

@@ -1,12 +1,12 @@
-"""Answers to an agent's questions for permission, as they come in over the API.
+"""Answers to an agent's permission requests that arrive over the API.
 
 Rules:
-- A question is answered once. Whoever answers one that was answered already, by whomever, or whose turn is over, is
-  told so: nobody would hear it, and the client would believe that it had decided something.
-- Only a question of the caller's own sessions is answered. Of what is somebody else's nothing is told and nothing used
-  up: for this caller it is unknown.
-- A question that was lost with an earlier life of the gateway is neither: it is part of the conversation, and the first
-  answer to it is taken into a new turn.
+- A request is answered once. A late answer, to a request that is answered already or whose turn is over, is refused
+  with 409: it would have no effect, and the client would believe that it had decided something.
+- A caller can answer only requests of its own sessions. A request of another owner is unknown to this caller: the
+  answer reveals nothing and uses nothing up.
+- A request that was open when an earlier run of the gateway ended is neither late nor unknown: it is part of the
+  conversation, and the first answer to it goes into a new turn.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ KIND = "mcp_approval_response"
 
 
 class Settled(ApiError):
-    """A decision that nobody waits for."""
+    """A decision that came too late: its permission request needs no answer any more."""
 
     def __init__(self, approval_id: str) -> None:
         text = (
@@ -32,14 +32,14 @@ class Settled(ApiError):
 
 
 class PermissionAnswers:
-    """Knows what was asked."""
+    """Checks decisions against the permission requests of a session, live and stored."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
         self._store = sessions.house.store
 
     async def check(self, outputs: Sequence[CallOutput], owner: str) -> None:
-        """Raise `Settled` where one of them comes too late. What is unknown is somebody else's to refuse."""
+        """Raise `Settled` if one of the decisions comes too late. Unknown requests are left to other checks."""
         for name in decided(outputs):
             asked = await self._of_owner(name, owner)
             if asked is None:
@@ -48,7 +48,7 @@ class PermissionAnswers:
                 raise Settled(name)
 
     async def claim(self, outputs: Sequence[CallOutput], owner: str) -> None:
-        """Take them into a new turn. Of two who bring the same answer one raises `Settled`."""
+        """Accept the decisions for a new turn. Of two requests with the same decision one raises `Settled`."""
         words = {output.call_id: output.text for output in outputs}
         for name in decided(outputs):
             if await self._of_owner(name, owner) is None:
@@ -64,11 +64,11 @@ class PermissionAnswers:
 
     @staticmethod
     def refuse(outputs: Sequence[CallOutput]) -> None:
-        """The turn that waited a moment ago waits no more: raise `Settled` if it was for one of these."""
+        """Raise `Settled` if a decision was for the turn that waited a moment ago and does not wait any more."""
         for name in decided(outputs):
             raise Settled(name)
 
 
 def decided(outputs: Sequence[CallOutput]) -> list[str]:
-    """The questions that are answered."""
+    """Return the ids of the permission requests that are answered."""
     return [output.call_id for output in outputs if output.item.get("type") == KIND]

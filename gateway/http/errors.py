@@ -1,4 +1,4 @@
-"""The error envelope of the OpenAI API: always this, always JSON, with a sentence that says what to do."""
+"""Errors as the OpenAI API shows them: always an envelope, always JSON, with a sentence that says what to do."""
 
 import math
 from collections.abc import Mapping
@@ -35,21 +35,21 @@ CODED = {
     "conversation_moved": (400, "conversation_moved"),
     "call_answered": (409, "call_answered"),
 }
-"""What a turn's failure is as an HTTP status, when the agent has not heard the prompt."""
+"""HTTP status and code of a failed turn whose agent sent no event."""
 
 
 def missing(what: str, param: str | None = None) -> ApiError:
-    """Something that is named and not there."""
+    """Return a 404 for something that a request names and that does not exist."""
     return ApiError(404, what, param=param, code="not_found")
 
 
 def envelope(error: ApiError) -> dict[str, Any]:
-    """The body."""
+    """Return the JSON body of an error."""
     return {"error": {"message": str(error), "type": error.kind, "param": error.param, "code": error.code}}
 
 
 def reply(error: ApiError, headers: Mapping[str, str] | None = None) -> Response:
-    """The whole answer."""
+    """Return the complete answer for an error."""
     given = dict(headers or {})
     if error.retry_after is not None:
         given["retry-after"] = str(error.retry_after)
@@ -59,7 +59,7 @@ def reply(error: ApiError, headers: Mapping[str, str] | None = None) -> Response
 
 
 def translated(error: Exception) -> ApiError:
-    """The API's word for an error of ours."""
+    """Return the API's error for any exception. An exception that is not ours becomes a 500 without details."""
     retry: int | None = SECONDS_TO_RETRY
     match error:
         case ApiError():
@@ -82,21 +82,21 @@ def translated(error: Exception) -> ApiError:
 
 
 def invalid(error: msgspec.ValidationError) -> ApiError:
-    """A field of the wrong shape, named."""
+    """Return a 400 that names the field of the wrong shape."""
     said, at, place = str(error).rpartition(" - at `$")
     param = place.rstrip("`").lstrip(".") or None
     return bad(f"{param}: {said}" if at and param else str(error), param, "invalid_value")
 
 
 def of_outcome(outcome: TurnOutcome) -> ApiError:
-    """A turn that failed before its agent heard anything, or for a caller who has no other word for failure."""
+    """Return the error of a failed turn whose agent sent no event, or whose API has no other way to report failure."""
     status, code = CODED.get(outcome.code, (502, outcome.code or "agent_error"))
     retry = max(SECONDS_TO_RETRY, math.ceil(outcome.retry_after)) if status in (429, 503) else None
     return ApiError(status, redacted(outcome.message) or outcome.reason, code=code, retry_after=retry)
 
 
 async def on_http_exception(_request: Request, error: Exception) -> Response:
-    """Starlette's own: no such route, no such method."""
+    """Answer an error of Starlette's own: unknown route or method."""
     if not isinstance(error, HTTPException):
         raise error
     texts = {

@@ -1,8 +1,11 @@
-"""From a stream to its connection, past the layers of the application: they have seen the head, and see the end.
+"""Sends frames of a stream directly to its connection, past the layers of the application: they have seen the head of
+the answer, and see its end.
 
-Rules: only what continues a chunked body goes this way, and only while the connection takes it. Whoever must wait for
-the client sends as every answer is sent. A connection is reached through its request without being held by it: what
-belongs to a request is gone with it, and waits for no garbage collector.
+Rules:
+- Only the continuation of a chunked body is sent this way, and only while the connection accepts it. A sender that must
+  wait for the client uses the normal path.
+- A connection is reached through a weak reference to its request, so that the objects of a request are freed with it,
+  without waiting for the garbage collector.
 """
 
 from weakref import ref
@@ -16,27 +19,27 @@ CYCLE = "ostler.cycle"
 
 
 class Chunks:
-    """The body of one answer."""
+    """The body of one answer, chunk by chunk."""
 
     def __init__(self, cycle: RequestResponseCycle) -> None:
         self._cycle = cycle
 
     def free(self) -> bool:
-        """Whether it has begun, is not over, and the client keeps up."""
+        """Whether the answer has begun and not ended, and the client keeps up."""
         return takes_chunks(self._cycle)
 
     def carry(self, frames: bytes) -> None:
-        """One chunk."""
+        """Write the frames as one chunk."""
         write_chunk(self._cycle, frames)
 
 
 def lay_road(cycle: RequestResponseCycle) -> None:
-    """From a request to its answer."""
+    """Store the way from a request to its answer in the request's scope."""
     cycle.scope["extensions"] = {CYCLE: {"cycle": ref(cycle)}}
 
 
 def road_in(scope: Scope) -> Chunks | None:
-    """None where no server of ours has laid one."""
+    """Return the fast path of a request; None if the server does not provide one."""
     laid = scope.get("extensions", {}).get(CYCLE)
     cycle = None if laid is None else laid["cycle"]()
     return None if cycle is None else Chunks(cycle)

@@ -1,9 +1,10 @@
-"""The events of one streamed answer: written once by its turn, read by any number of clients from any place on.
+"""The events of one streamed answer: written once by its turn, read by any number of clients from any position.
 
-Rules: writing never waits. A reader that falls behind takes what has piled up many at a time. What was written stays
-for a while after the end, so that a client whose connection broke can come back for the rest. A reader with a road to
-its client sends what comes while it waits from a callback, all that came in one round of the loop at once: whoever
-iterates is woken where it must wait for the client, and at the end.
+Rules:
+- Writing never waits. A reader that falls behind takes many events at a time.
+- A feed is kept for a while after its end, so that a client whose connection broke can read the rest.
+- A reader with a fast path sends events from a callback while it waits, all events of one round of the loop together.
+  Its iterator is woken only if it must wait for the client, and at the end.
 """
 
 import asyncio
@@ -17,19 +18,20 @@ from ostler.gateway.http.frames import FrameTemplate
 
 KEEPALIVE = b": keepalive\n\n"
 AT_ONCE = 512
-"""Frames that a reader takes together: making all that a slow one has missed would hold up everybody else."""
+"""The most frames that a reader takes at once: building all that a slow reader has missed would block every other
+client."""
 PIECE = 72
 """Bytes that a piece takes besides its characters."""
 
 
 class FastPath(Protocol):
-    """The way to a client that is being answered."""
+    """A direct way to a client that is being answered."""
 
     def free(self) -> bool:
-        """Whether it takes more at this moment."""
+        """Whether it accepts more at this moment."""
 
     def carry(self, frames: bytes) -> None:
-        """Send them, behind everything that was sent before."""
+        """Send the frames, after everything that was sent before."""
 
 
 class Feed:
@@ -37,25 +39,25 @@ class Feed:
 
     def __init__(self) -> None:
         self._events: list[bytes | str] = []
-        """Frames, and pieces that are still to become one."""
+        """Frames, and pieces of text that become frames when a reader takes them."""
         self._moulds: list[FrameTemplate] = []
         self._poured: list[int] = []
-        """From which event on each mould is the one of the pieces."""
+        """The number of the first piece that each template applies to."""
         self._readers: set[Reader] = set()
         self.size = 0
         self.closed = False
         self.deserted: Callable[[], None] | None = None
-        """Told when the last client leaves before the end."""
+        """Called when the last client leaves before the end."""
         self._clients = 0
 
     def write(self, frame: bytes) -> None:
-        """One more event."""
+        """Append one event as a frame."""
         self._events.append(frame)
         self.size += len(frame)
         self._wake()
 
     def append_delta(self, mould: FrameTemplate, piece: str) -> None:
-        """One more event, that is the next piece of a text."""
+        """Append one event that is the next piece of a text; the template makes its frame later."""
         if not self._moulds or self._moulds[-1] is not mould:
             self._moulds.append(mould)
             self._poured.append(len(self._events))
@@ -64,21 +66,22 @@ class Feed:
         self._wake()
 
     def skip(self, place: int) -> None:
-        """What comes next has this number; readers hold what was before it."""
+        """Give the next event this number; readers have the events before it."""
         self._events += [b""] * (place - len(self._events))
 
     def close(self) -> None:
-        """That was the last one."""
+        """End the feed: no event follows."""
         self.closed = True
         self._wake()
 
     def follow(self, start: int, keepalive: float) -> "Reader":
-        """Everything from frame `start` on, until the end; a comment when nothing comes for a while."""
+        """Return a reader from frame `start` to the end. It yields a comment after `keepalive` seconds without an
+        event."""
         return Reader(self, max(0, start), keepalive)
 
     @contextmanager
     def attended(self) -> Iterator[None]:
-        """A client is there, for as long as this lasts."""
+        """Count a client for the duration of the block."""
         self._clients += 1
         try:
             yield
@@ -88,7 +91,7 @@ class Feed:
                 self.deserted()
 
     def since(self, place: int) -> list[bytes]:
-        """The next frames from this place on."""
+        """Return the next frames from this position, at most `AT_ONCE`."""
         events = self._events[place : place + AT_ONCE]
         return [
             event if isinstance(event, bytes) else self._mould(number)(number, event)
@@ -96,11 +99,11 @@ class Feed:
         ]
 
     def join(self, reader: "Reader") -> None:
-        """From now on it is told of what comes."""
+        """Wake this reader for every new event."""
         self._readers.add(reader)
 
     def leave(self, reader: "Reader") -> None:
-        """It has enough. Idempotent."""
+        """Stop waking this reader. Idempotent."""
         self._readers.discard(reader)
 
     def _mould(self, number: int) -> FrameTemplate:
@@ -112,10 +115,11 @@ class Feed:
 
 
 class Reader:
-    """One who follows. All that it waits with is a bare future and one timer that looks in now and then: a timer for
-    each slow delta would be a good part of what a delta costs.
+    """Reads a feed for one client. It waits with one bare future and one timer that checks periodically: a timer for
+    each slow delta would be a large part of the cost of a delta.
 
-    With a `road`, what comes while somebody waits for the next piece is sent there, and is no piece any more."""
+    With a fast path in `road`, events that arrive while the iterator waits are sent there and not yielded.
+    """
 
     def __init__(self, feed: Feed, place: int, patience: float) -> None:
         self._feed = feed
@@ -125,7 +129,7 @@ class Reader:
         self._timer: asyncio.TimerHandle | None = None
         self._since = 0.0
         self._called = False
-        """Whether it is going to send."""
+        """Whether `_send` is scheduled."""
         self.road: FastPath | None = None
 
     def __aiter__(self) -> Self:
@@ -144,7 +148,7 @@ class Reader:
                 return KEEPALIVE
 
     def wake(self, news: bool) -> None:
-        """There is more, or there has been nothing for too long."""
+        """Wake the iterator: there is news, or there was none for too long."""
         waiter = self._waiter
         if waiter is None or waiter.done() or self._called:
             return
@@ -155,7 +159,7 @@ class Reader:
             waiter.set_result(news)
 
     def close(self) -> None:
-        """Who leaves before the end says so. Idempotent."""
+        """Stop reading. Idempotent; must be called if the reader leaves before the end."""
         self._feed.leave(self)
         if self._timer is not None:
             self._timer.cancel()
@@ -163,7 +167,7 @@ class Reader:
         self.road = None
 
     async def _news(self) -> bool:
-        """Wait for more; False when it took too long."""
+        """Wait for more events; False if none came within `patience`."""
         loop = asyncio.get_running_loop()
         if self._timer is None:
             self._feed.join(self)
@@ -173,7 +177,8 @@ class Reader:
         return await self._waiter
 
     def _send(self, road: FastPath, waiter: "asyncio.Future[bool]") -> None:
-        """What has come, from here; or let whoever waits do it: also where this fails, so that it fails there."""
+        """Send the new events by the fast path, or wake the iterator to do it. If sending raises, the iterator is woken
+        too, so that the error is raised there."""
         self._called = False
         if waiter.done():
             return
@@ -200,7 +205,7 @@ class Reader:
 
 
 class Feeds:
-    """Those that run, and the last ones that ended."""
+    """The feeds of running responses, and of the last ones that ended."""
 
     def __init__(self, *, most: int, bytes_at_most: int) -> None:
         self._running: dict[str, tuple[str, Feed]] = {}
@@ -209,11 +214,11 @@ class Feeds:
         self._room = bytes_at_most
 
     def add(self, response_id: str, owner: str, feed: Feed) -> None:
-        """A stream begins."""
+        """Add the feed of a response whose stream begins."""
         self._running[response_id] = (owner, feed)
 
     def ended(self, response_id: str) -> None:
-        """It is over; keep it for a while."""
+        """Keep the feed of an ended response, within the limits; the oldest are dropped first."""
         entry = self._running.pop(response_id, None)
         if entry is None:
             return
@@ -224,6 +229,6 @@ class Feeds:
             self._room += oldest.size
 
     def find(self, response_id: str, owner: str) -> Feed | None:
-        """The stream of this response, if it is still held and is this owner's."""
+        """Return the feed of this response if it is still kept and belongs to this owner."""
         entry = self._running.get(response_id) or self._ended.get(response_id)
         return entry[1] if entry is not None and entry[0] == owner else None

@@ -1,7 +1,7 @@
-"""Server-sent events as bytes: whole ones, and moulds for the pieces of a text.
+"""Server-sent events as bytes: whole frames, and templates for the pieces of a text.
 
-Rule: what surrounds every piece of one text is written down once, and a piece becomes a frame when somebody reads it. A
-client that takes nothing then costs what its text costs, not what its frames would.
+Rule: the constant part of all pieces of one text is serialised once, and a piece becomes a frame only when a reader
+takes it. A client that reads nothing then costs the memory of its text, not of its frames.
 """
 
 from collections.abc import Callable
@@ -11,22 +11,22 @@ import orjson
 from ostler.wire.json import JsonObject
 
 FrameTemplate = Callable[[int, str], bytes]
-"""The number of an event and its piece make a frame."""
+"""Makes a frame from the number of an event and its piece of text."""
 
 
 def frame(kind: str, number: int, fields: JsonObject) -> bytes:
-    """One event that has a name and a number."""
+    """Return an event that has a name and a number."""
     data = orjson.dumps({"type": kind, "sequence_number": number, **fields})
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
 
 def chunk(document: JsonObject) -> bytes:
-    """One event that has neither."""
+    """Return an event that has neither name nor number."""
     return b"data: %b\n\n" % orjson.dumps(document)
 
 
 def frames_of(kind: str, fields: JsonObject, name: str) -> FrameTemplate:
-    """As `frame` with one field more, `name`, that is another one each time."""
+    """Return a template for `frame` whose field `name` differs each time."""
     before, after = around({**fields, name: ""}, name)
     head = b'event: %b\ndata: {"type":"%b","sequence_number":' % (kind.encode(), kind.encode())
 
@@ -37,7 +37,7 @@ def frames_of(kind: str, fields: JsonObject, name: str) -> FrameTemplate:
 
 
 def chunks_of(document: JsonObject, name: str) -> FrameTemplate:
-    """As `chunk` of the document, in which `name` stands once and empty."""
+    """Return a template for `chunk` of the document, in which `name` occurs once with an empty text."""
     before, after = around(document, name)
 
     def cast(number: int, piece: str) -> bytes:  # noqa: ARG001 - chunks have no number
@@ -47,7 +47,8 @@ def chunks_of(document: JsonObject, name: str) -> FrameTemplate:
 
 
 def around(document: JsonObject, name: str) -> tuple[bytes, bytes]:
-    """What stands before and behind an empty text. Inside of a string its quotes would be escaped: it is found once."""
+    """Return the bytes before and after an empty text. Quotes inside a string are escaped, so the text is found
+    once."""
     mark = b'"%b":' % name.encode()
     before, _, after = orjson.dumps(document).partition(mark + b'""')
     return before + mark, after

@@ -1,4 +1,4 @@
-"""/healthz and /readyz: alive, and able to serve. Cheap, without a key, and telling nothing else."""
+"""/healthz and /readyz: alive, and able to serve. Cheap, without a key, and revealing nothing else."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,19 +10,19 @@ from ostler.gateway.turns.sessions import Sessions
 
 
 class HealthRoutes:
-    """Two questions."""
+    """The routes /healthz and /readyz."""
 
     def __init__(self, sessions: Sessions, problems: Callable[[], Sequence[str]]) -> None:
-        """`problems`: why the gateway cannot serve now, each in a sentence."""
+        """`problems` returns why the gateway cannot serve now, one sentence each."""
         self._sessions = sessions
         self._problems = problems
 
     async def alive(self, _request: Request) -> Response:
-        """GET /healthz"""
+        """Serve GET /healthz: 200 while the event loop answers."""
         return document({"status": "ok"})
 
     async def ready(self, _request: Request) -> Response:
-        """GET /readyz"""
+        """Serve GET /readyz: 503 while the gateway drains or has problems."""
         if self._sessions.draining:
             return document({"status": "draining"}, status=503)
         if problems := list(self._problems()):

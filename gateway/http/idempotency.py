@@ -1,13 +1,13 @@
-"""`Idempotency-Key`: a request that is sent again gets the first answer again, and asks no agent a second time.
+"""`Idempotency-Key`: a request that is sent again gets the first answer again, and prompts no agent a second time.
 
 Rules:
-- The answer is stored in the same step as the turn it came from. An answer that no agent was heard for (a full pool, a
-  start that failed, a stop in the queue) is none: who comes again is served anew. Once an agent was heard it may have
-  done things, so what came of it is the answer, also where it was cut off. What a background response is answered with
-  is its receipt, and kept from then on.
-- The same key for anything else (another body, path or session) is a mistake of the client and gets 422.
-- Two at once: the second waits for the first, or reads along where that one streams. The turn goes on while either is
-  there.
+- The answer is stored in the same step as its turn. If the turn failed or stopped before its agent sent an event (a
+  full pool, a failed start, a stop in the queue), nothing is stored and a repeated request starts a new turn. Once the
+  agent has sent an event it may have acted, so the result is the answer, even if it was cut off. The answer of a
+  background response is its receipt, stored when the receipt is given.
+- The same key with another request (another body, path or session) is an error of the client and gets 422.
+- If two requests with one key run at once, the second waits for the first, or reads its stream too. The turn goes on
+  while either client is connected.
 """
 
 import asyncio
@@ -32,21 +32,21 @@ from ostler.wire.json import JsonObject
 
 HEADER = "idempotency-key"
 NAMING = "x-ostler-session"
-"""The header that names a chat completion's conversation: a part of what is asked."""
+"""The header that names the conversation of a chat completion; it is part of the request's fingerprint."""
 KEPT = 300.0
 LONGEST = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A key of one caller, and what it was used for."""
+    """The key of one request, and the fingerprint of what it was used for."""
 
     key: str
     owner: str
     fingerprint: str
 
     def record(self, document: JsonObject, session_id: str | None, now: float, status: int = 200) -> IdempotencyRecord:
-        """The answer as it is kept."""
+        """Return the answer as it is stored."""
         headers = () if session_id is None else ((SESSION_HEADER, session_id),)
         return IdempotencyRecord(
             self.key, self.owner, self.fingerprint, status, headers, orjson.dumps(document), now + KEPT
@@ -55,7 +55,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A stream that is being written for this key."""
+    """The stream that is being written for this key."""
 
     feed: Feed
     session_id: str
@@ -64,25 +64,25 @@ class Held:
 
 @dataclass(eq=False, slots=True)
 class RunningAnswer:
-    """A first request."""
+    """A first request with its key, while it runs."""
 
     repeat: Repeat
     news: asyncio.Event = field(default_factory=asyncio.Event)
-    """Its answer is a stream, or it is over."""
+    """Set when the answer is known to be a stream, or the request is over."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     held: Held | None = None
     audience: Audience = field(default_factory=Audience)
 
 
 class IdempotentAnswers:
-    """Answers by key."""
+    """The answers of repeated requests, by owner and key."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._running: dict[tuple[str, str], RunningAnswer] = {}
 
     async def read(self, request: Request, owner: str) -> Repeat | None:
-        """The header of a request, if it has one."""
+        """Return the key of a request with its fingerprint; None if it has no key. Raises a 400."""
         key = request.headers.get(HEADER)
         if key is None:
             return None
@@ -92,16 +92,16 @@ class IdempotentAnswers:
         return Repeat(key, owner, hashlib.sha256(orjson.dumps(asked)).hexdigest())
 
     async def begin(self, repeat: Repeat, request: Request) -> IdempotencyRecord | Held | None:
-        """The first answer, or its stream; or None: then this is the first request, and `end` must be called."""
+        """Return the first answer or its stream. None: this is the first request, and the caller must call `end`."""
         name = (repeat.owner, repeat.key)
         while (running := self._running.get(name)) is not None:
             check_same(running.repeat.fingerprint, repeat)
             held = running.held
             if held is not None and held.turn.stopped is None:
                 return held
-            # A stream that was stopped is left to its end: who comes now need not share the fate of who left.
+            # A stopped stream is awaited to its end: a new client need not share the end of the one that left.
             if not await running.audience.attend(request, running.news if held is None else running.over):
-                raise ClientDisconnect  # where the first one has left no answer, none is made for nobody
+                raise ClientDisconnect  # if the first request stored no answer, none is made without a client
         self._running[name] = RunningAnswer(repeat)
         try:
             found = await self._store.recall(repeat.key, owner=repeat.owner)
@@ -115,19 +115,20 @@ class IdempotentAnswers:
         return found
 
     def hold(self, repeat: Repeat, feed: Feed, session_id: str, turn: Turn) -> None:
-        """The answer is a stream: whoever comes until its end reads along."""
+        """The answer is a stream: requests with this key read it too until its end."""
         running = self._running.get((repeat.owner, repeat.key))
         if running is not None:
             running.held = Held(feed, session_id, turn)
             running.news.set()
 
     def audience(self, repeat: Repeat | None) -> Audience:
-        """Who waits for the answer of this first request, itself included."""
+        """Return the clients that wait for the answer of this first request, its own client included."""
         running = None if repeat is None else self._running.get((repeat.owner, repeat.key))
         return Audience() if running is None or running.repeat is not repeat else running.audience
 
     def end(self, repeat: Repeat) -> None:
-        """The request is over, with or without an answer. Idempotent: by now the key may be another request's."""
+        """End the first request, with or without an answer. Idempotent: the key may belong to another request by
+        now."""
         name = (repeat.owner, repeat.key)
         running = self._running.get(name)
         if running is not None and running.repeat is repeat:
@@ -137,7 +138,7 @@ class IdempotentAnswers:
 
     @contextmanager
     def beginning(self, repeat: Repeat | None) -> Iterator[None]:
-        """What fails before there is a turn leaves the key free. From then on the end of the turn does."""
+        """Free the key if the block fails before a turn exists. After that, the end of the turn frees it."""
         try:
             yield
         except BaseException:
@@ -147,21 +148,21 @@ class IdempotentAnswers:
 
 
 def check_same(fingerprint: str, repeat: Repeat) -> None:
-    """Refuse a key that was used for something else."""
+    """Raise a 422 if the key was used for another request."""
     if fingerprint != repeat.fingerprint:
         raise ApiError(422, "this Idempotency-Key was used for another request", code="idempotency_key_reused")
 
 
 def is_answer(outcome: TurnOutcome, *, heard: bool) -> bool:
-    """Whether this end is what everybody gets who asks with its key."""
+    """Whether this end is the answer for every request with its key."""
     return outcome.status is TurnStatus.COMPLETED or heard
 
 
 def whole(known: IdempotencyRecord) -> Response:
-    """The first answer once more."""
+    """Return the first answer again, as a whole."""
     return Response(known.body, known.status, dict(known.headers), "application/json")
 
 
 def session_of(known: IdempotencyRecord) -> str | None:
-    """Whose answer it was."""
+    """Return the id of the session that the answer belongs to."""
     return dict(known.headers).get(SESSION_HEADER)

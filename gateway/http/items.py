@@ -1,8 +1,8 @@
-"""Input items of the Responses API, sorted into what a session needs: earlier messages, results of calls, the question.
+"""Sorts the input items of the Responses API: earlier messages, results of calls, the question.
 
 Rules:
-- A message without `type` is a message. System and developer messages are instructions. The question is the last run of
-  user messages; whatever stands before it is context that comes along.
+- An item without `type` is a message. System and developer messages are instructions. The question is the last run of
+  user messages; everything before it is context of the request.
 - Every item has an id that no other item of its conversation has: pages are found by it.
 """
 
@@ -20,7 +20,7 @@ from ostler.wire.json import JsonObject
 
 @dataclass
 class InputConversation:
-    """The input of one request."""
+    """The sorted input of one request."""
 
     entries: list[Entry] = field(default_factory=list)
     """Messages before the question, in order."""
@@ -30,16 +30,16 @@ class InputConversation:
     """Results at the end of the input, with no question after them."""
     instructions: list[str] = field(default_factory=list)
     thoughts: list[Entry] = field(default_factory=list)
-    """Reasoning whose place is found with what follows it."""
+    """Reasoning items whose place is known only when the next item is read."""
 
     @property
     def text(self) -> str:
-        """The words of the question."""
+        """The text of the question."""
         return words_of(self.parts)
 
 
 def check_count(given: object, limit: int, param: str = "input") -> None:
-    """Refuse more items and content parts than are taken: each costs far more than its bytes."""
+    """Refuse more items and content parts than the limit: each costs far more memory than its bytes."""
     if not isinstance(given, list):
         return
     count = len(given)
@@ -54,14 +54,14 @@ def check_count(given: object, limit: int, param: str = "input") -> None:
 
 
 class ItemNames:
-    """The ids of one input's items: their own; a new one where there is none, or another item has the same."""
+    """Gives each item of one input an id: its own, or a new one if it has none or another item has the same."""
 
     def __init__(self, new_id: Callable[[str], str], taken: Iterable[str]) -> None:
         self._new_id = new_id
         self._taken = set(taken)
 
     def of(self, item: JsonObject, prefix: str) -> str:
-        """The id of an item."""
+        """Return the id of an item, and remember it as taken."""
         given = word(item, "id")
         name = given if given and given not in self._taken else self._new_id(prefix)
         self._taken.add(name)
@@ -69,7 +69,7 @@ class ItemNames:
 
 
 def named(given: str | Sequence[JsonObject]) -> list[str]:
-    """The ids that the client has given."""
+    """Return the ids that the client has set."""
     names = () if isinstance(given, str) else (word(item, "id") for item in given)
     return [name for name in names if name]
 
@@ -77,7 +77,7 @@ def named(given: str | Sequence[JsonObject]) -> list[str]:
 def read_input(
     given: str | Sequence[JsonObject], new_id: Callable[[str], str], taken: Iterable[str] = ()
 ) -> InputConversation:
-    """Sort the items. Ids are given to those that have none, or one that is `taken`."""
+    """Sort the items. Items without an id, or with one that is `taken`, get a new one. Raises a 400."""
     items = [{"type": "message", "role": "user", "content": given}] if isinstance(given, str) else given
     found, names = InputConversation(), ItemNames(new_id, taken)
     for place, item in enumerate(items):
@@ -86,14 +86,15 @@ def read_input(
 
 
 def messages_of(said: InputConversation, response_id: str | None = None) -> list[NewMessage]:
-    """Items as messages of a transcript, in order; of the request that a response answers, where there is one."""
+    """Return the input as messages of a transcript, in order, with the id of the response that answers it, if there is
+    one."""
     results = [(Role.TOOL, output.text, output.item) for output in said.outputs]
     asked = [NewMessage(Role.USER, said.question, said.text, response_id)] if said.question else []
     return [*(NewMessage(role, [item], text, response_id) for role, text, item in [*said.entries, *results]), *asked]
 
 
 def add(found: InputConversation, item: JsonObject, param: str, names: ItemNames) -> None:
-    """One more item."""
+    """Sort one item into the input. Raises a 400."""
     kind = item.get("type", "message")
     match kind:
         case "message":
@@ -121,7 +122,7 @@ def add(found: InputConversation, item: JsonObject, param: str, names: ItemNames
 
 
 def add_message(found: InputConversation, item: JsonObject, param: str, names: ItemNames) -> None:
-    """A message of somebody."""
+    """Sort a message into the input, by its role. Raises a 400."""
     role, parts = item.get("role"), parts_of(item.get("content"), f"{param}.content")
     if role in ("system", "developer"):
         found.instructions.append(words_of(parts))
@@ -142,7 +143,7 @@ def add_message(found: InputConversation, item: JsonObject, param: str, names: I
 
 
 def stored_message(item: JsonObject, role: str, names: ItemNames) -> JsonObject:
-    """The message as the API lists it."""
+    """Return the message as the API lists it."""
     content = item.get("content")
     kind = "input_text" if role == "user" else "output_text"
     extra: JsonObject = {} if role == "user" else {"annotations": []}
@@ -157,13 +158,13 @@ def stored_message(item: JsonObject, role: str, names: ItemNames) -> JsonObject:
 
 
 def word(item: JsonObject, name: str) -> str | None:
-    """A field that is a text, or as good as absent: it will be listed as one."""
+    """Return a field if it is a text, else None: the API lists this field as a text."""
     value = item.get(name)
     return value if isinstance(value, str) else None
 
 
 def settle(found: InputConversation) -> None:
-    """What was taken for the question is followed by something else, so it is part of the conversation before it."""
+    """Another item follows the supposed question, so the question is part of the conversation before it."""
     if found.outputs:
         answer_first(found)
     if found.question:
@@ -176,24 +177,24 @@ def settle(found: InputConversation) -> None:
 
 
 def think(found: InputConversation) -> None:
-    """Reasoning stands before what it led to."""
+    """Place reasoning before the item that it led to."""
     found.entries += found.thoughts
     found.thoughts = []
 
 
 def answer_first(found: InputConversation) -> None:
-    """Results that are followed by something belong to the conversation before it."""
+    """Move results into the conversation, because another item follows them."""
     found.entries += [(Role.TOOL, output.text, output.item) for output in found.outputs]
     found.outputs = []
 
 
 def merged(messages: Sequence[JsonObject]) -> list[Any]:
-    """The parts of several messages."""
+    """Return the content parts of several messages."""
     return [part for message in messages for part in message["content"]]
 
 
 def output_of(item: JsonObject, param: str, names: ItemNames) -> CallOutput:
-    """The result of a call."""
+    """Return the result of a call. Raises a 400."""
     call_id, output = item.get("call_id"), item.get("output")
     if not isinstance(call_id, str) or not call_id:
         raise bad(f"{param}.call_id must be a string", f"{param}.call_id")
@@ -205,7 +206,7 @@ def output_of(item: JsonObject, param: str, names: ItemNames) -> CallOutput:
 
 
 def decision_of(item: JsonObject, param: str, names: ItemNames) -> CallOutput:
-    """The answer to a question for permission."""
+    """Return the answer to a permission request, as a result. Raises a 400."""
     asked, approve, reason = item.get("approval_request_id"), item.get("approve"), item.get("reason")
     if not isinstance(asked, str) or not asked:
         raise bad(f"{param}.approval_request_id must be a string", f"{param}.approval_request_id")

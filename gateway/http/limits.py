@@ -1,4 +1,4 @@
-"""Per-key limits: how many requests at once, and how many in a minute. A value machine; the clock is an argument."""
+"""Limits per key: requests at once, and requests per minute. A value machine; the clock is an argument."""
 
 import math
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ MINUTE = 60.0
 
 
 class TooManyRequests(ApiError):
-    """One more than the key may have, at once or in a minute."""
+    """The key is at its limit, at once or per minute."""
 
     def __init__(self, wait: float) -> None:
         text = "too many requests with this key; wait as long as Retry-After says"
@@ -19,7 +19,7 @@ class TooManyRequests(ApiError):
 
 @dataclass
 class RateMeter:
-    """A token bucket and a count."""
+    """A token bucket, and the number of running requests."""
 
     level: float
     at: float
@@ -28,13 +28,13 @@ class RateMeter:
 
 @dataclass
 class CallerLimits:
-    """One meter for each key; as many as there are keys. `at_least`: requests that any key may make in a minute."""
+    """The meters of all keys, one per owner. `at_least`: requests per minute that every key may make."""
 
     at_least: int = 0
     meters: dict[str, RateMeter] = field(default_factory=dict)
 
     def spend(self, caller: Caller, now: float) -> None:
-        """Count a request. Raises `TooManyRequests` where it is one too many in a minute."""
+        """Count a request. Raises `TooManyRequests` if it exceeds the limit per minute."""
         meter = self._meter(caller, now)
         most = self._most(caller)
         rate = most / MINUTE
@@ -45,14 +45,14 @@ class CallerLimits:
         meter.level -= 1
 
     def enter(self, caller: Caller, now: float) -> None:
-        """One more is at work. Raises `TooManyRequests` where it is one too many at once."""
+        """Count a running request. Raises `TooManyRequests` if it exceeds the limit at once."""
         meter = self._meter(caller, now)
         if meter.running >= caller.concurrency:
             raise TooManyRequests(1.0)
         meter.running += 1
 
     def leave(self, caller: Caller) -> None:
-        """One less."""
+        """Stop counting a running request."""
         self.meters[caller.name].running -= 1
 
     def _meter(self, caller: Caller, now: float) -> RateMeter:
@@ -67,7 +67,8 @@ class CallerLimits:
 
 @dataclass
 class RequestSlot:
-    """A request's place among those that its key may have at work. It is the door's to give back, whoever took it."""
+    """A request's slot in the concurrency limit of its key. The route may take it; `AuthMiddleware` always gives it
+    back."""
 
     limits: CallerLimits
     caller: Caller
@@ -75,17 +76,17 @@ class RequestSlot:
     taken: bool = False
 
     def take(self) -> None:
-        """Needed from here on. Raises `TooManyRequests`. Idempotent."""
+        """Take the slot. Raises `TooManyRequests`. Idempotent."""
         if not self.taken:
             self.limits.enter(self.caller, self.now)
             self.taken = True
 
     def count(self) -> None:
-        """One more in this minute. Raises `TooManyRequests`."""
+        """Count the request in its minute. Raises `TooManyRequests`."""
         self.limits.spend(self.caller, self.now)
 
     def give_back(self) -> None:
-        """The request is over. Idempotent."""
+        """Give the slot back at the end of the request. Idempotent."""
         if self.taken:
             self.taken = False
             self.limits.leave(self.caller)

@@ -1,4 +1,4 @@
-"""GET /v1/models: the names a client may send."""
+"""GET /v1/models: the model names that a client may send."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,20 +11,20 @@ from ostler.wire.json import JsonObject
 
 
 class ModelList:
-    """As far as the caller's key may use them."""
+    """The routes of /v1/models, limited to what the caller's key may use."""
 
     def __init__(self, models: Models, since: int) -> None:
         self._models = models
         self._since = since
 
     async def all(self, request: Request) -> Response:
-        """GET /v1/models"""
+        """Serve GET /v1/models: every name that this key may use."""
         caller = caller_of(request)
         names = [name for name in self._models.listed() if self._allowed(name, caller)]
         return document({"object": "list", "data": [self._entry(name) for name in names]})
 
     async def one(self, request: Request) -> Response:
-        """GET /v1/models/{name}"""
+        """Serve GET /v1/models/{name}: one model, or a 404."""
         name = request.path_params["name"]
         caller = caller_of(request)
         if self._models.resolve(name) is None or not self._allowed(name, caller):

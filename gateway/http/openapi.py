@@ -1,6 +1,6 @@
-"""GET /openapi.json, and a page for people at /docs that loads nothing from anywhere.
+"""GET /openapi.json, and a page for people at /docs that loads nothing from other servers.
 
-Rules: made from the table of routes and from the types that read the bodies, once, at the start.
+Rule: both are made once, from the table of routes and from the types that read the bodies.
 """
 
 import html
@@ -64,7 +64,8 @@ pre {{ overflow: auto; background: #8881; padding: 1rem }}
 
 
 class Documents:
-    """Both documents, made when first asked for: most gateways never are, and each start would pay for it."""
+    """Both documents. They are made at the first request: most gateways never get one, and building them would slow
+    every start."""
 
     def __init__(self, rows: Sequence[RouteSpec], version: str) -> None:
         self._rows, self._version = rows, version
@@ -82,16 +83,16 @@ class Documents:
         return page(self._rows, self._document).encode()
 
     async def openapi(self, _request: Request) -> Response:
-        """GET /openapi.json"""
+        """Serve GET /openapi.json: the OpenAPI document."""
         return Response(self._json, media_type="application/json")
 
     async def docs(self, _request: Request) -> Response:
-        """GET /docs"""
+        """Serve GET /docs: the page for people."""
         return Response(self._page, media_type="text/html; charset=utf-8")
 
 
 def openapi(rows: Sequence[RouteSpec], version: str) -> JsonObject:
-    """The document."""
+    """Return the OpenAPI document of these routes."""
     kinds = [row.body for row in rows if row.body is not None]
     _, schemas = msgspec.json.schema_components(kinds, ref_template=REF)
     paths: dict[str, dict[str, Any]] = {}
@@ -110,7 +111,7 @@ def openapi(rows: Sequence[RouteSpec], version: str) -> JsonObject:
 
 
 def operation(row: RouteSpec) -> JsonObject:
-    """One route."""
+    """Return the OpenAPI operation of one route."""
     wrong = {"description": "what is wrong and what to do", "content": json_of({"$ref": REF.format(name="Error")})}
     said: JsonObject = {"type": "object"} if row.answers == "application/json" else {"type": "string"}
     described: JsonObject = {
@@ -127,33 +128,33 @@ def operation(row: RouteSpec) -> JsonObject:
 
 
 def operation_id(row: RouteSpec) -> str:
-    """`get_v1_responses_id`"""
+    """Return the operation's id, as in `get_v1_responses_id`."""
     return re.sub(r"\W+", "_", f"{row.method.lower()}{row.bare_path}").strip("_")
 
 
 def path_parameters(path: str) -> list[JsonObject]:
-    """Those in the path."""
+    """Return the parameters in the path."""
     names = re.findall(r"{(\w+)", path)
     return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
 
 
 def query_parameters(names: Sequence[str]) -> list[JsonObject]:
-    """Those behind it."""
+    """Return the parameters of the query."""
     return [{"name": name, "in": "query", "schema": QUERIES[name]} for name in names]
 
 
 def json_of(schema: JsonObject) -> JsonObject:
-    """Content of type JSON."""
+    """Return content of type JSON with this schema."""
     return {"application/json": {"schema": schema}}
 
 
 def page(rows: Sequence[RouteSpec], document: JsonObject) -> str:
-    """For people."""
+    """Return the HTML page of all routes."""
     return PAGE.format(rows="\n".join(section(row, document) for row in rows))
 
 
 def section(row: RouteSpec, document: JsonObject) -> str:
-    """One route, with its body's schema to unfold."""
+    """Return the HTML of one route, with its body's schema to unfold."""
     path = row.bare_path
     head = f"<code>{row.method} {html.escape(path)}</code> {html.escape(row.summary)}"
     if row.body is None:

@@ -1,11 +1,11 @@
-"""Which page sends a request, as far as a browser tells. Pure.
+"""Which page sends a request, as far as the browser states it. Pure.
 
 Rules:
-- Browsers say `Sec-Fetch-Site` on their own account, and no page can set it: where it is said, it decides. It also
-  tells the truth behind a proxy that ends TLS and does not say so.
-- Without it (older browsers, plain HTTP to a name that is no loopback one) `Origin` must be where the request was sent
-  to: the same scheme, host and port. Two ports of one host are two origins.
-- A request with neither header is no browser's.
+- Browsers set `Sec-Fetch-Site` themselves, and no page can change it: if it is there, it decides. It is also correct
+  behind a proxy that ends TLS without saying so.
+- Without it (older browsers, plain HTTP to a name that is not loopback), `Origin` must equal the address that the
+  request was sent to: scheme, host and port. Two ports of one host are two origins.
+- A request with neither header does not come from a browser.
 """
 
 from starlette.types import Scope
@@ -13,11 +13,11 @@ from starlette.types import Scope
 OriginHeaders = dict[bytes, bytes]
 PORTS = {"http": "80", "https": "443"}
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods that change nothing, so that a page may cause them by a mere link."""
+"""Methods that change nothing, so that a page may cause them by a link."""
 
 
 def is_from_own_page(scope: Scope, headers: OriginHeaders) -> bool:
-    """Whether a page that this server served sends the request."""
+    """Whether a page served by this server sends the request."""
     site = headers.get(b"sec-fetch-site")
     if site is not None:
         return site == b"same-origin"
@@ -27,9 +27,10 @@ def is_from_own_page(scope: Scope, headers: OriginHeaders) -> bool:
 
 
 def is_from_foreign_page(scope: Scope, headers: OriginHeaders) -> bool:
-    """Whether a browser sends the request for a page of somebody else's, or may do so.
+    """Whether a page of another origin sends the request, or may do so.
 
-    A person who follows a link or types an address sends no `Origin`: for methods that change nothing that is no page.
+    A browser sends no `Origin` if a person follows a link or types an address. For methods that change nothing, such a
+    request does not count as a page's.
     """
     site = headers.get(b"sec-fetch-site", b"none")
     if b"origin" not in headers and (site == b"none" or scope["method"] in SAFE):
@@ -43,7 +44,7 @@ def is_from_browser(headers: OriginHeaders) -> bool:
 
 
 def spelled(origin: str) -> str:
-    """One spelling for one origin: with its port, in small letters."""
+    """Return the one normal form of an origin: in lower case and with its port."""
     scheme, _, host = origin.lower().partition("://")
     bare = host.rpartition("]")[2] if host.startswith("[") else host
     return f"{scheme}://{host}" if ":" in bare else f"{scheme}://{host}:{PORTS.get(scheme, '')}"

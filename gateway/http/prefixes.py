@@ -1,8 +1,10 @@
-"""Clients that keep no session resend the whole conversation each time. What they resend, exactly as the session has
-it, leads to the warm seat that holds it already.
+"""Finds the warm session of a client that keeps no session and resends the whole conversation each time: if the resent
+conversation is exactly that of a session, the request continues there.
 
-Rules: the match is exact, over roles, texts, calls and results, the model, the directory and the instructions. A match
-is taken once: whoever comes second with the same beginning diverges, and gets a session of their own.
+Rules:
+- The match is exact, over roles, texts, calls and results, the model, the directory and the instructions.
+- A match is taken once: a second request with the same beginning diverges from the first, and gets a session of its
+  own.
 """
 
 import hashlib
@@ -15,7 +17,7 @@ import orjson
 from ostler.gateway.model.ask import Entry
 
 KnownPrefix = tuple[str, str]
-"""(owner, digest)"""
+"""An owner, and the digest of a conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +36,23 @@ class Prefixes:
         self._sessions: OrderedDict[KnownPrefix, ConversationEnd] = OrderedDict()
 
     def learn(self, owner: str, digest: str, ending: ConversationEnd) -> None:
-        """This session held exactly this conversation when that answer ended."""
+        """Record that this session contained exactly this conversation when that answer ended."""
         self._sessions[owner, digest] = ending
         self._sessions.move_to_end((owner, digest))
         if len(self._sessions) > self._most:
             self._sessions.popitem(last=False)
 
     def find(self, owner: str, digest: str) -> ConversationEnd | None:
-        """Who held it."""
+        """Return the session end with exactly this conversation, or None."""
         return self._sessions.get((owner, digest))
 
     def take(self, owner: str, digest: str) -> None:
-        """The session goes on from here, so it no longer ends here."""
+        """Forget the match: the session continues from here, so it does not end here any more."""
         self._sessions.pop((owner, digest), None)
 
 
 def digest_of(seed: Sequence[str | None], entries: Sequence[Entry]) -> str:
-    """One word for a conversation. Pieces of one answer count as one, however they were cut."""
+    """Return one digest for a conversation. Pieces of one answer count as one, however they were cut."""
     lines: list[list[object]] = []
     for role, text, item in entries:
         if item.get("type") == "reasoning":

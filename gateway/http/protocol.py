@@ -1,12 +1,15 @@
-"""HTTP as our listeners speak it: uvicorn's own, but for what it says where no request can be read.
+"""HTTP for our listeners: uvicorn's implementation, with our answers where no request can be read.
 
-Rules: every answer is the envelope, also to what is no HTTP at all. A head (request line and headers) has a limit, and
-so has what frames a body and what follows it (chunk sizes, trailers); the body's own is the door's. Trailers are read
-and dropped: they never become headers. Nothing is written where it would be taken for another request's answer, or for
-more of one that has begun: the connection ends. So it does for a client that asks and asks without waiting for answers,
-and where a head is not whole in time: nobody knows yet who is there, and the door cannot ask. What comes in one read is
-looked at in portions, one for each round of the loop: 256 KiB may be 40,000 headers or chunks. Of the connections
-together there is a limit (`connections.py`): an idle one makes room, and where none is idle the new one is told so.
+Rules:
+- Every answer is the envelope, even to bytes that are not HTTP.
+- A head (request line and headers) has a size limit, and so have the framing of a body and what follows it (chunk
+  sizes, trailers); `AuthMiddleware` limits the body itself. Trailers are read and dropped: they never become headers.
+- Nothing is written that a client could take for the answer to another request, or for more of an answer that has
+  begun: the connection is closed instead. It is also closed for a client that keeps sending requests without reading
+  answers, and if a head is not complete in time: no middleware has seen the request yet, so none can decide about it.
+- The bytes of one read are parsed in portions, one per round of the loop: 256 KiB may contain 40,000 headers or chunks.
+- All connections together have a limit (`connections.py`): an idle one is closed for a new one, and if none is idle,
+  the new one is refused with 503.
 """
 
 from asyncio import Handle, TimerHandle
@@ -26,18 +29,18 @@ from ostler.wire.portions import LoopShare
 HEAD_LIMIT = 64 * 1024
 HEADERS_AT_MOST = 128
 PORTION = 16 * 1024
-"""Bytes that are looked at in one round of the loop."""
+"""Bytes that are parsed in one round of the loop."""
 ROUND = 0.005
-"""Seconds of a round that are counted at most: others may have work of their own."""
+"""The most seconds of a round that count as this connection's work: others may have worked in it too."""
 BEHIND = 64
-"""Requests that may wait for the one before them: uvicorn reads on after each answer, however many there are."""
+"""The most requests that may wait for the one before them: uvicorn reads on after each answer, without a limit."""
 NO_HTTP = "this is no HTTP request: check the request line, the headers and how the body is cut"
 TOO_MANY = f"the request has more than {HEADERS_AT_MOST} headers; send fewer"
 TOO_LONG = f"the request line and headers, or the trailers, are longer than {HEAD_LIMIT} bytes; send less"
 
 
 class Overrun(Exception):
-    """More requests wait than may, or more headers come."""
+    """More requests wait, or more headers come, than the limit allows."""
 
 
 class ListenerState(ServerState):
@@ -47,32 +50,34 @@ class ListenerState(ServerState):
         super().__init__()
         self.open: Connections[JsonHttp] = Connections(limit)
         self.share = LoopShare()
-        """Of all who send much at once: a connection more costs nothing."""
+        """Shared by all connections that send much at once, so that opening more connections gains a client nothing."""
 
 
 class JsonHttp(HttpConnection):
-    """One connection."""
+    """One connection of a listener, with limits on what it sends and when."""
 
     waiting = b""
-    """What was read and not looked at yet."""
+    """Bytes that were read and are not parsed yet."""
     going_on: Handle | None = None
-    """Set while something waits: looks at the next of it."""
+    """Set while bytes wait: parses the next portion."""
     clock = 0.0
-    """The loop's work until the last portion."""
+    """CPU seconds of the loop's thread up to the last portion."""
     heading = True
-    """Whether what comes next is of a head: false from its end to the end of its body and trailers."""
+    """Whether the next bytes belong to a head. False from the end of a head to the end of its body and trailers."""
     bare = 0
-    """Bytes since there was last a body's or the end of a head or request, whole pieces only: the piece that has one
-    of these is not counted, for nobody says where in it they are. A piece has `PORTION` bytes at most."""
+    """Bytes since the last body data, end of a head, or end of a request. Whole pieces only: a piece that contains one
+    of these is not counted, because the parser does not say where in it they are. A piece has at most `PORTION`
+    bytes."""
     crowded = False
     """Whether the head that is being read has too many headers."""
     late: TimerHandle | None = None
-    """Ends the connection, from its first moment or the first byte after an answer to the end of a head."""
+    """Closes the connection. Runs from its start, or from the first byte after an answer, to the end of a head."""
     answered: RequestResponseCycle | None = None
-    """The request that is being answered, or was last: those that wait behind it begin only if the client stays."""
+    """The request that is being answered, or was answered last. Those that wait behind it begin only if the client
+    stays."""
 
     def connection_made(self, transport: Any) -> None:  # what uvicorn calls the type differs between its releases
-        """Somebody is there."""
+        """Count the new connection; close another one for it or refuse it."""
         super().connection_made(transport)
         state = self.server_state
         self.share = state.share if isinstance(state, ListenerState) else LoopShare()
@@ -89,7 +94,7 @@ class JsonHttp(HttpConnection):
 
     @property
     def _counted(self) -> "Connections[JsonHttp] | None":
-        """Where its listener counts its connections; None: they are as many as there are."""
+        """The counter of its listener; None: connections are not limited."""
         return self.server_state.open if isinstance(self.server_state, ListenerState) else None
 
     def _turn(self, phase: ConnectionPhase) -> None:
@@ -97,14 +102,15 @@ class JsonHttp(HttpConnection):
             self._counted.turn(self, phase)
 
     def evict(self) -> None:
-        """Make room for somebody else: nothing is being answered here, or its rest does not come."""
+        """Close this connection for a new one: nothing is being answered here, or the rest of its request does not
+        come."""
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """What was read."""
+        """Parse a small read at once; queue the rest of a large one, and stop reading until it is parsed."""
         if self.going_on is None and len(data) <= PORTION:
             self._take(data)
             return
@@ -115,11 +121,11 @@ class JsonHttp(HttpConnection):
             self._go_on()
 
     def _go_on(self) -> None:
-        """The next portion; the rest when everybody else has had their turn."""
+        """Parse the next portion; the rest follows after other connections had their turn."""
         self.going_on = None
         portion, self.waiting = self.waiting[:PORTION], self.waiting[PORTION:]
         if self.waiting:
-            # What the door and the routes do with a portion is done by others; so the loop's whole work is counted.
+            # Middleware and routes work on a portion in other callbacks, so the work of the whole loop is counted.
             used, self.clock = thread_time() - self.clock, thread_time()
             rest = self.share.wait_after(min(used, ROUND), self.loop.time())
             self.going_on = self.loop.call_later(rest, self._go_on) if rest else self.loop.call_soon(self._go_on)
@@ -136,18 +142,19 @@ class JsonHttp(HttpConnection):
             self.going_on = None
 
     def _take(self, data: bytes) -> None:
-        """More of a request."""
+        """Parse more of a request, and count it against the limit of a head."""
         self.bare += len(data)
         super().data_received(data)
         if self.answered is None or self.answered.response_complete:
-            self._expect_head()  # uvicorn has ended its timer, and what came may begin no request
+            self._expect_head()  # uvicorn has stopped its timer, and these bytes may not begin a request
         if self.bare > HEAD_LIMIT:
             self.refuse(ApiError(431, TOO_LONG, code="headers_too_large"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone: uvicorn tells the last request it read, and the one that is answered may be another.
+        """The client disconnected: uvicorn tells only the last request that it read, and the one being answered may be
+        another.
 
-        It also leaves the timer for the next request to run where the client was not polite.
+        uvicorn also leaves its timer for the next request running if the client did not close the connection properly.
         """
         super().connection_lost(exc)
         self._drop()
@@ -161,13 +168,14 @@ class JsonHttp(HttpConnection):
             cycle.message_event.set()
 
     def on_message_begin(self) -> None:
-        """The parser has seen the first of a request."""
+        """The parser has seen the beginning of a request."""
         super().on_message_begin()
         self.crowded = False
         self._expect_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """The parser has read a header, or a trailer: the running request's headers are the same list."""
+        """The parser has read a header, or a trailer. Trailers are dropped: uvicorn would append them to the running
+        request's headers."""
         if not self.heading:
             return
         if len(self.headers) >= HEADERS_AT_MOST:
@@ -178,7 +186,7 @@ class JsonHttp(HttpConnection):
     def on_headers_complete(self) -> None:
         """The parser has seen the end of a head; it is one only if uvicorn can read its target.
 
-        What is raised here makes the parser give up.
+        An exception raised here makes the parser give up.
         """
         if len(self.pipeline) >= BEHIND:
             raise Overrun
@@ -189,12 +197,12 @@ class JsonHttp(HttpConnection):
         self._have_head()
 
     def request_begins(self, cycle: RequestResponseCycle) -> None:
-        """Its turn has come."""
+        """The answering of this request begins."""
         lay_road(cycle)
         self.answered = cycle
 
     def on_body(self, body: bytes) -> None:
-        """The parser has read some of a body."""
+        """The parser has read a part of a body."""
         super().on_body(body)
         self.bare = 0
 
@@ -206,18 +214,19 @@ class JsonHttp(HttpConnection):
             self._turn(ConnectionPhase.ANSWERED)
 
     def on_response_complete(self) -> None:
-        """An answer is over, and the next request that waits begins."""
+        """An answer is over, and the next waiting request begins."""
         waiting = bool(self.pipeline)
         super().on_response_complete()
         self._turn(ConnectionPhase.ANSWERED if waiting else ConnectionPhase.IDLE)
 
     def _expect_head(self) -> None:
-        """Within the time that an idle connection has; a byte now and then buys no more of it."""
+        """Expect a head within the timeout of an idle connection; single bytes do not extend it."""
         if self.late is None:
             self.late = self.loop.call_later(self.timeout_keep_alive, self._look_for_head)
 
     def _look_for_head(self) -> None:
-        """It is not there. While another request is answered its rest may be with the kernel: we do not read then."""
+        """Close the connection, because the head did not come. While another request is answered, wait on: its rest may
+        be in the kernel, as we do not read then."""
         self.late = None
         if self.answered is None or self.answered.response_complete:
             self.transport.close()
@@ -230,14 +239,15 @@ class JsonHttp(HttpConnection):
             self.late = None
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words say nothing that helps
-        """The parser gave up."""
+        """The parser gave up; say why."""
         if self.crowded:
             self.refuse(ApiError(431, TOO_MANY, code="headers_too_large"))
         else:
             self.refuse(ApiError(400, NO_HTTP, code="invalid_http"))
 
     def refuse(self, error: ApiError) -> None:
-        """Say why, where that can only be taken for the answer to what is being read, and hang up."""
+        """Answer with the error if a client can only take it for the answer to what is being read. Close the connection
+        in any case."""
         if self.transport.is_closing():
             return
         cycle = self.cycle
@@ -251,7 +261,7 @@ class JsonHttp(HttpConnection):
 
 
 def refusal(error: ApiError) -> bytes:
-    """The whole answer."""
+    """Return the complete answer for an error, as bytes."""
     body = orjson.dumps(envelope(error))
     facts = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), (b"connection", b"close")]
     if error.retry_after is not None:

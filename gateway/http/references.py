@@ -1,7 +1,9 @@
 """`item_reference`: a client names an item of an earlier response instead of sending it again.
 
-Rules: the id of an item names its response (`ResponseWriter` makes them so), which is looked up as its owner may. An
-item that is gone is a 400 that names it: to leave it out would change what was said.
+Rules:
+- The id of an item contains the id of its response (`ResponseWriter` makes it so), which is looked up for its owner
+  only.
+- An item that does not exist any more is a 400 that names it: leaving it out would change the conversation.
 """
 
 import re
@@ -15,7 +17,7 @@ ITEM = re.compile(r"[a-z]+_([0-9a-f]{32})[0-9a-f]{4}")
 
 
 async def resolved(items: str | Sequence[JsonObject] | None, store: Store, owner: str) -> str | list[JsonObject]:
-    """The input with every reference replaced."""
+    """Return the input with every reference replaced by its item. Raises a 400."""
     if isinstance(items, str):
         return items
     given = items or ()

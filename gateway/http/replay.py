@@ -1,10 +1,11 @@
-"""The stream of a stored response, made again from what is stored: for clients that come back after a restart.
+"""Makes the stream of a stored response again, for clients that reconnect after a restart.
 
 Rules:
-- Event for event and number for number what was sent live: the response keeps the sizes of its pieces (`SHAPE`, never
-  shown), everything else follows from its items. A client that holds N events loses and repeats nothing.
-- A response that was never streamed, or whose gateway died while it was made, has no sizes: each item is one piece.
-  Whoever holds more events than that gets the last one, under the number that comes next: it has the whole response.
+- The events and their numbers are those that were sent live: the stored response has the sizes of its pieces (`SHAPE`,
+  never shown), and everything else follows from its items. A client that has N events misses and repeats nothing.
+- A response that was never streamed, or whose gateway died while it was made, has no sizes: each item is one piece. A
+  client that has more events than that gets the last one, with the number that it expects next: that event contains the
+  whole response.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,23 +19,24 @@ from ostler.gateway.turns.output import message, reasoning, text_part
 from ostler.wire.json import JsonObject
 
 SHAPE = "ostler_stream"
-"""In the body of a stored response: how its stream was cut. Taken out before anybody sees it."""
+"""Key in the body of a stored response: the sizes of its stream's pieces. Removed before the body leaves the
+gateway."""
 OURS = frozenset((SHAPE, HELD_INSTRUCTIONS))
 ReplayedEvent = tuple[str, JsonObject]
 
 
 def public(body: JsonObject) -> JsonObject:
-    """The resource without what is ours."""
+    """Return the resource without the fields that only the gateway uses."""
     return {name: value for name, value in body.items() if name not in OURS}
 
 
 def ended(body: JsonObject) -> bool:
-    """Whether nothing of it is still to come."""
+    """Whether the response is complete."""
     return body.get("status") in {*LAST}
 
 
 def replay(stored: JsonObject, start: int) -> Feed:
-    """The whole stream, closed. `start` is where the client wants to go on."""
+    """Return the whole stream, closed. `start` is the number of the next event that the client expects."""
     shape, body = stored.get(SHAPE), public(stored)
     feed = Feed()
     events = list(all_events(body, shape))
@@ -49,7 +51,7 @@ def replay(stored: JsonObject, start: int) -> Feed:
 
 
 def all_events(body: JsonObject, shape: JsonObject | None) -> Iterator[ReplayedEvent]:
-    """From created to the end."""
+    """Yield every event, from `response.created` to the last."""
     queued = bool(body.get("background"))
     fresh: JsonObject = {"output": [], "usage": None, "completed_at": None, "error": None, "incomplete_details": None}
     before = {**body, **fresh, "status": "queued" if queued else "in_progress"}
@@ -66,7 +68,7 @@ def all_events(body: JsonObject, shape: JsonObject | None) -> Iterator[ReplayedE
 
 
 def item_events(index: int, item: JsonObject, cuts: Sequence[int]) -> Iterator[ReplayedEvent]:
-    """One item: added, filled, done."""
+    """Yield the events of one item: added, filled, done."""
     place: JsonObject = {"item_id": item.get("id"), "output_index": index}
     match item.get("type"):
         case "message":
@@ -87,7 +89,7 @@ def item_events(index: int, item: JsonObject, cuts: Sequence[int]) -> Iterator[R
 
 
 def message_events(place: JsonObject, text: str, cuts: Sequence[int]) -> Iterator[ReplayedEvent]:
-    """The text of a message."""
+    """Yield the events of a message's text."""
     yield "response.content_part.added", {**place, "part": text_part("")}
     for piece in pieces(text, cuts):
         yield "response.output_text.delta", {**place, "delta": piece, "logprobs": []}
@@ -96,7 +98,7 @@ def message_events(place: JsonObject, text: str, cuts: Sequence[int]) -> Iterato
 
 
 def summary_events(place: JsonObject, text: str, cuts: Sequence[int]) -> Iterator[ReplayedEvent]:
-    """The text of a thought, or of what the agent did."""
+    """Yield the events of a reasoning item's text: a thought, or what the agent did."""
     yield "response.reasoning_summary_part.added", {**place, "part": {"type": "summary_text", "text": ""}}
     for piece in pieces(text, cuts):
         yield "response.reasoning_summary_text.delta", {**place, "delta": piece}
@@ -105,7 +107,7 @@ def summary_events(place: JsonObject, text: str, cuts: Sequence[int]) -> Iterato
 
 
 def pieces(text: str, cuts: Sequence[int]) -> Iterator[str]:
-    """As it came."""
+    """Yield the text in its original pieces; as one piece if their sizes are unknown."""
     at = 0
     for size in cuts or [len(text)]:
         yield text[at : at + size]

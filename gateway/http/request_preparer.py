@@ -1,4 +1,4 @@
-"""From a request of the Responses API to a turn of a session, in two steps: look and check, then begin."""
+"""Turns a request of the Responses API into a turn of a session, in two steps: first check everything, then begin."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -38,12 +38,12 @@ from ostler.wire.json import JsonObject
 GO_ON = "Go on: the results of your tool calls are the last lines of the conversation above."
 TRUNCATIONS = ("auto", "disabled")
 ASKED = {"function_call": "call_id", "mcp_approval_request": "id"}
-"""Items that want an answer, and where their id is."""
+"""Types of items that need an answer, and the field with their id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A request that was found good."""
+    """A request that passed every check."""
 
     body: ResponseBody
     caller: Caller
@@ -51,32 +51,32 @@ class Prepared:
     session_id: str
     slug: str | None
     items: tuple[JsonObject, ...]
-    """What came in, as `input_items` lists it."""
+    """The input items, as `input_items` lists them."""
     ask: Ask
     outputs: tuple[CallOutput, ...] = ()
-    """Results for a turn that is parked here and now."""
+    """Results for a turn that is parked in this process."""
     resumes: str | None = None
-    """The session that waits for them."""
+    """The session whose parked turn waits for these results."""
     reply: str | None = None
-    """What a slash command said: the agent is not asked."""
+    """The reply of a slash command; the agent is not prompted."""
     told: tuple[Entry, ...] | None = None
-    """The whole conversation so far, of a client that brings it along each time."""
+    """The whole conversation up to the answer, if the client sends it with each request."""
     place: tuple[Session, Reserved] | None = None
-    """Where the turn must run in its session."""
+    """The reserved place in which the turn must run."""
 
     @property
     def store(self) -> bool:
-        """Whether the response may be read again."""
+        """Whether clients may read the response again."""
         return self.body.store is not False
 
     @property
     def size(self) -> int:
-        """Characters that came in."""
+        """The characters of the input."""
         return len(self.ask.text) + sum(len(text) for _, text, _ in self.ask.preface)
 
 
 class RequestPreparer:
-    """Knows the places and the sessions."""
+    """Checks requests of the Responses API, and begins their turns."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class RequestPreparer:
         *,
         remembers: bool = False,
     ) -> None:
-        """`remembers`: whether conversations have a memory here, as those of chat faces do."""
+        """`remembers`: whether conversations of the API have a memory, as those of chat surfaces do."""
         self._remembers = remembers
         self._sessions = sessions
         self._slash = slash
@@ -99,20 +99,20 @@ class RequestPreparer:
         self._ids = sessions.house.ids
 
     def check_counts(self, body: ResponseBody) -> None:
-        """Before anything else is done with the items."""
+        """Refuse too many items, before any other work on them."""
         limit = self._sessions.house.settings.items_max
         check_count(body.input, limit)
         check_count(body.conversation_history, limit, "conversation_history")
 
     def asks(self, body: ResponseBody) -> bool:
-        """Whether an agent may be put to work by this request."""
+        """Whether this request may prompt an agent."""
         return self._slash is None or body.input is None or self._slash.asks(body.input)
 
     async def prepare(self, body: ResponseBody, caller: Caller, *, resends: bool = False) -> Prepared:
-        """Understand it whole; then, and only then, make the session if there is none.
+        """Check the whole request; only then create its session if there is none.
 
-        `resends`: the client repeats the conversation even where it names a session that holds it, and has no way to
-        answer a question for permission.
+        `resends`: the client repeats the conversation even if it names a session that has it, and it has no way to
+        answer a permission request.
         """
         check(body)
         given = await resolved(body.input, self._sessions.house.store, caller.name)
@@ -156,7 +156,8 @@ class RequestPreparer:
         return replace(prepared, session_id=opened.session_id, place=opened.place)
 
     async def _taken(self, given: str | list[JsonObject], target: Target) -> Collection[str]:
-        """Ids that the client gives to items and the conversation has already, as of one who sends all of it again."""
+        """Return the ids that the client gave to items and that the conversation has already: the client sends old
+        items again."""
         ids = named(given)
         known = self._sessions.house.store.known_items
         return await known(target.session.id, ids) if ids and target.session is not None else ()
@@ -164,13 +165,15 @@ class RequestPreparer:
     def _obeyed(
         self, obeyed: Obeyed, body: ResponseBody, said: InputConversation, target: Target, caller: Caller
     ) -> Prepared:
-        """The answer to a command: its reply, or what the agent says to the question it asks."""
+        """Return the prepared answer to a command: its reply, or the agent's answer to the question that the command
+        asks."""
         model = body.model or f"{obeyed.ask.key.provider}/{obeyed.ask.key.model}"
         items = tuple(input_items(said))
         return Prepared(body, caller, model, obeyed.session_id, target.slug, items, obeyed.ask, reply=obeyed.text)
 
     async def _warm(self, prepared: Prepared, said: InputConversation) -> Prepared | None:
-        """The session that holds what this client resends, if there is one that has not gone on since."""
+        """Continue in the session that has exactly the resent conversation, if there is one that has not continued
+        since."""
         if prepared.told is None or not said.entries or not said.question:
             return None
         owner, digest = prepared.caller.name, digest_of(seed(prepared.ask), said.entries)
@@ -184,7 +187,7 @@ class RequestPreparer:
         return replace(prepared, session_id=held.session_id, ask=replace(prepared.ask, preface=()), place=place)
 
     def learn(self, prepared: Prepared, answer_id: str, answer: str) -> None:
-        """The client will come back with this conversation."""
+        """Record the conversation with its answer, for the client's next request."""
         if prepared.told is not None:
             entries = [*prepared.told, (str(Role.ASSISTANT), answer, {})]
             held = ConversationEnd(prepared.session_id, answer_id)
@@ -193,7 +196,7 @@ class RequestPreparer:
     def writer(
         self, prepared: Prepared, feed: Feed | None, repeat: Repeat | None, ended: Callable[[str], None]
     ) -> ResponseWriter:
-        """Who writes the answer down."""
+        """Return the sink that writes the answer."""
         body, ask = prepared.body, prepared.ask
         wall = self._sessions.house.wall
         answer_id = self._ids.make("resp")
@@ -224,7 +227,7 @@ class RequestPreparer:
         )
 
     def begin(self, prepared: Prepared, turn_id: str, writer: AnswerSink) -> Turn:
-        """Give it to its session."""
+        """Start the turn in its session, or resume the parked one."""
         ask = prepared.ask
         if prepared.reply is not None:
             return self._recite(prepared, prepared.reply, turn_id, writer)
@@ -233,7 +236,7 @@ class RequestPreparer:
             if turn is not None:
                 return turn
             self._decisions.refuse(prepared.outputs)
-            # The turn that waited has ended meanwhile: `ask` is made for that too, it brings the results along.
+            # The waiting turn has ended meanwhile. `ask` is complete for a new turn: it contains the results.
         if prepared.place is None:
             session = self._sessions.of(prepared.session_id, prepared.caller.name)
             return self._sessions.start(session, ask, turn_id, writer)
@@ -245,7 +248,7 @@ class RequestPreparer:
             raise
 
     def _recite(self, prepared: Prepared, reply: str, turn_id: str, writer: AnswerSink) -> Turn:
-        """A turn without an agent: what a command said, written down as any answer is."""
+        """Return a turn without an agent, whose answer is the reply of a command."""
         house = self._sessions.house
         turn = Turn(turn_id, prepared.ask, writer, TurnTimings(house.clock))
         work = write_down(house.store, turn, prepared.session_id, prepared.caller.name, reply)
@@ -275,7 +278,7 @@ class RequestPreparer:
         return ask if said.question else replayed(ask, said)
 
     def _waiting(self, said: InputConversation, target: Target, caller: Caller) -> str | None:
-        """The session whose turn waits for these results."""
+        """Return the session whose turn waits for these results, or None."""
         if not said.outputs or said.question:
             return None
         session = self._sessions.waiting_for(said.outputs[0].call_id, caller.name)
@@ -285,8 +288,8 @@ class RequestPreparer:
         return session
 
     async def _check_outputs(self, said: InputConversation, target: Target) -> dict[str, str]:
-        """Results must belong to a call that somebody knows: this request, or the stored conversation, where it has no
-        result yet. The names of those that the conversation knows."""
+        """Check that each result belongs to a call in this request, or to a call of the stored conversation without a
+        result. Return the function names of the latter by call id."""
         asked = named_calls(said)
         store, session = self._sessions.house.store, target.session
         calls = [] if session is None else await store.parked(session.id, waiting=False)
@@ -295,7 +298,7 @@ class RequestPreparer:
             if output.call_id not in asked and output.call_id not in known:
                 await self._explain(output.call_id, target)
         given = [known[output.call_id] for output in said.outputs if output.call_id in known]
-        decided_here = decided(said.outputs)  # `Decisions` has judged these
+        decided_here = decided(said.outputs)  # `PermissionAnswers` has checked these
         taken = continuity.answered_before(
             {call.call_id: call.state for call in given if call.call_id not in decided_here}
         )
@@ -304,7 +307,7 @@ class RequestPreparer:
         return {call.call_id: call.name for call in given}
 
     async def _explain(self, call_id: str, target: Target) -> NoReturn:
-        """Why a result is not taken: its call has one, or nobody knows the call."""
+        """Raise why a result is refused: its call has one already, belongs to another conversation, or is unknown."""
         call = await self._sessions.house.store.parked_call(call_id) if target.session is None else None
         session = None if call is None else await self._sessions.house.store.get_session(call.session_id)
         if call is not None and session is not None and (session.owner or "") == target.owner:
@@ -316,24 +319,24 @@ class RequestPreparer:
 
 
 def stateless(body: ResponseBody) -> bool:
-    """Whether the request brings its conversation along."""
+    """Whether the request contains its whole conversation."""
     return body.conversation is None and body.previous_response_id is None and body.conversation_history is None
 
 
 def whole(said: InputConversation) -> tuple[Entry, ...]:
-    """Everything that was said up to the answer."""
+    """Return everything that was said up to the answer."""
     results = [(str(Role.TOOL), output.text, output.item) for output in said.outputs]
     question: list[Entry] = [(str(Role.USER), said.text, {})] if said.question else []
     return (*said.entries, *results, *question)
 
 
 def seed(ask: Ask) -> tuple[str | None, ...]:
-    """What a conversation depends on besides what was said."""
+    """Return what identifies a conversation besides its messages."""
     return (ask.key.provider, ask.key.model, ask.key.cwd, ask.instructions)
 
 
 def check(body: ResponseBody) -> None:
-    """What the types cannot say."""
+    """Check what the types cannot express. Raises a 400."""
     if body.input is None or body.input in ("", []):
         raise bad("input is missing: send a string or a list of items", "input")
     if body.truncation not in (None, *TRUNCATIONS):
@@ -343,7 +346,8 @@ def check(body: ResponseBody) -> None:
 
 
 def replayed(ask: Ask, said: InputConversation) -> Ask:
-    """The turn that waited for these results is gone: a new one gets them as part of the conversation."""
+    """Return the ask for a new turn, because the turn that waited for these results is gone: they become part of the
+    conversation."""
     results = [(str(Role.TOOL), output.text, output.item) for output in said.outputs]
     settled = {*named_calls(said), *decided(said.outputs)}
     answers = tuple((output.call_id, output.text) for output in said.outputs if output.call_id not in settled)
@@ -351,23 +355,23 @@ def replayed(ask: Ask, said: InputConversation) -> Ask:
 
 
 def named_calls(said: InputConversation) -> set[str]:
-    """The calls and questions that the request itself brings along."""
+    """Return the ids of calls and permission requests that the request itself contains."""
     named = (item.get(ASKED.get(item.get("type", ""), "")) for _, _, item in said.entries)
     return {ident for ident in named if isinstance(ident, str)}
 
 
 def brought(history: list[JsonObject], new_id: Callable[[str], str]) -> tuple[Entry, ...]:
-    """A history that a request brings along, as entries."""
+    """Return the `conversation_history` of a request as entries."""
     return whole(read_input([{"type": "message", **item} for item in history], new_id))
 
 
 def input_items(said: InputConversation) -> list[JsonObject]:
-    """Everything that came in, in order."""
+    """Return all input items, in order."""
     return [*(item for _, _, item in said.entries), *(output.item for output in said.outputs), *said.question]
 
 
 def format_hint(body: ResponseBody) -> str:
-    """An agent has no switch for the form of its answer; it is told."""
+    """Return the instruction for the form of the answer: agents have no switch for it."""
     form = (body.text or {}).get("format")
     kind = form.get("type") if isinstance(form, dict) else None
     if kind == "json_object":

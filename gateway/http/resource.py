@@ -1,7 +1,7 @@
-"""The response resource: every field the Open Responses specification requires, whoever asked for whatever.
+"""The response resource, with every field that the Open Responses specification requires for any request.
 
-Rules: pure. What the request said is echoed; what it did not say has the specification's default. Numbers that the
-agent did not report are estimated, and then say so.
+Rules: pure. Fields of the request are echoed; fields it left out have the specification's default. Numbers that the
+agent did not report are estimated and marked as such.
 """
 
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ LAST = {
     TurnStatus.CANCELLED: "response.incomplete",
     TurnStatus.FAILED: "response.failed",
 }
-"""The event that ends the stream of a response with this status."""
+"""The event that ends the stream of a response, by its status."""
 FILTERED = "content_filter"
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What does not change while a response is made."""
+    """The part of a response that does not change while it is made."""
 
     id: str
     created_at: int
@@ -39,7 +39,7 @@ class Heading:
 
 
 def resource(heading: Heading) -> JsonObject:
-    """A response that has not begun."""
+    """Return the resource of a response that has just begun."""
     body = heading.body
     return {
         "id": heading.id,
@@ -78,7 +78,7 @@ def resource(heading: Heading) -> JsonObject:
 
 
 def tool_echo(tool: FunctionTool) -> JsonObject:
-    """A function tool with all its fields."""
+    """Return a function tool with all its fields."""
     return {
         "type": "function",
         "name": tool.name,
@@ -89,15 +89,15 @@ def tool_echo(tool: FunctionTool) -> JsonObject:
 
 
 def reasoning_echo(given: dict[str, Any] | None) -> JsonObject:
-    """Both fields, always."""
+    """Return `reasoning` with both fields that the specification requires."""
     return {"effort": (given or {}).get("effort"), "summary": (given or {}).get("summary")}
 
 
 def conclude(document: JsonObject, outcome: TurnOutcome, usage: JsonObject, now: int, error_text: str) -> None:
-    """Write the end into the resource."""
+    """Write the outcome of the turn into the resource."""
     document["status"] = outcome.status.value
     document["usage"] = usage
-    # An answer that could not be stored is concluded twice.
+    # An answer that could not be stored is concluded twice, so every field is set again.
     document["completed_at"] = now if outcome.status is TurnStatus.COMPLETED else None
     if outcome.status is TurnStatus.INCOMPLETE:
         document["incomplete_details"] = incomplete(outcome.reason)
@@ -107,5 +107,5 @@ def conclude(document: JsonObject, outcome: TurnOutcome, usage: JsonObject, now:
 
 
 def incomplete(cause: str) -> JsonObject:
-    """Why an answer is not whole. Strict clients know two words for `reason`; the true one is in `cause`."""
+    """Return why an answer is incomplete. Strict clients know two values of `reason`; the real one is in `cause`."""
     return {"reason": FILTERED if cause == FILTERED else "max_output_tokens", "cause": cause}

@@ -1,7 +1,9 @@
 """The routes of /v1/responses.
 
-Rules: a request is understood whole before anything is stored or started. What a route waits for is the writer of its
-response, never the agent: a client that leaves, comes back, or never cared changes the turn by policy only.
+Rules:
+- A request is checked completely before anything is stored or started.
+- A route waits for the writer of its response, never for the agent: a client that disconnects or reconnects changes the
+  turn only as the disconnect policy says.
 """
 
 import asyncio
@@ -46,18 +48,18 @@ from ostler.gateway.turns.turn import Turn
 
 @dataclass
 class Live:
-    """Responses whose turn is not over."""
+    """Turns of responses that are not complete, by response id."""
 
     turns: dict[str, tuple[str, Turn]] = field(default_factory=dict)
 
     def find(self, response_id: str, owner: str) -> Turn | None:
-        """The turn of a response of this owner."""
+        """Return the turn of a response of this owner, or None."""
         entry = self.turns.get(response_id)
         return entry[1] if entry is not None and entry[0] == owner else None
 
 
 class ResponseRoutes:
-    """One per gateway."""
+    """The routes of /v1/responses. One per gateway."""
 
     def __init__(
         self, sessions: Sessions, intake: RequestPreparer, feeds: Feeds, repeats: IdempotentAnswers, eraser: Eraser
@@ -72,7 +74,7 @@ class ResponseRoutes:
         self._settings = sessions.house.settings
 
     async def create(self, request: Request) -> Response:
-        """POST /v1/responses"""
+        """Serve POST /v1/responses: answer as a document, as a stream, or in the background."""
         caller = caller_of(request)
         body = response_body(await read_json(request))
         self._intake.check_counts(body)
@@ -88,14 +90,14 @@ class ResponseRoutes:
             return await self._start(request, body, caller, repeat)
 
     async def retrieve(self, request: Request) -> Response:
-        """GET /v1/responses/{id}"""
+        """Serve GET /v1/responses/{id}: the response, or the rest of its stream."""
         if request.query_params.get("stream", "").lower() in ("true", "1"):
             return await self._replay(request)
         record = await self._record(request)
         return document(public(record.body), record.session_id)
 
     async def delete(self, request: Request) -> Response:
-        """DELETE /v1/responses/{id}"""
+        """Serve DELETE /v1/responses/{id}: stop the turn, delete the response, and erase its text on request."""
         response_id, owner = request.path_params["id"], caller_of(request).name
         turn = self._live.find(response_id, owner)
         if turn is not None:
@@ -109,7 +111,7 @@ class ResponseRoutes:
         return document({"id": response_id, "object": "response", "deleted": True})
 
     async def cancel(self, request: Request) -> Response:
-        """POST /v1/responses/{id}/cancel"""
+        """Serve POST /v1/responses/{id}/cancel: stop the turn and return the response."""
         turn = self._live.find(request.path_params["id"], caller_of(request).name)
         if turn is not None:
             turn.stop(StopCause.CLIENT)
@@ -118,7 +120,7 @@ class ResponseRoutes:
         return document(public(record.body), record.session_id)
 
     async def input_items(self, request: Request) -> Response:
-        """GET /v1/responses/{id}/input_items"""
+        """Serve GET /v1/responses/{id}/input_items: one page."""
         wanted, name, owner = page_of(request), request.path_params["id"], caller_of(request).name
         found = await self._store.input_items(
             name, wanted.limit + 1, newest=wanted.newest, after=wanted.after, owner=owner
@@ -148,7 +150,7 @@ class ResponseRoutes:
             try:
                 promised = await self._promise(writer, repeat)
             except GatewayError:
-                turn.stop(StopCause.CLIENT)  # nobody is told of it
+                turn.stop(StopCause.CLIENT)  # no client was told of it
                 raise
             if not body.stream:
                 return promised
@@ -157,9 +159,10 @@ class ResponseRoutes:
         return self._stream(feed, 0, writer.session_id, None if staying else turn)
 
     async def _promise(self, writer: ResponseWriter, repeat: Repeat | None) -> Response:
-        """The receipt of a background response is durable before it is given, also for whoever asks twice.
+        """Store the receipt of a background response before it is given, also for a repeated request.
 
-        Behind `begin`, which may still refuse, and written before anything of the turn, which has not had a moment yet.
+        Called after `begin`, which may still refuse, and before the turn's task has run, so the receipt is written
+        first.
         """
         writer.queue()
         record = writer.record()
@@ -174,7 +177,7 @@ class ResponseRoutes:
         return answer
 
     def _again(self, known: IdempotencyRecord, caller: Caller) -> Response:
-        """The stream that was begun with this key, from its first event on."""
+        """Return the stream of the first request with this key, from its first event."""
         response_id = str(orjson.loads(known.body)["id"])
         feed = self._feeds.find(response_id, caller.name)
         if feed is None:
@@ -183,7 +186,7 @@ class ResponseRoutes:
         return self._stream(feed, 0, session_of(known), None)
 
     def _whole(self, writer: ResponseWriter) -> Response:
-        """The finished response."""
+        """Return the complete response, or the error of a failed turn whose agent sent no event."""
         outcome = writer.outcome
         if outcome is not None and outcome.status is TurnStatus.FAILED and not writer.heard:
             return reply(of_outcome(outcome), {SESSION_HEADER: writer.session_id})
@@ -193,7 +196,7 @@ class ResponseRoutes:
         return EventStream(feed, start, self._settings.keepalive, session_id=session_id, turn=turn)
 
     async def _replay(self, request: Request) -> Response:
-        """The rest of a stream: as it is held, or made again from the stored response."""
+        """Return the rest of a stream: from its feed, or made again from the stored response."""
         given = request.query_params.get("starting_after")
         after = -1 if given in (None, "-1") else number(given)
         if after is None:

@@ -1,6 +1,6 @@
-"""One row for each route: what is served and what is documented cannot differ.
+"""One row per route: what is served and what is documented cannot differ.
 
-Rules: the summary is the endpoint's own word; the body's schema is made from the type that reads it.
+Rules: the summary is written for the API's documentation; the body's schema is made from the type that reads it.
 """
 
 import re
@@ -17,7 +17,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class RouteSpec:
-    """A route."""
+    """One route, as it is served and as it is documented."""
 
     method: str
     path: str
@@ -27,16 +27,17 @@ class RouteSpec:
     query: tuple[str, ...] = ()
     answers: str = "application/json"
     open: bool = False
-    """Needs no key."""
+    """Whether the route needs no key."""
 
     @property
     def bare_path(self) -> str:
-        """Without the kinds of its parameters."""
+        """The path without the converters of its parameters."""
         return re.sub(r":\w+}", "}", self.path)
 
 
 class AnyText(Convertor[str]):
-    """A part of a path that may hold anything, line breaks too: what cannot be a name is then refused as one."""
+    """A part of a path that may contain any text, line breaks included: the route then refuses it as a name, with a
+    reason."""
 
     regex = r"[\s\S]*"
 

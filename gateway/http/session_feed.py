@@ -1,4 +1,4 @@
-"""A chat face's answer as server-sent events: `session.message.<what>`, numbered from 0, and a feed to follow."""
+"""A chat surface's answer as server-sent events: `session.message.<what>`, numbered from 0."""
 
 from ostler.gateway.chat.commands.registry import CommandKind
 from ostler.gateway.http.feed import Feed
@@ -10,14 +10,14 @@ TEXTS = {what: frames_of(PREFIX + what, {}, "text") for what in ("delta", "thoug
 
 
 class SessionFeed:
-    """The stream of one message. Without a feed nobody listens."""
+    """Writes the stream of one message. With `feed` None it writes nothing."""
 
     def __init__(self, feed: Feed | None) -> None:
         self.feed = feed
         self._number = 0
 
     def tell(self, what: str, fields: JsonObject) -> None:
-        """One more event."""
+        """Write the next event of the stream."""
         if self.feed is None:
             return
         if mould := TEXTS.get(what):
@@ -28,24 +28,24 @@ class SessionFeed:
 
 
 class Answers:
-    """The streamed answers that are being given, by session, the running one first."""
+    """The streamed answers that are not complete, by session, the running one first."""
 
     def __init__(self) -> None:
         self._feeds: dict[str, list[Feed]] = {}
 
     def begin(self, session_id: str, feed: Feed) -> None:
-        """One more; its turn runs when those before it are over."""
+        """Add a streamed answer; its turn runs after those before it."""
         if not feed.closed:
             self._feeds.setdefault(session_id, []).append(feed)
 
     def end(self, session_id: str, feed: Feed) -> None:
-        """It is whole. No-op for one that never began."""
+        """Remove an answer that is complete. No-op for one that was never added."""
         feeds = [each for each in self._feeds.pop(session_id, []) if each is not feed]
         if feeds:
             self._feeds[session_id] = feeds
 
     def running(self, session_id: str) -> Feed:
-        """The answer that is being given, from its beginning; where there is none, a stream that has ended."""
+        """Return the feed of the running answer from its beginning; an ended feed if there is none."""
         feeds = self._feeds.get(session_id)
         if feeds:
             return feeds[0]
@@ -55,7 +55,7 @@ class Answers:
 
 
 def told_again(message: JsonObject) -> Feed:
-    """The stream of a message that is answered, from what is kept of it: the same words in one piece."""
+    """Return the stream of a stored answer: the same text in one piece."""
     feed = Feed()
     teller = SessionFeed(feed)
     if message["kind"] == CommandKind.ANSWER:
@@ -67,7 +67,8 @@ def told_again(message: JsonObject) -> Feed:
 
 
 def payload(what: str, fields: JsonObject) -> JsonObject:
-    """Where the fields stand: an item has a type of its own, and the end is the whole message."""
+    """Return the fields of an event in their place: an item has its own type, and the last event has the whole
+    message."""
     match what:
         case "item" | "notice" | "permission":
             return {what: fields}
@@ -78,5 +79,5 @@ def payload(what: str, fields: JsonObject) -> JsonObject:
 
 
 def message_document(kind: str, fields: JsonObject) -> JsonObject:
-    """A message as the API shows it."""
+    """Return a message as the API shows it."""
     return {"object": "session.message", "kind": kind, **fields}

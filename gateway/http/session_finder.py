@@ -1,11 +1,12 @@
-"""Which session a request of the Responses API belongs to.
+"""Finds or creates the session of a request of the Responses API.
 
 Rules:
-- Looking comes first and changes nothing; only a request that was found good makes a session, a slug or a fork.
-- A response leads to its session. A response that is gone leaves the slug's own row; a row of an early version without
-  a session leads nowhere.
-- Going on from a response that is not the latest of its session, or that another request goes on from already, is a
-  fork: the session as it was then, in a child. `continuity.way_on` decides, while this request has its place.
+- `find` changes nothing. A session, a slug or a fork is created only for a request that passed every check.
+- A response leads to its session. If a slug's response is gone, the session in the slug's row is used; a row of an
+  early version without a session leads nowhere.
+- A request that continues from a response is a fork if the response is not the latest of its session, or if another
+  request continues from it already. The fork is a child session with the transcript as it was then. `continuity.way_on`
+  decides, while this request has its reserved place.
 """
 
 import asyncio
@@ -42,37 +43,37 @@ SLUG_LIMIT = 256
 PLATFORM = "api"
 UNFINISHED = ("queued", "in_progress")
 MOST_SILENT = 100
-"""Responses in a row that left nothing and are looked behind."""
+"""The most silent responses (without stored messages) that are followed back in a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where the turn will run; `session` is None where one has to be made."""
+    """Where the turn will run; `session` is None if one must be created."""
 
     session: SessionRecord | None = None
     slug: str | None = None
     after: ResponseRecord | None = None
-    """The response that is gone on from."""
+    """The response that the request continues from."""
     owner: str = ""
-    """Who asks."""
+    """The owner of the key that sent the request."""
 
     def kept(self, name: str) -> str | None:
-        """What the session's metadata says."""
+        """Return a text from the session's metadata, or None."""
         value = None if self.session is None else self.session.metadata.get(name)
         return value if isinstance(value, str) else None
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedSession:
-    """A session that exists."""
+    """The session of a request; it exists now."""
 
     session_id: str
     place: tuple[Session, Reserved] | None = None
-    """Where the turn must run in it."""
+    """The reserved place in which the turn must run."""
 
 
 class InProgress(ApiError):
-    """Nothing can be forked from a response that is not there yet."""
+    """The response to fork from is not complete yet."""
 
     def __init__(self, response_id: str) -> None:
         text = f"response {response_id!r} is still being made, and another request goes on from it; wait for its end"
@@ -81,7 +82,7 @@ class InProgress(ApiError):
 
 
 class SessionFinder:
-    """Looks sessions up, and makes them."""
+    """Finds and creates the sessions of requests."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -89,7 +90,7 @@ class SessionFinder:
         self._ids = sessions.house.ids
 
     async def find(self, body: ResponseBody, owner: str) -> Target:
-        """Where this request leads. Writes nothing."""
+        """Return where this request leads. Writes nothing."""
         slug = slug_of(body.conversation)
         if slug is not None and body.previous_response_id is not None:
             raise bad("send either conversation or previous_response_id, not both", "conversation")
@@ -100,7 +101,7 @@ class SessionFinder:
     async def open(
         self, target: Target, key: TransportKey, owner: str, *, keep_slug: bool, metadata: JsonObject
     ) -> OpenedSession:
-        """The session, which exists from now on."""
+        """Return the session, creating or forking it if needed. Raises `InProgress`."""
         fresh = NewSession(
             new_session_id(self._ids.random_bytes),
             platform=PLATFORM,
@@ -130,7 +131,8 @@ class SessionFinder:
     async def place_after(
         self, session: SessionRecord, owner: str, after: ResponseRecord
     ) -> tuple[Session, Reserved] | None:
-        """A place in the session for what goes on from this response; None where that is a fork. Or `InProgress`."""
+        """Reserve a place in the session for a request that continues from this response. None if that is a fork.
+        Raises `InProgress`."""
         place = self._sessions.reserve(session.id, owner, after.id)
         way: Way | None = None
         try:
@@ -143,7 +145,7 @@ class SessionFinder:
         return place if way is Way.GO_ON else None
 
     async def place_behind(self, ending: ConversationEnd, owner: str) -> tuple[Session, Reserved] | None:
-        """A place in a session that rests, and holds what it held at the end of that answer."""
+        """Reserve a place in an idle session, if its transcript still ends with that answer."""
         at_work = self._sessions.find(ending.session_id)
         if at_work is not None and at_work.busy:
             return None
@@ -158,7 +160,7 @@ class SessionFinder:
         return place if same else None
 
     async def way_on(self, session: SessionRecord, after: ResponseRecord, *, joined: bool) -> Way:
-        """What the store knows, and what that means. Writes nothing."""
+        """Decide where the request goes by what the store has. Writes nothing."""
         latest = await self._store.history(session.id, last=1)
         if joined and latest and latest[-1].response_id == after.id:
             return Way.GO_ON
@@ -168,9 +170,9 @@ class SessionFinder:
         return continuity.way_on(size, len(history), joined=joined, finished=finished, waits=waits)
 
     async def _cut(self, session: SessionRecord, after: ResponseRecord) -> tuple[int, list[MessageRecord]]:
-        """The transcript, and how much of it was there when the response ended.
+        """Return how many messages were there when the response ended, and the transcript.
 
-        A response whose agent never heard of it left nothing: the one before it counts.
+        A response whose agent never got its question has no messages: the response before it counts.
         """
         running = self._running(session.id)
         history = await self._store.history(session.id)
@@ -189,14 +191,14 @@ class SessionFinder:
         return continuity.cut(answers, last.id, begins=silent and alone, running=running), history
 
     def _running(self, session_id: str) -> set[str]:
-        """The answer that is made there at this moment."""
+        """Return the id of the answer that is being written in this session, if there is one."""
         at_work = self._sessions.find(session_id)
         return set() if at_work is None or at_work.turn is None else {at_work.turn.answer_id}
 
     async def _fork(
         self, session: SessionRecord, after: ResponseRecord, fresh: NewSession, metadata: JsonObject
     ) -> str:
-        """A child, as the session was when the response ended."""
+        """Create a child session with the transcript as it was when the response ended."""
         child = replace(
             fresh,
             origin=SessionOrigin.BRANCH,
@@ -213,7 +215,7 @@ class SessionFinder:
             await self._store.update_session(session.id, SessionChange(metadata={**known, **metadata}))
 
     async def _after(self, response_id: str, owner: str) -> Target:
-        """The session of a response, as it was when that response ended."""
+        """Return the target for a request that names a response. Raises a 404 if it is gone."""
         response = await self._store.get_response(response_id, owner=owner)
         if response is None:
             raise missing(f"there is no response {response_id[:100]!r}; it was deleted, evicted, or never made",
@@ -224,24 +226,25 @@ class SessionFinder:
         return Target(session, after=response, owner=owner)
 
     async def _waits(self, session_id: str, response_id: str) -> bool:
-        """Whether the response handed out calls that its client has not answered: it knows of nothing since."""
+        """Whether the response handed out calls that its client has not answered: the client knows nothing that came
+        later."""
         asked = await self._store.parked(session_id, waiting=False)
         return any(call.response_id == response_id and call.state != ParkState.ANSWERED for call in asked)
 
     async def _called(self, slug: str, owner: str) -> Target:
-        """The session of a slug."""
+        """Return the target for a request that names a slug."""
         row = await self._store.get_conversation(slug, owner=owner)
         if row is None:
             return Target(slug=slug, owner=owner)
         if row.session_id is None or row.response_id is None:
             session_id = await self._session_of(row, owner)
             return Target(None if session_id is None else await self._store.live_end(session_id), slug, owner=owner)
-        # The usual case, where both are there: looked up at once.
+        # In the usual case both exist, so they are looked up concurrently.
         session, _ = await asyncio.gather(self._store.live_end(row.session_id), self._session_of(row, owner))
         return Target(session, slug, owner=owner)
 
     async def _session_of(self, row: ConversationRecord, owner: str) -> str | None:
-        """The session id behind a row; None for a conversation that was created and never used."""
+        """Return the session id of a row; None for a conversation that was created and never used."""
         response = await self._store.get_response(row.response_id, owner=owner) if row.response_id else None
         if response is not None:
             return row.session_id or response.session_id
@@ -253,7 +256,7 @@ class SessionFinder:
 
 
 def slug_of(given: Any) -> str | None:
-    """The name in `conversation`: a string, or an object with an id."""
+    """Return the slug in `conversation`: a string, or an object with an id. Raises a 400."""
     if given is None:
         return None
     slug = given.get("id") if isinstance(given, dict) else given

@@ -1,9 +1,9 @@
-"""The routes of /v1/sessions: a chat face for programs, and a look at what was said.
+"""The routes of /v1/sessions: a chat surface for programs, and reading of what was said.
 
 Rules:
-- The key in the path is the caller's own name for a conversation. Callers with different keys never meet, whatever they
-  write there. What is not the caller's is 404, as if it were not there.
-- Looking never begins, resets or recovers anything.
+- The key in the path is the caller's own name for a conversation. Different callers never share one, even with the same
+  key. A session of another caller is a 404, as if it did not exist.
+- Reading never begins, resets or recovers a session.
 """
 
 from functools import partial
@@ -47,7 +47,7 @@ LISTED = 100
 
 
 class NewMessageBody(Struct, kw_only=True):
-    """POST /v1/sessions/{key}/messages"""
+    """The body of POST /v1/sessions/{key}/messages."""
 
     text: str = ""
     attachments: Annotated[list[dict[str, Any]], Meta(max_length=32)] | None = None
@@ -55,7 +55,7 @@ class NewMessageBody(Struct, kw_only=True):
 
 
 class SessionRoutes:
-    """One per gateway."""
+    """The routes of /v1/sessions. One per gateway."""
 
     def __init__(self, face: ChatFrontend, repeats: IdempotentAnswers) -> None:
         self._face = face
@@ -65,7 +65,7 @@ class SessionRoutes:
         self._store = self._house.store
 
     async def say(self, request: Request) -> Response:
-        """POST /v1/sessions/{key}/messages"""
+        """Serve POST /v1/sessions/{key}/messages: a message or a slash command."""
         caller = caller_of(request)
         key = checked_key(request.path_params["key"], caller.name)
         body = message_body(await read_json(request))
@@ -93,7 +93,7 @@ class SessionRoutes:
         return self._stream(listener.feed, exchange.session_id, turn)
 
     async def all(self, request: Request) -> Response:
-        """GET /v1/sessions"""
+        """Serve GET /v1/sessions: the caller's sessions, or the messages that match `q`."""
         query = request.query_params
         limit, offset = number(request, "limit", 20, 1, LISTED), number(request, "offset", 0, 0, 1_000_000)
         wanted = SessionQuery(
@@ -111,12 +111,13 @@ class SessionRoutes:
         return document({"object": "list", "data": data, "has_more": len(found) > limit})
 
     async def one(self, request: Request) -> Response:
-        """GET /v1/sessions/{key}"""
+        """Serve GET /v1/sessions/{key}: one session."""
         session = await self._session(request)
         return document(session_document(session), session.id)
 
     async def messages(self, request: Request) -> Response:
-        """GET /v1/sessions/{key}/messages; with `stream` the answer that is being given, which ends with its turn"""
+        """Serve GET /v1/sessions/{key}/messages: one page; with `stream` the running answer, which ends with its
+        turn."""
         session = await self._session(request)
         if flag(request, "stream"):
             return self._stream(self._answers.running(session.id), session.id, None)
@@ -130,7 +131,7 @@ class SessionRoutes:
         return document(paged([stored_document(message) for message in found], wanted), session.id)
 
     async def _session(self, request: Request) -> SessionRecord:
-        """The session that the key leads to; a session id is a name for it as well."""
+        """Return the session that the key leads to; a session id is accepted as well. Raises a 404."""
         owner, text = caller_of(request).name, request.path_params["key"]
         route = await self._store.route(checked_key(text, owner).stored)
         session = await self._store.get_session(text if route is None else route.session_id)
@@ -170,14 +171,14 @@ class SessionRoutes:
         return self._stream(listener.feed, said.session_id, None)
 
     def _kept(self, repeat: Repeat, answer: ChatAnswer) -> IdempotencyRecord | None:
-        """What a repeated message gets."""
+        """Return the record for a repeated message; None if the turn gave no answer."""
         if not is_answer(answer.outcome or TurnOutcome(TurnStatus.FAILED), heard=answer.heard):
             return None
         document = message_document(CommandKind.ANSWER, answer.document())
         return repeat.record(document, answer.session_id, self._house.wall())
 
     def _again(self, known: IdempotencyRecord | Held, *, stream: bool) -> Response:
-        """What was answered first: its stream as it is written, or the whole of it."""
+        """Return the first answer again: its stream while it is written, or the stored answer."""
         if isinstance(known, Held):
             return self._stream(known.feed, known.session_id, None)
         if not stream:
@@ -197,7 +198,7 @@ class SessionRoutes:
 
 
 def message_body(given: Any) -> NewMessageBody:
-    """The typed request."""
+    """Return the typed request. Raises a 400 that names the wrong field."""
     try:
         return msgspec.convert(given, NewMessageBody)
     except msgspec.ValidationError as error:
@@ -205,7 +206,7 @@ def message_body(given: Any) -> NewMessageBody:
 
 
 def number(request: Request, name: str, default: int, least: int, most: int) -> int:
-    """A whole number of the query."""
+    """Return a whole number of the query. Raises a 400."""
     text = request.query_params.get(name, str(default))
     if not (text.isascii() and text.isdigit()) or len(text) > 9 or not least <= int(text) <= most:
         raise bad(f"{name} must be a number from {least} to {most}", name)
@@ -213,7 +214,7 @@ def number(request: Request, name: str, default: int, least: int, most: int) -> 
 
 
 def flag(request: Request, name: str) -> bool | None:
-    """Yes or no, of the query."""
+    """Return a yes or no of the query, None if it is absent. Raises a 400."""
     text = request.query_params.get(name)
     if text not in (None, "true", "false"):
         raise bad(f"{name} must be true or false", name)
@@ -221,7 +222,7 @@ def flag(request: Request, name: str) -> bool | None:
 
 
 def session_document(session: SessionRecord) -> JsonObject:
-    """A session as the API shows it."""
+    """Return a session as the API shows it."""
     return {
         "object": "session",
         "id": session.id,
@@ -241,7 +242,7 @@ def session_document(session: SessionRecord) -> JsonObject:
 
 
 def stored_document(message: MessageRecord) -> JsonObject:
-    """A stored message as the API shows it."""
+    """Return a stored message as the API shows it."""
     return {
         "object": "session.stored_message",
         "id": str(message.id),

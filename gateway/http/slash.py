@@ -1,11 +1,11 @@
-"""Slash commands on the OpenAI API, where `gateway.commands_on_openai_api` says so. Otherwise a slash is text.
+"""Slash commands on the OpenAI API, if `gateway.commands_on_openai_api` is set. Otherwise a slash is text.
 
 Rules:
-- Only a request whose whole question is one text is a command. It runs in the conversation that the request leads to:
-  a slug, a previous response, or none yet.
-- Commands of one conversation are carried out in the order in which they came.
-- A command that moves the conversation moves its slug. The reply is a response like any other, and going on from it is
-  going on where the command led.
+- A request is a command only if its question is a single text. It runs in the conversation that the request leads to: a
+  slug, a previous response, or none yet.
+- Commands of one conversation run in the order of their arrival.
+- A command that moves the conversation moves its slug. The reply is a response like any other, and a request that
+  continues from it continues where the command led.
 """
 
 import logging
@@ -38,33 +38,34 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Obeyed:
-    """What came of a command."""
+    """The result of a command."""
 
     session_id: str
-    """Where the conversation is now."""
+    """The session in which the conversation continues."""
     ask: Ask
     text: str | None
-    """The reply; None where the agent is asked instead."""
+    """The reply; None if the agent is prompted instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slash:
-    """Made once, by `app.py`, where commands are wanted."""
+    """Runs slash commands for the OpenAI API. The composition root makes it once, if commands are enabled."""
 
     commands: Registry
     hall: ChatDeps
     lines: KeyedLocks = field(default_factory=KeyedLocks)
 
     def asks(self, given: str | Sequence[JsonObject]) -> bool:
-        """Whether an agent may be put to work by this input: a command that asks none is heard whoever else is."""
+        """Whether this input may prompt an agent. A command that prompts none runs even if the concurrency limit is
+        reached."""
         try:
             said = read_input(given, str)
         except ApiError:
-            return True  # with a reference in it, or wrong: whoever understands it whole will see
+            return True  # It contains a reference or is invalid; the full check follows later.
         return self.commands.asks(called(said.parts))
 
     async def obey(self, parts: list[PromptPart], target: Target, caller: Caller) -> Obeyed | None:
-        """Run the command that the question is; None for text."""
+        """Run the command in the question; None if it is text."""
         words = called(parts)
         if words is None:
             return None
@@ -74,7 +75,7 @@ class Slash:
                       "previous_response_id")  # fmt: skip
         name = target.session.id if target.session is not None else house.ids.make("request")
         key = SessionKey(caller.name, f"api:{name}" if target.slug is None else f"api:slug:{target.slug}", PLATFORM)
-        # However it is addressed: by its slug, or by a response of it.
+        # One lock for the conversation, whether the request names its slug or a response of it.
         async with self.lines.stand(target.session.id if target.session is not None else key.stored):
             present, led = await self._present(target, caller)
             conversation = await self._conversation(key, present, caller)
@@ -100,14 +101,15 @@ class Slash:
             return CommandReply(str(error))
 
     async def _forks(self, target: Target) -> bool:
-        """Whether the session has gone on since the response that the request names."""
+        """Whether the session has continued since the response that the request names."""
         if target.after is None or target.session is None:
             return False
         finder = SessionFinder(self.hall.sessions)
         return await finder.way_on(target.session, target.after, joined=True) is not Way.GO_ON
 
     async def _present(self, target: Target, caller: Caller) -> tuple[SessionRecord | None, str | None]:
-        """Where the conversation is now, and where its slug leads: a command that came before may have moved it."""
+        """Return the conversation's present session, and the one its slug leads to: an earlier command may have moved
+        it."""
         store = self.hall.sessions.house.store
         row = None if target.slug is None else await store.get_conversation(target.slug, owner=caller.name)
         if row is None or row.session_id is None:
@@ -115,19 +117,19 @@ class Slash:
         return await store.live_end(row.session_id), row.session_id
 
     async def _conversation(self, key: SessionKey, session: SessionRecord | None, caller: Caller) -> ChatConversation:
-        """The API's conversation as a key that leads to its session, which is all that commands know."""
+        """Return the API's conversation as a session key that leads to its session: commands know only session keys."""
         if session is not None:
             await self.hall.sessions.house.store.set_route(key.stored, session.id, platform=PLATFORM)
         return ChatConversation(self.hall, key, caller, session, session.id if session else None)
 
 
 def called(parts: Sequence[PromptPart]) -> CommandWords | None:
-    """The command that a question is."""
+    """Return the command in a question; None for text."""
     return parse(parts[0].text) if len(parts) == 1 and isinstance(parts[0], TextPart) else None
 
 
 async def write_down(store: Store, turn: Turn, session_id: str, owner: str, reply: str) -> None:
-    """A reply as an answer: durable, then told."""
+    """Store a command's reply as an answer; only then tell the client."""
     scribe = turn.sink
     try:
         scribe.begin()

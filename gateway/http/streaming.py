@@ -1,4 +1,4 @@
-"""A streamed answer: the frames of a feed, and what becomes of the turn when its last reader leaves."""
+"""A streamed answer: the frames of a feed, and what happens to the turn when its last reader disconnects."""
 
 from functools import partial
 
@@ -13,7 +13,8 @@ from ostler.gateway.turns.turn import Turn
 
 
 class EventStream(StreamingResponse):
-    """Frames from `start` on. Whoever is the last to leave before the end stops the turn (None: it goes on)."""
+    """Streams frames from `start`. When the last client disconnects before the end, `turn` is stopped (None: it goes
+    on)."""
 
     def __init__(self, feed: Feed, start: int, keepalive: float, *, session_id: str | None, turn: Turn | None) -> None:
         headers = SSE if session_id is None else {**SSE, SESSION_HEADER: session_id}
@@ -24,7 +25,7 @@ class EventStream(StreamingResponse):
             feed.deserted = partial(turn.stop, StopCause.DISCONNECT)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Around the whole, and not in the reader: one that is left in the middle is finished by nobody in particular.
+        # Counted here and not in the reader: a generator that is abandoned is finalised at no defined time.
         self._reader.road = road_in(scope)
         try:
             with self._feed.attended():

@@ -1,10 +1,10 @@
-"""What an earlier life of the gateway left behind when it died: responses that nobody works on any more.
+"""Closes responses that an earlier run of the gateway left unfinished when it died.
 
 Rules:
-- Their readers are told: they are incomplete.
-- The question of one that was still queued is part of its conversation from now on. Its client holds a receipt for it,
-  and no agent has heard it; the next prompt tells it. Response and question change in one step, so a start that is
-  killed as well does it once.
+- They become incomplete, so that clients that read them know.
+- The question of a response that was still queued becomes part of its conversation: its client has a receipt for it, no
+  agent has seen it, and the next prompt tells it. Response and question change in one step, so a start that is killed
+  does not do it twice.
 """
 
 import logging
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 async def close_unfinished(store: Store, ids: Ids) -> None:
-    """All of them, the oldest first."""
+    """Close all unfinished responses, the oldest first."""
     for response in await store.unfinished_responses():
         body = {**response.body, "status": "incomplete", "incomplete_details": incomplete("gateway_restarted")}
         closed = replace(response, status="incomplete", body=body)
@@ -31,7 +31,8 @@ async def close_unfinished(store: Store, ids: Ids) -> None:
 
 
 async def keep_question(store: Store, ids: Ids, response: ResponseRecord) -> bool:
-    """Store the response with what it was asked. False where the conversation has that already, or is gone."""
+    """Store the response together with its question. False if the conversation has the question already, or does not
+    exist."""
     session = await store.live_end(response.session_id)
     names = named(response.input_items)
     if session is None or (names and await store.known_items(session.id, names)):
@@ -49,6 +50,6 @@ async def keep_question(store: Store, ids: Ids, response: ResponseRecord) -> boo
 
 
 def answers_of(said: InputConversation) -> dict[str, object]:
-    """Its results of function calls; decisions were noted when they came."""
+    """Return the results of function calls; decisions were stored when they arrived."""
     settled = decided(said.outputs)
     return {output.call_id: output.text for output in said.outputs if output.call_id not in settled}

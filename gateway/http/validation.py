@@ -1,6 +1,6 @@
-"""What is asked for, checked: model, directory, functions. Pure but for a look at the directory, beside the loop.
+"""Checks the functions that a request declares, and its tool choice. Pure.
 
-Rules: everything that can be refused is refused here, before anything is stored or started.
+Rule: everything that can be refused is refused here, before anything is stored or started.
 """
 
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ class Functions:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What they are called."""
+        """The names of the functions."""
         return tuple(str(definition["name"]) for definition in self.definitions)
 
 
 def functions_of(tools: Sequence[FunctionTool] | None, choice: str | dict[str, Any] | None) -> Functions:
-    """The functions, as far as the choice lets the agent see them."""
+    """Return the functions that the tool choice lets the agent see. Raises a 400."""
     definitions = [definition_of(tool, place) for place, tool in enumerate(tools or ())]
     names = [str(definition["name"]) for definition in definitions]
     if len(set(names)) != len(names):
@@ -48,7 +48,7 @@ def functions_of(tools: Sequence[FunctionTool] | None, choice: str | dict[str, A
 
 
 def named_choice(definitions: Sequence[JsonObject], choice: dict[str, Any]) -> Functions:
-    """One function that must be called, or a list of those that may be."""
+    """Return one function that must be called, or the list of those that may be."""
     listed = choice.get("tools")
     if choice.get("type") == "allowed_tools" and isinstance(listed, list):
         allowed = [tool.get("name") if isinstance(tool, dict) else None for tool in listed]
@@ -59,7 +59,7 @@ def named_choice(definitions: Sequence[JsonObject], choice: dict[str, Any]) -> F
 
 
 def chosen(definitions: Sequence[JsonObject], names: Sequence[object], *, insist: bool) -> Functions:
-    """Only these."""
+    """Return only the named functions. Raises a 400 for a name that is not declared."""
     left = tuple(definition for definition in definitions if definition["name"] in names)
     if len(left) != len(names):
         raise bad("tool_choice names a function that is not in tools", "tool_choice")
@@ -67,12 +67,12 @@ def chosen(definitions: Sequence[JsonObject], names: Sequence[object], *, insist
 
 
 def insisting(names: Sequence[str]) -> str:
-    """An agent cannot be forced, only told."""
+    """Return the instruction to call a tool: an agent cannot be forced, only told."""
     return f"[tools] Before you answer, call at least one of these tools: {', '.join(names)}." if names else ""
 
 
 def definition_of(tool: FunctionTool, place: int) -> JsonObject:
-    """A function as an MCP tool."""
+    """Return a function as an MCP tool definition. Raises a 400."""
     param = f"tools[{place}]"
     if tool.type != "function":
         text = f"{param}: tools of type {tool.type[:80]!r} are not supported; the agent brings its own, send functions"
@@ -82,6 +82,6 @@ def definition_of(tool: FunctionTool, place: int) -> JsonObject:
     schema = tool.parameters or {"type": "object", "properties": {}}
     if schema.get("type") != "object":
         raise bad(f"{param}.parameters must be a JSON schema of type object", f"{param}.parameters")
-    # qwen (0.15.10) hides a tool that has no description from its model.
+    # qwen (0.15.10) hides a tool without a description from its model.
     described = tool.description or f"The client's function {tool.name}."
     return {"name": tool.name, "description": described, "inputSchema": schema}

@@ -1,6 +1,6 @@
-"""The scribe of the Responses API: builds the resource, writes the stream, says what is stored.
+"""The sink of the Responses API: builds the resource, writes the stream, and returns what is stored.
 
-Rules: `sequence_number` counts from 0 in steps of 1. The last event is written by `publish`, after the end is durable.
+Rules: `sequence_number` counts from 0 in steps of 1. `publish` writes the last event, after the end is durable.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from ostler.wire.redaction import redacted
 
 
 class ResponseWriter:
-    """One response."""
+    """Writes one response of the Responses API."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class ResponseWriter:
         self.outcome: TurnOutcome | None = None
         self.done = asyncio.Event()
         self.heard = False
-        """Whether the agent said anything."""
+        """Whether the agent sent any event."""
         self.session_id = session_id
         self.feed = feed
         self._heading = heading
@@ -66,29 +66,29 @@ class ResponseWriter:
         self._announced = self._started = False
 
     def queue(self) -> None:
-        """It is stored and waits for its turn."""
+        """Announce a background response: it is stored and waits for its turn."""
         self.document["status"] = "queued"
         self._announce()
         self._emit("response.queued", {"response": self.document})
 
     def begin(self) -> ResponseRecord | None:
-        """The turn runs."""
+        """Mark the response as in progress, and return it to be stored with the question."""
         self.document["status"] = "in_progress"
         return self.record()
 
     def started(self) -> None:
-        """And what it was asked is durable."""
+        """Announce that the question is durable and is being answered."""
         self._announce()
         self._started = True
         self._emit("response.in_progress", {"response": self.document})
 
     def take(self, event: TurnEvent) -> None:
-        """One event of the agent."""
+        """Add one event of the agent to the output and the stream."""
         self.heard = True
         self._output.take(event)
 
     def close(self, outcome: TurnOutcome, calls: Sequence[AskedCall]) -> StoredAnswer:
-        """The answer is whole; or, when it could not be stored, failed after all."""
+        """Conclude the response and return what to store. Called again with a failure if it could not be stored."""
         self._output.finish(calls, complete=outcome.status is TurnStatus.COMPLETED)
         self.outcome = outcome
         self._final = outcome.status is TurnStatus.COMPLETED and not calls
@@ -101,7 +101,7 @@ class ResponseWriter:
         return StoredAnswer(self._output.items, record, self._slug if record else None, answer)
 
     def publish(self) -> None:
-        """Tell the client."""
+        """Write the last event of the stream, and wake the route."""
         self._announce()
         if self._final:
             self._said(self._output.text)
@@ -113,7 +113,7 @@ class ResponseWriter:
         self.done.set()
 
     def record(self) -> ResponseRecord | None:
-        """The response as it is stored; None where the client wants nothing kept."""
+        """Return the response as it is stored; None if the client asked that nothing be stored."""
         if not self._heading.store:
             return None
         return ResponseRecord(
@@ -129,7 +129,7 @@ class ResponseWriter:
         )
 
     def _shaped(self) -> JsonObject:
-        """With what it takes to make its stream again, once that is whole."""
+        """Return the body with the sizes of its stream's pieces, once the stream is complete."""
         if self.feed is None or self.outcome is None or self._output.sizes is None:
             return self.document
         return {**self.document, SHAPE: {"started": self._started, "sizes": self._output.sizes}}
@@ -140,7 +140,7 @@ class ResponseWriter:
             self._emit("response.created", {"response": self.document})
 
     def _item_id(self, prefix: str) -> str:
-        """Ids of items name their response, so that a reference to an item can be followed."""
+        """Return a new item id. It contains the response's id, so that a reference to an item can be resolved."""
         self._items += 1
         return f"{prefix}_{self.id.removeprefix('resp_')}{self._items:04x}"
 

@@ -1,4 +1,4 @@
-"""To be written."""
+"""The error that an HTTP route answers with: status, message, and the fields of an OpenAI error object."""
 
 from ostler.gateway.model.errors import GatewayError
 
@@ -12,7 +12,7 @@ KINDS = {
 
 
 class ApiError(GatewayError):
-    """A request that gets an error for an answer."""
+    """A request that is answered with an error. `http/errors.py` makes the response from it."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class ApiError(GatewayError):
         retry_after: int | None = None,
         hang_up: bool = False,
     ) -> None:
-        """`hang_up`: nothing more is taken on this connection."""
+        """If `hang_up`, the connection is closed after the answer."""
         super().__init__(message)
         self.status = status
         self.param = param
@@ -36,5 +36,5 @@ class ApiError(GatewayError):
 
 
 def bad(message: str, param: str | None = None, code: str | None = None) -> ApiError:
-    """A request that cannot be understood or fulfilled as it is."""
+    """Return a 400: a request that cannot be understood, or cannot be fulfilled as it is."""
     return ApiError(400, message, param=param, code=code)

@@ -1,4 +1,4 @@
-"""What one request wants of a session. Values only: every face makes one, the session runs it."""
+"""What one request wants of a session. Values only: every surface makes an `Ask`, and the session runs it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,63 +9,64 @@ from ostler.pool.prompt import PromptPart
 from ostler.wire.json import JsonObject
 
 HistoryLine = tuple[str, str]
-"""A message of a transcript: role and text."""
+"""One message of a transcript: role and text."""
 Entry = tuple[str, str, JsonObject]
-"""(role, text, item): something that was said, as it came in."""
+"""One message as it came in: role, text and item."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One message of a user and how it is to be answered."""
+    """One message of a user, and how it is to be answered."""
 
     key: TransportKey
     parts: tuple[PromptPart, ...]
     text: str
-    """The words of it: for the transcript and for search."""
+    """The text of the message, for the transcript and for search."""
     items: tuple[JsonObject, ...]
-    """As it is stored."""
+    """The message as it is stored."""
     preface: tuple[Entry, ...] = ()
-    """Messages that come with the request and before it, unknown to the session."""
+    """Messages that come with the request and before its question, which the session does not have yet."""
     history: tuple[HistoryLine, ...] | None = None
-    """The conversation to answer in, instead of the session's own. Nothing of it is stored."""
+    """The conversation to answer in, instead of the session's own. None of it is stored."""
     instructions: str | None = None
     tools: tuple[JsonObject, ...] = ()
-    """Functions of the client, as MCP tool definitions."""
+    """The client's functions, as MCP tool definitions."""
     hint: str = ""
-    """What must be said about the tools, where the request insists on one."""
+    """What to tell the agent about the tools if the request insists on one."""
     parallel_calls: bool = True
     witnessed: bool = True
-    """Whether it is a person's question. What the gateway itself asks (for a summary) is nobody's to remember."""
+    """Whether observers hear of it. False for what the gateway itself asks (for a summary): it is no user's
+    question."""
     remembered: bool = True
-    """Whether the conversation has a memory: what it recalls, and its tools."""
+    """Whether the conversation has a memory: recalled text and memory tools."""
     rule: PermissionRule | None = None
-    """What the agent hears when it asks for permission; None: what the house says for the model."""
+    """The level for the agent's permission requests; None: the configured level of the model."""
     hands_over: bool = False
     """Whether a question of the agent ends the present answer, so that the next request brings the decision. Otherwise
     the decision comes while the turn goes on, by `Session.answer_permission`."""
     again: int | None = None
-    """The id of the stored message that is asked once more: what followed it leaves the transcript, it stays."""
+    """The id of the stored message that is asked again. It stays; what followed it leaves the transcript."""
     answers: tuple[tuple[str, str], ...] = ()
-    """(call id, text): results in the preface that answer calls of the stored conversation; each is taken once."""
+    """(call id, text): results in the preface that answer calls of the stored conversation; each is accepted once."""
     named: tuple[tuple[str, str], ...] = ()
-    """(call id, function): calls of the stored conversation that the preface has results of."""
+    """(call id, function): calls of the stored conversation that have results in the preface."""
 
     @property
     def memorable(self) -> bool:
-        """Whether memory is asked about it and told of it."""
+        """Whether memory takes part: it recalls for the question and is told of the answer."""
         return self.remembered and self.witnessed and bool(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class CallOutput:
-    """What the client answered to one function call."""
+    """A client's answer to one function call."""
 
     call_id: str
     text: str
     item: JsonObject
     content: Sequence[JsonObject]
-    """As MCP content blocks."""
+    """The output as MCP content blocks."""
     refused: bool = False
-    """The answer to a question for permission, and it is a no."""
+    """The call was a permission request, and the answer is no."""
     always: bool = False
-    """It is a yes for the whole session."""
+    """The call was a permission request, and the answer is yes for the whole session."""

@@ -1,7 +1,9 @@
-"""Content parts of a request as parts of an agent's prompt. Nothing is fetched: the gateway opens no URL for a client.
+"""Content parts of a request as parts of an agent's prompt.
 
-Rules: pictures and documents come inline (data URL or base64); a document by URL becomes a link that the agent may
-follow by itself. What the agent cannot take is refused by the pool before anything is sent.
+Rules:
+- Nothing is fetched: the gateway opens no URL for a client. Pictures and documents come inline (data URL or base64); a
+  document by URL becomes a link that the agent may follow itself.
+- This module does not check what the agent accepts: the pool refuses such a part before anything is sent.
 """
 
 import base64
@@ -12,12 +14,12 @@ from typing import Any
 from ostler.gateway.model.api_error import bad
 from ostler.pool.prompt import FilePart, ImagePart, LinkPart, PromptPart, ResourcePart, TextPart
 
-# No set: what a client calls the type of a part may be a list, which has no hash.
+# Not a set: a client may send a list as the type of a part, and a list has no hash.
 TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 
 
 def parts_of(content: Any, param: str) -> list[PromptPart]:
-    """The parts of a message's content."""
+    """Return the parts of a message's content, which is a text or a list. Raises a 400."""
     if isinstance(content, str):
         return [TextPart(content)]
     if not isinstance(content, list):
@@ -26,7 +28,7 @@ def parts_of(content: Any, param: str) -> list[PromptPart]:
 
 
 def part_of(part: Any, param: str) -> PromptPart:
-    """One part."""
+    """Return one content part as a part of a prompt. Raises a 400 for an unsupported type."""
     kind = part.get("type") if isinstance(part, dict) else None
     match kind:
         case "refusal":
@@ -43,7 +45,7 @@ def part_of(part: Any, param: str) -> PromptPart:
 
 
 def text_field(part: dict[str, Any], name: str, param: str) -> str:
-    """A field that must be a text."""
+    """Return a field that must be a string. Raises a 400."""
     value = part.get(name)
     if not isinstance(value, str):
         raise bad(f"{param}.{name} must be a string", f"{param}.{name}")
@@ -51,7 +53,7 @@ def text_field(part: dict[str, Any], name: str, param: str) -> str:
 
 
 def image(part: dict[str, Any], param: str) -> ImagePart:
-    """A picture, inline."""
+    """Return an inline picture. Raises a 400 for a picture by URL."""
     url = part.get("image_url")
     if isinstance(url, dict):
         url = url.get("url")
@@ -65,7 +67,7 @@ def image(part: dict[str, Any], param: str) -> ImagePart:
 
 
 def document(part: dict[str, Any], param: str) -> PromptPart:
-    """A file, inline or by link."""
+    """Return a file: inline, or as a link that the agent may follow."""
     name = part.get("filename") if isinstance(part.get("filename"), str) else "document"
     data, link = part.get("file_data"), part.get("file_url")
     if isinstance(link, str):
@@ -81,7 +83,7 @@ def document(part: dict[str, Any], param: str) -> PromptPart:
 
 
 def data_url(url: str, param: str) -> tuple[str, str]:
-    """(media type, base64) of a data URL."""
+    """Return (media type, base64) of a data URL. Raises a 400."""
     head, comma, data = url.removeprefix("data:").partition(",")
     mime, _, coding = head.partition(";")
     if not comma or not coding.endswith("base64"):
@@ -90,7 +92,7 @@ def data_url(url: str, param: str) -> tuple[str, str]:
 
 
 def checked(data: str, param: str) -> str:
-    """The same text, if it is base64."""
+    """Return the same text if it is base64. Raises a 400 otherwise."""
     try:
         base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -99,12 +101,12 @@ def checked(data: str, param: str) -> str:
 
 
 def words_of(parts: Sequence[PromptPart]) -> str:
-    """The text of a message, with a word for what is none."""
+    """Return the text of a message, with a placeholder for each part that is not text."""
     return "\n".join(word_of(part) for part in parts)
 
 
 def word_of(part: PromptPart) -> str:
-    """One part as text."""
+    """Return one part as text, or its placeholder."""
     match part:
         case TextPart(text):
             return text

@@ -1,14 +1,15 @@
-"""What becomes of a conversation while several things happen to it at once. Pure: decides over values, touches nothing.
+"""Decides how a conversation continues when several things happen to it at once. Pure: values in, values out.
 
-Everything that reads the state of a conversation, waits, and then writes it comes here for its decision, with what is
-true at the moment of writing: on the event loop without a wait in between, or inside the store's transaction.
+Code that reads the state of a conversation, waits, and then writes it gets its decision here from what is true at the
+moment of writing: on the event loop without an `await` in between, or inside the store's transaction.
 
 Rules:
-- A name leads where its last mover led it. The end of a turn is no mover: it updates a name that leads to its session.
-- A response is continued in its own session by the first request that goes on from it; any other request is a fork.
+- A name leads to where it was moved last. The end of a turn moves no name: it only updates a name that leads to its
+  session.
+- A response is continued in its own session by the first request that names it; any other such request is a fork.
 - An agent is told each message of the transcript before its question, once.
-- A question stays in the transcript if an agent was told it, or if its client holds a receipt for it.
-- A function call is answered once; a result whose turn is taken back was not an answer.
+- A question stays in the transcript if an agent was told it, or if its client has a receipt for it.
+- A function call is answered once; a result whose turn is taken back does not count as an answer.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -22,19 +23,19 @@ from ostler.gateway.model.records import ParkState
 
 @dataclass(frozen=True, slots=True)
 class ConversationName:
-    """The row of a conversation's name."""
+    """The stored row of a conversation's name."""
 
     session_id: str | None
-    """None in rows of an early version that did not keep it."""
+    """None in rows of an early version that did not store it."""
 
 
 def turn_updates(name: ConversationName | None, session_id: str) -> bool:
-    """Whether the end of a turn of this session may note its response under the name."""
+    """Whether the end of a turn of this session may record its response under the name."""
     return name is not None and name.session_id in (None, session_id)
 
 
 def command_moves(name: ConversationName | None, left: str | None) -> bool:
-    """Whether a command that found the name at `left` (None: it was not there) may lead it elsewhere."""
+    """Whether a command that found the name at `left` (None: the name did not exist) may move it elsewhere."""
     if name is None:
         return left is None
     return name.session_id in (None, left)
@@ -49,31 +50,33 @@ class Way(Enum):
     GO_ON = auto()
     """In the session of that response."""
     FORK = auto()
-    """In a session of its own, with the conversation as it was then."""
+    """In a new session, with the conversation as it was at that response."""
     WAIT = auto()
-    """Nowhere yet: the response is still being made, and another request goes on from it."""
+    """Nowhere yet: the response is still being written, and another request already continues from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What stands before a request in a session, at this moment."""
+    """What is before a request in a session's queue, at this moment."""
 
     busy: bool = False
-    """A turn runs or waits, or the session is held for somebody."""
+    """Whether a turn runs or waits, or a caller holds the session."""
     last: str | None = None
-    """The id of the answer that the last turn in the queue writes; None where the session is held, or nothing runs."""
+    """The id of the answer that the last turn in the queue writes; None if the session is held, or no turn is
+    queued."""
 
 
 def joins(after: str, queue: Queue) -> bool:
-    """Whether a request may stand in the queue at all: nothing is in it, or it ends with the response it names."""
+    """Whether a request may join the queue: it is empty, or it ends with the response that the request names."""
     return not queue.busy or queue.last == after
 
 
 def cut(answers: Sequence[str | None], after: str, *, begins: bool, running: Collection[str] = ()) -> int:
-    """How many messages of a transcript were there when a response ended. `answers`: the response of each message.
+    """Return how many messages the transcript had when a response ended. `answers` has the response id of each message.
 
-    A response that left none has nothing before it where it `begins` its session; else nobody knows better than all,
-    but for what a `running` turn has stored: its agent may never be asked.
+    A response without messages of its own has nothing before it if it `begins` its session. Otherwise its place is
+    unknown, so all messages count, up to the first that a `running` turn has stored: that turn's agent may never be
+    prompted.
     """
     places = [place for place, answer in enumerate(answers) if answer == after]
     if places:
@@ -84,10 +87,12 @@ def cut(answers: Sequence[str | None], after: str, *, begins: bool, running: Col
 
 
 def way_on(size: int, total: int, *, joined: bool, finished: bool, waits: bool) -> Way:
-    """Where a request goes that names an earlier response, which was there with `size` of `total` messages.
+    """Return where a request goes that names an earlier response, which ended when `size` of `total` messages were
+    there.
 
-    `joined`: it stands in the queue, so nothing begins before it. `finished`: the response is not made any more.
-    `waits`: it handed out calls that its client has not answered, so the client knows of nothing since.
+    `joined`: the request has its place in the queue, so nothing can begin before it. `finished`: the response is
+    complete. `waits`: the response handed out calls that its client has not answered, so the client knows nothing that
+    came later.
     """
     if joined:
         return Way.GO_ON if size == total or waits or not finished else Way.FORK
@@ -105,7 +110,8 @@ class Known:
     own: frozenset[int]
 
     def untold(self, tail: Sequence[int]) -> tuple[int, ...] | None:
-        """Of the messages behind `through` those it has not heard; None where it knows what is no longer said."""
+        """Return the messages behind `through` that the agent has not seen; None if it knows one that has left the
+        transcript."""
         return tuple(each for each in tail if each not in self.own) if self.own.issubset(tail) else None
 
 
@@ -113,10 +119,10 @@ class Known:
 
 
 def stays(*, told: bool, receipt: bool, drained: bool) -> bool:
-    """Whether a question is part of the conversation when its turn is over.
+    """Whether a question remains in the transcript after its turn.
 
-    `told`: the prompt left for the agent. `receipt`: the client was told that it would be answered, and has gone.
-    `drained`: it was the gateway's end that stopped it, and nobody who could know of it.
+    `told`: the prompt was sent to the agent. `receipt`: the client disconnected after it was told that the question
+    would be answered. `drained`: the shutdown of the gateway stopped the turn; the client could not know of that.
     """
     return told or (receipt and drained)
 
@@ -125,5 +131,5 @@ def stays(*, told: bool, receipt: bool, drained: bool) -> bool:
 
 
 def answered_before(states: Mapping[str, str]) -> list[str]:
-    """Those of these calls that have an answer; while there is one, none of the results is taken."""
+    """Return the calls that have an answer already. If there is one, none of the request's results is accepted."""
     return [call_id for call_id, state in states.items() if state == ParkState.ANSWERED]

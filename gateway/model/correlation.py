@@ -1,8 +1,10 @@
-"""Which request a log line belongs to: set where a request comes in, carried along by the turn it causes.
+"""The request that a log line belongs to. It is set where a request comes in, and carried by the turn that it causes.
 
-Rules: a client may name its request (`X-Request-Id`), if the name is short and harmless; else we do. The name goes back
-with the answer. A turn outlives its request and runs in its session's task, so it takes its origin along and restores
-it; nothing of a request lives on in the pool.
+Rules:
+- A client may name its request (`X-Request-Id`) if the name is short and harmless; otherwise the gateway makes a name.
+  The name is returned with the answer.
+- A turn outlives its request and runs in its session's task, so it takes the origin along and restores it. Nothing of a
+  request is kept in the pool.
 """
 
 import re
@@ -19,11 +21,11 @@ TRACE = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 
 @dataclass(frozen=True, slots=True)
 class RequestOrigin:
-    """What caused a piece of work."""
+    """The request that caused a piece of work."""
 
     request_id: str = ""
     traceparent: str = ""
-    """As W3C Trace Context has it; empty where the client sent none."""
+    """In the form of W3C Trace Context; empty if the client sent none."""
 
 
 NONE = RequestOrigin()
@@ -31,7 +33,7 @@ ORIGIN: ContextVar[RequestOrigin] = ContextVar("ostler_origin", default=NONE)
 
 
 def origin_of(headers: dict[bytes, bytes], new_id: str) -> RequestOrigin:
-    """The origin that a request states, as far as it can be believed."""
+    """Return the origin that a request states. An id or trace in a wrong form is replaced by `new_id` or dropped."""
     name = headers.get(b"x-request-id", b"").decode("latin-1")
     trace = headers.get(b"traceparent", b"").decode("latin-1").strip()
     return RequestOrigin(name if NAME.fullmatch(name) else new_id, trace if TRACE.fullmatch(trace) else "")
@@ -39,7 +41,7 @@ def origin_of(headers: dict[bytes, bytes], new_id: str) -> RequestOrigin:
 
 @contextmanager
 def on_behalf_of(origin: RequestOrigin, **facts: str) -> Iterator[None]:
-    """Whatever is logged meanwhile says where it comes from."""
+    """In this block every log line has these facts and the id of the request."""
     token = ORIGIN.set(origin)
     if origin.request_id:
         facts["request_id"] = origin.request_id

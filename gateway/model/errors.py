@@ -1,9 +1,10 @@
-"""Every error of the gateway's own room. Facts are attributes; the text says what, where, and what to do.
+"""Every error of the gateway. Facts are attributes; the text says what, where, and what to do.
 
 Rules:
-- One root, `GatewayError`. What a library raises is translated into these once, where it enters, with `from`.
-- `StoreError` is about the place where sessions are kept: it says whether asking again can help (`passing`).
-- `Refused` is about the request: the store is well, and what was asked for cannot be.
+- There is one root, `GatewayError`. An error of a library is translated into one of these once, where it enters, with
+  `from`.
+- `StoreError` concerns the place where sessions are kept; `passing` says whether a retry can help.
+- `RequestRefused` concerns the request: the store works, and the request cannot be fulfilled.
 """
 
 from collections.abc import Sequence
@@ -14,10 +15,10 @@ from ostler.pool.errors import PoolError
 
 
 class GatewayError(Exception):
-    """Anything the gateway can say no with."""
+    """The root of every error that the gateway raises."""
 
     def again(self) -> Self:
-        """The same error for one more reader: an instance that is raised twice would tie their traces together."""
+        """Return a copy for one more reader: an instance that is raised twice would mix their tracebacks."""
         twin = type(self).__new__(type(self), *self.args)
         twin.__dict__.update(self.__dict__)
         twin.__cause__ = self.__cause__
@@ -25,10 +26,10 @@ class GatewayError(Exception):
 
 
 class StoreError(GatewayError):
-    """The store cannot do its work. Whatever was asked for did not happen, not even in part."""
+    """The store cannot do its work. The failed call changed nothing, not even in part."""
 
     passing = True
-    """Whether the same call may succeed later without anybody repairing anything."""
+    """Whether the same call may succeed later without a repair."""
 
 
 class StoreLocked(StoreError):
@@ -51,7 +52,7 @@ class StoreReadOnly(StoreError):
 
 
 class StoreDiskFault(StoreError):
-    """The file or its folder cannot be opened, or the disk fails under it."""
+    """The file or its folder cannot be opened, or the disk reports errors."""
 
     def __init__(self, path: Path, detail: str) -> None:
         self.path = path
@@ -111,13 +112,13 @@ class StoreUnsafe(StoreError):
 
 
 class StoreOwned(StoreError):
-    """Another gateway works on this data folder."""
+    """Another gateway uses this data folder."""
 
     def __init__(self, path: Path, pid: int | None, command: str = "", since: str = "") -> None:
         self.path = path
         self.pid = pid
         self.command = command
-        """What holds the folder, as its user started it."""
+        """The command line of the process that holds the folder."""
         self.since = since
         facts = ", ".join(part for part in (f"pid {pid}" if pid else "", f"since {since}" if since else "") if part)
         who = f"{command or 'another gateway'} ({facts})" if facts else command or "another gateway"
@@ -125,7 +126,7 @@ class StoreOwned(StoreError):
 
 
 class StoreFault(StoreError):
-    """A statement failed in a way nobody foresaw: our own fault, said with the database's words."""
+    """A statement failed in a way that no other error covers: a bug of ours, reported in the database's words."""
 
     passing = False
 
@@ -136,7 +137,7 @@ class StoreFault(StoreError):
 
 
 class RequestRefused(GatewayError):
-    """The store is well; this request is not one it can fulfil. Nothing was changed."""
+    """The store works, but it cannot fulfil this request. Nothing was changed."""
 
 
 class NoSuchSession(RequestRefused):
@@ -153,7 +154,7 @@ class UnknownMessage(RequestRefused):
 
 
 class RouteMoved(RequestRefused):
-    """A session key leads elsewhere by now: somebody was faster."""
+    """A session key leads to another session by now: a concurrent request moved it first."""
 
     def __init__(self, key: str, session_id: str | None) -> None:
         self.key = key
@@ -162,7 +163,8 @@ class RouteMoved(RequestRefused):
 
 
 class ConversationMoved(RequestRefused):
-    """The session was summed up while a request was on its way to it: what is said there now, nobody would read."""
+    """The session was compressed while a request was on its way to it; a message stored there now would never be
+    read."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
@@ -170,7 +172,7 @@ class ConversationMoved(RequestRefused):
 
 
 class CallsAnswered(RequestRefused):
-    """A result for a function call that has one."""
+    """A result for a function call that has a result already."""
 
     def __init__(self, call_ids: Sequence[str]) -> None:
         self.call_ids = tuple(call_ids)
@@ -213,14 +215,14 @@ class SessionQueueFull(RequestRefused):
 
 
 class Draining(RequestRefused):
-    """The gateway is about to stop."""
+    """The gateway is shutting down and accepts no new work."""
 
     def __init__(self) -> None:
         super().__init__("the gateway is shutting down and takes no new work; try again in a few seconds")
 
 
 class OutputsMissing(RequestRefused):
-    """A client answers some of the calls it was handed, and not the others."""
+    """A client answered some of the calls it was handed, but not all."""
 
     def __init__(self, missing: list[str]) -> None:
         super().__init__(f"no tool output found for function call {', '.join(missing)}; send all outputs together")
@@ -228,7 +230,7 @@ class OutputsMissing(RequestRefused):
 
 
 class TurnRunning(RequestRefused):
-    """A turn runs or waits, so nothing else may touch the transcript."""
+    """A turn runs or waits, so nothing else may change the transcript."""
 
     def __init__(self, session_id: str) -> None:
         super().__init__("a turn is running: wait for it, or end it with /stop, then try again")
@@ -236,7 +238,7 @@ class TurnRunning(RequestRefused):
 
 
 class MovedOn(RequestRefused):
-    """What is to be asked again is no longer the last question."""
+    """The question to be asked again is no longer the last one."""
 
     def __init__(self, session_id: str) -> None:
         super().__init__("the conversation went on meanwhile; nothing was changed")
@@ -244,4 +246,4 @@ class MovedOn(RequestRefused):
 
 
 class SeatLost(PoolError):
-    """An agent ended, or was ended, after the session had taken its seat and before it was asked anything."""
+    """An agent ended, or was ended, after the session had taken its seat and before the agent was prompted."""

@@ -1,6 +1,6 @@
-"""One line for each name: what concerns it is done in the order in which it came.
+"""One lock for each name: work on one name is done in the order in which it came.
 
-Rules: different names never wait for each other. A line that nobody stands in takes no room.
+Rules: different names never wait for each other. A name that no task holds or waits for takes no memory.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 
 class KeyedLocks:
-    """All lines of one kind."""
+    """The locks of one kind of name, for example sessions."""
 
     def __init__(self) -> None:
         self._lines: dict[str, tuple[asyncio.Lock, int]] = {}
@@ -19,7 +19,7 @@ class KeyedLocks:
 
     @asynccontextmanager
     async def stand(self, name: str) -> AsyncIterator[None]:
-        """Wait until all who came before are through; then it is one's own turn until the block ends."""
+        """Hold the lock of this name for the block. Waiting tasks get it in the order in which they came."""
         lock, many = self._lines.get(name) or (asyncio.Lock(), 0)
         self._lines[name] = (lock, many + 1)
         try:

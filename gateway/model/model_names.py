@@ -1,7 +1,9 @@
-"""What a client may call a model: an alias, `provider/model`, or the bare name of a provider for its usual choice.
+"""Names that a client may use for a model: an alias, `provider/model`, or a provider alone for its usual model.
 
-Rules: a provider goes by its name and by what people call it (`gemini` for `gemini-acp`); what is resolved always has
-the name. The usual choice is the model of the default, where that is of this provider, else the agent's own.
+Rules:
+- A provider has its name and aliases (`gemini` for `gemini-acp`); a resolved model always has the name.
+- The usual model of a provider is that of the gateway's default model if that is of this provider, else the agent's
+  own.
 """
 
 from collections.abc import Mapping
@@ -14,28 +16,29 @@ MOST_SHOWN = 20
 
 
 def good(model: str) -> bool:
-    """Whether it can be a model's name: it becomes an argument of the agent's command, and must be no option there."""
+    """Whether it can be a model's name. It becomes an argument of the agent's command, so it must not look like an
+    option."""
     return 0 < len(model) <= LONGEST and model.isprintable() and not model.startswith("-")
 
 
 @dataclass(slots=True)
 class Models:
-    """The names this gateway knows. Shared by all who ask; a reload changes them in place."""
+    """The model names that this gateway knows. One object for the whole gateway; a reload changes it in place."""
 
     aliases: Mapping[str, str]
     providers: Mapping[str, str]
-    """What a provider may be called, and its name."""
+    """The name of each provider, by its name and by each alias."""
     default: str
     configured: tuple[str, ...] = ()
-    """Names worth listing besides the aliases."""
+    """Names to list in addition to the aliases."""
 
     def follow(self, fresh: "Models") -> None:
-        """Know these names instead."""
+        """Replace the names by those of a fresh configuration."""
         self.aliases, self.providers = fresh.aliases, fresh.providers
         self.default, self.configured = fresh.default, fresh.configured
 
     def resolve(self, name: str) -> tuple[str, str] | None:
-        """(provider, model), or None for a name that leads nowhere."""
+        """Return (provider, model), or None for an unknown name."""
         called, slash, model = self.aliases.get(name, name).partition("/")
         provider = self.providers.get(called)
         if provider is None or (slash and not good(model)):
@@ -43,13 +46,13 @@ class Models:
         return provider, model or self._usual(provider)
 
     def listed(self) -> list[str]:
-        """Every name worth showing, each once."""
+        """Return every name to show to a client, each once."""
         names = [self.default, *self.aliases, *self.configured]
         return list(dict.fromkeys(name for name in names if self.resolve(name) is not None))
 
     def offered(self, *, to_all: bool = True) -> str:
-        """What there is, for somebody who asked for something else. Each provider as people call it. `to_all`: whether
-        the asker may know of all that there is."""
+        """Return the available models for an error message, providers by their shortest alias. `to_all`: whether the
+        caller may know of all models; otherwise the text only points to `GET /v1/models`."""
         if not to_all:
             return "GET /v1/models lists what this key may use"
         called: dict[str, str] = {}

@@ -1,10 +1,10 @@
-"""Who is told what becomes of conversations, so that something outside them can remember (memory, statistics).
+"""Observers of conversations, so that code outside them can remember (memory, statistics).
 
 Rules:
-- Every change of the session that a conversation writes to, and every rewind, is told exactly once. `session_ended`
+- Every change of the session that a conversation writes to, and every rewind, is reported exactly once. `session_ended`
   comes strictly before the `session_switched` that follows from it.
-- Nothing here waits for work: a witness queues and returns. Only `recall` is awaited, and bounds itself.
-- Every call carries the session it belongs to; there is no "current" session.
+- An observer never makes its caller wait: it queues and returns. Only `recall` is awaited, and it limits its own time.
+- Every call names the session it belongs to; there is no "current" session.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from ostler.gateway.model.records import MessageRecord
 
 
 class SwitchReason(StrEnum):
-    """Why a conversation writes to another session now."""
+    """Why a conversation now writes to another session."""
 
     NEW = "new_session"
     RESUME = "resume"
@@ -24,24 +24,27 @@ class SwitchReason(StrEnum):
 
 
 class ConversationObserver(Protocol):
+    """What code outside a conversation implements to follow it: memory is the one observer of the gateway."""
+
     async def recall(self, session_id: str, question: str) -> str:
-        """What should be said to the agent before this question; "" for nothing. Never raises, never takes long."""
+        """Return what to tell the agent before this question, "" for nothing. Never raises, and limits its own time."""
 
     def turn_ended(self, session_id: str, question: str, answer: str) -> None:
-        """A turn that was answered: neither cancelled, nor failed, nor empty."""
+        """A turn completed with an answer: it was not cancelled and did not fail, and the answer is not empty."""
 
     def session_ended(self, session_id: str, transcript: Sequence[MessageRecord]) -> None:
-        """A session ended for good; this is its whole transcript."""
+        """A session ended and will not continue; this is its whole transcript."""
 
     def session_switched(self, session_id: str, *, parent_id: str, reason: SwitchReason) -> None:
-        """The conversation writes to this session now. Only NEW forgets what was before."""
+        """The conversation now writes to this session. Only NEW means that the earlier conversation no longer
+        counts."""
 
     def session_rewound(self, session_id: str) -> None:
-        """Turns were taken back."""
+        """Turns of the session were taken back."""
 
 
 class NoConversationObserver:
-    """Nobody listens."""
+    """Ignores every report and recalls nothing: the observer of a gateway without memory."""
 
     async def recall(self, session_id: str, question: str) -> str:
         del session_id, question

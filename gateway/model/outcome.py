@@ -1,4 +1,4 @@
-"""How a turn ended. Set once; values only."""
+"""How a turn ended. A turn's outcome is set once; values only."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,11 +7,11 @@ from ostler.gateway.model.errors import Draining
 from ostler.pool.events import Finished, StopReason, Usage
 
 RETRY = 5.0
-"""Seconds after which a gateway that was restarted may be asked again."""
+"""Seconds after which a client may try again at a gateway that restarts."""
 
 
 class TurnStatus(StrEnum):
-    """The words of the Responses API."""
+    """The status words of the Responses API."""
 
     COMPLETED = "completed"
     INCOMPLETE = "incomplete"
@@ -20,7 +20,7 @@ class TurnStatus(StrEnum):
 
 
 class StopCause(StrEnum):
-    """Who asked a running turn to stop, and so what its end is called."""
+    """Why a running turn was stopped, and the reason that its outcome states."""
 
     CLIENT = "cancelled"
     DISCONNECT = "client_disconnected"
@@ -36,39 +36,42 @@ TOO_LARGE = (StopCause.SIZE, StopCause.ITEMS)
 
 @dataclass(frozen=True, slots=True)
 class TurnOutcome:
-    """The end of a turn, or of one answer of it."""
+    """The end of a turn, or of one answer of a turn."""
 
     status: TurnStatus
     reason: str = ""
-    """Why it is incomplete."""
+    """Why the turn is incomplete."""
     code: str = ""
     message: str = ""
     """What went wrong, for FAILED."""
     usage: Usage | None = None
     retry_after: float = 0.0
-    """Seconds that the pool gives whoever wants to try again; 0 where it names none."""
+    """Seconds after which the pool says that a new try makes sense; 0 if it names none."""
 
 
 def failed(code: str, message: str, retry_after: float = 0.0) -> TurnOutcome:
-    """A turn that broke."""
+    """Return the outcome of a turn that broke."""
     return TurnOutcome(TurnStatus.FAILED, code=code, message=message, retry_after=retry_after)
 
 
 def stopped(stop: StopCause, usage: Usage | None = None) -> TurnOutcome:
-    """A turn that somebody stopped."""
+    """Return the outcome of a turn that was stopped: CANCELLED by its client, otherwise INCOMPLETE."""
     status = TurnStatus.CANCELLED if stop is StopCause.CLIENT else TurnStatus.INCOMPLETE
     return TurnOutcome(status, reason=stop.value, usage=usage)
 
 
 def unasked(stop: StopCause) -> TurnOutcome:
-    """A turn that was stopped before any agent heard of it. The end of the gateway is a failure then, and worth another
-    try: nothing of an answer is there that could be incomplete."""
+    """Return the outcome of a turn that was stopped before any agent was prompted. If the gateway's shutdown stopped
+    it, that is a failure and the client may try again: there is no answer yet that could be incomplete."""
     return failed("shutting_down", str(Draining()), RETRY) if stop is StopCause.DRAIN else stopped(stop)
 
 
 def outcome_of(end: Finished, stop: StopCause | None) -> TurnOutcome:
-    """What the agent's end of a turn means to the client. Stopped because it grew too large it is incomplete, whatever
-    its agent says: what came after the stop was dropped."""
+    """Return what the agent's end of a turn means to the client.
+
+    A turn that was stopped because it grew too large is incomplete whatever the agent reports: what came after the stop
+    was dropped.
+    """
     if stop in TOO_LARGE:
         return stopped(stop, end.usage)
     match end.reason:

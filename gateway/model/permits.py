@@ -1,13 +1,13 @@
-"""What agents may do: the operator's level for a key, a model or the house, and the session's own.
+"""What agents may do: the operator's level for a key, a model or the whole gateway, and the session's own.
 
 Rules:
-- The narrower of what is said for the key and for the model holds; where neither says anything, the house's word does.
-- A session may narrow that and never widen it: whoever may only ask cannot help themselves to an `allow`.
-- A call of the client's own function needs no permission: it is the client that executes it, or does not.
-- A question that nobody can answer, because the face has no way to, is a no.
-- At `workspace` an edit inside the session's directory and a call of the gateway's own tools need nobody. Beyond that a
-  person is asked on chat faces; an API client hears no, and says `ask` where it can answer.
-- A level that an agent cannot be held to is refused for it, not served as if (`kept`).
+- If the key and the model both have a level, the narrower one applies; if neither has one, the gateway's level applies.
+- A session may narrow that level and never widen it: a client with the level `ask` cannot grant itself `auto`.
+- A call of the client's own function needs no permission: the client executes it, or does not.
+- A question on a surface that has no way to answer it is answered with no.
+- At `workspace` an edit inside the session's directory and a call of the gateway's own tools need no permission. For
+  anything else a person is asked on chat surfaces; an API client gets a no, and sets `ask` if it can answer.
+- An agent that cannot be held to a level is refused at that level, instead of served as if it were (`kept`).
 """
 
 import re
@@ -22,7 +22,7 @@ from ostler.pool.provider import Level
 from ostler.wire.json import JsonObject
 
 NAME = "permissions"
-"""Of a session's own word in its metadata."""
+"""The key of a session's own level in its metadata."""
 
 
 PermissionRule = Level
@@ -30,7 +30,7 @@ WIDTH = {rule: width for width, rule in enumerate(PermissionRule)}
 
 
 def rule_of(word: object) -> PermissionRule | None:
-    """The level of this name; None where there is none."""
+    """Return the level of this name, or None for any other value."""
     try:
         return PermissionRule(word) if isinstance(word, str) else None
     except ValueError:
@@ -38,13 +38,13 @@ def rule_of(word: object) -> PermissionRule | None:
 
 
 def narrowest(*rules: PermissionRule | None) -> PermissionRule | None:
-    """The one that lets the least happen; None where nobody said anything."""
+    """Return the level that permits the least; None if none is set."""
     said = [rule for rule in rules if rule is not None]
     return min(said, key=WIDTH.__getitem__, default=None)
 
 
 def not_kept(provider: str, rule: PermissionRule) -> str:
-    """Why an agent is refused at a level, and what an operator can do."""
+    """Return why an agent is refused at a level, and what an operator can do."""
     return (
         f"agents of {provider} cannot be held to the permission level {rule.value!r}: they act without asking, or it "
         f'is not known that they ask; to let them do everything set model_permissions = {{"{provider}/*" = "auto"}} in '
@@ -54,26 +54,26 @@ def not_kept(provider: str, rule: PermissionRule) -> str:
 
 @dataclass(slots=True)
 class PermissionRules:
-    """The operator's levels. Shared by all who ask; a reload changes them in place."""
+    """The levels that the operator configured. One object for the whole gateway; a reload changes it in place."""
 
     house: PermissionRule = PermissionRule.DENY
     models: Mapping[str, PermissionRule] = field(default_factory=lambda: MappingProxyType({}))
-    """By `provider/model`; patterns."""
+    """Levels by `provider/model`, which may be patterns."""
     deadline: float = 300.0
-    """Seconds that a person has to answer; silence is a no."""
+    """Seconds that a person has to answer; no answer counts as no."""
     asking: frozenset[str] | None = None
     """The providers whose agents can be held to every level; None: all of them."""
 
     def follow(self, fresh: "PermissionRules") -> None:
-        """Keep these levels instead, from the next turn on."""
+        """Replace the levels by those of a fresh configuration, from the next turn on."""
         self.house, self.models, self.deadline, self.asking = fresh.house, fresh.models, fresh.deadline, fresh.asking
 
     def rule(self, key: TransportKey, own: PermissionRule | None = None) -> PermissionRule:
-        """What holds for this model and whoever has `own` for their key."""
+        """Return the level for this model and a caller whose key has the level `own`."""
         return narrowest(own, *self._of_model(f"{key.provider}/{key.model}")) or self.house
 
     def kept(self, key: TransportKey, rule: PermissionRule) -> bool:
-        """Whether agents of this provider can be held to the rule: one that never asks does as it likes."""
+        """Whether agents of this provider can be held to the level: an agent that never asks cannot be limited."""
         return self.asking is None or rule is PermissionRule.AUTO or key.provider in self.asking
 
     def _of_model(self, model: str) -> Iterable[PermissionRule]:
@@ -81,7 +81,7 @@ class PermissionRules:
 
 
 def kind_of(asked: PermissionAsked) -> str:
-    """What a yes for the whole session is about: all edits, all commands, or this one tool."""
+    """Return what a yes for the whole session covers: all edits, all commands, or this one tool."""
     kind = asked.tool_call.get("kind")
     return kind if isinstance(kind, str) and kind not in ("", "other") else f"other: {asked.title}"
 
@@ -89,8 +89,8 @@ def kind_of(asked: PermissionAsked) -> str:
 def of_function(asked: PermissionAsked, functions: Collection[str], server: str) -> bool:
     """Whether the question is for a call of one of these functions, which the server of that name offers.
 
-    Only what an agent cannot be talked into writing counts: a structured field, or a title that is nothing but the name
-    in an agent's own spelling. Anything a model could have put into a title (a command line, a comment) is no match.
+    Only evidence that a prompt cannot forge counts: a structured field, or a title that is nothing but the name in the
+    agent's own spelling. Text that a model could have put into a title (a command line, a comment) is no match.
     """
     call, names = asked.tool_call, frozenset(functions)
     meta = call.get("_meta")
@@ -108,12 +108,12 @@ def of_function(asked: PermissionAsked, functions: Collection[str], server: str)
 SPELLINGS = ("{name} ({server} MCP Server)", "mcp__{server}__{name}", "{server}_{name}")
 """How gemini, claude and opencode call a function of a server, as a whole title."""
 QWEN = "Always Allow in project: "
-"""qwen says the function's name in its options only, and its server nowhere."""
+"""qwen states the function's name in its options only, and its server nowhere."""
 CODEX_ACP = "Approve MCP tool call"
 
 
 def named_by_codex_acp(call: JsonObject, server: str) -> str | None:
-    """The function of this server that codex-acp asks for, out of its own structured words."""
+    """Return the function of this server that codex-acp asks about, read from its structured fields."""
     given = call.get("rawInput")
     asked = given.get("request") if isinstance(given, dict) and given.get("server_name") == server else None
     meta = asked.get("_meta") if isinstance(asked, dict) else None

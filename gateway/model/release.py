@@ -1,4 +1,5 @@
-"""Which release of a package is installed: looked up once, for it is read from files and a gateway says it often."""
+"""The installed version of a package. It is looked up once, because the lookup reads files and a gateway states it
+often."""
 
 from functools import cache
 from importlib import metadata
@@ -6,5 +7,5 @@ from importlib import metadata
 
 @cache
 def version(package: str) -> str:
-    """As `importlib.metadata` says it."""
+    """Return the version as `importlib.metadata` gives it."""
     return metadata.version(package)

@@ -1,4 +1,4 @@
-"""To be written."""
+"""Whose session calls a tool: what the gateway tells the bridge for each binding."""
 
 from dataclasses import dataclass
 
@@ -7,13 +7,13 @@ from ostler.bridge.session_facts import SessionFacts
 
 @dataclass(frozen=True, slots=True)
 class SessionContext:
-    """For whom a tool is called."""
+    """The session that calls a tool, and its owner."""
 
     facts: SessionFacts
     owner: str
-    """The name of the API key, or the user of a chat face; "" where there is none."""
+    """The name of the API key, or the user of a chat surface; "" if there is none."""
 
     @property
     def key(self) -> str:
-        """What the patterns in `sessions` of a tool server are held against."""
+        """The text that the `sessions` patterns of a tool server are matched against."""
         return f"{self.owner}:{self.facts.session_id}"

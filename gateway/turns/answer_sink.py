@@ -1,9 +1,9 @@
-"""What a face contributes to a turn: it hears every event, and says what of the answer is to be kept.
+"""What a surface contributes to a turn: it receives every event, and returns what to store of the answer.
 
 Rules:
-- `started` comes after what `begin` returned is durable, `publish` after what `close` returned is: nothing is
-  acknowledged before.
-- A scribe never waits and never raises for its reader's sake: a slow or vanished client costs the turn nothing.
+- `started` is called after what `begin` returned is durable, `publish` after what `close` returned is: nothing is
+  acknowledged before it is durable.
+- A sink never waits and never raises because of its client: a slow or disconnected client does not affect the turn.
 """
 
 from collections.abc import Sequence
@@ -19,48 +19,48 @@ from ostler.wire.json import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """What is stored with the assistant's message."""
+    """What to store at the end of an answer, with the assistant's message."""
 
     items: Sequence[JsonObject] = ()
     response: ResponseRecord | None = None
     slug: str | None = None
     answer: IdempotencyRecord | None = None
-    """What a repeated request gets."""
+    """The answer that a repeated request gets."""
 
 
 class AnswerSink(Protocol):
-    """One answer to one request."""
+    """Receives the events of one answer to one request, and writes that answer."""
 
     def begin(self) -> ResponseRecord | None:
-        """The turn starts to run. What is returned is stored with the question."""
+        """The turn starts. The returned record is stored with the question."""
 
     def started(self) -> None:
-        """The question is durable: the client may hear that it is being answered."""
+        """The question is durable: the client may be told that it is being answered."""
 
     def take(self, event: TurnEvent) -> None:
-        """One more event."""
+        """Receive the next event of the turn."""
 
     def close(self, outcome: TurnOutcome, calls: Sequence[AskedCall]) -> StoredAnswer:
-        """The answer is over; `calls` wait for the client."""
+        """The answer is over; `calls` now wait for the client. Return what to store."""
 
     def publish(self) -> None:
-        """The end is durable: tell the client."""
+        """The end of the answer is durable: tell the client."""
 
 
 class DiscardingSink:
-    """The scribe of a part of a turn that no client listens to any more."""
+    """The sink of a turn, or of a part of it, that no client reads."""
 
     def begin(self) -> ResponseRecord | None:
         return None
 
     def started(self) -> None:
-        """Nobody listens."""
+        pass
 
     def take(self, event: TurnEvent) -> None:
-        """Nobody listens."""
+        pass
 
-    def close(self, outcome: TurnOutcome, calls: Sequence[AskedCall]) -> StoredAnswer:  # noqa: ARG002 - nobody listens
+    def close(self, outcome: TurnOutcome, calls: Sequence[AskedCall]) -> StoredAnswer:  # noqa: ARG002 - keeps nothing
         return StoredAnswer()
 
     def publish(self) -> None:
-        """Nobody listens."""
+        pass

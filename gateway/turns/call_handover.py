@@ -1,9 +1,9 @@
-"""Where an agent's calls go over to the client of its turn, and the results come back.
+"""Hands an agent's calls to the client of its turn, and the client's results back to the agent.
 
 Rules:
-- What is handed over ends the present answer, durably; the turn stays, and goes on with the request that brings the
-  results. A client that does not come back in time has answered nothing, and the turn goes on with nobody listening.
-- A question for permission that was settled without its client is closed: a late answer decides nothing.
+- A handover ends the present answer, durably. The turn stays, and continues with the request that brings the results.
+  If no such request comes in time, the calls count as unanswered and the turn goes on without a client.
+- A permission request that was settled without its client is closed: a late answer decides nothing.
 """
 
 import asyncio
@@ -18,18 +18,19 @@ from ostler.gateway.turns.turn import Continuation, Turn
 from ostler.gateway.turns.turn_store import TurnStore
 
 SIGNS_OF_LIFE = 8
-"""Per inactivity limit, while the client works on a call."""
+"""How many signs of life are sent per inactivity limit while the client works on a call."""
 
 
 class CallHandover:
-    """Of one session."""
+    """Hands over the calls of one session's turns."""
 
     def __init__(self, house: SessionDeps, ledger: TurnStore) -> None:
         self._house = house
         self._ledger = ledger
 
     async def to_client(self, turn: Turn) -> None:
-        """Give the client the calls that wait, end this answer, and go on with the request that brings the results."""
+        """Hand the waiting calls to the client, end this answer, and continue with the request that brings the
+        results."""
         desk = turn.pending_calls
         calls = desk.hand_over() if desk is not None else []
         if desk is None or not calls:
@@ -42,7 +43,7 @@ class CallHandover:
         turn.next = None
         if came is None:
             turn.sink = DiscardingSink()
-            if turn.stopped is StopCause.DRAIN:  # our next life asks again
+            if turn.stopped is StopCause.DRAIN:  # The next run of the gateway asks again.
                 turn.left_open = True
             else:
                 await self._ledger.give_up(calls)
@@ -60,7 +61,10 @@ class CallHandover:
     async def _client(
         self, coming: "asyncio.Future[Continuation | None]", desk: PendingCalls, patience: float
     ) -> Continuation | None:
-        """The client's next request, within the deadline. The agent is waiting for us meanwhile, it is not silent."""
+        """Return the client's next request, or None if none comes within the deadline.
+
+        Signs of life keep the turn's inactivity limit from running: the agent waits for us, so it is not silent.
+        """
         settings = self._house.settings
         step = settings.turn_inactivity / SIGNS_OF_LIFE
         loop = asyncio.get_running_loop()
@@ -71,7 +75,7 @@ class CallHandover:
         return coming.result() if coming.done() else None
 
     def _patience(self, calls: Sequence[AskedCall]) -> float:
-        """How long the client has for what it was handed."""
+        """Return the seconds that the client has for these calls: the shortest deadline among their kinds."""
         kinds = {call.permission is not None for call in calls}
         limits = {True: self._house.permits.deadline, False: self._house.settings.client_tool_deadline}
         return min(limits[kind] for kind in kinds)

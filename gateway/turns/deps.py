@@ -1,4 +1,4 @@
-"""What all sessions share: the pool, the store, the clock, the limits, and the owner of their tasks."""
+"""What all sessions share: the pool, the store, the clocks, the limits, and the owner of their tasks."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from ostler.pool.tasks import TaskOwner
 
 @dataclass(frozen=True, slots=True)
 class SessionDeps:
-    """Made once, by `app.py`."""
+    """The shared parts of all sessions. The composition root builds it once."""
 
     pool: TransportPool
     store: Store

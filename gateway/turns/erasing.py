@@ -1,9 +1,10 @@
-"""Sessions are erased: out of the store, the mirrors and the memory, and their turns stopped before.
+"""Erases sessions from the store, the mirrors and the memory, after stopping their turns.
 
 Rules:
-- What runs is stopped and has ended before anything is deleted: the end of a turn would write its answer down again.
-- A mirror goes after its session, so that nothing puts it back in between; a memory is told last.
-- What agents keep in their own records, what was logged, and copies that others made stay: see docs/operating.md.
+- The session's turns are stopped and have ended before anything is deleted: the end of a turn would store its answer
+  again.
+- A mirror is removed after its session, so that nothing restores it in between; memory is told last.
+- Records of the agents, logs, and copies that others made are not erased: see docs/operating.md.
 """
 
 import asyncio
@@ -15,11 +16,11 @@ from ostler.gateway.turns.sessions import Sessions
 
 log = logging.getLogger(__name__)
 SLACK = 86_400.0
-"""A clock that stepped back leaves sessions that were active in the future."""
+"""Seconds added to the present time: a clock that stepped back leaves sessions that were active in the future."""
 
 
 class Eraser:
-    """Of one gateway. `forget` tells the memory of a session that is gone."""
+    """Erases the sessions of one gateway. `forget` tells memory of an erased session."""
 
     def __init__(self, sessions: Sessions, forget: Callable[[str], None]) -> None:
         self._sessions = sessions
@@ -27,7 +28,7 @@ class Eraser:
         self._forget = forget
 
     async def erase(self, session_ids: Sequence[str]) -> list[str]:
-        """Erase these, and those that hold copies of their text. The ids of all that are gone."""
+        """Erase these sessions and those with copies of their text. Return the ids of all that were erased."""
         for session_id in await self._house.store.with_copies(session_ids):
             await self._stop(session_id)
         gone = await self._house.store.erase(session_ids)
@@ -42,7 +43,7 @@ class Eraser:
         log.info("%d sessions were erased", len(gone))
 
     async def erase_unreachable(self, session_id: str) -> None:
-        """Erase this one where nothing leads to it any more."""
+        """Erase this session if nothing leads to it any more."""
         gone = await self._house.store.prune_unreachable(before=self._house.wall() + SLACK, only=session_id)
         if gone:
             await self._house.store.erase_words()

@@ -1,4 +1,4 @@
-"""What an error of the pool or the store means for a turn: a word for the client's program, a text for its reader."""
+"""What an error of the pool or the store means for a turn: a code for the client's program, and a text for its user."""
 
 from ostler.gateway.model.errors import CallsAnswered, ConversationMoved, GatewayError, MovedOn
 from ostler.gateway.model.outcome import TurnOutcome, failed
@@ -35,7 +35,7 @@ CODES: tuple[tuple[type[PoolError], str], ...] = (
 
 
 def fault(error: PoolError | GatewayError) -> TurnOutcome:
-    """The outcome of a turn that ended with this error."""
+    """Return the outcome of a turn that ended with this error."""
     if isinstance(error, MovedOn | ConversationMoved):
         return failed("conversation_moved", str(error))
     if isinstance(error, CallsAnswered):

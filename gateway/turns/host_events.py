@@ -1,6 +1,6 @@
-"""What the gateway itself puts into the stream of a turn, in its place among the agent's events.
+"""Events that the gateway itself puts into the stream of a turn, in their place among the agent's events.
 
-Each is a type of its own: a consumer asks for the type, never for a string that an agent could send as well.
+Rule: each is a type of its own. A consumer checks for the type, never for a string that an agent could send as well.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ostler.wire.json import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class CallsReady(HostEvent):
-    """Calls were gathered: end the present answer and hand them to the client."""
+    """Calls were gathered: the present answer ends and the client gets them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +21,18 @@ class CallsWaiting(HostEvent):
 
 @dataclass(frozen=True, slots=True)
 class PermissionPending(HostEvent):
-    """A question waits for `Session.answer_permission`; `question` has the fields of a `Permission`."""
+    """A permission request waits for `Session.answer_permission`; `question` has the fields of a `Permission`."""
 
     question: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryCut(HostEvent):
-    """The prompt left without the oldest `left_out` lines of its conversation."""
+    """The prompt was sent without the `left_out` oldest lines of its conversation."""
 
     left_out: int
 
 
 @dataclass(frozen=True, slots=True)
 class SeatToolsLost(HostEvent):
-    """The prompt left on another seat, because the agent of the last one had lost its tools."""
+    """The prompt was sent on another seat, because the agent on the previous one had lost its tools."""

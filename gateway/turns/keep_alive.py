@@ -1,4 +1,5 @@
-"""Signs of life while tools of ours work: to whoever watches for silence the agent would seem to say nothing."""
+"""Signs of life while the gateway's own tools work: without them the inactivity limit would take the agent for
+silent."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,7 +8,7 @@ from ostler.bridge.calls import CallResult, Dispatcher, ToolCall
 
 
 class KeepAliveDispatcher:
-    """A dispatcher that beats as long as a call of it runs."""
+    """A dispatcher that calls `beat` at an interval as long as one of its calls runs."""
 
     def __init__(self, inner: Dispatcher, beat: Callable[[], None], every: float) -> None:
         self._inner = inner

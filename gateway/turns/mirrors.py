@@ -1,10 +1,11 @@
-"""The mirrors of all sessions, kept in line with the store beside the turns, never on their way.
+"""Keeps the mirrors of all sessions in line with the store, in parallel to the turns and never in their way.
 
 Rules:
-- What grew is added from the store, in the background; what was rewritten is written anew while its command waits.
-- The first time in a life of the gateway that a session is used, its mirror is brought in line first: what only the
-  mirror has goes back into the store, before anybody reads the transcript. After that nobody else writes it.
-- A mirror is derived. That it cannot be written costs a warning, never a turn; the next time it is written whole.
+- New messages are appended from the store in the background; a rewritten transcript is written completely while its
+  command waits.
+- When a session is first used after a start of the gateway, its mirror is reconciled first: messages that only the
+  mirror has go back into the store, before anything reads the transcript. After that only this class writes the mirror.
+- A mirror is derived data. A failed write logs a warning and never fails a turn; the next write writes the whole file.
 """
 
 import asyncio
@@ -21,18 +22,18 @@ from ostler.metrics.loops import Loops
 from ostler.pool.tasks import TaskOwner
 
 WHOLE = -1
-"""In place of a message id: the file is to be written whole, unless that would make it shorter."""
+"""In place of a message id: write the whole file, unless that would make it shorter."""
 
 log = logging.getLogger(__name__)
 
 
 class Mirrors:
-    """Made once, by `app.py`."""
+    """The mirrors of one gateway. The composition root makes it once."""
 
     def __init__(
         self, store: Store, mirror: Mirror, crew: TaskOwner, *, enabled: bool, most: int, loops: Loops | None = None
     ) -> None:
-        """`most`: sessions of which is remembered how far their mirror is."""
+        """`most` limits for how many sessions the position of the mirror is kept in memory."""
         self._store = store
         self._mirror = mirror
         self._crew = crew
@@ -41,21 +42,21 @@ class Mirrors:
         self._most = most
         self._lines = KeyedLocks()
         self._reach: OrderedDict[str, int] = OrderedDict()
-        """By session: the last message that its mirror holds."""
+        """By session: the id of the last message that its mirror contains."""
         self._grown: OrderedDict[str, None] = OrderedDict()
         self._working: asyncio.Task[None] | None = None
 
     async def remembers(self, session_id: str) -> bool:
-        """Whether there is a mirror under this name, whatever a person may have typed for one."""
+        """Whether a mirror of this name exists. The name may be any text that a person typed."""
         try:
             return self._enabled and await asyncio.to_thread(self._mirror.exists, session_id)
         except BadSessionId:
             return False
 
     async def heal(self, session_id: str, *, again: bool = False) -> Healed | None:
-        """Bring store and mirror in line, the first time or `again`. None: there was nothing to look at.
+        """Reconcile store and mirror, the first time or `again`. None: there was nothing to reconcile.
 
-        Not while a turn of this session runs: ids of messages may change.
+        Must not run while a turn of this session runs: ids of messages may change.
         """
         if not self._enabled or (session_id in self._reach and not again):
             return None
@@ -76,7 +77,7 @@ class Mirrors:
         return healed
 
     def grew(self, session_id: str) -> None:
-        """Messages were stored."""
+        """Messages of this session were stored; append them in the background."""
         if not self._enabled:
             return
         self._grown[session_id] = None
@@ -84,12 +85,12 @@ class Mirrors:
             self._working = self._crew.start(self._work(), "mirrors")
 
     async def rewrite(self, session_id: str) -> None:
-        """The transcript was rewritten, and may be shorter."""
+        """The transcript was rewritten and may be shorter; write the whole mirror."""
         if self._enabled:
             await self._try(session_id, self._rewrite)
 
     async def remove(self, session_id: str) -> None:
-        """The session is gone."""
+        """The session was deleted; remove its mirror."""
         self._grown.pop(session_id, None)
         async with self._lines.stand(session_id):
             self._reach.pop(session_id, None)
@@ -99,7 +100,7 @@ class Mirrors:
                 log.warning("the mirror of session %s cannot be removed: %s", session_id, error)
 
     async def settled(self) -> None:
-        """Wait until everything that grew is written."""
+        """Wait until all new messages are written."""
         while self._working is not None and not self._working.done():
             await asyncio.wait([self._working])
 
@@ -148,7 +149,7 @@ class Mirrors:
 
 
 def told(healed: Healed) -> str:
-    """What to say to a person."""
+    """Return what a reconciliation did, as text for a person."""
     said = []
     if healed.put_back:
         said.append(f"{healed.put_back} messages that were missing were put back from the session's mirror")

@@ -1,12 +1,12 @@
-"""From the agent's events to output items, and to the streaming events that build them up. One event in, frames out.
+"""Turns an agent's events into output items and the streaming events that build them. One event in, frames out.
 
 Rules:
 - Every item is added, filled and done, in this order; its `output_index` is its place in the output.
-- Text and thoughts stream. What the agent does itself (its tools, its plan) is told as a reasoning item when it is
-  over: a client sees it and will not mistake it for a call that it should execute.
-- A question for permission that the client is to answer is an item of its own; how any was settled is told.
-- A call of one of the client's own functions is announced by the agent too; that announcement is dropped, because the
-  call itself follows as a `function_call` item.
+- Text and thoughts stream. What the agent does itself (its tools, its plan) is reported as a reasoning item when it is
+  over: a client shows it and cannot mistake it for a call that it should execute.
+- A permission request that the client is to answer is an item of its own; the decision on any request is reported.
+- An agent also announces calls of the client's own functions. That announcement is dropped, because the call itself
+  follows as a `function_call` item.
 """
 
 import re
@@ -35,20 +35,21 @@ from ostler.wire.json import JsonObject
 
 Emit = Callable[[str, JsonObject], None]
 BeginItem = Callable[[str, JsonObject], Callable[[str], None]]
-"""A text begins: what each `delta` of it is called, what it says besides. Returned is who takes the pieces."""
+"""Begins a text item: takes the event name of its deltas and their fixed fields, returns the function that takes the
+pieces."""
 ASKER = "agent"
-"""Who asks for permission: nothing of the outside, the agent itself."""
+"""The `server_label` of a permission request: the agent itself asks, no server outside."""
 PIECES_KEPT = 20_000
 OPEN_KEPT = 256
-"""Calls that the agent has begun and not ended; for one more, the oldest is told as it is. All that are open are told
-in one go when the answer ends: 300,000 of them stopped everybody for ten seconds."""
+"""The most calls that the agent has begun and not ended. For one more, the oldest is reported as it is. All open calls
+are reported in one step when the answer ends: 300,000 of them blocked every client for ten seconds."""
 SHOWN = 2000
-"""Characters of a tool's arguments or result that are shown."""
+"""The most characters of a tool's arguments or result that are shown."""
 
 
 @dataclass(slots=True)
 class Growing:
-    """The item that streams now; always the last one."""
+    """The item that streams now; it is always the last one."""
 
     item: JsonObject
     say: Callable[[str], None]
@@ -64,27 +65,27 @@ class OutputBuilder:
         self.items: list[JsonObject] = []
         self.usage: Usage | None = None
         self.written = 0
-        """Characters."""
+        """Characters of text and thought so far."""
         self._emit = emit
         self._begin_text = begin
         self._new_id = new_id
         self._own = named(own_functions)
         self._open: Growing | None = None
         self.sizes: list[list[int]] | None = []
-        """Of the pieces of each item, in characters; None where they are too many to keep."""
+        """The lengths of the pieces of each item, in characters; None once there are too many to keep."""
         self._cut = 0
         self._tools: dict[str, ToolStarted] = {}
         self._asked: dict[str, str] = {}
-        """Titles of questions for permission."""
+        """Titles of permission requests by their id."""
 
     @property
     def text(self) -> str:
-        """Everything the assistant said."""
+        """The text of all assistant messages."""
         messages = [item for item in self.items if item["type"] == "message"]
         return "".join(str(part["text"]) for item in messages for part in item["content"])
 
     def take(self, event: TurnEvent) -> None:
-        """One event of the agent."""
+        """Add one event of the agent to the output."""
         match event:
             case Text(text=text):
                 self._stream("message", text)
@@ -109,7 +110,7 @@ class OutputBuilder:
                 self._tell_notice(event)
 
     def call(self, call: AskedCall) -> None:
-        """Something for the client to answer."""
+        """Add a call that the client is to answer."""
         self.close()
         if call.permission is None:
             self._call_function(call)
@@ -117,7 +118,7 @@ class OutputBuilder:
             self._ask(call)
 
     def _ask(self, call: AskedCall) -> None:
-        """May it?"""
+        """Add a permission request that the client is to answer."""
         index = len(self.items)
         item: JsonObject = {
             "type": "mcp_approval_request",
@@ -150,8 +151,8 @@ class OutputBuilder:
         self._emit("response.output_item.done", {"output_index": index, "item": item})
 
     def finish(self, calls: Sequence[AskedCall], *, complete: bool) -> None:
-        """No more events: the client's functions are asked for, what is open is closed, tools that never ended are told
-        as such."""
+        """End the output: add the calls for the client, close the open item, and report tools that never ended as they
+        are."""
         for call in calls:
             self.call(call)
         self.close("completed" if complete else "incomplete")
@@ -182,7 +183,7 @@ class OutputBuilder:
         growing.say(text)
 
     def _note(self, pieces: Sequence[str]) -> None:
-        """How a stream was cut is kept with the response, as far as that is worth its room."""
+        """Keep the piece lengths of an item that ended, for replay; drop all of them beyond `PIECES_KEPT`."""
         self._cut += len(pieces)
         if self._cut > PIECES_KEPT:
             self.sizes = None
@@ -231,7 +232,8 @@ class OutputBuilder:
 
     def _start_tool(self, event: ToolStarted) -> None:
         if self._own is None or self._own.search(event.title) is None:
-            # Cut already: a call that never ends would keep megabytes for the two thousand characters that are shown.
+            # Shortened here: otherwise a call that never ends would keep megabytes for the 2000 characters that are
+            # shown.
             self._tools[event.id] = replace(event, arguments=cut(event.arguments))
             if len(self._tools) > OPEN_KEPT:
                 oldest = next(iter(self._tools.values()))
@@ -262,7 +264,8 @@ class OutputBuilder:
         self._tell(f"Permission for {title}: {word} ({event.by})", facts)
 
     def _tell_notice(self, event: TurnEvent) -> None:
-        """What the agent was not told or had lost, or we were not told. Whatever else comes is nothing for clients."""
+        """Report what the agent was not told or had lost, or a message that was dropped. Any other event is not for
+        clients."""
         if isinstance(event, MessageDropped):
             self._tell(f"A message of the agent was dropped: {event.why}", {"kind": "message_dropped"})
         elif isinstance(event, HistoryCut):
@@ -274,7 +277,7 @@ class OutputBuilder:
             self._tell(text, {"kind": "tools_lost"})
 
     def _tell(self, text: str, activity: JsonObject) -> None:
-        """A whole reasoning item at once."""
+        """Add a complete reasoning item."""
         self.close()
         self._begin("reasoning").item["activity"] = activity
         self._stream("reasoning", text)
@@ -282,38 +285,41 @@ class OutputBuilder:
 
 
 def named(functions: Sequence[str]) -> re.Pattern[str] | None:
-    """Finds one of these in what an agent calls a tool: bare, or behind the name of our server, as agents write it
-    (`mcp__ostler__NAME`, `ostler_NAME`, `NAME (ostler MCP Server)`). Never a part of a longer name."""
+    """Return a pattern that finds one of these functions in an agent's name for a tool. None if there are no functions.
+
+    A name matches alone, or behind the name of our server as agents write it (`mcp__ostler__NAME`, `ostler_NAME`, `NAME
+    (ostler MCP Server)`); never as a part of a longer name.
+    """
     if not functions:
         return None
     return re.compile(rf"(?:(?<![\w-])|ostler_+)(?:{'|'.join(map(re.escape, functions))})(?![\w-])")
 
 
 def message(item_id: str) -> JsonObject:
-    """An empty message of the assistant."""
+    """Return an empty message of the assistant."""
     return {"type": "message", "id": item_id, "role": "assistant", "status": "in_progress", "content": []}
 
 
 def reasoning(item_id: str) -> JsonObject:
-    """An empty reasoning item."""
+    """Return an empty reasoning item."""
     return {"type": "reasoning", "id": item_id, "summary": []}
 
 
 def text_part(text: str) -> JsonObject:
-    """A piece of answer."""
+    """Return a text part of an answer."""
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
 def cut(arguments: Any) -> Any:
-    """What is kept of a call's arguments: themselves where they are short."""
+    """Return what to keep of a call's arguments: all if they are a short text, else their shortened text."""
     short = arguments is None or (isinstance(arguments, str) and len(arguments) <= SHOWN)
     return arguments if short else shown(arguments)
 
 
 def shown(value: Any) -> str:
-    """A JSON value for a person to look at."""
+    """Return a JSON value as text for a person, at most `SHOWN` characters long."""
     try:
         text = value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
-    except orjson.JSONEncodeError as error:  # an agent may nest deeper than we can write
+    except orjson.JSONEncodeError as error:  # An agent may nest values deeper than orjson can write.
         text = f"({error})"
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."

@@ -1,12 +1,12 @@
-"""What the agent waits for somebody to answer: function calls that the client executes, questions for permission.
+"""Calls of an agent that wait for an answer: function calls that the client executes, and permission requests.
 
 Rules:
-- A `Desk` belongs to one running turn and goes with it. Its `dispatch` is what the bridge calls; everything else is
-  decided synchronously.
-- A question for permission is a call whose answer is yes or no; no answer is a no.
-- Calls that come together are handed to the client together: the first one opens a short gathering, its end puts one
-  event into the turn. Calls that come while the client works on earlier ones wait for the next hand-over.
-- A call is answered once. A desk that is closed answers everything, at once, with an error for the agent to read.
+- A `PendingCalls` belongs to one running turn and ends with it. Its `dispatch` is what the bridge calls; everything
+  else is decided synchronously.
+- A permission request is a call whose answer is yes or no; no answer counts as no.
+- Calls that arrive together are handed to the client together: the first one starts a short gathering, whose end puts
+  one event into the turn. Calls that arrive while the client works on earlier ones wait for the next handover.
+- A call is answered once. After `close`, every call is answered at once with an error for the agent to read.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from ostler.pool.permission_facts import details
 
 GRANTED = CallResult.text("permission granted")
 ALWAYS = CallResult.text("permission granted for this session")
-"""Also for what the agent asks of the same kind later."""
+"""Granted also for later requests of the same kind in this session."""
 REFUSED = CallResult.error("permission refused")
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """A question as a person is shown it."""
+    """A permission request as it is shown to a person."""
 
     id: str
     title: str
@@ -45,7 +45,7 @@ class AskedCall:
     answer: "asyncio.Future[CallResult]"
     handed: bool = False
     permission: PermissionAsked | None = None
-    """Set where the call is a question for permission."""
+    """The request, if the call is a permission request."""
 
 
 class PendingCalls:
@@ -60,12 +60,12 @@ class PendingCalls:
         self._gathering: asyncio.TimerHandle | None = None
         self._closed: str | None = None
         self._parallel = parallel
-        """Whether the client takes several calls at once."""
+        """Whether the client accepts several calls at once."""
         self.calls: dict[str, AskedCall] = {}
-        """Unanswered ones, in the order they came."""
+        """Unanswered calls, in the order of their arrival."""
         self._handed: set[str] = set()
         self.taken: set[str] = set()
-        """Calls whose results have come, whether or not the agent has them yet."""
+        """Calls whose results have arrived, whether or not the agent has them yet."""
 
     async def dispatch(self, call: ToolCall, /) -> CallResult:
         """Park a call until the client has answered it."""
@@ -75,7 +75,8 @@ class PendingCalls:
         return await self._park(AskedCall(self._new_id("call"), call.name, written(call.arguments), answer))
 
     async def permit(self, question: PermissionAsked, *, hands_over: bool) -> CallResult | None:
-        """Park a question until somebody has said yes (`GRANTED`, `ALWAYS`) or no; None: nobody will."""
+        """Park a permission request until it is answered with yes (`GRANTED`, `ALWAYS`) or no. None: no answer can come
+        any more."""
         if self._closed is not None:
             return None
         answer: asyncio.Future[CallResult] = asyncio.get_running_loop().create_future()
@@ -89,7 +90,7 @@ class PendingCalls:
 
     @property
     def permissions(self) -> list[Permission]:
-        """Questions that wait for an answer, the oldest first."""
+        """Permission requests that wait for an answer, the oldest first."""
         waiting = [call for call in self.waiting if call.permission is not None]
         return [Permission(call.call_id, call.name, call.arguments) for call in waiting]
 
@@ -102,39 +103,39 @@ class PendingCalls:
             self.calls.pop(asked.call_id, None)
 
     def announce(self) -> None:
-        """Gather what is new, unless a gathering is under way or the client is still at work."""
+        """Start a gathering for new calls, unless one is under way or the client is still working on earlier ones."""
         if self._gathering is None and self.fresh and not self.waiting:
             wait = self._gather if self._parallel else 0.0
             self._gathering = asyncio.get_running_loop().call_later(wait, self._ready)
 
     @property
     def fresh(self) -> list[AskedCall]:
-        """Calls the client does not know of."""
+        """Calls that the client does not know of yet."""
         return [call for call in self.calls.values() if not call.handed and not call.answer.done()]
 
     @property
     def waiting(self) -> list[AskedCall]:
-        """Calls the client knows of and has not answered."""
+        """Calls that the client knows of and has not answered."""
         return [call for call in self.calls.values() if call.handed and not call.answer.done()]
 
     def hand_over(self) -> list[AskedCall]:
-        """The calls the client gets now."""
+        """Mark the new calls as handed over, and return them; only the first if the client takes one at a time."""
         taken = self.fresh if self._parallel else self.fresh[:1]
         for call in taken:
             self._hand(call)
         return taken
 
     def settled(self, call_id: str) -> bool:
-        """Whether somebody was asked this and nobody waits for the answer any more."""
+        """Whether this call was handed over and needs no answer any more."""
         return call_id in self._handed and call_id not in {call.call_id for call in self.waiting}
 
     def missing(self, answered: Iterable[str]) -> list[str]:
-        """Ids of handed-out calls that an answer leaves open."""
+        """Return the ids of handed-over calls that these answers leave open."""
         given = set(answered)
         return [call.call_id for call in self.waiting if call.call_id not in given]
 
     def answer(self, call_id: str, result: CallResult) -> bool:
-        """Let the agent have the result. False for a call that is not waiting."""
+        """Pass the result to the agent. False for a call that is not waiting."""
         call = self.calls.get(call_id)
         if call is None or not call.handed or call.answer.done():
             return False
@@ -142,11 +143,12 @@ class PendingCalls:
         return True
 
     def still_here(self) -> None:
-        """A sign of life for whoever watches for silence: the agent is not silent, it waits for the client."""
+        """Put a sign of life into the turn, for its inactivity limit: the agent is not silent, it waits for the
+        client."""
         self._put(CallsWaiting())
 
     def close(self, why: str) -> None:
-        """No more calls: those that wait and those to come are answered with `why`."""
+        """Accept no more calls: those that wait, and all later ones, are answered with the error `why`."""
         if self._closed is None:
             self._closed = why
         if self._gathering is not None:
@@ -166,5 +168,5 @@ class PendingCalls:
 
 
 def written(arguments: object) -> str:
-    """As JSON."""
+    """Return the arguments as JSON text."""
     return orjson.dumps(arguments, default=str).decode()

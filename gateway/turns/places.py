@@ -1,4 +1,7 @@
-"""To be written."""
+"""Which model, directory and permission level a request gets, or the error that it gets instead.
+
+Rule: a key with limited models or roots learns nothing about models and directories outside them.
+"""
 
 import os
 from collections.abc import Callable, Sequence
@@ -16,14 +19,14 @@ from ostler.pool.launch.directories import Directories
 
 
 def look_below(roots: Sequence[str], default_cwd: Path) -> Callable[[str], str]:
-    """How a directory is judged: below the roots, or the one that is meant where nobody names any."""
+    """Return how a directory is checked: it must lie below the roots, except the default directory."""
     default = str(default_cwd)
     return lambda cwd: canonical_cwd(cwd, () if cwd == default else roots)
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Models and directories of this gateway."""
+    """The models and directories of this gateway."""
 
     models: Models
     default_cwd: Path
@@ -31,10 +34,10 @@ class Places:
     permits: PermissionRules = field(default_factory=PermissionRules)
 
     async def key(self, model: str, cwd: str | None, caller: Caller) -> TransportKey:
-        """The process that shall answer; or the reason why this caller may not have it."""
+        """Return the key of the process that is to answer. Raises `ApiError` if this caller may not use it."""
         found = self.models.resolve(model)
         if not caller.may_use(model) and (found is None or not caller.may_use("/".join(found))):
-            # The same for a model that there is not: a key learns nothing of what others may use.
+            # Same answer for a model that does not exist: a limited key learns nothing of what others may use.
             raise ApiError(403, f"this key may not use model {model[:200]!r}", param="model", code="model_not_allowed")
         if found is None:
             text = f"unknown model {model[:200]!r}; there is: {self.models.offered(to_all=not caller.models)}"
@@ -42,7 +45,8 @@ class Places:
         return TransportKey(*found, await self.directory(cwd, caller))
 
     def rule(self, key: TransportKey, caller: Caller, wish: str | None, kept: str | None) -> PermissionRule:
-        """What the agent hears when it asks. `wish` is the request's own word, `kept` the one of its session."""
+        """Return the level for the agent's permission requests. `wish` is the request's own level, `kept` that of its
+        session. Raises `ApiError` if the wish is wider than allowed, or the agent cannot be held to the level."""
         given = self.permits.rule(key, caller.rule)
         if wish is not None:
             self._check_wish(given, wish)
@@ -60,7 +64,7 @@ class Places:
             raise ApiError(403, text, param=f"metadata.{PERMISSIONS}", code="permissions_not_allowed")
 
     async def directory(self, cwd: str | None, caller: Caller) -> str:
-        """Canonical and allowed."""
+        """Return the canonical path of a directory this caller may use. Raises `ApiError`."""
         if cwd is None and caller.roots:
             cwd = caller.roots[0]
         given = str(self.default_cwd) if cwd is None else cwd
@@ -76,10 +80,11 @@ class Places:
 
 
 def is_outside(error: BadDirectory, cwd: str, caller: Caller) -> bool:
-    """Whether what cannot be used lies outside the caller's roots, so that they may not even know why."""
+    """Whether the unusable path lies outside the caller's roots, so that the caller must not learn why it is
+    unusable."""
     return Path(cwd).is_absolute() and not caller.may_enter(error.place or os.path.normpath(cwd))
 
 
 def not_allowed(cwd: str) -> ApiError:
-    """A directory outside the roots of a key."""
+    """Return the error for a directory outside the roots of a key."""
     return ApiError(403, f"this key may not work in {cwd[:200]!r}", param="metadata.cwd", code="cwd_not_allowed")

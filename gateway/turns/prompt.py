@@ -1,11 +1,10 @@
-"""What the agent is told: history it does not have, what memory recalls, instructions it was not given, then the
-message itself.
+"""What the agent is told: history it does not have, recalled memories, instructions it was not given, then the message.
 
 Rules:
-- Pure. The transcript is the first block and never the only one. History that does not fit the agent's limit loses its
-  oldest messages, never the newest, and says so in their place; the client is told by a `HistoryCut`.
-- Each item is told in its place, whether a request brings it along or the store kept it. A function call is told with
-  its name, id and arguments as they were sent; a result with the name and id of its call, wherever that stands.
+- Pure. The transcript is the first block and never the only one. If the history does not fit the agent's limit, its
+  oldest messages are left out, never the newest, and a note replaces them; the client is told by a `HistoryCut`.
+- Each item is told in its place, whether the request brings it or the store has it. A function call is told with its
+  name, id and arguments as they were sent; a result with the name and id of its call, wherever that call is.
 """
 
 import json
@@ -23,10 +22,10 @@ from ostler.wire.json import JsonObject
 from ostler.wire.transcript import build_transcript
 
 RESERVE = 1000
-"""Characters of a limit that are left for the header and the quoting."""
+"""Characters of the limit that are reserved for the header and the quoting."""
 CALL, RESULT, THOUGHT = "function_call", "function_call_output", "reasoning"
 ITEMS = frozenset((CALL, RESULT, THOUGHT, "mcp_approval_request"))
-"""Items that are told by themselves; the words of all others are the text of their message."""
+"""Items that become lines of their own; all other items are told as the text of their message."""
 PLAIN = re.compile(r"[\w.:/-]+")
 INSTRUCTIONS = "[instructions] Follow these in every answer of this session:\n{text}\n[end of instructions]"
 ROLE_LINES = {Role.USER: "user", Role.ASSISTANT: "assistant", Role.TOOL: "tool", Role.SYSTEM: "assistant"}
@@ -35,8 +34,8 @@ ROLE_LINES = {Role.USER: "user", Role.ASSISTANT: "assistant", Role.TOOL: "tool",
 def lines_of(
     messages: Sequence[MessageRecord], coming: Sequence[JsonObject] = (), earlier: Sequence[MessageRecord] = ()
 ) -> list[HistoryLine]:
-    """Stored messages as a transcript. Results of their calls may only be `coming`; calls of their results may stand in
-    `earlier` messages, which are not told."""
+    """Return stored messages as a transcript. Results of their calls may be among the `coming` items only; calls of
+    their results may be in `earlier` messages, which are not told."""
     said = [item for message in (*earlier, *messages) for item in message.items]
     calls = Calls.of([*said, *coming])
     return [line for message in messages for line in message_lines(message, calls)]
@@ -45,22 +44,23 @@ def lines_of(
 def told_entries(
     entries: Sequence[Entry], earlier: Sequence[JsonObject] = (), names: Mapping[str, str] = MappingProxyType({})
 ) -> list[HistoryLine]:
-    """What a request brings along, as a transcript: each item in its place. `names` has functions by call id."""
+    """Return the entries that a request brings as a transcript, each item in its place. `names` has functions by call
+    id."""
     calls = Calls.of([*earlier, *(item for _, _, item in entries)], names)
     return [line for role, text, item in entries for line in item_lines(role, text, item, calls)]
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """The function calls of a conversation, by which their results are told."""
+    """The function calls of a conversation, needed to tell their results."""
 
     names: Mapping[object, str]
-    """By call id."""
+    """Names of functions by call id."""
     answered: frozenset[object]
 
     @classmethod
     def of(cls, items: Sequence[JsonObject], names: Mapping[str, str] = MappingProxyType({})) -> Self:
-        """Those among these items, and of `names`."""
+        """Return the calls among these items, and those of `names`."""
         found = {item.get("call_id"): str(item.get("name")) for item in items if item.get("type") == CALL}
         return cls(
             found | {call_id: name for call_id, name in names.items() if call_id not in found},
@@ -69,8 +69,8 @@ class Calls:
 
 
 def message_lines(message: MessageRecord, calls: Calls) -> list[HistoryLine]:
-    """A stored message, and the calls it made. Its text stands where its first words stood; what the agent thought
-    meanwhile is not told again, unless it is all there is."""
+    """Return a stored message and the calls it made. Its text comes first; the agent's thoughts are not told again,
+    unless the message has nothing else."""
     role, apart = Role(message.role), [item for item in message.items if item.get("type") in ITEMS]
     if apart and len(apart) == len(message.items) and all(item.get("type") == THOUGHT for item in apart):
         return [line for item in apart for line in item_lines(role, message.text, item, calls)]
@@ -82,7 +82,8 @@ def message_lines(message: MessageRecord, calls: Calls) -> list[HistoryLine]:
 
 
 def item_lines(role: str, text: str, item: JsonObject, calls: Calls) -> list[HistoryLine]:
-    """One item; `text` is what is said in it. Free text comes last in its line, so that a reader finds its begin."""
+    """Return one item as lines; `text` is its text. Free text comes last in a line, so that a reader sees where it
+    begins."""
     kind, call_id = item.get("type"), item.get("call_id")
     match kind:
         case "function_call":
@@ -105,13 +106,13 @@ def item_lines(role: str, text: str, item: JsonObject, calls: Calls) -> list[His
 
 
 def plain(word: object) -> str:
-    """A name or an id; quoted where a reader could not see its end."""
+    """Return a name or an id; quoted if a reader could not see its end."""
     text = str(word)
     return text if PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 
 def thought_of(item: JsonObject) -> str:
-    """The words of a reasoning item; none where it is sealed."""
+    """Return the text of a reasoning item, "" if it is encrypted."""
     parts = [part for name in ("summary", "content") for part in item.get(name) or () if isinstance(part, dict)]
     return "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
 
@@ -119,7 +120,7 @@ def thought_of(item: JsonObject) -> str:
 def compose(
     ask: Ask, before: Sequence[HistoryLine], provider: Provider, *, instructions: str | None, recalled: str = ""
 ) -> tuple[list[PromptPart], int]:
-    """The blocks of a prompt, and how many lines of what was said `before` had to be left out."""
+    """Return the blocks of a prompt, and how many lines of `before` had to be left out."""
     earlier = [*before]
     background = [TextPart(recalled)] if recalled else []
     told = [TextPart(INSTRUCTIONS.format(text=instructions))] if instructions else []
@@ -134,13 +135,13 @@ def compose(
 
 
 def cut_note(left_out: int) -> str:
-    """In place of what is missing."""
+    """Return the note that replaces lines which were left out."""
     entries = "entry" if left_out == 1 else f"{left_out} entries"
     return f"[the oldest {entries} of this conversation did not fit and can not be seen here]"
 
 
 def fitting(lines: Sequence[HistoryLine], body: Sequence[PromptPart], provider: Provider) -> list[HistoryLine]:
-    """The newest lines that fit beside the body."""
+    """Return the newest lines that fit together with the body."""
     limit = provider.prompt_limit
     if limit is None:
         return list(lines)

@@ -1,8 +1,9 @@
-"""Who hears of every turn's end: once for each turn, with its own measured times.
+"""Observers of the end of turns: they are called once for each turn, with its own measured times.
 
-Rules: called on the loop, must not block. One that fails is a fault of ours, told to the log: the turn's client and the
-other observers are not to suffer for it. A report holds the names that logs have; whoever shows it to
-people decides what of it they may see.
+Rules:
+- Observers are called on the event loop and must not block.
+- An observer that raises is a bug of ours and is logged: the turn's client and the other observers are not affected.
+- A report contains names as they stand in logs; code that shows it to users decides what they may see.
 """
 
 import logging
@@ -20,8 +21,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TurnReport:
-    """A turn that is over. `facts` is the `cold_start_breakdown` record; there are some also where no agent was
-    reached and so none was logged."""
+    """A turn that is over. `facts` is the `cold_start_breakdown` record; it exists also if the turn reached no agent
+    and logged none."""
 
     session_id: str
     turn_id: str
@@ -33,24 +34,24 @@ class TurnReport:
     left_out: int = 0
     """Lines of the conversation that did not fit the prompt."""
     owner: str = ""
-    """The name of the key that asked; empty where none is needed."""
+    """The name of the API key; "" if the gateway needs none."""
 
 
 class TurnObserver(Protocol):
-    """Somebody who wants to know."""
+    """Receives the report of every turn that ends."""
 
     def turn_ended(self, report: TurnReport) -> None: ...
 
 
 class NoTurnObserver:
-    """Nobody does."""
+    """Ignores the report of every turn."""
 
     def turn_ended(self, report: TurnReport) -> None:
         del report
 
 
 class TurnObservers:
-    """Several for one."""
+    """Passes each report to several observers."""
 
     def __init__(self, *each: TurnObserver) -> None:
         self._each = each

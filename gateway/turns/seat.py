@@ -1,11 +1,13 @@
-"""A session's place in an agent process, and what that agent knows of the conversation.
+"""A session's seat in an agent process, and what that agent knows of the conversation.
 
 Rules:
-- `known` is what of the stored transcript the agent has seen. What it does not know yet is told with the next prompt. A
-  seat whose agent knows what the transcript does not say gets none: the session takes a fresh one and replays.
-- Tools that changed are told to an agent that takes such news at once, and its prompt waits until it has read them. A
-  seat of any other agent, or one that does not ask in time, serves no more: its next prompt would have the old tools.
-- A seat that was ever used is never given to another session; releasing it closes the agent's session.
+- `known` is the part of the stored transcript that the agent has seen. The rest is told with the next prompt. If an
+  agent knows something that is not in the transcript, its seat gets no more prompts: the session takes a new seat and
+  replays.
+- Changed tools are announced to an agent that accepts such news at any time, and its prompt waits until it has read
+  them. A seat of any other agent, or of one that does not read them in time, is not used again: its next prompt would
+  have the old tools.
+- A used seat is never given to another session; releasing it closes the agent's session.
 """
 
 import asyncio
@@ -23,12 +25,12 @@ from ostler.pool.order import SessionMemo
 from ostler.wire.json import JsonObject
 
 TOLD = 5.0
-"""Seconds that an agent has to read a list of tools that changed."""
+"""Seconds that an agent has to read a changed list of tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionMemory:
-    """What remains of a seat that was given back: enough to ask an agent to load the session again."""
+    """What remains of a released seat: enough to ask an agent to load its session again."""
 
     memo: SessionMemo
     known: Known
@@ -42,25 +44,25 @@ class SessionMemory:
 
 @dataclass(eq=False)
 class SessionSeat:
-    """A lease in use by one session."""
+    """A lease that one session uses."""
 
     lease: Lease
     tools: tuple[JsonObject, ...] = ()
     known: Known | None = None
-    """None: nothing yet, or more than the transcript says."""
+    """None: the agent knows nothing yet, or more than the transcript says."""
     instructions: str | None = None
-    """Those the agent was told."""
+    """The instructions that the agent was told."""
 
     def serves(self, ask: Ask) -> bool:
-        """Whether the next prompt may go here, as far as its agent knows the right things."""
+        """Whether the next prompt may go to this seat. Does not check what its agent knows."""
         lease = self.lease
         if lease.lost is not None or lease.move is not None or lease.session.sealed is not None:
             return False
         return lease.key == ask.key
 
     def offer(self, kit: Offer, context: object) -> None:
-        """Calls that begin from now on reach this dispatcher. Raises `SeatLost` where the seat has lost its agent, or
-        the agent its tools."""
+        """Publish the tools: calls that begin from now on reach this dispatcher. Raises `SeatLost` if the seat has lost
+        its agent, or the agent its tools."""
         binding = self._binding
         if binding is None:
             return
@@ -68,11 +70,11 @@ class SessionSeat:
         try:
             binding.publish(self.tools, kit.dispatcher, context)
         except BindingRevoked as revoked:
-            # A relay may be missed before its agent is, with which it ended.
+            # A lost relay may be noticed before the end of the agent that caused it.
             raise SeatLost(str(self.lease.lost or self.lease.move or revoked)) from revoked
 
     async def retell(self, kit: Offer, context: object) -> bool:
-        """Let an agent that takes news at once read other tools. False where it did not."""
+        """Publish changed tools and wait until the agent has read them. False if it did not read them in time."""
         binding = self._binding
         if binding is None:
             return False
@@ -86,7 +88,7 @@ class SessionSeat:
 
     @property
     def lost_tools(self) -> bool:
-        """Whether its agent lives and can reach the tools no more."""
+        """Whether its agent lives but cannot reach the tools any more."""
         return self.lease.move == RetireReason.TOOLS_LOST.value and self.lease.lost is None
 
     @property
@@ -94,17 +96,17 @@ class SessionSeat:
         ticket = self.lease.ticket
         if ticket is None:
             return None
-        # The pool knows the ticket by its protocol only; the bridge behind it was introduced by `app.py`.
+        # The pool knows the ticket by its protocol only; the composition root connected it to the bridge.
         if not isinstance(ticket, SessionBinding):
             raise TypeError(f"the pool was given a tool port that is no bridge: {type(ticket).__name__}")
         return ticket
 
     def memory(self) -> SessionMemory | None:
-        """What to keep when it is given back."""
+        """Return what to keep when the seat is released; None if its agent knows more than the transcript."""
         if self.known is None:
             return None
         return SessionMemory(self.lease.session.memo, self.known, self.lease.key.provider, self.tools)
 
     def release(self) -> None:
-        """Give it back. Idempotent."""
+        """Release the seat; idempotent."""
         self.lease.release()

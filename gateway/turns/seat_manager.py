@@ -1,11 +1,12 @@
-"""Where a session sits: its own seat while the agent there knows what was said, else a fresh one that is told.
+"""Which seat a session uses: its own while the agent there knows the conversation, else a new one whose agent is told
+it.
 
 Rules:
 - A seat is kept after a turn only if its agent's memory and the transcript are the same.
-- A seat whose process is to be replaced, or whose agent can reach the tools no more, is left at once by an idle
-  session, at the end of its turn by a busy one. Tools that were lost are told of once, in the next turn.
-- While the pool has none to give, sessions between their turns are asked for theirs.
-- What is remembered of a seat given back lets its agent load the session again, if nothing was said elsewhere since.
+- If a seat's process is to be replaced, or its agent cannot reach the tools any more, an idle session leaves the seat
+  at once, a busy one at the end of its turn. Lost tools are reported once, in the next turn.
+- While the pool has no free seat, sessions between turns are asked to release theirs.
+- The memory of a released seat lets its agent load the session again, if nothing was said elsewhere since.
 """
 
 import asyncio
@@ -27,11 +28,11 @@ from ostler.pool.provider import ToolNews
 log = logging.getLogger(__name__)
 
 PRESSING = 0.05
-"""Seconds between looks at whether somebody could make way."""
+"""Seconds between attempts to have an idle session release its seat."""
 
 
 class SeatManager:
-    """Of one session."""
+    """The seat of one session, from claim to release."""
 
     def __init__(
         self,
@@ -49,22 +50,23 @@ class SeatManager:
         self._policy = policy
         self._make_way = make_way
         self._left = left
-        """Called when the process under the seat is gone or to be replaced."""
+        """Called when the process of the seat has ended or is to be replaced."""
         self._memory: SessionMemory | None = None
         self._watching: asyncio.Task[None] | None = None
         self._lost_tools = False
-        """Whether a seat was left because its agent could reach the tools no more, and no turn has told of it yet."""
+        """Whether a seat was left because its agent lost its tools, and no turn has reported it yet."""
         self.seat: SessionSeat | None = None
 
     @property
     def known(self) -> Known | None:
-        """What the agent knows that would be asked: the one of the seat, or one that loads its session again."""
+        """What the agent knows that would be prompted: the one of the seat, or one that loads its session again."""
         if self.seat is not None:
             return self.seat.known
         return None if self._memory is None else self._memory.known
 
     async def attach(self, turn: Turn, kit: Offer, context: object, *, current: bool) -> SessionSeat:
-        """A seat for this turn, with these tools. `current`: what `known` says is all in the transcript still."""
+        """Return a seat for this turn with these tools: the present one or a new one. `current`: all that `known` names
+        is still in the transcript."""
         ask, house, timings = turn.ask, self._house, turn.timings
         tools = tuple(kit.definitions)
         stays = self.seat if current and self.seat is not None and self.seat.serves(ask) else None
@@ -89,12 +91,12 @@ class SeatManager:
         return seat
 
     def tell_lost_tools(self) -> bool:
-        """Whether the present turn must tell that a seat before this one had lost its tools. True once."""
+        """Whether this turn must report that an earlier seat lost its tools. True once for each loss."""
         told, self._lost_tools = self._lost_tools, False
         return told
 
     async def wait_lost(self) -> None:
-        """The process under the seat has ended, or its tools are lost: returns when the pool knows it too."""
+        """Wait until the pool knows that the process under the seat has ended or that its tools are lost."""
         if self.seat is not None:
             await self.seat.lease.wait_moved()
 
@@ -118,14 +120,15 @@ class SeatManager:
                 timer.cancel()
 
     async def _equipped(self, seat: SessionSeat, kit: Offer, context: object) -> bool:
-        """Whether the agent there has these tools, now that it was told where it can be."""
+        """Whether the agent there has these tools, after telling it if it accepts changes."""
         if seat.tools == tuple(kit.definitions):
             return True
         news = self._house.providers[seat.lease.key.provider].tool_news
         return news is ToolNews.AT_ONCE and await seat.retell(kit, context)
 
     def settle(self, turn: Turn, outcome: TurnOutcome, last: int | None) -> None:
-        """The turn is over: keep the seat if it is still good. `last` is the id of what was stored last."""
+        """The turn is over: keep the seat if its agent's memory matches the transcript. `last` is the id of the last
+        stored message."""
         seat = self.seat
         if seat is None:
             return
@@ -138,13 +141,13 @@ class SeatManager:
             self.rest()
 
     def rest(self) -> None:
-        """Give the seat back, and remember it."""
+        """Release the seat, and keep what is needed to load its session again."""
         if self.seat is not None:
             self._memory = self.seat.memory()
             self.leave()
 
     def leave(self) -> None:
-        """Give the seat back."""
+        """Release the seat without keeping anything of it."""
         if self.seat is not None:
             if self.seat.lost_tools:
                 self._lost_tools = True
@@ -152,18 +155,19 @@ class SeatManager:
             self.seat.release()
             self.seat = None
         if self._watching is not None:
-            # Nothing wakes it any more: it would keep the lease, and the agent's session with it, for ever.
+            # Nothing wakes this task any more: it would keep the lease, and the agent's session with it, until the
+            # process ends.
             self._watching.cancel()
             self._watching = None
 
     def forget(self) -> None:
-        """Give the seat back for good."""
+        """Release the seat and drop everything that is remembered of it."""
         self.leave()
         self._memory, self._lost_tools = None, False
 
     @property
     def remembers(self) -> bool:
-        """Whether there is a session that an agent could load again, or something to tell in the next turn."""
+        """Whether there is a session that an agent could load again, or a loss to report in the next turn."""
         return self._memory is not None or self._lost_tools
 
     async def _watch(self, seat: SessionSeat) -> None:

@@ -1,9 +1,9 @@
-"""A conversation and its single running turn. `run` is the line of a turn; everything else here serves it.
+"""A conversation and its single running turn. `run` is the course of a turn; everything else here serves it.
 
 Rules:
-- Turns run one after another, in the order they came; the queue is bounded.
-- A turn ends exactly once, whatever happens, and says how.
-- Nothing is retried once the prompt has left.
+- Turns run one after another, in the order of their arrival; the queue is bounded.
+- A turn ends exactly once, however it fails, and its outcome says how.
+- Nothing is retried once the prompt was sent.
 """
 
 import asyncio
@@ -59,13 +59,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False, slots=True)
 class Reserved:
-    """A place in the queue for a request that still has to look whether it belongs there."""
+    """A place in the queue for a request that still has to check whether it belongs there."""
 
     coming: "asyncio.Future[Turn | None]"
 
 
 class Session:
-    """Made and kept by `Sessions`."""
+    """One conversation in this process: its queue, its running turn and its seat. Created and kept by `Sessions`."""
 
     def __init__(
         self,
@@ -82,22 +82,22 @@ class Session:
         )
         self.turn: Turn | None = None
         self.retired = False
-        """Whether its conversation has left it."""
+        """Whether its conversation has moved on to another session."""
         self._house = house
         self._ledger = TurnStore(session_id, owner, house)
         self._handover = CallHandover(house, self._ledger)
         self._rested = rested
         self._outfit: tuple[tuple[str, bool], SessionTools] | None = None
-        """The tools that are not its client's, and the provider they were chosen for."""
+        """The provider and memory flag that the tools were chosen for, and the tools that are not the client's."""
         self._offered: tuple[str, ...] = ()
-        """Every tool of the running turn, the gateway's own included."""
+        """The names of all tools of the running turn, the gateway's own included."""
         self._granted: set[str] = set()
-        """Kinds of questions that a person has answered with yes for the whole session."""
+        """Kinds of permission requests that a person has granted for the whole session."""
         self._looks: BlockingProbe[bool] = BlockingProbe()
         self._queue: deque[Turn | Reserved] = deque()
         self._working = False
         self._leaving = 0
-        """Turns that were stopped in the queue and are not told so yet."""
+        """Turns that were stopped in the queue and whose clients are not told yet."""
 
     @property
     def busy(self) -> bool:
@@ -111,7 +111,7 @@ class Session:
 
     @property
     def waiting(self) -> int:
-        """Turns that wait for the running one."""
+        """How many turns wait for the running one."""
         return len(self._queue)
 
     @property
@@ -121,9 +121,10 @@ class Session:
         return Queue(self.busy, last.answer_id if isinstance(last, Turn) else None)
 
     def reserve(self, after: str) -> Reserved | None:
-        """Stand in the queue for a request that goes on from this response; None where another one does already.
+        """Reserve a place in the queue for a request that continues from this response; None if another request already
+        does.
 
-        Nothing that comes later runs before `fill`, so what its caller reads meanwhile stays true. Raises
+        Nothing that comes later runs before `fill`, so what the caller reads in between stays true. Raises
         `SessionQueueFull`.
         """
         if not continuity.joins(after, self.queue):
@@ -135,7 +136,7 @@ class Session:
         return place
 
     def fill(self, place: Reserved, turn: Turn | None) -> None:
-        """Run this turn there; None: nothing, the place is given back."""
+        """Run this turn at the reserved place; None gives the place back."""
         if turn is not None:
             self._admit(turn)
         if place not in self._queue:
@@ -147,14 +148,14 @@ class Session:
             turn.leave = partial(self._dismiss, turn)
 
     def check_room(self) -> None:
-        """Raise `SessionQueueFull` where `submit` would."""
+        """Raise `SessionQueueFull` if `submit` would."""
         if len(self._queue) >= self._house.settings.queue_max:
             raise SessionQueueFull(self.id, len(self._queue))
 
     def retire(self) -> None:
-        """Its conversation has left it: stop what runs, and give the seat back for good as soon as nothing does.
+        """Its conversation has moved on: stop what runs, and release the seat for good as soon as nothing runs.
 
-        Nobody waits for that. A turn submitted later, after somebody has gone back to the session, finds it as new.
+        Does not wait for that. A turn submitted later, when the conversation returns to this session, starts afresh.
         """
         self.retired = True
         self.stop_all(StopCause.CLIENT)
@@ -162,7 +163,8 @@ class Session:
             self._rested(self)
 
     def submit(self, turn: Turn) -> None:
-        """Run it when those before it are done. A turn that only waits for its client makes way."""
+        """Run the turn when those before it are over. A running turn that only waits for its client is stopped for
+        it."""
         self.check_room()
         self._queue.append(turn)
         turn.leave = partial(self._dismiss, turn)
@@ -181,7 +183,7 @@ class Session:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Keep turns away while the transcript is changed; those that come wait. Raises `SessionBusy`."""
+        """Keep turns away while the transcript is changed; turns that arrive wait. Raises `TurnRunning`."""
         if self.busy:
             raise TurnRunning(self.id)
         self._working = True
@@ -195,8 +197,8 @@ class Session:
                 self._rested(self)
 
     async def aside(self, turn: Turn) -> TurnOutcome:
-        """Ask what is no part of the conversation, while the session is held: nothing is stored, and the seat, whose
-        agent now knows more than the transcript says, is given back."""
+        """Ask the agent something that is not part of the conversation, while the session is held. Nothing is stored,
+        and the seat, whose agent now knows more than the transcript says, is released."""
         self.turn = turn
         try:
             async with asyncio.timeout(None) as turn.scope:
@@ -216,16 +218,17 @@ class Session:
             turn.over.set()
 
     def check_outputs(self, call_ids: Sequence[str]) -> None:
-        """Raise `OutputsMissing` unless these answer every call the client was handed."""
+        """Raise `OutputsMissing` unless these answer every call that the client was handed."""
         turn = self.turn
         missing = turn.pending_calls.missing(call_ids) if turn is not None and turn.pending_calls is not None else []
         if missing:
             raise OutputsMissing(missing)
 
     def resume(self, scribe: AnswerSink, outputs: Sequence[CallOutput], answer_id: str) -> Turn | None:
-        """Let the parked turn go on with these results. None: there is none any more, so it must be replayed.
+        """Continue the parked turn with these results. None: it does not exist any more, so the conversation must be
+        replayed.
 
-        Raises `CallsAnswered` where another request has brought results for one of the calls.
+        Raises `CallsAnswered` if another request has brought results for one of the calls.
         """
         turn = self.turn
         desk = None if turn is None else turn.pending_calls
@@ -245,15 +248,15 @@ class Session:
         return turn
 
     def pending_permissions(self) -> list[Permission]:
-        """What the agent of the running turn asked and nobody has answered, the oldest first."""
+        """Permission requests of the running turn that wait for an answer, the oldest first."""
         return [] if self.turn is None else self.turn.pending_permissions()
 
     def answer_permission(self, permission_id: str, *, allow: bool, always: bool = False) -> bool:
-        """Decide. False for a question that does not wait (any more). `always`: for the whole session."""
+        """Answer a permission request. False if it does not wait any more. `always`: for the whole session."""
         return self.turn is not None and self.turn.answer_permission(permission_id, allow=allow, always=always)
 
     async def decide(self, agent_session: str, asked: PermissionAsked) -> PermissionChoice:
-        """The permission policy of every seat of this session: the rule of the turn that runs."""
+        """The permission policy of every seat of this session: applies the level of the running turn."""
         turn, permits = self.turn, self._house.permits
         rule = PermissionRule.DENY if turn is None else turn.ask.rule or permits.rule(turn.ask.key)
         functions = [] if turn is None else [str(each["name"]) for each in turn.ask.tools]
@@ -269,7 +272,7 @@ class Session:
         if kind_of(asked) in self._granted:
             return PermissionChoice(first_of(YES, asked.options), "person")
         said: CallResult | None = None
-        # Of a question that is handed over, the wait for the client's next request is the deadline (`Handover`).
+        # For a request that is handed over, the wait for the client's next request is the deadline (`CallHandover`).
         with suppress(TimeoutError):
             async with asyncio.timeout(None if turn.ask.hands_over else permits.deadline):
                 said = await turn.pending_calls.permit(asked, hands_over=turn.ask.hands_over)
@@ -279,7 +282,8 @@ class Session:
         return PermissionChoice(first_of(YES if yes else NO, asked.options), "timeout" if said is None else "person")
 
     async def _stays_inside(self, asked: PermissionAsked, cwd: str) -> bool:
-        """Whether it is an edit of files in the directory. What a disk does not tell in time is not inside."""
+        """Whether the request is an edit of files inside the directory. No answer from the disk in time counts as
+        outside."""
         if not is_edit(asked):
             return False
         paths = paths_of(asked)
@@ -295,20 +299,20 @@ class Session:
                 turn.stop(reason)
 
     def release_seat(self) -> None:
-        """Give the seat back between turns; the next turn brings the agent up to date again."""
+        """Release the seat between turns; the next turn tells an agent what it has missed."""
         if self.turn is None:
             self.seating.rest()
             self._rested(self)
 
     def let_go(self) -> None:
-        """Nobody has used it for long, or the gateway ends: give back all that is held for it."""
+        """Release everything held for the session: it was idle for long, or the gateway ends."""
         self.seating.rest()
         self._undress()
 
     # --- the line of a turn ---
 
     async def run(self, turn: Turn) -> None:
-        """Remember the question, take a seat, ask, listen, finish."""
+        """Store the question, take a seat, prompt, read the events, finish."""
         turn.timings.begin()
         with on_behalf_of(turn.origin, session_id=self.id, turn_id=turn.id):
             outcome = await self._answer(turn)
@@ -321,7 +325,7 @@ class Session:
         try:
             if (before := turn.stopped) is not None:
                 return unasked(before)
-            # Not cut by a stop: what is being written will be written, and who left could not take it back.
+            # Not cancelled by a stop: the write completes anyway, and a cancelled caller could not take it back.
             await self._ledger.remember(turn)
             turn.timings.store()
             async with asyncio.timeout(None) as turn.scope:
@@ -343,7 +347,7 @@ class Session:
             turn.scope = None
 
     async def _ask(self, turn: Turn) -> AgentTurn:
-        """Put the question to an agent; to another one if the first had died before it was asked."""
+        """Prompt an agent; prompt another one if the first died before it was prompted."""
         kit, context = await self._equip(turn)
         try:
             return await self._sit_and_prompt(turn, kit, context)
@@ -363,7 +367,7 @@ class Session:
         return await self._prompt(turn, seat, before, kit, context)
 
     async def _equip(self, turn: Turn) -> tuple[Offer, SessionContext]:
-        """The tools of this turn, and for whom they are called."""
+        """Return the tools of this turn, and the session that their calls name."""
         ask, house = turn.ask, self._house
         desk = turn.pending_calls = PendingCalls(
             turn.put, house.ids.make, house.settings.call_gather, parallel=ask.parallel_calls
@@ -383,7 +387,7 @@ class Session:
     async def _prompt(
         self, turn: Turn, seat: SessionSeat, before: Sequence[HistoryLine], kit: Offer, context: SessionContext
     ) -> AgentTurn:
-        """Say what the agent does not know yet, and ask."""
+        """Send the agent what it does not know yet, and the question."""
         ask, house, timings = turn.ask, self._house, turn.timings
         wanted = ask.instructions or await self._ledger.instructions()
         untold = wanted if wanted and wanted != seat.instructions else None
@@ -409,7 +413,7 @@ class Session:
         return agent
 
     async def _listen(self, turn: Turn, agent: AgentTurn) -> TurnOutcome:
-        """Every event, to the end."""
+        """Pass on every event until the end of the turn, with a handover to the client in between if calls wait."""
         settings = self._house.settings
         limit, room, items = settings.turn_limit, settings.answer_room, settings.answer_items
         timer = limit and asyncio.get_running_loop().call_later(limit, turn.stop, StopCause.TIME)
@@ -423,7 +427,7 @@ class Session:
                 timer.cancel()
 
     async def _finish(self, turn: Turn, outcome: TurnOutcome) -> None:
-        """The end, once: durable, then told. Whatever fails on the way, the client is not to wait for ever."""
+        """End the turn once: store first, then tell the client. If a step fails, the client still gets an end."""
         try:
             await self._sum_up(turn, outcome)
         finally:
@@ -437,7 +441,7 @@ class Session:
                 turn.sink.publish()
 
     async def _sum_up(self, turn: Turn, outcome: TurnOutcome) -> None:
-        """Report it; what was never asked is no part of the conversation, unless its client was promised an answer."""
+        """Report the turn, and take back a question that no agent got, unless its client was promised an answer."""
         if turn.pending_calls is not None:
             turn.pending_calls.close("the turn is over")
         key, timings = turn.ask.key, turn.timings
@@ -451,7 +455,8 @@ class Session:
 
     def _undress(self) -> None:
         worn, self._outfit = self._outfit, None
-        # At a forced end the crew is gone before the last session: whoever made the tool servers ends them then.
+        # After a forced shutdown the task owner is gone before the last session; then the maker of the tool servers
+        # stops them.
         if worn is not None and worn[1] is not NOTHING and not self._house.crew.disbanded:
             self._house.crew.start(worn[1].close(), f"tools of {self.id}")
 
@@ -466,7 +471,7 @@ class Session:
                 try:
                     await self.run(self.turn)
                 except Exception:
-                    # Those that wait behind it are not to wait for ever.
+                    # Turns that wait behind this one must still run.
                     log.exception("turn %s of session %s has no end", self.turn.id, self.id)
                 finally:
                     self.turn = None
@@ -475,7 +480,8 @@ class Session:
             self._rested(self)
 
     def _dismiss(self, turn: Turn) -> None:
-        """A turn is stopped while it waits: its place is free at once, and its client need not wait for the others."""
+        """A turn was stopped in the queue: free its place at once, and tell its client without waiting for the turns
+        before it."""
         turn.leave = None
         self._queue.remove(turn)
         self._leaving += 1
@@ -484,7 +490,7 @@ class Session:
     async def _turn_away(self, turn: Turn) -> None:
         try:
             if turn.receipt and turn.stopped is StopCause.DRAIN and self.turn is not None:
-                await self.turn.over.wait()  # its question is stored now, behind what was said before it
+                await self.turn.over.wait()  # its question is stored by then, before this one
             await self._close(turn, unasked(turn.stopped or StopCause.CLIENT))
             turn.sink.publish()
         finally:
@@ -494,7 +500,7 @@ class Session:
                 self._rested(self)
 
     async def _close(self, turn: Turn, outcome: TurnOutcome) -> int | None:
-        """Store the answer. A fault of ours must not leave its client without an end."""
+        """Store the answer. A bug of ours must not leave its client without an end."""
         try:
             return await self._ledger.close_answer(turn, outcome, [])
         except Exception:
@@ -504,7 +510,7 @@ class Session:
 
 
 def spoken(turn: Turn, outcome: TurnOutcome) -> TurnOutcome:
-    """An agent that ends its turn without a word, a thought or a call has not answered, whatever it says."""
+    """Turn a completed outcome into a failure if the agent ended its turn without a text, a thought or a call."""
     if outcome.status is not TurnStatus.COMPLETED or turn.answering:
         return outcome
     text = "the agent ended its turn without a text, a thought or a call; ask again, or look into its own log"
@@ -512,9 +518,9 @@ def spoken(turn: Turn, outcome: TurnOutcome) -> TurnOutcome:
 
 
 def passed_on(turn: Turn, room: int, items: int, event: TurnEvent) -> bool:
-    """One event to whoever writes the answer down; False where its client gets the calls that wait."""
+    """Pass one event to the sink. False if waiting calls must be handed to the client now."""
     if turn.size > room:
-        return True  # it was stopped; what still comes until the agent has heard of it is dropped
+        return True  # The turn was stopped; drop what still comes until the agent has reacted.
     if turn.items >= items:
         turn.stop(StopCause.ITEMS)
     elif type(event) is CallsReady:
@@ -527,7 +533,7 @@ def passed_on(turn: Turn, room: int, items: int, event: TurnEvent) -> bool:
 
 
 def shortened(event: TurnEvent, room: int) -> TurnEvent:
-    """The event, its text no longer than there is room for: one line of an agent may be of megabytes."""
+    """Return the event with its text cut to the room left: one line of an agent may have megabytes."""
     if isinstance(event, Text | Thought) and COPIES * len(event.text) > room:
         return replace(event, text=event.text[: max(0, room // COPIES) + 1])
     return event

@@ -1,10 +1,11 @@
-"""Every session that lives in this process: found by id, made when it is asked for, let go when it rests.
+"""Every session that lives in this process: found by id, created on demand, removed when idle.
 
 Rules:
-- A session is in the table while it has a turn, a queue or a seat; whatever else is known of it is in the store.
-- A seat between turns is given up for a turn that can get none otherwise.
-- Seats are bounded: the session that rested longest gives its seat back first, and every seat after a while of quiet. A
-  session in mid-turn is never touched, so many running ones may hold more than the bound; that is logged.
+- A session is in the table while it has a turn, a queue, a seat or a remembered seat; everything else is in the store.
+- An idle session's seat is released for a turn that can get a seat in no other way.
+- Seats are bounded: the session that has been idle longest releases its seat first, and every seat is released after a
+  time without turns. A session with a running turn is never touched, so many running ones may exceed the bound; that is
+  logged.
 - Draining: no new turns; running ones may end within the deadline, then they are stopped and stored as incomplete.
 """
 
@@ -26,17 +27,17 @@ from ostler.gateway.turns.turn import Turn
 
 log = logging.getLogger(__name__)
 LOOK_AGAIN = 0.25
-"""Seconds of a drain between two looks for turns that have come to wait for their client."""
+"""Seconds between two checks, while draining, for turns that have begun to wait for their client."""
 
 
 class Sessions:
-    """The table."""
+    """The table of sessions, with the limits on their seats. One per gateway."""
 
     def __init__(self, house: SessionDeps) -> None:
         self.house = house
         self._table: dict[str, Session] = {}
         self._resting: OrderedDict[str, asyncio.TimerHandle] = OrderedDict()
-        """Sessions with a seat and no turn, the longest rest first, and when their seat is given back."""
+        """Timers of sessions with a seat and no turn, the longest idle first; a timer releases the seat."""
         self._at_work: set[str] = set()
         """Sessions whose turns hold a seat, or will."""
         self._draining = False
@@ -48,7 +49,7 @@ class Sessions:
 
     @property
     def running(self) -> int:
-        """Sessions with a turn."""
+        """The number of sessions with a running or waiting turn."""
         return sum(1 for session in self._table.values() if session.busy)
 
     @property
@@ -57,18 +58,18 @@ class Sessions:
         return self._draining
 
     def of(self, session_id: str, owner: str) -> Session:
-        """The session, which exists in the store."""
+        """Return the session, which must exist in the store; create its object if there is none."""
         session = self._table.get(session_id)
         if session is None:
             session = self._table[session_id] = Session(session_id, owner, self.house, self._rested, self._make_way)
         return session
 
     def in_use(self) -> list[str]:
-        """Sessions that are at work or hold a seat."""
+        """Return the ids of sessions that are busy or hold a seat."""
         return [each.id for each in self._table.values() if each.busy or each.seating.seat is not None]
 
     def forget(self, session_id: str) -> None:
-        """It was deleted; one that is in use is let go at the end of its use."""
+        """The session was deleted: stop its turns, and drop it now or, if it is busy, at the end of its work."""
         session = self._table.get(session_id)
         if session is not None:
             session.retire()
@@ -76,13 +77,13 @@ class Sessions:
                 self._table.pop(session_id, None)
 
     def find(self, session_id: str) -> Session | None:
-        """The session if it is at work or holds a seat."""
+        """Return the session if it is in the table: busy, with a seat, or with a remembered one."""
         return self._table.get(session_id)
 
     def start(
         self, session: Session, ask: Ask, turn_id: str, scribe: AnswerSink, place: Reserved | None = None
     ) -> Turn:
-        """Run a turn, or queue it, at its reserved place if it has one. Raises `Draining`, `SessionQueueFull`."""
+        """Run a turn or queue it, at its reserved place if it has one. Raises `Draining`, `SessionQueueFull`."""
         self.check_open()
         turn = Turn(turn_id, ask, scribe, TurnTimings(self.house.clock))
         if place is None:
@@ -94,8 +95,8 @@ class Sessions:
         return turn
 
     def reserve(self, session_id: str, owner: str, after: str) -> tuple[Session, Reserved] | None:
-        """A place in a session for a request that goes on from this response, to be given to `start` or back by
-        `Session.fill`; None where another request goes on from it. Raises `Draining`, `SessionQueueFull`."""
+        """Reserve a place for a request that continues from this response. The caller passes it to `start`, or gives it
+        back by `Session.fill`. None if another request continues from it. Raises `Draining`, `SessionQueueFull`."""
         self.check_open()
         session = self.of(session_id, owner)
         place = session.reserve(after)
@@ -110,22 +111,23 @@ class Sessions:
 
     @contextlib.asynccontextmanager
     async def held(self, session: Session) -> AsyncIterator[None]:
-        """Keep turns away from a session while its transcript is changed. Raises `SessionBusy`.
+        """Keep turns away from a session while its transcript is changed. Raises `TurnRunning`.
 
-        Its seat is at work meanwhile: what rests is what may be given up, and this may not.
+        Its seat counts as busy meanwhile: idle seats may be released, and this one must not be.
         """
         async with session.held():
             self._at_its_work(session)
             yield
 
     def resume(self, session_id: str, scribe: AnswerSink, outputs: list[CallOutput], answer_id: str) -> Turn | None:
-        """Go on with a parked turn; None where it is no more. Raises `CallsAnswered`."""
+        """Continue a parked turn; None if it does not exist any more. Raises `Draining`, `CallsAnswered`,
+        `OutputsMissing`."""
         self.check_open()
         session = self._table.get(session_id)
         return None if session is None else session.resume(scribe, outputs, answer_id)
 
     def waiting_for(self, call_id: str, owner: str) -> str | None:
-        """The session of this owner whose parked turn waits for the result of this call."""
+        """Return the session of this owner whose parked turn waits for the result of this call."""
         for session in self._table.values():
             turn = session.turn
             if (
@@ -138,24 +140,24 @@ class Sessions:
         return None
 
     def settled(self, session_id: str, call_id: str) -> bool:
-        """Whether the turn that runs has asked this and does not wait for the answer any more."""
+        """Whether the running turn has handed over this call and needs no answer any more."""
         session = self._table.get(session_id)
         desk = None if session is None or session.turn is None else session.turn.pending_calls
         return desk is not None and desk.settled(call_id)
 
     def check_outputs(self, session_id: str, call_ids: list[str]) -> None:
-        """Raise `OutputsMissing` where `resume` would."""
+        """Raise `OutputsMissing` if `resume` would."""
         session = self._table.get(session_id)
         if session is not None:
             session.check_outputs(call_ids)
 
     def check_open(self) -> None:
-        """Raise `Draining` where `start` would."""
+        """Raise `Draining` if `start` would."""
         if self._draining:
             raise Draining
 
     async def drain(self, seconds: float, patience: float = 5.0) -> None:
-        """Let running turns end, then stop them, then let everything go."""
+        """Let running turns end within `seconds`, then stop them, then release all sessions."""
         self._draining = True
         if seconds <= 0 or not await self._quiet(seconds):
             self._stop_all(StopCause.DRAIN)
@@ -164,13 +166,13 @@ class Sessions:
             self._let_go(session)
 
     def close(self) -> None:
-        """Forget the timers."""
+        """Cancel the timers of idle sessions."""
         for timer in self._resting.values():
             timer.cancel()
         self._resting.clear()
 
     async def _quiet(self, seconds: float) -> bool:
-        """Wait until no turn runs."""
+        """Wait until no turn runs. False if that takes longer than `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 while self.running:
@@ -185,7 +187,8 @@ class Sessions:
         return True
 
     def _stop_parked(self) -> None:
-        """A turn that waits for its client would wait the whole drain for a request that we refuse."""
+        """Stop turns that wait for their client: they would wait for the whole drain for a request that is refused by
+        now."""
         for session in self._table.values():
             if session.turn is not None and session.turn.parked:
                 session.turn.stop(StopCause.DRAIN)
@@ -200,7 +203,7 @@ class Sessions:
             timer.cancel()
 
     def _rested(self, session: Session) -> None:
-        """A session has less to do now. It rests when it has nothing to do at all, and is heard of again then."""
+        """A session has less to do now. If it is idle, start its timer or remove it; a busy one reports again."""
         if session.busy:
             return
         self._wake(session.id)
@@ -216,9 +219,9 @@ class Sessions:
         self._calm.set()
 
     def _make_way(self) -> None:
-        """Somebody waits for a seat: where only seats between turns are in the way, one of them is given up.
+        """A turn waits for a seat: if only idle seats are in its way, release one of them.
 
-        However many wait, the pool is looked at no more often than this.
+        However many turns wait, the pool is inspected at most once per `LOOKING` seconds.
         """
         now = self.house.clock()
         if not self._resting or now - self._looked < LOOKING:
@@ -231,7 +234,7 @@ class Sessions:
             self._let_go(leases[going])
 
     def _make_room(self) -> None:
-        """Hold as few seats as we may; those of running turns are needed, however many they are."""
+        """Release idle seats until `seats_max` is kept. Seats of running turns are needed, however many there are."""
         most = self.house.settings.seats_max
         while self._resting and len(self._resting) + len(self._at_work) > most:
             oldest = next(iter(self._resting))
@@ -240,17 +243,17 @@ class Sessions:
             log.info("%d sessions have a turn and a seat each, above gateway.seats_max (%d)", len(self._at_work), most)
 
     def _let_go(self, session: Session) -> None:
-        self._wake(session.id)  # in any case: who makes room goes through those that rest until there is none
+        self._wake(session.id)  # Always, also if busy: `_make_room` loops over idle sessions until there are none.
         if session.busy:
             return
         session.let_go()
         self._table.pop(session.id, None)
         if session.seating.remembers and not self._draining:
-            self._table[session.id] = session  # behind all that were let go before it
+            self._table[session.id] = session  # Behind all sessions that were let go earlier.
             self._forget()
 
     def _forget(self) -> None:
-        """What is only remembered is bounded: the one that was let go first is forgotten first."""
+        """Bound the sessions that are only remembered: the one that was let go first is dropped first."""
         if len(self._table) > self.house.settings.sessions_max:
             idle = (each for each in self._table.values() if not each.busy and each.seating.seat is None)
             self._table.pop(next(idle).id)

@@ -1,12 +1,12 @@
 """Where the time of a turn went: measured for that turn alone, logged once when it ends.
 
 Rules:
-- Moments are marked as they come, by the turn itself; spans are the distances between marks, so they cannot overlap
-  and their sum is not above the turn's wall time. Nothing here is shared between turns.
+- The turn itself marks moments as they come. Spans are the distances between marks, so they cannot overlap and their
+  sum is not above the turn's wall time. Turns share nothing here.
 - `spawn` and `session_new` are what this very turn waited for, so a warm seat shows zeros. `first_tool` runs from the
-  prompt to the first tool call, 0 where none was called; `generation` is the rest of the answer.
-- A turn that never reached an agent leaves no record. One that waited for a start or for a session to be opened is
-  logged at info, every other one at debug: those are as many as there are turns.
+  prompt to the first tool call, 0 if there was none; `generation` is the rest of the answer.
+- A turn that never reached an agent logs no record. One that waited for a start or for a session to be opened is logged
+  at info, every other one at debug: there are as many of those as there are turns.
 """
 
 import logging
@@ -18,7 +18,7 @@ import structlog
 from ostler.pool.lease import Waited
 
 records = logging.getLogger("ostler.turns")
-# Wrapped here and not by `structlog.configure`, which would be the whole process's: a host has its own.
+# Wrapped here and not by `structlog.configure`, which would apply to the whole process: an embedding host has its own.
 log: structlog.stdlib.BoundLogger = structlog.wrap_logger(
     records, processors=[structlog.stdlib.render_to_log_kwargs], wrapper_class=structlog.stdlib.BoundLogger
 )
@@ -27,7 +27,7 @@ EVENT = "cold_start_breakdown"
 
 @dataclass
 class TurnTimings:
-    """The clock of one turn."""
+    """The time marks of one turn."""
 
     clock: Callable[[], float]
     waited: Waited = field(default_factory=Waited)
@@ -35,15 +35,15 @@ class TurnTimings:
     pooled: bool = True
     warmth: str = "own"
     first: bool = False
-    """Whether nothing was said in its session before."""
+    """Whether the session was empty before this turn."""
     asked: float = 0.0
-    """The request is a turn."""
+    """When the request became a turn."""
     began: float | None = None
-    """Its session has time for it."""
+    """When the session's earlier turns were over."""
     stored: float | None = None
-    """The question is durable."""
+    """When the question was durable."""
     seated: float | None = None
-    """It has its seat."""
+    """When the turn had its seat."""
     prompted: float | None = None
     tool: float | None = None
     spoke: float | None = None
@@ -54,50 +54,50 @@ class TurnTimings:
 
     @property
     def reached(self) -> bool:
-        """Whether an agent was asked."""
+        """Whether an agent was prompted."""
         return self.prompted is not None
 
     def begin(self) -> None:
-        """The session's earlier turns are over."""
+        """Mark that the session's earlier turns are over."""
         self.began = self.clock()
 
     def store(self) -> None:
-        """The question is durable."""
+        """Mark that the question is durable."""
         self.stored = self.clock()
 
     def sit(self) -> None:
-        """There is a seat."""
+        """Mark that the turn has its seat."""
         self.seated = self.clock()
 
     def prompt(self) -> None:
-        """The prompt leaves now."""
+        """Mark that the prompt is being sent."""
         self.prompted = self.clock()
 
     def tool_called(self) -> None:
-        """The agent calls a tool; only the first one counts."""
+        """Mark a tool call of the agent; only the first one counts."""
         if self.tool is None:
             self.tool = self.clock()
 
     def speak(self) -> None:
-        """The agent says its first word."""
+        """Mark the agent's first text."""
         self.spoke = self.clock()
 
     @property
     def at_once(self) -> bool:
-        """Whether it waited neither for a process nor for a session of its agent."""
+        """Whether the turn waited neither for a process nor for a session of its agent."""
         return not self.waited.spawn and not self.waited.session_new
 
     @property
     def transport(self) -> str:
-        """What served it: a process of the pool, one of its own, or none."""
+        """Return what served the turn: "pool" for a process of the pool, "agent" for one of its own, or "none"."""
         return "none" if not self.reached else "pool" if self.pooled else "agent"
 
     def breakdown(self) -> dict[str, float]:
-        """Seconds by phase; zeros for what was not reached.
+        """Return seconds by phase; zeros for phases that were not reached.
 
         queue: waiting for the session's earlier turns and for a place in the pool. store: making the question durable.
         first_token: from the prompt to the first text, a part of first_tool and generation. total: from the request to
-        the end. The rest is what `Waited` and the rules above say.
+        the end. `Waited` and the rules above explain the others.
         """
         ended = self.clock() if self.ended is None else self.ended
         began = ended if self.began is None else self.began
@@ -116,7 +116,7 @@ class TurnTimings:
         }
 
     def report(self, session_id: str, turn_id: str, model: str = "", owner: str = "") -> Mapping[str, object]:
-        """The turn is over: its one record, logged if an agent was asked, and handed back."""
+        """End the turn and return its one record, which is logged if an agent was prompted."""
         self.ended = self.clock()
         facts: dict[str, object] = {name: milliseconds(seconds) for name, seconds in self.breakdown().items()}
         facts["transport"] = "pool" if self.pooled else "agent"
@@ -133,5 +133,5 @@ class TurnTimings:
 
 
 def milliseconds(seconds: float) -> float:
-    """With microseconds behind the point, and never negative."""
+    """Return milliseconds, rounded to microseconds and never negative."""
     return max(0.0, round(seconds * 1000, 3))

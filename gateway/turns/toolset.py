@@ -1,11 +1,11 @@
-"""The tools that a session's agent gets: its client's functions, ours, and those of configured tool servers.
+"""The tools of a session's agent: the functions of its client, the gateway's own, and those of configured tool servers.
 
 Rules:
-- A name belongs to the first that has it, in this order; whatever it hides is not shown.
-- What a session has is looked at when a turn begins, and holds for that turn. A client's function parks at the turn's
-  desk; ours and the servers' run here, and the agent tells of them as of any tool it used.
-- A call carries the session of its binding (`SessionContext`); there is no "current" session.
-- Servers that are shared start in the background and are waited for by the first turn that may use them.
+- A name belongs to the first owner in this order; a later tool of the same name is not shown.
+- The tools of a session are determined when a turn begins, and stay for that turn. A client's function parks at the
+  turn's `PendingCalls`; the others run here, and the agent reports them like any tool it used.
+- A call names the session of its binding (`SessionContext`); there is no "current" session.
+- Shared servers start in the background; the first turn that may use them waits for them.
 """
 
 import logging
@@ -27,22 +27,22 @@ log = logging.getLogger(__name__)
 
 
 NOBODY: Final = "nobody"
-"""In place of a session's id where tools are only looked at."""
+"""The session id when tools are only listed, for no real session."""
 
 ToolSource: TypeAlias = Callable[[SessionContext], Iterable[Tool]]
 BoundSource: TypeAlias = Callable[[SessionContext], Awaitable[Iterable[Tool]]]
-"""Of tools that are made for one session and know it (those of memory)."""
+"""A source of tools that are made for one session and know it (those of memory)."""
 
 
 class SessionTools:
-    """What one session has besides its client's functions."""
+    """What one session has besides the functions of its client."""
 
     def __init__(self, belt: Toolbelt | None = None, servers: SessionUpstreams | None = None) -> None:
         self._belt = belt
         self._servers = servers
 
     def kit(self, functions: Offer, beat: Callable[[], None], every: float) -> Offer:
-        """Everything for one turn. `beat` is called every so often while a tool of ours works."""
+        """Return all tools for one turn. `beat` is called every `every` seconds while a tool of the gateway works."""
         if self._belt is None and self._servers is None:
             return functions
         taken = {str(each["name"]) for each in functions.definitions}
@@ -58,7 +58,7 @@ class SessionTools:
         return combined([functions, Offer(own.definitions, KeepAliveDispatcher(own.dispatcher, beat, every))])
 
     async def close(self) -> None:
-        """End the servers that were this session's own."""
+        """Stop the tool servers that belong to this session alone."""
         if self._servers is not None:
             await self._servers.close()
 
@@ -67,7 +67,7 @@ NOTHING: Final = SessionTools()
 
 
 class ToolsetFactory:
-    """Where outfits are made. One per gateway."""
+    """Makes the tools of sessions. One per gateway."""
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class ToolsetFactory:
         services: Mapping[type, object] = NO_SERVICES,
         upstreams: Upstreams | None = None,
     ) -> None:
-        """`wanted` are patterns for the names of our own tools; those of memory are not asked for by name, and go
-        to conversations that have one."""
+        """`wanted` are patterns for the names of the gateway's own tools. Memory tools are not selected by name: every
+        conversation that has a memory gets them."""
         self._sources = sources if wanted else ()
         self._wanted = wanted
         self._of_memory = of_memory
@@ -88,13 +88,13 @@ class ToolsetFactory:
         self._threads = Threads()
 
     async def usual(self, *, remembered: bool) -> tuple[JsonObject, ...]:
-        """The tools of a session that brings no functions of its own, as far as no server adds to them: seats that are
-        kept ready are opened with these."""
+        """Return the tools of a session without functions of its own and without servers: seats that are kept ready are
+        opened with these."""
         belt = await self._belt(SessionContext(SessionFacts(session_id=NOBODY), ""), remembered=remembered)
         return () if belt is None else tuple(belt.offer.definitions)
 
     async def outfit(self, context: SessionContext, *, remembered: bool) -> SessionTools:
-        """What this session gets; close it when the session ends."""
+        """Return the tools of this session; the caller closes them when the session ends."""
         belt = await self._belt(context, remembered=remembered)
         if self._upstreams is None:
             return NOTHING if belt is None else SessionTools(belt)

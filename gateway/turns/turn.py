@@ -1,9 +1,9 @@
-"""One turn: what was asked, who writes the answer down, and how it is stopped.
+"""One turn: its question, the sink of its answer, and how it is stopped.
 
 Rules:
 - `stop` may be called at any moment from the queue to the end, and any number of times: the first reason counts.
-- An answer is what one request gets. A turn that hands function calls to its client has several of them; `next` is
-  where the request with the results comes in.
+- An answer is what one request gets. A turn that hands function calls to its client has several answers; the request
+  with the results arrives by `next`.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from ostler.pool.events import HostEvent, MessageDropped, PermissionAsked, Plan,
 
 STREAMS = frozenset({Text, Thought})
 ITEMS = STREAMS | {ToolStarted, Plan, PermissionAsked, MessageDropped}
-"""Events that begin an item; of those that stream, the first of a row."""
+"""Events that begin an item. Of streamed kinds, only the first of several in a row begins one."""
 EVENT = 256
-"""Bytes that an event is kept in besides its text: its frame, its piece."""
+"""Approximate bytes that an event takes besides its text, for its frame and its piece."""
 COPIES = 4
-"""Times a text is held when its answer ends: its pieces, its item, what is stored, what is sent."""
+"""How often a text is held when its answer ends: as pieces, in its item, in what is stored, in what is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Continuation:
 
 @dataclass(eq=False)
 class Turn:
-    """Made by a face, run by its session."""
+    """A turn: a surface creates it, and its session runs it."""
 
     id: str
     ask: Ask
@@ -48,71 +48,72 @@ class Turn:
     said: list[str] = field(default_factory=list)
     """Pieces of the present answer."""
     answered: list[str] = field(default_factory=list)
-    """The texts of the answers that are over."""
+    """The texts of the earlier answers of this turn."""
     size: int = 0
-    """About what the present answer takes in memory."""
+    """Approximate memory of the present answer, in bytes."""
     items: int = 0
-    """About how many output items the present answer has: each takes a hundred times what a piece of text takes."""
+    """Approximate number of output items of the present answer. An item takes a hundred times the memory of a piece of
+    text."""
     left_out: int = 0
-    """Lines of the conversation that its agent could not be told."""
+    """Lines of the conversation that did not fit the prompt."""
     asked: int | None = None
     """The id of the user's message, once it is stored."""
     own: set[int] = field(default_factory=set)
-    """The ids of all messages that are stored of it."""
+    """The ids of all stored messages of this turn."""
     resumed: str | None = None
-    """The id of the present answer, where it is not the first one."""
+    """The id of the present answer, if it is not the first one."""
     receipt: bool = False
-    """Whether its client was told that it will be answered, and waits for nothing."""
+    """Whether its client was told that it will be answered, and does not wait on a connection."""
     undo: TakenBack | None = None
-    """What is to be taken back where its agent is never asked."""
+    """What to take back if its agent is never prompted."""
     pending_calls: PendingCalls | None = None
     agent: AgentTurn | None = None
     streams: type[TurnEvent] | None = None
-    """Text or thought, where the last item is one that grows."""
+    """Text or Thought, if the last item is a streamed one that still grows."""
     stopped: StopCause | None = None
     scope: asyncio.Timeout | None = None
-    """What a stop ends while there is no agent to be told."""
+    """The timeout that a stop triggers while there is no agent to cancel."""
     next: "asyncio.Future[Continuation | None] | None" = None
     """Set while the client has function calls to execute."""
     left_open: bool = False
-    """Whether the gateway's end left its calls to be answered after the next start. What the agent says of that is no
-    part of the conversation."""
+    """Whether the gateway's shutdown left its calls open until after the next start. The agent's reaction to that is
+    not part of the conversation."""
     leave: Callable[[], None] | None = None
-    """Set while it stands in the queue: takes it out and ends it."""
+    """Set while the turn waits in the queue: removes it from the queue and ends it."""
     answering: bool = False
-    """Whether the agent has said, thought or called anything."""
+    """Whether the agent has sent a text, a thought or a tool call."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     origin: RequestOrigin = field(default_factory=ORIGIN.get)
-    """The request that caused it."""
+    """The request that caused this turn."""
 
     @property
     def answer_id(self) -> str:
-        """The id of the present answer: its stored messages have it, and other requests go on from it."""
+        """The id of the present answer. Its stored messages have this id, and later requests continue from it."""
         return self.resumed or self.id
 
     @property
     def text(self) -> str:
-        """The present answer so far."""
+        """The text of the present answer so far."""
         return "".join(self.said)
 
     @property
     def whole(self) -> str:
-        """All that was answered."""
+        """The text of all ended answers."""
         return "\n".join(text for text in self.answered if text.strip())
 
     @property
     def parked(self) -> bool:
-        """Whether it waits for its client."""
+        """Whether the turn waits for its client to execute calls."""
         return self.next is not None and not self.next.done()
 
     def pending_permissions(self) -> list[Permission]:
-        """What the agent asked and nobody has answered, the oldest first."""
+        """Permission requests that wait for an answer, the oldest first."""
         return [] if self.pending_calls is None else self.pending_calls.permissions
 
     def answer_permission(self, permission_id: str, *, allow: bool, always: bool = False) -> bool:
-        """Decide. False for a question that does not wait (any more). `always`: a yes for the whole session.
+        """Answer a permission request. False if it does not wait any more. `always`: a yes for the whole session.
 
-        Where it was handed to an API client and somebody else answers, the turn goes on with nobody listening.
+        If the request was handed to an API client and another caller answers it, the turn goes on without a client.
         """
         desk = self.pending_calls
         if desk is None or permission_id not in {each.id for each in desk.permissions}:
@@ -123,7 +124,7 @@ class Turn:
         return True
 
     def take(self, event: TurnEvent) -> None:
-        """One event of the agent."""
+        """Count one event of the agent, and pass it to the sink."""
         kind = type(event)
         self.size += EVENT
         if not self.answering:
@@ -144,18 +145,18 @@ class Turn:
         self.sink.take(event)
 
     def put(self, event: HostEvent) -> None:
-        """Something of our own, in its place among the agent's events."""
+        """Put an event of the gateway in its place among the agent's events."""
         if self.agent is not None:
             self.agent.put(event)
 
     def ride(self, agent: AgentTurn) -> None:
-        """The prompt has left; a stop that came meanwhile is passed on."""
+        """The prompt was sent; pass on a stop that came in the meantime."""
         self.agent = agent
         if self.stopped is not None:
             agent.cancel()
 
     def stop(self, reason: StopCause) -> None:
-        """Ask for the end. What becomes of it is the turn's outcome."""
+        """Ask the turn to end. How it ends is its outcome."""
         if self.stopped is not None or self.over.is_set():
             return
         self.stopped = reason

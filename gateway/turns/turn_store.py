@@ -1,9 +1,11 @@
-"""What of a session's turns is stored, and when. The session's only way to the store.
+"""What is stored of a session's turns, and when.
 
 Rules:
-- The question is durable before the agent hears it; the end of an answer is durable, whole, before its client does.
+- A session reaches the store only through this class.
+- The question is durable before the agent gets it; the end of an answer is durable as a whole before its client gets
+  it.
 - A question that never reached the agent is taken back: the next turn must not find it in the conversation.
-- An answer that cannot be stored is a failed one: its client is told, and the store is tried again by the next turn.
+- An answer that cannot be stored is a failed one: its client is told, and the next turn tries the store again.
 """
 
 import logging
@@ -38,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 class TurnStore:
-    """Of one session."""
+    """Stores the turns of one session."""
 
     def __init__(self, session_id: str, owner: str, house: SessionDeps) -> None:
         self._id = session_id
@@ -46,10 +48,11 @@ class TurnStore:
         self._house = house
         self._store = house.store
         self._instructions: str | None = None
-        """Those that hold; None: not read yet."""
+        """The instructions of the session; None: not read yet."""
 
     async def remember(self, turn: Turn) -> None:
-        """Store the question. Not to be cut short: whoever does not know what was stored cannot take it back."""
+        """Store the question. Must not be cancelled: a caller that does not know what was stored cannot take it
+        back."""
         ask = turn.ask
         await self._house.mirrors.heal(self._id)
         if ask.again is not None:
@@ -64,7 +67,7 @@ class TurnStore:
         self._instructions = changed or held
 
     async def history(self, turn: Turn) -> tuple[HistoryLine, ...]:
-        """What was said before this turn."""
+        """Return what was said before this turn."""
         if turn.ask.history is not None:
             return (*turn.ask.history, *self._brought(turn.ask, []))
         said = [message for message in await self._store.history(self._id) if precedes(message, turn)]
@@ -72,7 +75,8 @@ class TurnStore:
         return (*lines_of(said, [item for _, _, item in turn.ask.preface]), *self._brought(turn.ask, said))
 
     async def untold(self, turn: Turn, known: Known | None) -> tuple[HistoryLine, ...] | None:
-        """What of it an agent does not know that knows this; None where it knows other things than were said."""
+        """Return the part of `history` that an agent with this knowledge does not have; None if it knows something that
+        is not in the transcript."""
         if known is None or turn.ask.history is not None:
             return None
         behind = await self._store.history(self._id, after=known.through)
@@ -86,18 +90,19 @@ class TurnStore:
 
     @staticmethod
     def _brought(ask: Ask, said: Sequence[MessageRecord]) -> list[HistoryLine]:
-        """What the request brings along, told after what was said."""
+        """Return the messages that the request brings, which are told after the stored ones."""
         return told_entries(ask.preface, [item for message in said for item in message.items], dict(ask.named))
 
     async def instructions(self) -> str:
-        """Those that hold for the session."""
+        """Return the instructions of the session, "" if it has none."""
         if self._instructions is None:
             record = await self._store.get_session(self._id)
             self._instructions = (record.instructions if record else None) or ""
         return self._instructions
 
     async def close_answer(self, turn: Turn, outcome: TurnOutcome, calls: Sequence[AskedCall]) -> int | None:
-        """Store the present answer; the id of its last message, 0 for none, None where it could not be stored."""
+        """Store the present answer. Return the id of its last message, 0 if there is none, None if it could not be
+        stored."""
         kept = turn.sink.close(outcome, calls)
         text = turn.text
         turn.answered.append(text)
@@ -122,7 +127,7 @@ class TurnStore:
             kept.answer,
         )
         if turn.agent is None and kept.response is None and kept.answer is None:
-            return 0  # of a question that no agent heard: where the store refused it, its client need not wait for more
+            return 0  # No agent got this question. If the store refused it, its client need not wait for more.
         try:
             ids = await self._store.commit_turn(commit)
         except StoreError as error:
@@ -134,7 +139,7 @@ class TurnStore:
         return ids[-1] if ids else 0
 
     async def take_back(self, turn: Turn) -> None:
-        """Out of the conversation with what the agent never heard, unless its client was promised an answer."""
+        """Undo a question that the agent never got, unless its client was promised an answer."""
         drained = turn.stopped is StopCause.DRAIN
         if turn.undo is None or continuity.stays(told=turn.agent is not None, receipt=turn.receipt, drained=drained):
             return
@@ -146,7 +151,8 @@ class TurnStore:
         await self._house.mirrors.rewrite(self._id)
 
     async def _keep_unasked(self, turn: Turn, kept: StoredAnswer) -> int:
-        """A question that the gateway's end took out of the queue: its client has a receipt, so it is not lost."""
+        """Store a question that the gateway's shutdown took out of the queue: its client has a receipt, so it must not
+        be lost."""
         begin = TurnBegin(self._id, question_of(turn.ask, turn.answer_id), kept.response, dict(turn.ask.answers))
         try:
             await self._store.begin_turn(begin)
@@ -155,19 +161,20 @@ class TurnStore:
         return 0
 
     def _held(self, response: ResponseRecord | None) -> ResponseRecord | None:
-        """With the instructions that held for it: a fork from it has them, whatever the session was told since."""
+        """Add the instructions that applied to the response: a fork from it gets them, even if the session has others
+        by then."""
         if response is None or self._instructions is None:
             return response
         return replace(response, body={**response.body, HELD_INSTRUCTIONS: self._instructions})
 
     async def take_results(self, turn: Turn, came: Continuation) -> None:
-        """Store what the client found out, and the beginning of the next answer."""
+        """Store the client's results, and the beginning of the next answer."""
         messages = [NewMessage(Role.TOOL, [output.item], output.text, turn.answer_id) for output in came.outputs]
         answers = {output.call_id: output.text for output in came.outputs}
         await self._begin(turn, TurnBegin(self._id, messages, turn.sink.begin(), answers))
 
     async def give_up(self, calls: Sequence[AskedCall]) -> None:
-        """Questions for permission that were settled without their client: it is told so if it answers still."""
+        """Close permission requests that were settled without their client, so that a late answer is refused."""
         asked = [call.call_id for call in calls if call.permission is not None]
         if not asked:
             return
@@ -177,7 +184,8 @@ class TurnStore:
             log.warning("session %s: its store takes %s for open still: %s", self._id, ", ".join(asked), error)
 
     async def _ask_again(self, turn: Turn, message_id: int) -> None:
-        """Take what followed the question out of the transcript, as far as it is still the last question."""
+        """Remove what followed the question from the transcript. Raises `MovedOn` if it is not the last question any
+        more."""
         messages = await self._store.history(self._id)
         place = next((place for place, message in enumerate(messages) if message.id == message_id), None)
         if place is None or any(message.role == Role.USER for message in messages[place + 1 :]):
@@ -190,7 +198,7 @@ class TurnStore:
         await self._begin(turn, TurnBegin(self._id, (), turn.sink.begin()))
 
     async def _begin(self, turn: Turn, begin: TurnBegin) -> list[int]:
-        """Durable, then told."""
+        """Store the beginning of an answer; only then tell the sink."""
         ids = await self._store.begin_turn(begin)
         turn.own.update(ids)
         turn.sink.started()
@@ -205,17 +213,17 @@ class TurnStore:
 
 
 def question_of(ask: Ask, answer_id: str) -> list[NewMessage]:
-    """What a request says, as messages: what it brings along, then its question."""
+    """Return the messages of a request: those it brings, then its question."""
     brought = [NewMessage(role, [item], text, answer_id) for role, text, item in ask.preface]
     return [*brought, *([NewMessage(Role.USER, ask.items, ask.text, answer_id)] if ask.items else [])]
 
 
 def precedes(message: MessageRecord, turn: Turn) -> bool:
-    """Whether it was said before the turn's question."""
+    """Whether the message was said before the turn's question."""
     return turn.asked is None or message.id < turn.asked
 
 
 def message_items(text: str) -> list[JsonObject]:
-    """An answer as it is stored where its face says nothing else."""
+    """Return an answer as it is stored if its surface defines no items."""
     part = {"type": "output_text", "text": text, "annotations": []}
     return [{"type": "message", "role": "assistant", "content": [part]}]

@@ -1,4 +1,7 @@
-"""To be written."""
+"""Token counts of an answer, as the APIs report them.
+
+Rule: a count that the agent did not report is estimated from characters, and the result then says `"estimated": true`.
+"""
 
 from ostler.pool.events import Usage
 from ostler.wire.json import JsonObject
@@ -7,7 +10,7 @@ CHARACTERS_PER_TOKEN = 4
 
 
 def usage_of(reported: Usage | None, read: int, written: int) -> JsonObject:
-    """Token counts. Where the agent told none they are estimated from the number of characters, and marked."""
+    """Return the token counts. `read` and `written` are characters, used if the agent reported no counts."""
     told = reported is not None and reported.input_tokens is not None and reported.output_tokens is not None
     if told and reported is not None:
         given, made = reported.input_tokens or 0, reported.output_tokens or 0
@@ -24,5 +27,5 @@ def usage_of(reported: Usage | None, read: int, written: int) -> JsonObject:
 
 
 def estimated(characters: int) -> int:
-    """About so many tokens."""
+    """Return the approximate number of tokens, rounded up."""
     return -(-characters // CHARACTERS_PER_TOKEN)

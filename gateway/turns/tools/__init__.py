@@ -1,8 +1,10 @@
-"""Tools of our own for the agents' sessions: one module each with a `SOURCE`, found by one explicit `load`.
+"""The gateway's own tools for agent sessions: one module each with a `SOURCE`, found by one explicit `load`.
 
-Rules: a source is a function from a session to the tools it gets (`gateway/turns/toolset.py`). Its tools find out
-whom they serve from the call itself (`ToolContext.session` is the `SessionContext`), and what they need besides by
-`ToolContext.service`. Nothing is found by being imported; a session gets what `tools.own` names, and nothing else.
+Rules:
+- A source is a function from a session to the tools it gets (`gateway/turns/toolset.py`).
+- A tool learns from the call itself which session it serves (`ToolContext.session` is the `SessionContext`), and gets
+  other parts by `ToolContext.service`.
+- Importing a module registers nothing; a session gets what `tools.own` names, and nothing else.
 """
 
 import importlib
@@ -13,7 +15,7 @@ from ostler.gateway.turns.toolset import ToolSource
 
 
 class SourceMissing(GatewayError):
-    """A module of this folder offers nothing."""
+    """A module of this folder has no usable `SOURCE`."""
 
     def __init__(self, module: str) -> None:
         self.module = module
@@ -21,7 +23,7 @@ class SourceMissing(GatewayError):
 
 
 def load() -> tuple[ToolSource, ...]:
-    """Every source, in the order of the modules' names."""
+    """Return every source, in the order of the modules' names. Raises `SourceMissing`."""
     return tuple(_source(name) for _, name, _ in pkgutil.iter_modules(__path__))
 
 

@@ -1,4 +1,4 @@
-"""The tools of the bridge, and those of packages from outside (entry point group `ostler.tools`)."""
+"""The tools of the bridge, and those of other packages (entry point group `ostler.tools`)."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -10,12 +10,12 @@ from ostler.gateway.model.session_context import SessionContext
 
 @cache
 def loaded() -> tuple[Tool, ...]:
-    """Looked for once: a plug-in that cannot be loaded stops the start, not the first turn."""
+    """Return the tools, loaded once. A plug-in that cannot be loaded stops the start, not the first turn."""
     return load()
 
 
 def tools(_session: SessionContext) -> Sequence[Tool]:
-    """The same for every session."""
+    """Return the tools; they are the same for every session."""
     return loaded()
 
 
