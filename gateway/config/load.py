@@ -20,7 +20,7 @@ from ostler.gateway.config.data_folder import data_folder, usable
 from ostler.gateway.config.environment import CONFIG, Given, from_environment
 from ostler.gateway.config.errors import ConfigError, UnknownSettingKey
 from ostler.gateway.config.key_file import key_file, keys_of, read_document
-from ostler.gateway.config.settings import CHOICES, RULES, AuthSettings, KeySettings, Settings
+from ostler.gateway.config.settings import CHOICES, RULES, KeySettings, Settings
 from ostler.pool.flag import pool_enabled
 
 FILE = "ostler.toml"
@@ -38,8 +38,6 @@ class Loaded:
     settings: Settings
     data_dir: Path
     file: Path | None
-    configured: AuthSettings
-    """The `[auth]` section without the keys of the key file."""
     document: Mapping[str, Any] = field(default_factory=dict)
     """The content of the file, before the environment and the command line changed it."""
     again: "Callable[[], Loaded] | None" = field(default=None, repr=False, compare=False)
@@ -73,14 +71,13 @@ def load(
     settings = convert(document, place, origins)
     enabled = pool_enabled(environ, configured=settings.pool.enabled)
     settings = msgspec.structs.replace(settings, pool=msgspec.structs.replace(settings.pool, enabled=enabled))
-    configured = settings.auth
     settings = with_key_file(settings, folder, may_lack=new_key_file)
     check_choices(settings, place, origins)
     check_keys_of_auth(settings, place)
     again = partial(
         load, environ, config=None if file is None else str(file), data_dir=str(folder), overrides=overrides
     )
-    return Loaded(settings, folder, file, configured, written, again)
+    return Loaded(settings, folder, file, written, again)
 
 
 def changed_keys(before: Loaded, now: Loaded) -> list[str]:

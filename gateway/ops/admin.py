@@ -105,7 +105,7 @@ class Admin:
         ]  # fmt: skip
 
     async def reload(self, _request: Request) -> Response:
-        """POST /admin/reload"""
+        """POST /admin/reload: read the configuration again."""
         try:
             outcome = await self._reload()
         except ConfigError as error:

@@ -52,7 +52,7 @@ class Reloaded:
 
     @property
     def said(self) -> str:
-        """In a sentence."""
+        """The outcome as one sentence for the log."""
         taken = f"taken: {', '.join(self.taken)}" if self.taken else "the configuration file has not changed"
         return f"{taken}; ignored until a restart: {', '.join(self.ignored)}" if self.ignored else taken
 
