@@ -34,12 +34,21 @@ def spoken(name: str, work: Callable[[], int]) -> int:
     """Run `work`; print an expected error as one sentence and return `FAILED`."""
     try:
         return work()
-    except BrokenPipeError:
-        raise
     except foreseen() as error:
+        if isinstance(error, BrokenPipeError) and reader_left():
+            raise
         note(error)
         print(f"{name}: {sentence(error)}", file=sys.stderr)
         return FAILED
+
+
+def reader_left() -> bool:
+    """Whether the reader of stdout has closed it, and not the peer of a socket."""
+    import select  # noqa: PLC0415 - see the rules
+
+    look = select.poll()
+    look.register(sys.stdout.fileno(), 0)
+    return any(events & select.POLLERR for _, events in look.poll(0))
 
 
 def foreseen() -> tuple[type[Exception], ...]:

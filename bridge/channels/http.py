@@ -93,6 +93,7 @@ class HttpChannel:
         await asyncio.wait([serving, listening], return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
             listening.cancel()
+            self._server = self._serving = None
             await serving
         self._url = f"http://{_address(listener)}{self._settings.path}"
 

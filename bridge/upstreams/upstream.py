@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ostler.bridge.calls import CallResult, ToolCall
+from ostler.bridge.errors import ToolMalformed
+from ostler.bridge.toolbox import toolbox
 from ostler.bridge.upstreams.remote import Connect, Remote, RemoteLost, RemoteRefused
 from ostler.bridge.upstreams.restarts import Restarts
 from ostler.bridge.upstreams.settings import UpstreamSettings
@@ -172,13 +174,23 @@ class Upstream:
             ending.cancel()
 
     def _learn(self, tools: Sequence[JsonObject]) -> None:
-        shown = {self.settings.shown(each["name"]): each for each in tools if self.settings.offers(each["name"])}
+        offered = [each for each in tools if self.settings.offers(each["name"]) and self._is_sound(each)]
+        shown = {self.settings.shown(each["name"]): each for each in offered}
         definitions = tuple({**each, "name": name} for name, each in shown.items())
         self._names = {name: each["name"] for name, each in shown.items()}
         if definitions != self.definitions:
             self.definitions = definitions
             for listener in tuple(self._listeners):
                 listener()
+
+    def _is_sound(self, tool: JsonObject) -> bool:
+        """Whether agents can be told of the tool. One that cannot must not hide the others of its session."""
+        try:
+            toolbox([tool])
+        except ToolMalformed as error:
+            logger.warning("%s: a tool is hidden: %s", self._title, excerpt(str(error), SHOWN))
+            return False
+        return True
 
     def _seen(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

@@ -6,11 +6,8 @@ Rules:
   turn only as the disconnect policy says.
 """
 
-import asyncio
-from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import orjson
 from starlette.requests import Request
@@ -166,13 +163,13 @@ class ResponseRoutes:
         """
         writer.queue()
         record = writer.record()
-        saves: list[Coroutine[Any, Any, object]] = [] if record is None else [self._store.save_response(record)]
         answer = document(writer.document, writer.session_id)
+        if record is not None:
+            await self._store.save_response(record)
         if repeat is not None:
+            # Only once the receipt is stored: else a repeated request would get the receipt of a turn that never ran.
             now = self._sessions.house.wall()
-            saves.append(self._store.remember(repeat.record(writer.document, writer.session_id, now)))
-        await asyncio.gather(*saves)
-        if repeat is not None:
+            await self._store.remember(repeat.record(writer.document, writer.session_id, now))
             self._repeats.end(repeat)
         return answer
 

@@ -205,10 +205,13 @@ class TurnStore:
         return ids
 
     def _parked(self, calls: Sequence[AskedCall], response_id: str | None) -> list[ParkedCall]:
-        now = self._house.wall()
-        deadline = now + self._house.settings.client_tool_deadline
+        now, house = self._house.wall(), self._house
+        until = {True: now + house.permits.deadline, False: now + house.settings.client_tool_deadline}
         return [
-            ParkedCall(call.call_id, self._id, response_id, call.name, call.arguments, deadline, now) for call in calls
+            ParkedCall(
+                call.call_id, self._id, response_id, call.name, call.arguments, until[call.permission is not None], now
+            )
+            for call in calls
         ]
 
 

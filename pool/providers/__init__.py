@@ -13,7 +13,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 from ostler.pool.provider import Provider, by_name
 
@@ -29,8 +29,15 @@ def load() -> Mapping[str, Provider]:
     """All providers by name, built-in and installed. Raises `BadProvider`."""
     modules = [importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
     ours = [_checked(module.__name__, module.PROVIDER) for module in modules]
-    theirs = [_checked(point.value, point.load()) for point in entry_points(group=GROUP)]
-    return by_name([*ours, *theirs])
+    return by_name([*ours, *map(_plugged_in, entry_points(group=GROUP))])
+
+
+def _plugged_in(point: EntryPoint) -> Provider:
+    try:
+        found = point.load()
+    except Exception as error:  # a package of others: whatever it raises, the operator must learn which one it was
+        raise BadProvider(f"{point.value} could not be loaded: {type(error).__name__}: {error}") from error
+    return _checked(point.value, found)
 
 
 def _checked(where: str, found: object) -> Provider:

@@ -117,6 +117,18 @@ async def test_many_sessions_share_one_process(bridge: Bridge) -> None:
         assert [each.starts for each in servers.shared] == [1, 1]
 
 
+async def test_a_tool_that_agents_cannot_be_told_of_hides_no_other(
+    bridge: Bridge, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with upstreams(small("odd", "--huge")) as servers:
+        session = await servers.open(provider="gemini", session="s")
+        (offer,) = session.offers()
+        bridge.publish(bridge.open(), offer.definitions, offer.dispatcher)
+        assert [each["name"] for each in offer.definitions][:2] == ["odd_echo", "odd_whoami"]
+        assert "odd_huge" not in {each["name"] for each in offer.definitions}
+    assert "a tool is hidden" in caplog.text
+
+
 async def test_a_change_of_tools_is_told_to_every_binding_that_shows_them(bridge: Bridge) -> None:
     async with upstreams(small()) as servers:
         seeing, other, blind = bridge.open(), bridge.open(), bridge.open()

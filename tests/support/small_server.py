@@ -2,7 +2,8 @@
 
 Its tools: `echo`, `whoami` (its pid), `die`, `hold` (never answers), `grow` (one tool more, and says so), `spawn` (a
 helper that ignores SIGTERM; returns its pid), `escape` (one that also leaves the group), `env` (its names).
-With `--mute` it answers nothing; with `--die` it ends at once with some words on stderr.
+With `--mute` it answers nothing; with `--die` it ends at once with some words on stderr; with `--huge` it has a tool
+with a number that no agent can be told.
 """
 
 import json
@@ -59,8 +60,11 @@ def serve() -> None:
                 about = {"protocolVersion": "2025-06-18", "serverInfo": {"name": "small", "version": "0"}}
                 tell(id=ident, result={**about, "capabilities": {"tools": {"listChanged": True}}})
             case "tools/list":
-                schema = {"type": "object"}
-                tell(id=ident, result={"tools": [{"name": name, "inputSchema": schema} for name in TOOLS]})
+                schema: dict[str, Any] = {"type": "object"}
+                tools = [{"name": name, "inputSchema": schema} for name in TOOLS]
+                if "--huge" in sys.argv:
+                    tools.append({"name": "huge", "inputSchema": {**schema, "maxProperties": 2**64}})
+                tell(id=ident, result={"tools": tools})
             case "tools/call":
                 said = call(params["name"], params.get("arguments") or {})
                 if said is not None:

@@ -1,5 +1,6 @@
 """The table of commands: exit codes, and that a command's code is imported only when it runs."""
 
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -75,3 +76,16 @@ import rich
 """
     shown = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True)
     assert shown.stdout.split() == []
+
+
+def test_a_peer_that_is_gone_is_a_failure_and_a_reader_that_left_is_none() -> None:
+    code = "import sys; from ostler.gateway.exit_codes import carried_out\n"
+    code += "def work(): raise BrokenPipeError(32, 'gone')\n"
+    line = [sys.executable, "-c", f"{code}sys.exit(carried_out('ostler', work))"]
+    heard = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert (heard.returncode, heard.stderr) == (1, "ostler: gone\n")
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb", buffering=0) as left:
+        unheard = subprocess.run(line, stdout=left, stderr=subprocess.PIPE, text=True, check=False)
+    assert (unheard.returncode, unheard.stderr) == (0, "")
